@@ -1,0 +1,68 @@
+# `make` alone lists the targets. Everything runs in .venv, which `setup` makes; nothing is installed outside it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.7
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+# Written last by a setup that succeeded: a missing or older one means "install again".
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-clients lint check coverage lock build clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+
+setup: $(READY) ## make .venv and install holdfast with its pinned tools
+
+demo: $(READY) ## play a long session through the real gateway, no key needed
+	@$(BIN)/holdfast demo
+
+test: $(READY) ## run every test but those that drive real clients
+	$(BIN)/pytest -m "not clients"
+
+test-clients: $(READY) ## drive real clients from npm; skips them where npm is missing
+	$(BIN)/pytest -m clients tests/clients
+
+lint: $(READY) ## check style, types, imports and dependencies
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry src
+
+check: lint test test-clients ## everything a change must pass
+
+coverage: $(READY) ## run the tests and show which lines and branches they miss
+	$(BIN)/pytest -m "not clients" --cov
+
+# The files' own pins are kept where they still fit; `make lock UPGRADE=--upgrade` moves them.
+LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command "make lock" $(UPGRADE) pyproject.toml
+
+lock: $(BIN)/python ## pin dependencies anew in requirements/
+	$(PIP) install --quiet uv==$(UV_VERSION)
+	$(LOCK) --output-file requirements/run.txt
+	$(LOCK) --group dev --constraint requirements/run.txt --output-file requirements/dev.txt
+	@if grep -n '://' requirements/*.txt; then echo "requirements must not name a registry" >&2; exit 1; fi
+
+build: $(READY) ## build the wheel and the source archive into dist/
+	$(BIN)/hatchling build
+
+clean: ## remove .venv, caches and builds
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml requirements/dev.txt | $(BIN)/python
+	@echo "installing the pinned dependencies into $(VENV)"
+	@$(PIP) install --quiet --require-hashes --requirement requirements/dev.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "holdfast needs Python 3.11 or newer; name one that is there: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
