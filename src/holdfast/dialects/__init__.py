@@ -1,0 +1,31 @@
+"""The wire languages items are written in. A new one costs a module and a line here."""
+
+from __future__ import annotations
+
+from holdfast.dialects.base import Dialect, Request
+from holdfast.dialects.responses import RESPONSES
+from holdfast.errors import UnknownDialect
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES,)}
+
+
+def dialect_named(name: str) -> Dialect:
+    """Return the dialect called `name`.
+
+    Raises:
+        UnknownDialect: There is none.
+    """
+    try:
+        return DIALECTS[name]
+    except KeyError:
+        raise UnknownDialect(name, known=tuple(DIALECTS)) from None
+
+
+def searchable_text(dialect: str, raw: bytes) -> str:
+    """Return what a search index should know about a stored item."""
+    from holdfast.items import Item
+
+    return dialect_named(dialect).view(Item(raw)).text
+
+
+__all__ = ["DIALECTS", "Dialect", "Request", "dialect_named", "searchable_text"]

@@ -1,0 +1,287 @@
+"""Every failure holdfast can name, as one tree.
+
+    HoldfastError
+    ├── BadInput
+    │   ├── InvalidItem          an item is not a JSON object of its dialect
+    │   ├── InvalidThreadId      a name that cannot be a thread's id
+    │   ├── InvalidPointer       not of the form THREAD#ORDINAL
+    │   ├── InvalidTarget        a fork or rollback names a place that is not there
+    │   ├── UnknownDialect
+    │   └── UnknownStrategy
+    ├── NotFound
+    │   ├── ThreadNotFound
+    │   ├── AmbiguousThread      a prefix that several threads share
+    │   └── RecordNotFound
+    ├── Conflict
+    │   ├── OrdinalConflict      another writer appended first
+    │   ├── ThreadExists
+    │   ├── StaleCheckpoint      the span a compaction replaced left the live path
+    │   └── CompactionRunning    another worker holds the thread's lease
+    ├── CompactionError
+    │   ├── NothingToCompact     too little has happened since the last checkpoint
+    │   ├── NothingToUndo
+    │   └── BrokenWindow         the structural validator refused a checkpoint
+    ├── GatewayError
+    │   ├── UnsafeBind           a public address without keys
+    │   └── PortTaken
+    └── StoreError
+        ├── StoreBusy            another process holds the write lock
+        ├── StoreFull
+        ├── StoreReadOnly
+        ├── StoreForeign         the file belongs to another program
+        ├── StoreTooNew          written by a newer holdfast
+        ├── StoreCorrupt
+        └── StoreClosed
+
+`code` is stable and for machines; the message is one sentence for people: what, which, what next.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    """The root of the tree; catch it to catch everything holdfast raises on purpose."""
+
+    code: ClassVar[str] = "holdfast_error"
+
+
+class BadInput(HoldfastError):
+    code = "bad_input"
+
+
+class InvalidItem(BadInput):
+    code = "invalid_item"
+
+    def __init__(self, *, dialect: str, reason: str) -> None:
+        super().__init__(f"this is not an item of the {dialect!r} dialect: {reason}; nothing was recorded")
+        self.dialect = dialect
+        self.reason = reason
+
+
+class InvalidThreadId(BadInput):
+    code = "invalid_thread_id"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"{thread_id!r} cannot name a thread; use 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
+        )
+        self.thread_id = thread_id
+
+
+class InvalidPointer(BadInput):
+    code = "invalid_pointer"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text!r} is not a pointer; write THREAD#ORDINAL, or #ORDINAL within a thread")
+        self.text = text
+
+
+class InvalidTarget(BadInput):
+    code = "invalid_target"
+
+    def __init__(self, thread_id: str, reason: str) -> None:
+        super().__init__(f"thread {thread_id!r}: {reason}")
+        self.thread_id = thread_id
+
+
+class UnknownDialect(BadInput):
+    code = "unknown_dialect"
+
+    def __init__(self, name: str, *, known: tuple[str, ...]) -> None:
+        super().__init__(f"no dialect is called {name!r}; known: {', '.join(known)}")
+        self.name = name
+
+
+class UnknownStrategy(BadInput):
+    code = "unknown_strategy"
+
+    def __init__(self, name: str, *, known: tuple[str, ...]) -> None:
+        super().__init__(f"no compaction strategy is called {name!r}; known: {', '.join(known)}")
+        self.name = name
+
+
+class NotFound(HoldfastError):
+    code = "not_found"
+
+
+class ThreadNotFound(NotFound):
+    code = "thread_not_found"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"no thread {thread_id!r} in this store; `holdfast threads` lists those there are")
+        self.thread_id = thread_id
+
+
+class AmbiguousThread(NotFound):
+    code = "ambiguous_thread"
+
+    def __init__(self, prefix: str, *, matches: tuple[str, ...]) -> None:
+        super().__init__(f"{prefix!r} could be any of {', '.join(matches)}; add a letter")
+        self.prefix = prefix
+        self.matches = matches
+
+
+class RecordNotFound(NotFound):
+    code = "record_not_found"
+
+    def __init__(self, thread_id: str, ordinal: int) -> None:
+        super().__init__(f"thread {thread_id!r} has no record #{ordinal} on its path")
+        self.thread_id = thread_id
+        self.ordinal = ordinal
+
+
+class Conflict(HoldfastError):
+    code = "conflict"
+
+
+class OrdinalConflict(Conflict):
+    code = "ordinal_conflict"
+
+    def __init__(self, thread_id: str, *, expected: int, actual: int) -> None:
+        super().__init__(f"thread {thread_id!r} is at ordinal {actual}, not {expected}; reload it and append again")
+        self.thread_id = thread_id
+        self.expected = expected
+        self.actual = actual
+
+
+class ThreadExists(Conflict):
+    code = "thread_exists"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"a thread {thread_id!r} is already there; resume it or choose another name")
+        self.thread_id = thread_id
+
+
+class StaleCheckpoint(Conflict):
+    code = "stale_checkpoint"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"thread {thread_id!r} changed under the compaction: its span left the live path; nothing was written, compact again"
+        )
+        self.thread_id = thread_id
+
+
+class CompactionRunning(Conflict):
+    code = "compaction_running"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"thread {thread_id!r} is being compacted by another worker; its checkpoint will appear when it is done")
+        self.thread_id = thread_id
+
+
+class CompactionError(HoldfastError):
+    code = "compaction_error"
+
+
+class NothingToCompact(CompactionError):
+    code = "nothing_to_compact"
+
+    def __init__(self, thread_id: str, *, reason: str) -> None:
+        super().__init__(f"thread {thread_id!r} has nothing to compact: {reason}")
+        self.thread_id = thread_id
+        self.reason = reason
+
+
+class NothingToUndo(CompactionError):
+    code = "nothing_to_undo"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"thread {thread_id!r} has no checkpoint on its live path to undo")
+        self.thread_id = thread_id
+
+
+class BrokenWindow(CompactionError):
+    code = "broken_window"
+
+    def __init__(self, thread_id: str, *, faults: tuple[str, ...]) -> None:
+        super().__init__(
+            f"thread {thread_id!r}: the compacted window is not well formed ({'; '.join(faults)}); nothing was written"
+        )
+        self.thread_id = thread_id
+        self.faults = faults
+
+
+class GatewayError(HoldfastError):
+    code = "gateway_error"
+
+
+class UnsafeBind(GatewayError):
+    code = "unsafe_bind"
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"refusing to listen on {host}: anyone there could read every thread; use 127.0.0.1 or ::1")
+        self.host = host
+
+
+class PortTaken(GatewayError):
+    code = "port_taken"
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(f"{host}:{port} is in use; stop what listens there or choose another --port")
+        self.host = host
+        self.port = port
+
+
+class StoreError(HoldfastError):
+    """Something about the store itself; `location` says which one."""
+
+    code = "store_error"
+
+    def __init__(self, location: str, text: str) -> None:
+        super().__init__(f"store {location}: {text}")
+        self.location = location
+
+
+class StoreBusy(StoreError):
+    code = "store_busy"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "another process kept the write lock too long; nothing was written, try again")
+
+
+class StoreFull(StoreError):
+    code = "store_full"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "the disk is full; nothing was written, free some space and try again")
+
+
+class StoreReadOnly(StoreError):
+    code = "store_read_only"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "the file or its folder cannot be written; check its permissions")
+
+
+class StoreForeign(StoreError):
+    code = "store_foreign"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "this file was not made by holdfast; it was left untouched, choose another path")
+
+
+class StoreTooNew(StoreError):
+    code = "store_too_new"
+
+    def __init__(self, location: str, *, found: int, known: int) -> None:
+        super().__init__(location, f"its schema is version {found}, this holdfast knows {known}; upgrade holdfast")
+        self.found = found
+        self.known = known
+
+
+class StoreCorrupt(StoreError):
+    code = "store_corrupt"
+
+    def __init__(self, location: str, detail: str) -> None:
+        super().__init__(location, f"the file is damaged ({detail}); keep a copy, then run `holdfast verify`")
+        self.detail = detail
+
+
+class StoreClosed(StoreError):
+    code = "store_closed"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "it is closed; open it again")

@@ -1,0 +1,21 @@
+"""What a model sees, one entry at a time: exact bytes, and what can be known about them."""
+
+from __future__ import annotations
+
+from holdfast.items.digest import body_digest, chain_link, chain_seed, written
+from holdfast.items.item import Item, ItemKind, Role, View
+from holdfast.items.pairing import boundaries, open_calls, orphans
+
+__all__ = [
+    "Item",
+    "ItemKind",
+    "Role",
+    "View",
+    "body_digest",
+    "boundaries",
+    "chain_link",
+    "chain_seed",
+    "open_calls",
+    "orphans",
+    "written",
+]
