@@ -1,0 +1,221 @@
+"""The port between threads and the place they are kept.
+
+A store stores; it decides nothing. It knows records, their order and their bytes, never what they mean: which records
+form a window, where a fork begins, what a rollback takes back is decided above it, once, in `holdfast.thread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class RecordKind(StrEnum):
+    """What a record is. Stored by value; the database refuses any other."""
+
+    META = "meta"
+    TURN = "turn"
+    CONTEXT = "context"
+    ITEM = "item"
+    REPLY = "reply"
+    CHECKPOINT = "checkpoint"
+    UNDO = "undo"
+    ROLLBACK = "rollback"
+    MAIL = "mail"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """Whose threads these are. `key` is random, made with the tenant, and keys its `c1` digests."""
+
+    name: str
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewThread:
+    """A thread about to be created.
+
+    `start` is its first ordinal: 0, or, for a fork, the parent's ordinal it begins at. Ordinals therefore only grow
+    along a path that crosses forks, and `#123` means one record wherever it is read.
+    """
+
+    id: str
+    dialect: str
+    created_at_ms: int
+    start: int = 0
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadRow:
+    """A stored thread. `next` is the ordinal its next record will take."""
+
+    id: str
+    dialect: str
+    created_at_ms: int
+    updated_at_ms: int
+    start: int
+    parent: str | None
+    next: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """A record about to be appended.
+
+    `target` is the ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut.
+    `chain` is the `c1` digest of the history up to and including this record, `depth` how many links that chain has;
+    both are set on what a client could resend and on nothing else.
+    """
+
+    kind: RecordKind
+    at_ms: int
+    turn: int
+    tokens: int
+    body: bytes
+    target: int | None = None
+    chain: bytes | None = None
+    depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A stored record. `digest` is the `b1` digest of its body; `body` is empty where it was not asked for."""
+
+    thread_id: str
+    ordinal: int
+    kind: RecordKind
+    at_ms: int
+    turn: int
+    tokens: int
+    body: bytes
+    digest: bytes
+    target: int | None = None
+    chain: bytes | None = None
+    depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A record whose chain digest was asked for."""
+
+    chain: bytes
+    thread_id: str
+    ordinal: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The records of one thread from `start` up to but not including `stop`."""
+
+    thread_id: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A record that matches a search; a higher score is a better match."""
+
+    thread_id: str
+    ordinal: int
+    score: float
+
+
+class ThreadStore(Protocol):
+    """The records of one tenant.
+
+    Every method may be called from any task of the event loop that opened the store; none blocks it. Foreign errors
+    never escape: they arrive as a `StoreError`.
+    """
+
+    @property
+    def tenant(self) -> Tenant:
+        """Whose records these are."""
+        ...
+
+    async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> None:
+        """Create `thread` with `records` as its first ones, as one unit. Durable when it returns.
+
+        Raises:
+            ThreadExists: The tenant has a thread of that id.
+            ThreadNotFound: Its parent is not there.
+        """
+        ...
+
+    async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
+        """Append `records` as one unit and return the next ordinal.
+
+        Durable when it returns. On any error nothing was written. Appends of concurrent tasks share one commit.
+
+        Raises:
+            OrdinalConflict: Another writer appended since `expected` was read.
+            ThreadNotFound: There is no such thread.
+        """
+        ...
+
+    async def get(self, thread_id: str) -> ThreadRow:
+        """Return the thread's row.
+
+        Raises:
+            ThreadNotFound: There is no such thread.
+        """
+        ...
+
+    async def threads(self, *, prefix: str = "", limit: int = 100) -> list[ThreadRow]:
+        """List threads whose id starts with `prefix`, the most recently written first."""
+        ...
+
+    async def read(
+        self,
+        span: Span,
+        *,
+        kinds: Collection[RecordKind] | None = None,
+        ordinals: Collection[int] | None = None,
+        turn: int | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+        bodies: bool = True,
+    ) -> list[Record]:
+        """Return the records of `span` that match every given filter, in ordinal order.
+
+        A thread or an ordinal that is not there yields nothing. `bodies=False` leaves `body` empty and costs no
+        look-up of it.
+        """
+        ...
+
+    async def lookup(self, chains: Sequence[bytes]) -> list[Found]:
+        """Return every record whose chain digest is among `chains`, the newest record first."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go of every resource. Later calls raise `StoreClosed`."""
+        ...
+
+
+class Search(Protocol):
+    """Full text over records; an index that can be rebuilt from them."""
+
+    async def search(self, spans: Sequence[Span], query: str, *, limit: int) -> list[Hit]:
+        """Return the best matches for any word of `query` among the item records of `spans`.
+
+        Sees every record that was durable when it was called.
+        """
+        ...
+
+
+class Leases(Protocol):
+    """Rows that let one worker of many hold a piece of work."""
+
+    async def acquire(self, key: str, *, holder: str, now_ms: int, ttl_ms: int) -> bool:
+        """Take the lease on `key` for `ttl_ms`, or renew it; false while another holder's has not expired."""
+        ...
+
+    async def release(self, key: str, *, holder: str) -> None:
+        """Give the lease back; nothing happens if `holder` does not have it."""
+        ...

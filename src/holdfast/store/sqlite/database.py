@@ -1,0 +1,83 @@
+"""One SQLite file and the threads that work on it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sqlite3
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.store.base import Tenant
+from holdfast.store.sqlite.file import open_file
+from holdfast.store.sqlite.queries import QUERIES
+from holdfast.store.sqlite.readers import Readers
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+_KEY_BYTES = 32
+
+
+class SqliteDatabase:
+    """An open file. Belongs to the event loop that opened it; any number of processes may have the same file open."""
+
+    def __init__(self, *, writer: Writer, readers: Readers, searchable: Callable[[str, bytes], str]) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._searchable = searchable
+
+    @classmethod
+    async def open(cls, path: str | PathLike[str], *, searchable: Callable[[str, bytes], str]) -> SqliteDatabase:
+        """Open the file at `path`, or create it, its folders too, readable by its owner alone.
+
+        Args:
+            searchable: Given a dialect and an item's bytes, returns the text to index. Called on other threads; must
+                not raise, whatever the bytes.
+
+        Raises:
+            StoreForeign: The file is another program's; it was not touched.
+            StoreTooNew: A newer holdfast wrote it.
+            StoreReadOnly: The file or its folder cannot be written.
+        """
+        file = Path(path)
+        connection = await asyncio.to_thread(open_file, file)
+        return cls(writer=Writer(connection, location=str(file)), readers=Readers(file), searchable=searchable)
+
+    async def tenant(self, name: str = "local") -> SqliteStore:
+        """Return the store of the tenant called `name`; it and its random key are made when it is first asked for."""
+
+        def find(connection: sqlite3.Connection) -> tuple[int, str, bytes] | None:
+            row: tuple[int, str, bytes] | None = connection.execute(QUERIES["find_tenant"], {"name": name}).fetchone()
+            return row
+
+        def add(connection: sqlite3.Connection) -> tuple[int, str, bytes]:
+            connection.execute(QUERIES["add_tenant"], {"name": name, "key": secrets.token_bytes(_KEY_BYTES)})
+            row = find(connection)
+            assert row is not None
+            return row
+
+        found = await self._readers.run(find)
+        number, _, key = await self._writer.run(add) if found is None else found
+        return SqliteStore(
+            number=number,
+            tenant=Tenant(name=name, key=key),
+            writer=self._writer,
+            readers=self._readers,
+            searchable=self._searchable,
+            close=self.close,
+        )
+
+    async def close(self) -> None:
+        """Finish what was accepted and close the file, for every tenant's store. Closing twice is no error."""
+        self._writer.refuse()
+        self._readers.refuse()
+        await asyncio.to_thread(self._join)
+
+    def _join(self) -> None:
+        # The writer last: closing the file's last connection folds the log back into it, which a reader cannot do.
+        self._readers.join()
+        self._writer.join()

@@ -1,0 +1,90 @@
+"""One tenant's view of a SQLite file: the port, spelled as operations on the writer and the readers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+
+from holdfast.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow
+from holdfast.store.sqlite import leases, rows
+from holdfast.store.sqlite import search as text
+from holdfast.store.sqlite.readers import Readers
+from holdfast.store.sqlite.writer import Writer
+
+
+class SqliteStore:
+    """`ThreadStore`, `Search` and `Leases` of one tenant; contracts are stated there. Made by `SqliteDatabase.tenant`."""
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        tenant: Tenant,
+        writer: Writer,
+        readers: Readers,
+        searchable: Callable[[str, bytes], str],
+        close: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._number = number
+        self._tenant = tenant
+        self._writer = writer
+        self._readers = readers
+        self._searchable = searchable
+        self._close = close
+
+    @property
+    def tenant(self) -> Tenant:
+        return self._tenant
+
+    async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> None:
+        await self._writer.run(partial(rows.create, thread=thread, records=tuple(records), tenant=self._number))
+
+    async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
+        operation = partial(rows.append, thread_id=thread_id, records=tuple(records), expected=expected, tenant=self._number)
+        return await self._writer.run(operation)
+
+    async def get(self, thread_id: str) -> ThreadRow:
+        return await self._readers.run(partial(rows.get, thread_id=thread_id, tenant=self._number))
+
+    async def threads(self, *, prefix: str = "", limit: int = 100) -> list[ThreadRow]:
+        return await self._readers.run(partial(rows.threads, tenant=self._number, prefix=prefix, limit=limit))
+
+    async def read(
+        self,
+        span: Span,
+        *,
+        kinds: Collection[RecordKind] | None = None,
+        ordinals: Collection[int] | None = None,
+        turn: int | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+        bodies: bool = True,
+    ) -> list[Record]:
+        wanted = rows.Filter(kinds=kinds, ordinals=ordinals, turn=turn, newest_first=newest_first, limit=limit, bodies=bodies)
+        return await self._readers.run(partial(rows.read, span=span, wanted=wanted, tenant=self._number))
+
+    async def lookup(self, chains: Sequence[bytes]) -> list[Found]:
+        return await self._readers.run(partial(rows.lookup, chains=tuple(chains), tenant=self._number))
+
+    async def search(self, spans: Sequence[Span], query: str, *, limit: int) -> list[Hit]:
+        match = text.match_expression(query)
+        if not match or not spans:
+            return []
+        upto, newest = await self._readers.run(text.lag)
+        while upto < newest:
+            gather = partial(text.gather, upto=upto, newest=newest, searchable=self._searchable)
+            batch = await self._readers.run(gather)
+            await self._writer.run(partial(text.index, batch=batch))
+            upto, _ = await self._readers.run(text.lag)
+        return await self._readers.run(partial(text.search, spans=tuple(spans), match=match, tenant=self._number, limit=limit))
+
+    async def acquire(self, key: str, *, holder: str, now_ms: int, ttl_ms: int) -> bool:
+        operation = partial(leases.acquire, key=key, holder=holder, now_ms=now_ms, ttl_ms=ttl_ms, tenant=self._number)
+        return await self._writer.run(operation)
+
+    async def release(self, key: str, *, holder: str) -> None:
+        await self._writer.run(partial(leases.release, key=key, holder=holder, tenant=self._number))
+
+    async def close(self) -> None:
+        """Close the file this store came from, and with it every other tenant's store on it."""
+        await self._close()

@@ -1,0 +1,99 @@
+"""The database itself refuses what a store must never do."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.store import NewRecord, NewThread, RecordKind, Span
+from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from holdfast.store.sqlite.rows import NOT_LANDMARKS
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    database = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode())
+    opened = await database.tenant()
+    item = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"kept")
+    await opened.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item, item])
+    yield opened
+    await opened.close()
+
+
+FORBIDDEN = [
+    "UPDATE record SET tokens = 1",
+    "DELETE FROM record",
+    "UPDATE thread SET name = 'u'",
+    "DELETE FROM thread",
+    "UPDATE body SET digest = zeroblob(20)",
+    "DELETE FROM body",
+    "UPDATE tenant SET key = zeroblob(32)",
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("statement", FORBIDDEN)
+async def test_history_cannot_be_rewritten(statement: str, store: SqliteStore, tmp_path: Path) -> None:
+    """A hand with a SQL shell can neither change nor remove a record, a thread, or what a body is known by."""
+    before = await store.read(Span(thread_id="t", start=0, stop=9))
+    connection = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(statement)
+    connection.close()
+    assert await store.read(Span(thread_id="t", start=0, stop=9)) == before
+
+
+@pytest.mark.anyio
+async def test_an_unknown_kind_is_refused(store: SqliteStore, tmp_path: Path) -> None:
+    """The kinds the database takes are exactly those Python knows."""
+    connection = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+    insert = "INSERT INTO record (thread, ordinal, kind, at_ms, turn, tokens, body) VALUES (1, 9, ?, 0, 0, 0, 1)"
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(insert, ("thought",))
+    connection.close()
+    every = [NewRecord(kind=kind, at_ms=0, turn=0, tokens=0, body=b"") for kind in RecordKind]
+    assert await store.append("t", every, expected=2) == 2 + len(RecordKind)
+
+
+@pytest.mark.anyio
+async def test_equal_bodies_are_stored_once(store: SqliteStore, tmp_path: Path) -> None:
+    """An image that is resent with every request takes its place once."""
+    image = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"image" * 1000)
+    await store.append("t", [image] * 50, expected=2)
+    await store.append("t", [image] * 50, expected=52)
+    connection = sqlite3.connect(tmp_path / "s.db")
+    assert connection.execute("SELECT data, count(*) FROM body GROUP BY data ORDER BY length(data)").fetchall() == [
+        (b"kept", 1),
+        (image.body, 1),
+    ]
+    connection.close()
+
+
+LANDMARKS = frozenset(RecordKind) - NOT_LANDMARKS
+READS = [
+    ({"kinds": {RecordKind.CHECKPOINT}}, "COVERING INDEX record_landmark (thread=? AND kind=? AND ordinal>? AND ordinal<?)"),
+    ({"kinds": LANDMARKS}, "COVERING INDEX record_landmark (thread=? AND kind=? AND ordinal>? AND ordinal<?)"),
+    ({"kinds": {RecordKind.TURN}, "turn": 3}, "INDEX record_by_turn (thread=? AND turn=?)"),
+    ({"ordinals": [1, 5]}, "INDEX sqlite_autoindex_record_1 (thread=? AND ordinal=?)"),
+    ({"kinds": LANDMARKS, "ordinals": [1, 5]}, "INDEX sqlite_autoindex_record_1 (thread=? AND ordinal=?)"),
+    ({}, "INDEX sqlite_autoindex_record_1 (thread=? AND ordinal>? AND ordinal<?)"),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("filters", "way"), READS)
+async def test_a_read_never_walks_what_it_does_not_want(
+    filters: dict[str, Any], way: str, store: SqliteStore, tmp_path: Path
+) -> None:
+    """Landmarks, the start of a turn and single records are sought, not searched for among the items between them."""
+    statements: list[str] = []
+    await store._readers.run(lambda connection: connection.set_trace_callback(statements.append))
+    await store.read(Span(thread_id="t", start=0, stop=9), **filters)
+    connection = sqlite3.connect(tmp_path / "s.db")
+    plan = [detail for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
+    connection.close()
+    assert f"SEARCH record USING {way}" in plan

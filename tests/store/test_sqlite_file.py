@@ -1,0 +1,214 @@
+"""Which files the SQLite backend takes, how it makes them, and what it refuses to touch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreError, StoreForeign, StoreReadOnly, StoreTooNew
+from holdfast.store import NewRecord, NewThread, RecordKind, Span
+from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from holdfast.store.sqlite.file import APPLICATION_ID, migrations
+from holdfast.store.sqlite.queries import SQL_FOLDER, statements
+
+NOTE = NewRecord(kind=RecordKind.NOTE, at_ms=0, turn=0, tokens=0, body=b"kept")
+
+
+async def open_store(path: Path) -> SqliteStore:
+    return await (await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())).tenant()
+
+
+async def made(path: Path) -> Path:
+    """Return `path` as a store with one thread in it."""
+    store = await open_store(path)
+    await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [NOTE])
+    await store.close()
+    return path
+
+
+@contextlib.contextmanager
+def without_privilege() -> Iterator[None]:
+    """Become nobody where the tests run as root, whom permissions do not bind."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.anyio
+async def test_a_new_file_is_private_and_marked(tmp_path: Path) -> None:
+    """A store is made with its folders, readable by its owner alone, marked as ours, in WAL mode."""
+    path = await made(tmp_path / "deep" / "er" / "name with ? and # and %41.db")
+    found = sqlite3.connect(path)
+    facts = [found.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version", "journal_mode")]
+    found.close()
+    assert facts == [APPLICATION_ID, max(migrations()), "wal"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.anyio
+async def test_an_empty_file_is_adopted(tmp_path: Path) -> None:
+    """A file of no bytes, as `mktemp` leaves it, becomes a store."""
+    path = tmp_path / "empty.db"
+    path.touch()
+    await made(path)
+    store = await open_store(path)
+    assert [record.body for record in await store.read(Span(thread_id="t", start=0, stop=9))] == [b"kept"]
+    await store.close()
+
+
+def foreign_text(path: Path) -> None:
+    path.write_bytes(b"these are notes, not a database\n" * 10)
+
+
+def foreign_stub(path: Path) -> None:
+    path.write_bytes(b"SQ")
+
+
+def foreign_database(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("make_foreign", [foreign_text, foreign_stub, foreign_database])
+async def test_a_foreign_file_is_refused_and_untouched(make_foreign: object, tmp_path: Path) -> None:
+    """What another program wrote is named as such, and not one byte of it or file beside it changes."""
+    assert callable(make_foreign)
+    path = tmp_path / "theirs"
+    make_foreign(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreForeign):
+        await open_store(path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"theirs": before}
+
+
+@pytest.mark.anyio
+async def test_a_newer_file_is_refused_and_untouched(tmp_path: Path) -> None:
+    """A schema version this holdfast does not know is refused with both numbers."""
+    path = await made(tmp_path / "s.db")
+    newer = max(migrations()) + 1
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(f"PRAGMA user_version = {newer}")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreTooNew) as refusal:
+        await open_store(path)
+    assert (refusal.value.found, refusal.value.known) == (newer, newer - 1)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.anyio
+async def test_a_file_that_cannot_be_written_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    """A read-only file, and a place in a read-only folder, say so at once rather than at the first append."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        path = await made(place / "s.db")
+        path.chmod(0o444)
+        place.chmod(0o555)
+        with without_privilege():
+            with pytest.raises(StoreReadOnly):
+                await open_store(path)
+            with pytest.raises(StoreReadOnly):
+                await open_store(place / "new.db")
+            with pytest.raises(StoreReadOnly):
+                await open_store(place / "new" / "s.db")
+        place.chmod(0o755)
+
+
+@pytest.mark.anyio
+async def test_a_folder_is_not_a_store(tmp_path: Path) -> None:
+    """A folder as path, or a file where a folder should be, is a named error."""
+    with pytest.raises(StoreError, match="Is a directory"):
+        await open_store(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError):
+        await open_store(tmp_path / "file" / "s.db")
+
+
+@pytest.mark.anyio
+async def test_reopening_keeps_key_and_records(tmp_path: Path) -> None:
+    """The tenant's key is made once; what was written is there after the store is closed and opened."""
+    path = tmp_path / "s.db"
+    first = await open_store(path)
+    key = first.tenant.key
+    await first.close()
+    await made(path)
+    again = await open_store(path)
+    assert (again.tenant.key, (await again.get("t")).next) == (key, 1)
+    await again.close()
+
+
+def schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    rows = connection.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_schema ORDER BY type, name")
+    return [(kind, name, " ".join(sql.split())) for kind, name, sql in rows.fetchall()]
+
+
+def test_the_migrations_lead_to_the_schema() -> None:
+    """Running every migration gives exactly what schema.sql describes, its first rows included."""
+    by_steps, at_once = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
+    for script in migrations().values():
+        for statement in statements(script):
+            by_steps.execute(statement)
+    for statement in statements((SQL_FOLDER / "schema.sql").read_text(encoding="utf-8")):
+        at_once.execute(statement)
+    assert schema_of(by_steps) == schema_of(at_once)
+    marks = [connection.execute("SELECT * FROM search_mark").fetchall() for connection in (by_steps, at_once)]
+    assert marks == [[(1, 0)], [(1, 0)]]
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    """Versions count from one; a gap would make a file that no step leads on from."""
+    assert list(migrations()) == list(range(1, len(migrations()) + 1))
+
+
+def test_a_script_that_ends_inside_a_statement_is_refused() -> None:
+    """A cut-off migration is an error, not a shorter migration."""
+    assert list(statements("SELECT 1;\nSELECT\n2;\n")) == ["SELECT 1;", "SELECT\n2;"]
+    with pytest.raises(ValueError, match="ends inside a statement"):
+        list(statements("SELECT 1;\nCREATE TABLE t ("))
+
+
+OPENER = """
+import asyncio, sys
+from holdfast.store.sqlite import SqliteDatabase
+async def main():
+    sys.stdin.readline()
+    database = await SqliteDatabase.open(sys.argv[1], searchable=lambda dialect, body: "")
+    print((await database.tenant()).tenant.key.hex())
+    await database.close()
+asyncio.run(main())
+"""
+
+
+def test_processes_that_make_the_same_store_at_once_agree(tmp_path: Path) -> None:
+    """Of several processes that open a missing file at the same moment none fails, and all get the same key."""
+    openers = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPENER, str(tmp_path / "s.db")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    for opener in openers:
+        assert opener.stdin is not None
+        opener.stdin.write("go\n")
+        opener.stdin.flush()
+    keys = [opener.communicate()[0].strip() for opener in openers]
+    assert [opener.returncode for opener in openers] == [0] * 4
+    assert (len(set(keys)), len(keys[0])) == (1, 64)

@@ -1,0 +1,88 @@
+"""How text becomes words, and how the index keeps up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.store import NewRecord, NewThread, RecordKind, Span
+from holdfast.store.sqlite import SqliteDatabase
+from holdfast.store.sqlite.search import BATCH_BYTES, BATCH_RECORDS, match_expression, spaced
+
+EVERYTHING = Span(thread_id="t", start=0, stop=10**9)
+
+
+@pytest.mark.parametrize(
+    ("query", "expression"),
+    [
+        ("which port", '"which" OR "port"'),
+        ("port port", '"port"'),
+        ("src/app_main.py", '"src" OR "app_main" OR "py"'),
+        ('say "no" OR NOT (x*)', '"say" OR "no" OR "OR" OR "NOT" OR "x"'),
+        ("端口8080", '"端 口" OR "8080"'),
+        ("配置文件", '"配 置" OR "置 文" OR "文 件"'),
+        ("水", '"水"'),
+        (" ?! __ \0", ""),
+    ],
+)
+def test_a_query_is_words(query: str, expression: str) -> None:
+    """Words are quoted and joined by OR; scripts without spaces go by pairs; signs are nothing."""
+    assert match_expression(query) == expression
+
+
+def test_text_is_spaced_for_the_tokenizer() -> None:
+    """CJK characters become words of their own, and half a surrogate becomes a question mark."""
+    assert spaced("the 端口, \ud83d end") == "the  端  口 , ? end"
+
+
+def item(text: str) -> NewRecord:
+    return NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=text.encode())
+
+
+@pytest.mark.anyio
+async def test_the_index_catches_up_over_many_batches(tmp_path: Path) -> None:
+    """More records than one batch takes, by count and by size, are all found by the first search."""
+    seen: list[str] = []
+
+    def searchable(dialect: str, body: bytes) -> str:
+        seen.append(dialect)
+        return body.decode()
+
+    database = await SqliteDatabase.open(tmp_path / "s.db", searchable=searchable)
+    store = await database.tenant()
+    records = [item(f"needle w{number}") for number in range(2 * BATCH_RECORDS + 1)]
+    records += [item("needle " + "x" * BATCH_BYTES), item("last needle")]
+    await store.create(NewThread(id="t", dialect="messages", created_at_ms=0), records)
+    assert seen == []
+    hits = await store.search([EVERYTHING], "needle", limit=10_000)
+    assert sorted(hit.ordinal for hit in hits) == list(range(len(records)))
+    assert [hit.ordinal for hit in await store.search([EVERYTHING], "w511", limit=9)] == [511]
+    assert seen == ["messages"] * len(records)
+    await database.close()
+
+
+@pytest.mark.anyio
+async def test_text_no_database_takes_does_not_stop_the_index(tmp_path: Path) -> None:
+    """A record whose text holds half a surrogate or a NUL is indexed, and so is all that follows it."""
+    database = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode("utf-8", "surrogateescape"))
+    store = await database.tenant()
+    hostile = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"before \xff\0 behind")
+    await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [hostile, item("after")])
+    found = [(await store.search([EVERYTHING], word, limit=9))[0].ordinal for word in ("before", "behind", "after")]
+    assert found == [0, 0, 1]
+    await database.close()
+
+
+@pytest.mark.anyio
+async def test_two_openers_index_a_record_once(tmp_path: Path) -> None:
+    """Searches through two openers of one file share the index and find each record once."""
+    databases = [await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode()) for _ in range(2)]
+    first, second = [await database.tenant() for database in databases]
+    await first.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item("needle")])
+    hits = await first.search([EVERYTHING], "needle", limit=9)
+    assert await second.search([EVERYTHING], "needle", limit=9) == hits
+    await second.append("t", [item("needle too")], expected=1)
+    assert sorted(hit.ordinal for hit in await first.search([EVERYTHING], "needle", limit=9)) == [0, 1]
+    for database in databases:
+        await database.close()
