@@ -1,0 +1,30 @@
+"""holdfast keeps long-running LLM agents on course through any number of context compactions, and can prove that it did.
+
+async with holdfast.open("agent.db") as hf:
+    thread = await hf.thread("ship-it", dialect="responses")
+    await thread.record([...])
+    window = await thread.window()
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime import Config, Head, Holdfast, Thread, Window, config_of, resolve
+
+__version__ = "0.1.0"
+
+__all__ = ["Config", "Head", "Holdfast", "HoldfastError", "Thread", "Window", "__version__", "open"]
+
+
+def open(store: str | os.PathLike[str] | None = None) -> Holdfast:
+    """Open a store for use in `async with`: a path or `sqlite:///PATH`; without one, what `HOLDFAST_STORE` or a
+    `holdfast.toml` names, else the user's own.
+
+    Raises:
+        BadInput: A configuration file or variable cannot be understood.
+    """
+    flags = {"store": os.fspath(store) if store is not None else None}
+    return Holdfast(config_of(resolve(flags=flags, environ=os.environ, project=Path.cwd())))

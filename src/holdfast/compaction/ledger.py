@@ -1,0 +1,151 @@
+"""The session state: a ledger of entries in five sections.
+
+Entries have ids, sources, speakers, ages and pins. A ledger is a value: merging makes a new one (`holdfast.compaction.merge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.thread import Pointer, parse_pointer
+
+
+class Section(StrEnum):
+    OBJECTIVE = "objective"
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    HANDOFF = "handoff"
+    EVIDENCE = "evidence"
+
+
+class Speaker(StrEnum):
+    """Whose words an entry is. Only a user's words bind."""
+
+    USER = "user"
+    MODEL = "model"
+    COMPUTED = "computed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A later statement that may have changed an entry, and where it was said."""
+
+    text: str
+    source: Pointer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """One thing the session must remember.
+
+    `claim` on an active entry makes it contested: both stand side by side. On an inactive one it is what replaced it.
+    """
+
+    id: str
+    section: Section
+    text: str
+    sources: tuple[Pointer, ...]
+    speaker: Speaker
+    born: int
+    pinned: bool = False
+    claim: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Every entry, in the order they were made; how many compactions it has lived through; how many were archived."""
+
+    entries: tuple[LedgerEntry, ...] = ()
+    age: int = 0
+    next_number: int = 1
+    archived: int = 0
+
+    def section(self, section: Section) -> tuple[LedgerEntry, ...]:
+        return tuple(entry for entry in self.entries if entry.section is section)
+
+    def find(self, entry_id: str) -> LedgerEntry | None:
+        return next((entry for entry in self.entries if entry.id == entry_id), None)
+
+    def with_entry(self, entry: LedgerEntry) -> Ledger:
+        """Return a ledger where `entry` stands in place of the one with its id."""
+        return replace(self, entries=tuple(entry if old.id == entry.id else old for old in self.entries))
+
+    def without(self, ids: Iterable[str]) -> Ledger:
+        """Return a ledger whose entries `ids` have gone to the archive."""
+        gone = set(ids)
+        kept = tuple(entry for entry in self.entries if entry.id not in gone)
+        return replace(self, entries=kept, archived=self.archived + len(self.entries) - len(kept))
+
+
+class _StoredClaim(msgspec.Struct, omit_defaults=True):
+    text: str
+    source: str
+
+
+class _StoredEntry(msgspec.Struct, omit_defaults=True):
+    id: str
+    section: Section
+    text: str
+    sources: list[str]
+    speaker: Speaker
+    born: int = 0
+    pinned: bool = False
+    claim: _StoredClaim | None = None
+
+
+class _StoredLedger(msgspec.Struct, omit_defaults=True):
+    entries: list[_StoredEntry]
+    age: int
+    next_number: int
+    archived: int = 0
+    v: int = 1
+
+
+def dump_ledger(ledger: Ledger) -> bytes:
+    """Return the ledger as a checkpoint stores it."""
+    stored = _StoredLedger(
+        entries=[
+            _StoredEntry(
+                id=entry.id,
+                section=entry.section,
+                text=entry.text,
+                sources=[str(source) for source in entry.sources],
+                speaker=entry.speaker,
+                born=entry.born,
+                pinned=entry.pinned,
+                claim=_StoredClaim(entry.claim.text, str(entry.claim.source)) if entry.claim else None,
+            )
+            for entry in ledger.entries
+        ],
+        age=ledger.age,
+        next_number=ledger.next_number,
+        archived=ledger.archived,
+    )
+    return msgspec.json.encode(stored)
+
+
+def load_ledger(raw: bytes) -> Ledger:
+    """Return the ledger a checkpoint stored."""
+    stored = msgspec.json.decode(raw, type=_StoredLedger)
+    return Ledger(
+        entries=tuple(
+            LedgerEntry(
+                id=entry.id,
+                section=entry.section,
+                text=entry.text,
+                sources=tuple(parse_pointer(source) for source in entry.sources),
+                speaker=entry.speaker,
+                born=entry.born,
+                pinned=entry.pinned,
+                claim=Claim(text=entry.claim.text, source=parse_pointer(entry.claim.source)) if entry.claim else None,
+            )
+            for entry in stored.entries
+        ),
+        age=stored.age,
+        next_number=stored.next_number,
+        archived=stored.archived,
+    )

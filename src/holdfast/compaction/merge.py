@@ -1,0 +1,174 @@
+"""Operations applied to the ledger, in code.
+
+Nothing active leaves unless an operation names it, and a user's words give way only to a later user's words that code can tie to
+them (`ties`). Where the tie is loose, the older entry stays and the claim stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
+from holdfast.compaction.operations import Add, Hear, Operation, Refresh, Supersede
+from holdfast.compaction.ties import Tie, terms, tie
+from holdfast.thread import Pointer
+
+BINDING = (Section.OBJECTIVE, Section.ACTIVE)
+INACTIVE_KEPT = 20
+SOURCES_KEPT = 6
+
+
+def merge(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Pointer, str]) -> Ledger:
+    """Return the ledger after `operations`, one compaction older.
+
+    `spoken` holds every message of a person that the compaction can see; an operation that rests on anything else
+    changes nothing a user said.
+    """
+    work = _Merge(replace(ledger, age=ledger.age + 1))
+    for operation in operations:
+        match operation:
+            case Add():
+                work.add(operation)
+            case Hear():
+                work.set_aside_what(operation.text, source=operation.source)
+            case Supersede():
+                work.supersede(operation, spoken)
+            case Refresh():
+                work.refresh(operation)
+            case _:
+                assert_never(operation)
+    return _archive_inactive(work.ledger())
+
+
+class _Merge:
+    """A ledger being changed, with an index from telling terms to the user's active entries."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._base = ledger
+        self._entries: dict[str, LedgerEntry] = {entry.id: entry for entry in ledger.entries}
+        self._next = ledger.next_number
+        self._by_text: dict[tuple[Section, str], str] = {}
+        self._by_term: defaultdict[str, set[str]] = defaultdict(set)
+        for entry in ledger.entries:
+            self._index(entry)
+
+    def ledger(self) -> Ledger:
+        return replace(self._base, entries=tuple(self._entries.values()), next_number=self._next)
+
+    def add(self, operation: Add) -> None:
+        if operation.speaker is Speaker.USER:
+            self.set_aside_what(operation.text, source=operation.source)
+        known = self._by_text.get((operation.section, normalised(operation.text)))
+        if known is not None and self._entries[known].section is operation.section:
+            entry = self._entries[known]
+            self._entries[known] = replace(entry, sources=_merged_sources(entry.sources, operation.source))
+            return
+        entry = LedgerEntry(
+            id=str(self._next),
+            section=operation.section,
+            text=operation.text,
+            sources=(operation.source,),
+            speaker=operation.speaker,
+            born=self._base.age,
+        )
+        self._next += 1
+        self._entries[entry.id] = entry
+        self._index(entry)
+
+    def set_aside_what(self, text: str, *, source: Pointer) -> None:
+        """Set aside, or contest, every active entry of a user that this later statement speaks about."""
+        for entry_id in sorted(self._candidates(text), key=int):
+            entry = self._entries[entry_id]
+            if entry.section in BINDING and not entry.pinned and _is_later(source, entry):
+                self._weigh(entry, Claim(text=text, source=source))
+
+    def supersede(self, operation: Supersede, spoken: Mapping[Pointer, str]) -> None:
+        entry = self._entries.get(operation.entry_id)
+        if entry is None or entry.section not in BINDING:
+            return
+        claim = Claim(text=operation.claim, source=operation.by)
+        if entry.speaker is not Speaker.USER and not entry.pinned:
+            self._retire(entry, claim)
+        elif operation.claim in spoken.get(operation.by, "") and _is_later(operation.by, entry) and not entry.pinned:
+            self._weigh(entry, claim, at_least=Tie.RELATED)
+        else:
+            self._contest(entry, claim)
+
+    def refresh(self, operation: Refresh) -> None:
+        stale = [
+            entry.id
+            for entry in self._entries.values()
+            if entry.section is operation.section and entry.speaker is Speaker.COMPUTED
+        ]
+        for entry_id in stale:
+            del self._entries[entry_id]
+        for number, (text, source) in enumerate(operation.lines, start=1):
+            entry = LedgerEntry(
+                id=f"{operation.section.value[0]}{number}",
+                section=operation.section,
+                text=text,
+                sources=(source,) if source else (),
+                speaker=Speaker.COMPUTED,
+                born=self._base.age,
+            )
+            self._entries[entry.id] = entry
+
+    def _weigh(self, entry: LedgerEntry, claim: Claim, *, at_least: Tie = Tie.NONE) -> None:
+        found = tie(entry.text, claim.text)
+        if found is Tie.NONE:
+            found = at_least
+        match found:
+            case Tie.REPLACES:
+                self._retire(entry, claim)
+            case Tie.RELATED:
+                self._contest(entry, claim)
+            case Tie.NONE:
+                return
+            case _:
+                assert_never(found)
+
+    def _retire(self, entry: LedgerEntry, claim: Claim) -> None:
+        self._entries[entry.id] = replace(entry, section=Section.INACTIVE, claim=claim)
+
+    def _contest(self, entry: LedgerEntry, claim: Claim) -> None:
+        self._entries[entry.id] = replace(entry, claim=claim)
+
+    def _candidates(self, text: str) -> set[str]:
+        about = terms(text)
+        found: set[str] = set()
+        for term in (*about.values, *about.words):
+            found |= self._by_term.get(term, set())
+        return found
+
+    def _index(self, entry: LedgerEntry) -> None:
+        self._by_text[(entry.section, normalised(entry.text))] = entry.id
+        if entry.speaker is Speaker.USER and entry.section in BINDING:
+            about = terms(entry.text)
+            for term in (*about.values, *about.words):
+                self._by_term[term].add(entry.id)
+
+
+def normalised(text: str) -> str:
+    """Return what two tellings of the same sentence share: letters and digits, folded, single spaces."""
+    return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split()) or text
+
+
+def _is_later(source: Pointer, entry: LedgerEntry) -> bool:
+    return all(source.ordinal > earlier.ordinal for earlier in entry.sources)
+
+
+def _merged_sources(sources: tuple[Pointer, ...], new: Pointer) -> tuple[Pointer, ...]:
+    """Return the sources with `new`: the first telling and the newest few."""
+    if new in sources:
+        return sources
+    merged = (*sources, new)
+    return merged if len(merged) <= SOURCES_KEPT else (merged[0], *merged[-(SOURCES_KEPT - 1) :])
+
+
+def _archive_inactive(ledger: Ledger) -> Ledger:
+    """Keep the newest inactive entries; the older ones stay in earlier checkpoints and are counted."""
+    inactive = ledger.section(Section.INACTIVE)
+    return ledger.without(entry.id for entry in inactive[:-INACTIVE_KEPT]) if len(inactive) > INACTIVE_KEPT else ledger

@@ -1,0 +1,152 @@
+"""What a compaction will replace, and what it will keep: decided first, as a plain value.
+
+The window is cut where it can be cut (`items.boundaries`), as far back as the frontier's budget reaches, at a person's message
+where one serves. Kept whole in any case: what hosts say about their world in its newest version, and the request being worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.compaction.working import Observed
+from holdfast.items import Item, ItemKind, View, boundaries
+from holdfast.thread import EntryKind, History, Tip, WindowEntry
+
+DEFAULT_WINDOW_TOKENS = 258_400
+FRONTIER_FLOOR_TOKENS = 4_000
+# An output larger than this, and not among the newest, becomes one line with a pointer.
+STUB_ABOVE_TOKENS = 200
+STUB_TOKENS = 60
+FRESH_OUTPUTS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A position of the window with what is known about it."""
+
+    entry: WindowEntry
+    view: View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A position of the tail: as it is, or with its output as one line."""
+
+    seen: Seen
+    stub: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What will be replaced and what stays, in window order.
+
+    Attributes:
+        context: Host context from the replaced part, the newest of each section.
+        request: The person's message the thread is working on, where the cut falls behind it.
+        tail: The frontier, and everything after it.
+        replaced: Everything else but the old state.
+    """
+
+    tip: Tip
+    context: tuple[Seen, ...]
+    request: Seen | None
+    tail: tuple[Kept, ...]
+    replaced: tuple[Seen, ...]
+    tokens_before: int
+    frontier_tokens: int
+
+    @property
+    def spoken(self) -> tuple[Seen, ...]:
+        """Every message of a person in the window, oldest first."""
+        kept = (*((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        return tuple(seen for seen in (*self.replaced, *kept) if seen.view.by_person)
+
+    @property
+    def observed(self) -> tuple[Observed, ...]:
+        """Every item of the window that comes from a record, oldest first."""
+        kept = (*((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        sourced = ((seen.view, seen.entry.source) for seen in (*self.replaced, *kept))
+        return tuple(Observed(view=view, source=source) for view, source in sourced if source is not None)
+
+
+def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
+    """Return how many tokens of recent history stay: a tenth of what there is, at least 4,000, at most a tenth of the window."""
+    cap = (window_tokens or DEFAULT_WINDOW_TOKENS) // 10
+    floor = min(cap, FRONTIER_FLOOR_TOKENS)
+    return min(max(full_tokens // 10, floor), max(cap, floor))
+
+
+def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, frontier_tokens: int) -> Plan:
+    """Decide what a compaction of `history` replaces when the frontier may hold `frontier_tokens`."""
+    window = [Seen(entry=entry, view=view(entry.item)) for entry in history.entries]
+    seen = [position for position in window if position.entry.kind is not EntryKind.STATE]
+    costs = _costs(seen)
+    start = _tail_start(seen, costs, budget=frontier_tokens)
+    request = _request_before(seen, start)
+    context = _newest_context(seen, start)
+    special = {id(position) for position in (*context, *((request,) if request else ()))}
+    return Plan(
+        tip=tip,
+        context=context,
+        request=request,
+        tail=tuple(Kept(seen=position, stub=stub) for position, (_, stub) in zip(seen[start:], costs[start:], strict=True)),
+        replaced=tuple(position for position in seen[:start] if id(position) not in special),
+        tokens_before=history.tokens,
+        frontier_tokens=frontier_tokens,
+    )
+
+
+def _costs(seen: list[Seen]) -> list[tuple[int, bool]]:
+    """Return, for each position, its tokens in the tail and whether it would be a stub there."""
+    outputs = [index for index, position in enumerate(seen) if position.view.kind is ItemKind.OUTPUT]
+    fresh = set(outputs[-FRESH_OUTPUTS:])
+    costs: list[tuple[int, bool]] = []
+    for index, position in enumerate(seen):
+        entry = position.entry
+        large = position.view.kind is ItemKind.OUTPUT and entry.tokens > STUB_ABOVE_TOKENS
+        stub = entry.kind is EntryKind.STUB or (large and index not in fresh)
+        costs.append((STUB_TOKENS if stub and large else entry.tokens, stub))
+    return costs
+
+
+def _tail_start(seen: list[Seen], costs: list[tuple[int, bool]], *, budget: int) -> int:
+    """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps half."""
+    sizes = [0] * (len(seen) + 1)
+    for index in range(len(seen) - 1, -1, -1):
+        sizes[index] = sizes[index + 1] + costs[index][0]
+    cuts = boundaries([position.view for position in seen])
+    oldest = next((cut for cut in cuts if sizes[cut] <= budget), len(seen))
+    spoken = next((cut for cut in cuts if cut >= oldest and cut < len(seen) and _opens_turn(seen, cut)), None)
+    if spoken is not None and 2 * sizes[spoken] >= sizes[oldest]:
+        return spoken
+    return oldest
+
+
+def _opens_turn(seen: list[Seen], index: int) -> bool:
+    """Whether a turn begins at `index`: a person's message, or host context that leads up to one."""
+    for position in seen[index:]:
+        if position.view.by_person:
+            return True
+        if position.view.context is None:
+            return False
+    return False
+
+
+def _request_before(seen: list[Seen], start: int) -> Seen | None:
+    """Return the newest person's message where it stands before the tail: its turn is still going on."""
+    if any(position.view.by_person for position in seen[start:]):
+        return None
+    return next((position for position in reversed(seen[:start]) if position.view.by_person), None)
+
+
+def _newest_context(seen: list[Seen], start: int) -> tuple[Seen, ...]:
+    """Return the newest version of each section of host context that the tail does not hold, in window order."""
+    held = {position.view.context for position in seen[start:]}
+    newest: dict[str, Seen] = {}
+    for position in seen[:start]:
+        section = position.view.context
+        if section is not None and section not in held:
+            newest.pop(section, None)
+            newest[section] = position
+    return tuple(newest.values())

@@ -1,0 +1,112 @@
+"""Running a compaction and committing its checkpoint: one at a time per thread, and only onto the path it was computed on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast.compaction import Outcome, compact
+from holdfast.dialects import Dialect
+from holdfast.errors import CompactionRunning, OrdinalConflict, StaleCheckpoint
+from holdfast.runtime.backend import Backend
+from holdfast.runtime.reading import live_path, load_history, load_tip
+from holdfast.runtime.reports import CompactionReport
+from holdfast.store import NewRecord, RecordKind
+from holdfast.thread import History, encode_body
+
+LEASE_MS = 120_000
+
+
+async def compact_thread(
+    backend: Backend,
+    thread_id: str,
+    *,
+    dialect: Dialect,
+    seed: bytes,
+    strategy: str | None = None,
+    target: str | None = None,
+    focus: str | None = None,
+    dry_run: bool = False,
+) -> CompactionReport:
+    """Compact a thread now. On any error its records and its window are what they were.
+
+    Raises:
+        UnknownStrategy: There is no strategy of that name.
+        NothingToCompact: Too little happened since the last checkpoint.
+        CompactionRunning: Another worker is at it.
+        StaleCheckpoint: The span left the live path while the draft was made.
+    """
+    async with _lease(backend, thread_id):
+        path = await live_path(backend.store, thread_id)
+        history = await load_history(backend.store, path)
+        tip = await load_tip(backend.store, thread_id, seed=seed)
+        outcome = await asyncio.to_thread(
+            compact,
+            history,
+            thread_id=thread_id,
+            dialect=dialect,
+            tip=tip,
+            strategy=strategy,
+            target=target,
+            window_tokens=backend.limits.full,
+            focus=focus,
+        )
+        ordinal = None if dry_run else await _commit(backend, thread_id, history, outcome, turn=tip.turn, expected=tip.next)
+    return _report(thread_id, outcome, checkpoint=ordinal)
+
+
+async def _commit(backend: Backend, thread_id: str, history: History, outcome: Outcome, *, turn: int, expected: int) -> int:
+    """Append the checkpoint. The tip may have moved meanwhile; the replaced span must still lie on the live path."""
+    record = NewRecord(
+        kind=RecordKind.CHECKPOINT,
+        at_ms=backend.clock.now_ms(),
+        turn=turn,
+        tokens=outcome.tokens_after,
+        body=encode_body(outcome.checkpoint),
+        target=outcome.checkpoint.cut,
+    )
+    while True:
+        try:
+            return await backend.store.append(thread_id, [record], expected=expected) - 1
+        except OrdinalConflict as conflict:
+            expected = conflict.actual
+        if not await _still_holds(backend, thread_id, history, cut=outcome.checkpoint.cut):
+            raise StaleCheckpoint(thread_id)
+
+
+async def _still_holds(backend: Backend, thread_id: str, history: History, *, cut: int) -> bool:
+    """Whether the checkpoint's base and the last record before its cut are still where they were.
+
+    The path below a record never changes, so these two stand for everything before them.
+    """
+    path = await live_path(backend.store, thread_id, whole=True)
+    base = path.checkpoint.ordinal if path.checkpoint else None
+    before = [entry.source for entry in history.entries if entry.source is not None and entry.source.ordinal < cut]
+    newest = max(before, key=lambda source: source.ordinal, default=None)
+    return base == history.checkpoint_ordinal and (newest is None or path.holds(newest.ordinal) == newest.thread_id)
+
+
+@asynccontextmanager
+async def _lease(backend: Backend, thread_id: str) -> AsyncIterator[None]:
+    key = f"compact:{thread_id}"
+    if not await backend.store.acquire(key, holder=backend.holder, now_ms=backend.clock.now_ms(), ttl_ms=LEASE_MS):
+        raise CompactionRunning(thread_id)
+    try:
+        yield
+    finally:
+        await backend.store.release(key, holder=backend.holder)
+
+
+def _report(thread_id: str, outcome: Outcome, *, checkpoint: int | None) -> CompactionReport:
+    return CompactionReport(
+        thread=thread_id,
+        checkpoint=checkpoint,
+        strategy=outcome.checkpoint.strategy,
+        fell_back_from=outcome.checkpoint.fell_back_from,
+        tokens_before=outcome.tokens_before,
+        tokens_after=outcome.tokens_after,
+        model_calls=outcome.checkpoint.figures["model_calls"],
+        over_target=outcome.over_target,
+        audit=outcome.report,
+    )

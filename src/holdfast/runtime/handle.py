@@ -1,0 +1,173 @@
+"""A thread in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.compaction import Ledger, ledger_of
+from holdfast.dialects import Dialect
+from holdfast.errors import InvalidPointer, OrdinalConflict
+from holdfast.items import chain_seed
+from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
+from holdfast.runtime.backend import Backend
+from holdfast.runtime.branching import fork_thread, roll_back, undo_compaction
+from holdfast.runtime.compacting import compact_thread
+from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
+from holdfast.runtime.recording import append_items, arrival
+from holdfast.runtime.reports import Branched, CompactionReport, Window
+from holdfast.runtime.turn import Head, TurnScope
+from holdfast.store import NewRecord, Record, RecordKind, Span
+from holdfast.thread import History, ReplyBody, Tip, encode_body, parse_pointer
+from holdfast.tokens import estimate_bytes, estimate_text, measure_pressure
+
+
+class Thread:
+    """One thread of a store. Made by `Holdfast.thread`; holds no resources of its own.
+
+    Several handles, in several processes, may look at one thread; of two that write, one wins and the other gets an
+    `OrdinalConflict` and may simply try again.
+    """
+
+    def __init__(self, backend: Backend, thread_id: str, *, dialect: Dialect) -> None:
+        self.id = thread_id
+        self.dialect = dialect
+        self._backend = backend
+        self._seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
+        self._tip: Tip | None = None
+
+    @property
+    def cache_key(self) -> str:
+        """A prompt-cache key that is the same before and after every compaction and restart, and a fork's own."""
+        return f"holdfast-{self.id}"
+
+    async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None:
+        """Append items, given as provider JSON. Durable when it returns; on any error nothing was recorded.
+
+        Raises:
+            InvalidItem: One of them is not an item of the thread's dialect.
+            OrdinalConflict: Another writer appended since this handle last looked.
+        """
+        arrivals = [arrival(self.dialect, self.dialect.parse(item)) for item in items]
+        if not arrivals:
+            return
+        tip = self._tip or await load_tip(self._backend.store, self.id, seed=self._seed)
+        try:
+            self._tip = await append_items(self._backend, self.id, arrivals, tip=tip, model=model)
+        except OrdinalConflict:
+            self._tip = None
+            raise
+
+    async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None = None) -> None:
+        """Note what a provider counted for the window as it is now; it corrects later estimates."""
+        tip = await load_tip(self._backend.store, self.id, seed=self._seed)
+        estimated = (await self.history()).tokens + _head_tokens(head)
+        body = ReplyBody(
+            items=[], outcome="completed", estimated_tokens=estimated, input_tokens=input_tokens, output_tokens=output_tokens
+        )
+        record = NewRecord(
+            kind=RecordKind.REPLY,
+            at_ms=self._backend.clock.now_ms(),
+            turn=tip.turn,
+            tokens=output_tokens,
+            body=encode_body(body),
+        )
+        await self._backend.store.append(self.id, [record], expected=tip.next)
+        self._tip = None
+
+    async def history(self) -> History:
+        """Return the window with where each item comes from."""
+        return await load_history(self._backend.store, await live_path(self._backend.store, self.id))
+
+    async def window(self, *, head: Head | None = None, trouble: str | None = None) -> Window:
+        """Return what to send next. Pure: it never compacts."""
+        path = await live_path(self._backend.store, self.id)
+        history = await load_history(self._backend.store, path)
+        usage = await last_usage(self._backend.store, path)
+        pressure = measure_pressure(limits=self._backend.limits, estimated=history.tokens + _head_tokens(head), calibration=usage)
+        return Window(
+            [msgspec.json.decode(item.raw) for item in history.items],
+            tokens=history.tokens,
+            cache_key=self.cache_key,
+            checkpoint=history.checkpoint_ordinal,
+            pressure=pressure,
+            trouble=trouble,
+        )
+
+    def turn(self, incoming: Sequence[Mapping[str, Any]], *, model: str | None = None, head: Head | None = None) -> TurnScope:
+        """Open a turn with its incoming items, recorded first; `turn.window()` compacts when it must."""
+        return TurnScope(self, incoming, model=model, head=head)
+
+    async def compact(
+        self,
+        *,
+        strategy: str | None = None,
+        target: str | None = None,
+        focus: str | None = None,
+        dry_run: bool = False,
+    ) -> CompactionReport:
+        """Compact now and return the report; `dry_run` computes the same and writes nothing.
+
+        Args:
+            strategy: How the state is drafted; None takes the default.
+            target: Bound of the new window: tokens (`"8000"`) or a share of the old one (`"10%"`).
+            focus: What a person wants kept in view.
+
+        Raises:
+            UnknownStrategy: There is no strategy of that name.
+            NothingToCompact: Too little happened since the last checkpoint.
+        """
+        self._tip = None
+        return await compact_thread(
+            self._backend,
+            self.id,
+            dialect=self.dialect,
+            seed=self._seed,
+            strategy=strategy,
+            target=target,
+            focus=focus,
+            dry_run=dry_run,
+        )
+
+    async def fork(self, *, at: int | None = None, before_turn: int | None = None, new_id: str | None = None) -> Thread:
+        """Return a new thread that begins where this one is, at a record, or before a turn."""
+        branched = await fork_thread(self._backend, self.id, at=at, before_turn=before_turn, new_id=new_id)
+        return Thread(self._backend, branched.thread, dialect=self.dialect)
+
+    async def rollback(self, *, turns: int) -> Branched:
+        """Take back the last `turns` turns, across any number of checkpoints."""
+        self._tip = None
+        return await roll_back(self._backend, self.id, turns=turns)
+
+    async def undo(self) -> int:
+        """Cancel the newest checkpoint and return its ordinal."""
+        self._tip = None
+        return await undo_compaction(self._backend, self.id)
+
+    async def recall(self, query: str, *, limit: int = 5) -> list[Recalled]:
+        """Return originals: the record that `query` points at (`#12`, `THREAD#12`), else those that match its words."""
+        path = await live_path(self._backend.store, self.id, whole=True)
+        try:
+            pointer = parse_pointer(query, within=self.id)
+        except InvalidPointer:
+            store = self._backend.store
+            return await recall_by_words(store, store, path, query, dialect=self.dialect, limit=limit)
+        return [await recall_by_pointer(self._backend.store, path, pointer, dialect=self.dialect)]
+
+    async def state(self) -> Ledger:
+        """Return the session state as of the newest checkpoint."""
+        return ledger_of(await self.history())
+
+    async def records(self) -> list[Record]:
+        """Return every record of this thread, on its live path or not, oldest first."""
+        row = await self._backend.store.get(self.id)
+        return await self._backend.store.read(Span(thread_id=self.id, start=row.start, stop=row.next))
+
+
+def _head_tokens(head: Head | None) -> int:
+    if head is None:
+        return 0
+    tools = estimate_bytes(len(msgspec.json.encode(list(head.tools)))) if head.tools else 0
+    return tools + (estimate_text(head.system) if head.system else 0)

@@ -1,0 +1,161 @@
+"""The facade: a store opened, and the threads in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from types import TracebackType
+
+from holdfast.dialects import dialect_named, searchable_text
+from holdfast.errors import AmbiguousThread, BadInput, InvalidThreadId, StoreClosed, ThreadExists, ThreadNotFound
+from holdfast.runtime.backend import Backend
+from holdfast.runtime.clock import Clock, SystemClock
+from holdfast.runtime.config import Config
+from holdfast.runtime.handle import Thread
+from holdfast.runtime.reading import live_path, load_history
+from holdfast.runtime.recording import create_thread
+from holdfast.runtime.reports import Problem, ThreadSummary, Verdict
+from holdfast.runtime.verifying import verify_thread
+from holdfast.store import RecordKind, Span, ThreadRow
+from holdfast.store.sqlite import SqliteDatabase
+from holdfast.thread import TurnBody, decode_body
+from holdfast.tokens import Limits
+
+_thread_id = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+EVERY = 1_000_000
+
+
+class Holdfast:
+    """An open store. Use it as an async context manager; leaving it finishes what was accepted and closes the store."""
+
+    def __init__(self, config: Config, *, clock: Clock | None = None) -> None:
+        self.config = config
+        self._clock = clock or SystemClock()
+        self._backend: Backend | None = None
+
+    async def __aenter__(self) -> Holdfast:
+        database = await SqliteDatabase.open(sqlite_path(self.config.store), searchable=searchable_text)
+        limits = Limits.of_window(self.config.model_context_window, auto_limit=self.config.model_auto_compact_token_limit)
+        store = await database.tenant(self.config.tenant)
+        holder = f"{os.getpid()}-{self._clock.now_ms():x}-{id(self):x}"
+        self._backend = Backend(store=store, clock=self._clock, limits=limits, holder=holder)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._backend is not None:
+            await self._backend.store.close()
+            self._backend = None
+
+    @property
+    def backend(self) -> Backend:
+        """What the edges build on.
+
+        Raises:
+            StoreClosed: It is not open.
+        """
+        if self._backend is None:
+            raise StoreClosed(self.config.store)
+        return self._backend
+
+    async def thread(self, thread_id: str | None = None, *, dialect: str = "responses") -> Thread:
+        """Resume the thread called `thread_id`, or create it; without a name, create one with a new id.
+
+        Raises:
+            InvalidThreadId: The name cannot be an id.
+            UnknownDialect: There is no such dialect.
+        """
+        if thread_id is not None and not _thread_id.fullmatch(thread_id):
+            raise InvalidThreadId(thread_id)
+        language = dialect_named(dialect)
+        if thread_id is not None:
+            try:
+                return await self._resumed(thread_id)
+            except ThreadNotFound:
+                pass
+        try:
+            name = await create_thread(self.backend, language, thread_id=thread_id)
+        except ThreadExists as race:
+            return await self._resumed(race.thread_id)
+        return Thread(self.backend, name, dialect=language)
+
+    async def find(self, prefix: str) -> Thread:
+        """Resume the one thread whose id is `prefix` or begins with it.
+
+        Raises:
+            ThreadNotFound: None does.
+            AmbiguousThread: Several do.
+        """
+        rows = await self.backend.store.threads(prefix=prefix, limit=6)
+        exact = [row for row in rows if row.id == prefix]
+        if not rows:
+            raise ThreadNotFound(prefix)
+        if len(rows) > 1 and not exact:
+            raise AmbiguousThread(prefix, matches=tuple(row.id for row in rows))
+        row = (exact or rows)[0]
+        return Thread(self.backend, row.id, dialect=dialect_named(row.dialect))
+
+    async def threads(self, *, limit: int = 50) -> list[ThreadSummary]:
+        """List threads, the most recently written first."""
+        return [await self._summary(row) for row in await self.backend.store.threads(limit=limit)]
+
+    async def verify(self, thread: Thread | None = None) -> Verdict:
+        """Check one thread, or all, against what their records promise. Changes nothing."""
+        store = self.backend.store
+        rows = [await store.get(thread.id)] if thread else await store.threads(limit=EVERY)
+        problems: list[Problem] = []
+        records = 0
+        for row in rows:
+            count, found = await verify_thread(store, row, dialect=dialect_named(row.dialect))
+            records += count
+            problems.extend(found)
+        return Verdict(threads=len(rows), records=records, problems=tuple(problems))
+
+    async def _resumed(self, thread_id: str) -> Thread:
+        row = await self.backend.store.get(thread_id)
+        return Thread(self.backend, row.id, dialect=dialect_named(row.dialect))
+
+    async def _summary(self, row: ThreadRow) -> ThreadSummary:
+        store = self.backend.store
+        own = Span(thread_id=row.id, start=row.start, stop=row.next)
+        newest = await store.read(own, newest_first=True, limit=1, bodies=False)
+        checkpoints = await store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
+        history = await load_history(store, await live_path(store, row.id))
+        return ThreadSummary(
+            id=row.id,
+            title=await self._title(row),
+            dialect=row.dialect,
+            records=row.next - row.start,
+            turns=newest[0].turn if newest else 0,
+            checkpoints=len(checkpoints),
+            tokens=history.tokens,
+            updated_at_ms=row.updated_at_ms,
+            parent=row.parent,
+        )
+
+    async def _title(self, row: ThreadRow) -> str:
+        """Return the first line a person said, here or, in a fork, where it came from."""
+        while True:
+            span = Span(thread_id=row.id, start=row.start, stop=row.next)
+            first = await self.backend.store.read(span, kinds={RecordKind.TURN}, limit=1)
+            if first:
+                return decode_body(first[0].body, TurnBody).preview
+            if row.parent is None:
+                return ""
+            row = await self.backend.store.get(row.parent)
+
+
+def sqlite_path(location: str) -> Path:
+    """Return the file a store location names.
+
+    Raises:
+        BadInput: It names a kind of store this holdfast does not have.
+    """
+    if location.startswith("sqlite:///"):
+        location = location.removeprefix("sqlite:///")
+    elif "://" in location:
+        scheme = location.split("://", 1)[0]
+        raise BadInput(f"no store is reached by {scheme}://; write a path or sqlite:///PATH")
+    return Path(location).expanduser()

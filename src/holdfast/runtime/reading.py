@@ -1,0 +1,150 @@
+"""Driving the pure parts of `holdfast.thread` with what a store holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.errors import StoreCorrupt
+from holdfast.store import Record, RecordKind, Span, ThreadStore
+from holdfast.thread import (
+    Checkpoint,
+    History,
+    LivePath,
+    PathWalk,
+    Pointer,
+    ReplyBody,
+    StateEntry,
+    Tip,
+    assemble,
+    decode_body,
+)
+from holdfast.thread.path import LANDMARKS
+from holdfast.tokens import Calibration
+
+PAGE = 64
+CHAINED = frozenset({RecordKind.ITEM, RecordKind.NOTE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Where a turn begins, and its number."""
+
+    number: int
+    ordinal: int
+
+
+async def live_path(store: ThreadStore, thread_id: str, *, stop: int | None = None, whole: bool = False) -> LivePath:
+    """Return the live path of a thread as it was before ordinal `stop` (now, if None).
+
+    Costs a page of landmarks per fork crossed, however long the thread is; `whole` reads on to its first record.
+    """
+    row = await store.get(thread_id)
+    walk = PathWalk(thread_id, stop=row.next if stop is None else stop, whole=whole)
+    while (ask := walk.ask) is not None:
+        if ask.thread_id != row.id:
+            row = await store.get(ask.thread_id)
+        span = Span(thread_id=ask.thread_id, start=row.start, stop=ask.stop)
+        walk.feed(row, await store.read(span, kinds=LANDMARKS, newest_first=True, limit=PAGE, bodies=False))
+    return walk.path
+
+
+async def load_history(store: ThreadStore, path: LivePath) -> History:
+    """Return the window of a live path. Costs what the window holds."""
+    checkpoint = await load_checkpoint(store, path.checkpoint) if path.checkpoint else None
+    kept = await _load_kept(store, checkpoint) if checkpoint else {}
+    after: list[Record] = []
+    for span in reversed(path.spans):
+        after.extend(await store.read(span, kinds={RecordKind.ITEM}))
+    if checkpoint:
+        after = [record for record in after if record.ordinal >= checkpoint.cut]
+    ordinal = path.checkpoint.ordinal if path.checkpoint else None
+    return assemble(checkpoint=checkpoint, checkpoint_ordinal=ordinal, kept=kept, after=after)
+
+
+async def load_tip(store: ThreadStore, thread_id: str, *, seed: bytes) -> Tip:
+    """Return where a thread's path ends now; `seed` is the chain's first link."""
+    row = await store.get(thread_id)
+    path = await live_path(store, thread_id, stop=row.next)
+    last = await _newest_chained(store, path)
+    if last is None and path.checkpoint is not None:
+        last = await _newest_chained(store, await live_path(store, thread_id, stop=row.next, whole=True))
+    newest = await store.read(Span(thread_id=thread_id, start=row.start, stop=row.next), newest_first=True, limit=1, bodies=False)
+    return Tip(
+        next=row.next,
+        turn=newest[0].turn if newest else 0,
+        depth=last.depth or 0 if last else 0,
+        chain=last.chain or seed if last else seed,
+    )
+
+
+async def turn_starting(store: ThreadStore, path: LivePath, *, number: int) -> Turn | None:
+    """Return turn `number` of a whole path, or None where it has no such turn."""
+    for span in path.spans:
+        for record in await store.read(span, kinds={RecordKind.TURN}, turn=number, newest_first=True, limit=1, bodies=False):
+            return Turn(number=record.turn, ordinal=record.ordinal)
+    return None
+
+
+async def turns_back(store: ThreadStore, path: LivePath, *, turns: int) -> Turn | None:
+    """Return the turn that begins `turns` turns before the end of a whole path; its first one, if it has fewer."""
+    oldest: Turn | None = None
+    for span in path.spans:
+        for record in await store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=turns, bodies=False):
+            oldest = Turn(number=record.turn, ordinal=record.ordinal)
+            turns -= 1
+            if turns == 0:
+                return oldest
+    return oldest
+
+
+async def last_usage(store: ThreadStore, path: LivePath) -> Calibration | None:
+    """Return what the newest answer on the path taught about our estimates."""
+    for span in path.spans:
+        for record in await store.read(span, kinds={RecordKind.REPLY}, newest_first=True, limit=1):
+            reply = decode_body(record.body, ReplyBody)
+            if reply.input_tokens:
+                return Calibration(estimated=reply.estimated_tokens, counted=reply.input_tokens)
+            return None
+    return None
+
+
+async def load_checkpoint(store: ThreadStore, landmark: Record) -> Checkpoint:
+    """Return a checkpoint whose record was read without its body."""
+    span = Span(thread_id=landmark.thread_id, start=landmark.ordinal, stop=landmark.ordinal + 1)
+    try:
+        return decode_body((await store.read(span))[0].body, Checkpoint)
+    except (IndexError, msgspec.MsgspecError) as error:
+        raise StoreCorrupt(landmark.thread_id, f"checkpoint #{landmark.ordinal} cannot be read") from error
+
+
+async def _load_kept(store: ThreadStore, checkpoint: Checkpoint) -> dict[Pointer, Record]:
+    wanted: defaultdict[str, set[int]] = defaultdict(set)
+    for entry in checkpoint.layout:
+        if not isinstance(entry, StateEntry):
+            wanted[entry.thread].add(entry.ordinal)
+    kept: dict[Pointer, Record] = {}
+    for thread_id, ordinals in wanted.items():
+        span = Span(thread_id=thread_id, start=min(ordinals), stop=max(ordinals) + 1)
+        for record in await store.read(span, ordinals=ordinals):
+            kept[Pointer(thread_id, record.ordinal)] = record
+    return kept
+
+
+async def _newest_chained(store: ThreadStore, path: LivePath) -> Record | None:
+    for span in path.spans:
+        stop = span.stop
+        while page := await store.read(
+            Span(thread_id=span.thread_id, start=span.start, stop=stop),
+            kinds=CHAINED,
+            newest_first=True,
+            limit=PAGE,
+            bodies=False,
+        ):
+            for record in page:
+                if record.chain is not None:
+                    return record
+            stop = page[-1].ordinal
+    return None

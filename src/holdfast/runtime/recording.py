@@ -1,0 +1,79 @@
+"""Putting items on a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.dialects import Dialect
+from holdfast.items import Item, chain_link, chain_seed
+from holdfast.runtime.backend import Backend
+from holdfast.runtime.clock import new_thread_id
+from holdfast.store import Found, NewRecord, NewThread, RecordKind, ThreadStore
+from holdfast.thread import Arrival, MetaBody, Tip, encode_body, lay_down
+from holdfast.tokens import estimate_item
+
+# The newest few digests answer for nearly every request; each further question reaches eight times as far back.
+FIRST_QUESTION = 8
+GALLOP = 8
+
+
+def arrival(dialect: Dialect, item: Item, *, aside: bool = False) -> Arrival:
+    """Return an item with everything recording needs to know about it."""
+    return Arrival(
+        item=item, view=dialect.view(item), canonical=dialect.canonical(item), tokens=estimate_item(item.raw), aside=aside
+    )
+
+
+async def create_thread(backend: Backend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "") -> str:
+    """Create an empty thread and return its id."""
+    now = backend.clock.now_ms()
+    name = thread_id or new_thread_id(now)
+    body = encode_body(MetaBody(dialect=dialect.name, agent=agent))
+    meta = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=body)
+    await backend.store.create(NewThread(id=name, dialect=dialect.name, created_at_ms=now), [meta])
+    return name
+
+
+async def append_items(
+    backend: Backend,
+    thread_id: str,
+    arrivals: Sequence[Arrival],
+    *,
+    tip: Tip,
+    model: str | None = None,
+    before: Sequence[NewRecord] = (),
+) -> Tip:
+    """Append `before`, then `arrivals`, as one unit and return the tip after them. Durable when it returns.
+
+    Raises:
+        OrdinalConflict: Another writer appended since `tip` was read.
+    """
+    records, after = lay_down(tip, arrivals, key=backend.store.tenant.key, at_ms=backend.clock.now_ms(), model=model)
+    reached = await backend.store.append(thread_id, [*before, *records], expected=tip.next)
+    return Tip(next=reached, turn=after.turn, depth=after.depth, chain=after.chain)
+
+
+def chain_of(backend: Backend, dialect: Dialect, items: Sequence[Item], *, agent: str = "") -> list[bytes]:
+    """Return the chain over `items`, one digest an item."""
+    key = backend.store.tenant.key
+    link = chain_seed(key, dialect=dialect.name, agent=agent)
+    chain: list[bytes] = []
+    for item in items:
+        link = chain_link(key, link, dialect.canonical(item))
+        chain.append(link)
+    return chain
+
+
+async def deepest_known(store: ThreadStore, chain: Sequence[bytes]) -> list[Found]:
+    """Return the records that hold the longest prefix of `chain` any thread has, newest record first; empty if none."""
+    stop, reach = len(chain), FIRST_QUESTION
+    while stop > 0:
+        start = max(0, stop - reach)
+        asked = chain[start:stop]
+        found = await store.lookup(asked)
+        if found:
+            known: Mapping[bytes, int] = {digest: index for index, digest in enumerate(asked)}
+            deepest = max(known[match.chain] for match in found)
+            return [match for match in found if known[match.chain] == deepest]
+        stop, reach = start, reach * GALLOP
+    return []

@@ -1,0 +1,51 @@
+"""Threads: append-only records, the live path through them, and the window they amount to. Pure."""
+
+from __future__ import annotations
+
+from holdfast.thread.path import Ask, LivePath, PathWalk
+from holdfast.thread.pointer import Pointer, parse_pointer
+from holdfast.thread.records import (
+    Checkpoint,
+    ContextBody,
+    KeepEntry,
+    LayoutEntry,
+    MetaBody,
+    ReplyBody,
+    RollbackBody,
+    StateEntry,
+    StubEntry,
+    TurnBody,
+    UndoBody,
+    decode_body,
+    encode_body,
+)
+from holdfast.thread.turns import Arrival, Tip, lay_down
+from holdfast.thread.window import EntryKind, History, WindowEntry, assemble
+
+__all__ = [
+    "Arrival",
+    "Ask",
+    "Checkpoint",
+    "ContextBody",
+    "EntryKind",
+    "History",
+    "KeepEntry",
+    "LayoutEntry",
+    "LivePath",
+    "MetaBody",
+    "PathWalk",
+    "Pointer",
+    "ReplyBody",
+    "RollbackBody",
+    "StateEntry",
+    "StubEntry",
+    "Tip",
+    "TurnBody",
+    "UndoBody",
+    "WindowEntry",
+    "assemble",
+    "decode_body",
+    "encode_body",
+    "lay_down",
+    "parse_pointer",
+]

@@ -1,0 +1,121 @@
+"""From records to what the model sees: a pure function of the newest surviving checkpoint and what came after its cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from holdfast.errors import RecordNotFound
+from holdfast.items import Item
+from holdfast.store import Record, RecordKind
+from holdfast.thread.pointer import Pointer
+from holdfast.thread.records import Checkpoint, KeepEntry, LayoutEntry, StateEntry, StubEntry
+from holdfast.tokens import estimate_item
+
+
+class EntryKind(StrEnum):
+    """How a position of the window relates to a record."""
+
+    KEEP = "keep"
+    STUB = "stub"
+    STATE = "state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowEntry:
+    """One position of the window: an item, and the record it comes from unless it is the session state.
+
+    `depth` is the link of the client's chain it stands for; `after_cut` says that no checkpoint placed it.
+    """
+
+    kind: EntryKind
+    item: Item
+    tokens: int
+    turn: int
+    source: Pointer | None = None
+    depth: int | None = None
+    after_cut: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A window with where it came from."""
+
+    entries: tuple[WindowEntry, ...]
+    checkpoint: Checkpoint | None = None
+    checkpoint_ordinal: int | None = None
+
+    @property
+    def items(self) -> list[Item]:
+        return [entry.item for entry in self.entries]
+
+    @property
+    def tokens(self) -> int:
+        return sum(entry.tokens for entry in self.entries)
+
+
+def assemble(
+    *,
+    checkpoint: Checkpoint | None,
+    checkpoint_ordinal: int | None,
+    kept: Mapping[Pointer, Record],
+    after: Sequence[Record],
+) -> History:
+    """Return the window: the checkpoint's layout, then every item of the path from its cut on, oldest first.
+
+    Raises:
+        RecordNotFound: The layout names a record that is not among `kept`.
+    """
+    placed = [_placed(entry, kept) for entry in checkpoint.layout] if checkpoint else []
+    later = [
+        WindowEntry(
+            kind=EntryKind.KEEP,
+            item=Item(record.body),
+            tokens=record.tokens,
+            turn=record.turn,
+            source=Pointer(record.thread_id, record.ordinal),
+            depth=record.depth,
+        )
+        for record in after
+        if record.kind is RecordKind.ITEM
+    ]
+    return History(entries=(*placed, *later), checkpoint=checkpoint, checkpoint_ordinal=checkpoint_ordinal)
+
+
+def _placed(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> WindowEntry:
+    match entry:
+        case StateEntry():
+            item = Item(bytes(entry.item))
+            return WindowEntry(kind=EntryKind.STATE, item=item, tokens=estimate_item(item.raw), turn=0, after_cut=False)
+        case StubEntry():
+            item = Item(bytes(entry.item))
+            return _placed_record(entry, kept, kind=EntryKind.STUB, item=item, tokens=estimate_item(item.raw))
+        case KeepEntry():
+            return _placed_record(entry, kept, kind=EntryKind.KEEP)
+        case _:
+            assert_never(entry)
+
+
+def _placed_record(
+    entry: KeepEntry | StubEntry,
+    kept: Mapping[Pointer, Record],
+    *,
+    kind: EntryKind,
+    item: Item | None = None,
+    tokens: int | None = None,
+) -> WindowEntry:
+    source = Pointer(entry.thread, entry.ordinal)
+    record = kept.get(source)
+    if record is None:
+        raise RecordNotFound(source.thread_id, source.ordinal)
+    return WindowEntry(
+        kind=kind,
+        item=item or Item(record.body),
+        tokens=record.tokens if tokens is None else tokens,
+        turn=record.turn,
+        source=source,
+        depth=record.depth,
+        after_cut=False,
+    )
