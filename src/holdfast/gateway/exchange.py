@@ -1,0 +1,68 @@
+"""The seam between the proxy, which moves bytes, and the conversation logic behind it, which decides what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from holdfast.dialects.responses.stream import Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A conversation request as a client sent it.
+
+    Attributes:
+        path: What follows the mount: `/responses` for `/v1/responses`.
+        headers: Names in lower case; the values of a repeated header are joined by `, `. Holds the client's credentials.
+        body: The request as it arrived.
+    """
+
+    path: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """Send `body` to the provider and relay its answer untouched.
+
+    `finished` is awaited exactly once, with what the provider answered, before the last bytes of the answer are relayed:
+    what it makes durable is durable before the client can act on the answer. When no whole answer came, the reply's
+    outcome is `cut` (the stream broke, or the client left) or `failed` (the provider refused or could not be reached).
+    A `HoldfastError` it raises is logged and counted; the answer still goes out.
+    """
+
+    body: bytes = field(repr=False)
+    finished: Callable[[Reply], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The gateway answers by itself with one assistant message, streamed if the request asked for a stream."""
+
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The gateway answers by itself with an error in the provider's shape; `code` is for machines."""
+
+    status: int
+    code: str
+    message: str
+
+
+class Conversations(Protocol):
+    """What stands behind the proxy: it decides what becomes of a conversation request."""
+
+    async def open(self, incoming: Incoming) -> Forward | Answered | Refused:
+        """Decide what to do with a request.
+
+        Runs to its end even if the client leaves meanwhile; after `Forward`, `finished` is then called with outcome `cut`.
+
+        Raises:
+            HoldfastError: The request could not be dealt with; the proxy forwards it unchanged and records nothing.
+        """
+        ...

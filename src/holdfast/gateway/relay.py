@@ -1,0 +1,123 @@
+"""Relays a provider's answer to the client, byte for byte, and reads it on the way where someone wants to know."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+
+from aiohttp import ClientResponse
+
+from holdfast.dialects.responses.answer import error_json
+from holdfast.dialects.responses.stream import Reply, ReplyAssembler, reply_from_json
+from holdfast.errors import HoldfastError
+from holdfast.gateway.caller import Caller
+from holdfast.gateway.exchange import Forward
+from holdfast.gateway.headers import end_to_end, first
+from holdfast.gateway.upstream import Unanswered
+
+log = logging.getLogger("holdfast.gateway")
+
+# An answer that is not a stream is read whole; a longer one is relayed all the same, unread.
+READABLE_BYTES = 64 * 1024 * 1024
+
+
+class Finish:
+    """Calls a forward's `finished` once, whatever happens to the exchange around it."""
+
+    def __init__(self, forward: Forward, *, failures: Counter[str]) -> None:
+        self._forward = forward
+        self._failures = failures
+        self._called = False
+
+    async def __call__(self, reply: Reply) -> None:
+        """Report `reply`, unless one was reported before, and return once that is dealt with.
+
+        A cancellation waits for it too: a client that leaves must not tear a half-written record.
+        """
+        if self._called:
+            return
+        self._called = True
+        reporting = asyncio.ensure_future(self._report(reply))
+        try:
+            await asyncio.shield(reporting)
+        except asyncio.CancelledError:
+            await reporting
+            raise
+
+    async def _report(self, reply: Reply) -> None:
+        try:
+            await self._forward.finished(reply)
+        except HoldfastError as error:
+            self._failures[f"finished.{error.code}"] += 1
+            log.warning("an answer was relayed but not recorded: %s", error.code)
+
+
+async def relay(caller: Caller, answer: ClientResponse | Unanswered) -> None:
+    """Relay an answer nobody reads."""
+    if isinstance(answer, Unanswered):
+        await _tell(caller, answer)
+        return
+    await _start(caller, answer)
+    async for chunk in answer.content.iter_any():
+        await caller.write(chunk)
+    await caller.end()
+
+
+async def relay_reply(caller: Caller, answer: ClientResponse | Unanswered, *, finish: Finish) -> None:
+    """Relay an answer and report it to `finish` before its last bytes go out.
+
+    Raises:
+        ClientError: The provider's stream broke; what came was relayed, and the answer must not be ended as if whole.
+    """
+    if isinstance(answer, Unanswered):
+        await finish(Reply(outcome="failed"))
+        await _tell(caller, answer)
+    elif answer.status >= 400:
+        await finish(Reply(outcome="failed"))
+        await relay(caller, answer)
+    elif "json" in first(answer.raw_headers, b"content-type"):
+        await _relay_json(caller, answer, finish=finish)
+    else:
+        await _relay_stream(caller, answer, finish=finish)
+
+
+async def _relay_stream(caller: Caller, answer: ClientResponse, *, finish: Finish) -> None:
+    assembler = ReplyAssembler()
+    await _start(caller, answer)
+    try:
+        async for chunk in answer.content.iter_any():
+            if assembler.feed(chunk):
+                await finish(assembler.reply)
+            await caller.write(chunk)
+    finally:
+        await finish(assembler.reply)
+    await caller.end()
+
+
+async def _relay_json(caller: Caller, answer: ClientResponse, *, finish: Finish) -> None:
+    """Relay a JSON answer one chunk late: only its end tells which chunk was the last."""
+    seen = bytearray()
+    last = b""
+    reply = Reply(outcome="cut")
+    await _start(caller, answer)
+    try:
+        async for chunk in answer.content.iter_any():
+            if last:
+                await caller.write(last)
+            last = chunk
+            if len(seen) <= READABLE_BYTES:
+                seen += chunk
+        if len(seen) <= READABLE_BYTES:
+            reply = reply_from_json(bytes(seen))
+    finally:
+        await finish(reply)
+    await caller.end(last)
+
+
+async def _start(caller: Caller, answer: ClientResponse) -> None:
+    await caller.start(answer.status, end_to_end(answer.raw_headers))
+
+
+async def _tell(caller: Caller, unanswered: Unanswered) -> None:
+    await caller.answer(unanswered.status, error_json(unanswered.status, unanswered.code, unanswered.message))
