@@ -1,22 +1,27 @@
 """holdfast keeps long-running LLM agents on course through any number of context compactions, and can prove that it did.
 
-async with holdfast.open("agent.db") as hf:
-    thread = await hf.thread("ship-it", dialect="responses")
-    await thread.record([...])
-    window = await thread.window()
+    async with holdfast.open("agent.db") as hf:
+        thread = await hf.thread("ship-it", dialect="responses")
+        await thread.record([...])
+        window = await thread.window()
 """
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime import Config, Head, Holdfast, Thread, Window, config_of, resolve
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Config, Head, Holdfast, Thread, Window
 
 __version__ = "0.1.0"
 
 __all__ = ["Config", "Head", "Holdfast", "HoldfastError", "Thread", "Window", "__version__", "open"]
+
+_IN_RUNTIME = frozenset({"Config", "Head", "Holdfast", "Thread", "Window"})
 
 
 def open(store: str | os.PathLike[str] | None = None) -> Holdfast:
@@ -26,5 +31,16 @@ def open(store: str | os.PathLike[str] | None = None) -> Holdfast:
     Raises:
         BadInput: A configuration file or variable cannot be understood.
     """
+    from pathlib import Path
+
+    from holdfast.runtime import Holdfast, config_of, resolve
+
     flags = {"store": os.fspath(store) if store is not None else None}
     return Holdfast(config_of(resolve(flags=flags, environ=os.environ, project=Path.cwd())))
+
+
+def __getattr__(name: str) -> Any:
+    """Load the runtime when something of it is first named: an import of holdfast alone stays a few milliseconds."""
+    if name in _IN_RUNTIME:
+        return getattr(import_module("holdfast.runtime"), name)
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

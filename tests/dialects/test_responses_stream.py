@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.dialects.responses import stream as stream_module
-from holdfast.dialects.responses.stream import Reply, ReplyAssembler, reply_from_json
+from holdfast.dialects import Reply
+from holdfast.dialects import sse as sse_module
+from holdfast.dialects.responses.stream import ReplyAssembler, reply_from_json
 from holdfast.items import Item
 
 # Odd spacing, an escape and a character of several bytes: what a re-serialisation would not survive.
@@ -175,7 +176,7 @@ def test_a_count_that_is_none_costs_nothing_else(count: bytes) -> None:
 
 def test_an_event_beyond_the_limit_is_skipped_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """An event that outgrows the limit is not kept, wherever it is cut, and the next one is read again."""
-    monkeypatch.setattr(stream_module, "MAX_EVENT_BYTES", 120)
+    monkeypatch.setattr(sse_module, "MAX_EVENT_BYTES", 120)
     big = b'data: {"type":"response.failed",\ndata: "x":"' + b"y" * 200 + b'"\ndata: }\n\n'
     stream = big + event("response.output_item.done", b'"item":{"a":1}') + event("response.completed")
     expected = Reply(items=(Item(b'{"a":1}'),), outcome="completed")

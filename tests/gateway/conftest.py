@@ -12,7 +12,7 @@ from itertools import count
 import pytest
 from aiohttp import ClientSession, web
 
-from holdfast.dialects.responses.stream import Reply
+from holdfast.dialects import Reply, dialect_named
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.exchange import Answered, Forward, Incoming, Refused
 from holdfast.gateway.server import running
@@ -133,6 +133,7 @@ async def proxy(provider: Provider) -> AsyncIterator[Proxy]:
         app = Gateway(
             upstream=provider.url,
             conversations=script,
+            wire=dialect_named("responses").wire,
             session=session,
             version="1.2.3",
             allowed_hosts=("gateway.test",),

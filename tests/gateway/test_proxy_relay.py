@@ -13,12 +13,15 @@ import pytest
 from aiohttp import ClientPayloadError, ClientSession, web
 from yarl import URL
 
+from holdfast.dialects import dialect_named
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.server import running
 from holdfast.gateway.upstream import upstream_session
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Headers, Proxy
+
+WIRE = dialect_named("responses").wire
 
 pytestmark = pytest.mark.anyio
 
@@ -166,7 +169,7 @@ async def test_a_cookie_is_kept_by_nobody_but_the_client(proxy: Proxy) -> None:
     # Cookies are kept for names only, so the provider must be called by one.
     by_name = proxy.provider.url.replace("127.0.0.1", "localhost")
     async with upstream_session() as session:
-        app = Gateway(upstream=by_name, conversations=proxy.script, session=session, version="0")
+        app = Gateway(upstream=by_name, conversations=proxy.script, wire=WIRE, session=session, version="0")
         async with running(app) as url:
             for _ in range(2):
                 async with ClientSession() as client, client.get(f"{url}/v1/models") as answer:
@@ -239,6 +242,7 @@ async def test_a_provider_that_is_not_there(proxy: Proxy, unused_port: int) -> N
     app = Gateway(
         upstream=f"http://127.0.0.1:{unused_port}/secret/v1",
         conversations=proxy.script,
+        wire=WIRE,
         session=proxy.client,
         version="0",
     )

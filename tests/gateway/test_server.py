@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import ClientSession, web
 
-from holdfast.dialects.responses.stream import Reply
+from holdfast.dialects import Reply
 from holdfast.errors import PortTaken, UnsafeBind
 from holdfast.gateway import server
 from holdfast.gateway.server import running, serve

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.dialects.base import Dialect, Request
+from holdfast.dialects.base import Answer, Dialect, Reply, ReplyReader, Request, Wire
 from holdfast.dialects.responses import RESPONSES
 from holdfast.errors import UnknownDialect
 
@@ -28,4 +28,14 @@ def searchable_text(dialect: str, raw: bytes) -> str:
     return dialect_named(dialect).view(Item(raw)).text
 
 
-__all__ = ["DIALECTS", "Dialect", "Request", "dialect_named", "searchable_text"]
+__all__ = [
+    "DIALECTS",
+    "Answer",
+    "Dialect",
+    "Reply",
+    "ReplyReader",
+    "Request",
+    "Wire",
+    "dialect_named",
+    "searchable_text",
+]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from holdfast.items import Item, View
+
+Outcome = Literal["completed", "incomplete", "failed", "cut"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +26,79 @@ class Request:
     items: tuple[Item, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One answer of a provider.
+
+    Attributes:
+        items: Every completed output item, in output order; where the dialect streams whole items, their exact bytes.
+        outcome: How the answer ended; `cut` if its end never came or could not be read.
+    """
+
+    items: tuple[Item, ...] = ()
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    response_id: str | None = None
+    outcome: Outcome = "cut"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An assistant's message that the gateway writes by itself, with what a provider would put around it."""
+
+    text: str
+    response_id: str
+    message_id: str
+    model: str
+    created_at: int
+
+
+class ReplyReader(Protocol):
+    """Reads a streamed answer while it passes by. Hostile input: it never raises and never keeps what it does not need."""
+
+    @property
+    def reply(self) -> Reply:
+        """What was answered so far; its outcome stays `cut` until the terminal event is complete."""
+        ...
+
+    def feed(self, chunk: bytes) -> bool:
+        """Take the next bytes; true once the terminal event, its closing blank line included, is among all that was fed."""
+        ...
+
+
+class Wire(Protocol):
+    """How a dialect's answers look on the wire."""
+
+    def reply_reader(self) -> ReplyReader:
+        """Return a reader for one streamed answer."""
+        ...
+
+    def reply_from_json(self, body: bytes) -> Reply:
+        """Return the reply that an answer which was not streamed carries; `cut` if it cannot be read."""
+        ...
+
+    def answer_stream(self, answer: Answer) -> bytes:
+        """Return the whole event stream of an answer the gateway gives by itself."""
+        ...
+
+    def answer_json(self, answer: Answer) -> bytes:
+        """Return the same answer as one JSON object."""
+        ...
+
+    def error_json(self, status: int, code: str, message: str) -> bytes:
+        """Return the body of an error with HTTP status `status`; clients show `message` and branch on `code`."""
+        ...
+
+
 class Dialect(Protocol):
     """One wire language. Pure: no method does I/O, none changes its arguments."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def wire(self) -> Wire: ...
 
     def parse(self, value: object) -> Item:
         """Return the item for a decoded JSON value, in holdfast's one fixed serialisation.
@@ -62,5 +132,12 @@ class Dialect(Protocol):
         """Return an output item with its payload replaced by `text`, all else untouched.
 
         None where the item is not an output, or of a form whose payload the provider insists on.
+        """
+        ...
+
+    def arrange(self, items: Sequence[Item]) -> list[Item]:
+        """Return `items` in a form the provider accepts where its roles must alternate; untouched where they need not.
+
+        Deterministic, and stable under appending: the arrangement of a prefix is a prefix, but for its last item.
         """
         ...

@@ -14,8 +14,7 @@ from aiohttp import ClientError, ClientSession
 from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder, encode
 
-from holdfast.dialects.responses.answer import answer_json, answer_stream, error_json
-from holdfast.dialects.responses.stream import Reply
+from holdfast.dialects import Answer, Reply, Wire
 from holdfast.errors import HoldfastError
 from holdfast.gateway.caller import Caller, Receive, Scope, Send
 from holdfast.gateway.exchange import Answered, Conversations, Forward, Incoming, Refused
@@ -98,6 +97,7 @@ class Gateway:
         *,
         upstream: str,
         conversations: Conversations,
+        wire: Wire,
         session: ClientSession,
         version: str,
         allowed_hosts: Collection[str] = (),
@@ -108,6 +108,7 @@ class Gateway:
         self.failures: Counter[str] = Counter()
         self._upstream = Upstream(upstream, session=session)
         self._conversations = conversations
+        self._wire = wire
         self._health = encode({"ok": True, "version": version})
         self._allowed_hosts = frozenset(host.lower() for host in allowed_hosts)
         self._body_limit = body_limit
@@ -160,7 +161,7 @@ class Gateway:
         async def exchange() -> None:
             async with self._upstream.exchange(call.method, call.target(), headers=headers, body=body) as answer:
                 if not caller.gone:
-                    await relay(caller, answer)
+                    await relay(caller, answer, wire=self._wire)
 
         await self._stay(caller, exchange())
 
@@ -203,7 +204,7 @@ class Gateway:
 
         async def exchange() -> None:
             async with self._upstream.exchange(call.method, call.target(), headers=headers, body=forward.body) as answer:
-                await relay_reply(caller, answer, finish=finish)
+                await relay_reply(caller, answer, wire=self._wire, finish=finish)
 
         try:
             await self._stay(caller, exchange())
@@ -222,19 +223,19 @@ class Gateway:
 
     async def _answer(self, caller: Caller, answered: Answered, *, body: bytes) -> None:
         asked = _asked(body)
-        write = answer_stream if asked.stream else answer_json
-        written = write(
-            answered.text,
+        answer = Answer(
+            text=answered.text,
             response_id=f"resp_{self._new_id()}",
             message_id=f"msg_{self._new_id()}",
             model=asked.model,
             created_at=int(self._now()),
         )
+        written = self._wire.answer_stream(answer) if asked.stream else self._wire.answer_json(answer)
         content_type = b"text/event-stream; charset=utf-8" if asked.stream else b"application/json"
         await caller.answer(200, written, content_type=content_type)
 
     async def _refuse(self, caller: Caller, refused: Refused) -> None:
-        await caller.answer(refused.status, error_json(refused.status, refused.code, refused.message))
+        await caller.answer(refused.status, self._wire.error_json(refused.status, refused.code, refused.message))
 
 
 def _asked(body: bytes) -> _Asked:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.dialects import Dialect, Request
-from holdfast.dialects.responses.stream import Reply
+from holdfast.dialects import Dialect, Reply, Request
 from holdfast.errors import CompactionError, Conflict, OrdinalConflict
 from holdfast.gateway.codex_metadata import turn_metadata
 from holdfast.gateway.commands import CompactCommand, asides, command_in
@@ -109,7 +108,7 @@ class RecordedConversations:
     async def _upstream_body(self, body: bytes, arrived: _Arrived, *, place: Place | None) -> bytes:
         """Return what the provider is sent: the client's own bytes, unless a checkpoint or an aside stands in them."""
         items = await window_items(self._backend, arrived.request.items, aside=arrived.aside, place=place)
-        return body if items is None else self._dialect.join(arrived.request, items)
+        return body if items is None else self._dialect.join(arrived.request, self._dialect.arrange(items))
 
     async def _compact_on_command(self, thread_id: str, tip: Tip, command: CompactCommand) -> str:
         try:

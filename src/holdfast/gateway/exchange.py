@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.dialects.responses.stream import Reply
+from holdfast.dialects import Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

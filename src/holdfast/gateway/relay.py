@@ -8,8 +8,7 @@ from collections import Counter
 
 from aiohttp import ClientResponse
 
-from holdfast.dialects.responses.answer import error_json
-from holdfast.dialects.responses.stream import Reply, ReplyAssembler, reply_from_json
+from holdfast.dialects import Reply, ReplyReader, Wire
 from holdfast.errors import HoldfastError
 from holdfast.gateway.caller import Caller
 from holdfast.gateway.exchange import Forward
@@ -53,10 +52,10 @@ class Finish:
             log.warning("an answer was relayed but not recorded: %s", error.code)
 
 
-async def relay(caller: Caller, answer: ClientResponse | Unanswered) -> None:
+async def relay(caller: Caller, answer: ClientResponse | Unanswered, *, wire: Wire) -> None:
     """Relay an answer nobody reads."""
     if isinstance(answer, Unanswered):
-        await _tell(caller, answer)
+        await _tell(caller, answer, wire=wire)
         return
     await _start(caller, answer)
     async for chunk in answer.content.iter_any():
@@ -64,7 +63,7 @@ async def relay(caller: Caller, answer: ClientResponse | Unanswered) -> None:
     await caller.end()
 
 
-async def relay_reply(caller: Caller, answer: ClientResponse | Unanswered, *, finish: Finish) -> None:
+async def relay_reply(caller: Caller, answer: ClientResponse | Unanswered, *, wire: Wire, finish: Finish) -> None:
     """Relay an answer and report it to `finish` before its last bytes go out.
 
     Raises:
@@ -72,30 +71,29 @@ async def relay_reply(caller: Caller, answer: ClientResponse | Unanswered, *, fi
     """
     if isinstance(answer, Unanswered):
         await finish(Reply(outcome="failed"))
-        await _tell(caller, answer)
+        await _tell(caller, answer, wire=wire)
     elif answer.status >= 400:
         await finish(Reply(outcome="failed"))
-        await relay(caller, answer)
+        await relay(caller, answer, wire=wire)
     elif "json" in first(answer.raw_headers, b"content-type"):
-        await _relay_json(caller, answer, finish=finish)
+        await _relay_json(caller, answer, wire=wire, finish=finish)
     else:
-        await _relay_stream(caller, answer, finish=finish)
+        await _relay_stream(caller, answer, reader=wire.reply_reader(), finish=finish)
 
 
-async def _relay_stream(caller: Caller, answer: ClientResponse, *, finish: Finish) -> None:
-    assembler = ReplyAssembler()
+async def _relay_stream(caller: Caller, answer: ClientResponse, *, reader: ReplyReader, finish: Finish) -> None:
     await _start(caller, answer)
     try:
         async for chunk in answer.content.iter_any():
-            if assembler.feed(chunk):
-                await finish(assembler.reply)
+            if reader.feed(chunk):
+                await finish(reader.reply)
             await caller.write(chunk)
     finally:
-        await finish(assembler.reply)
+        await finish(reader.reply)
     await caller.end()
 
 
-async def _relay_json(caller: Caller, answer: ClientResponse, *, finish: Finish) -> None:
+async def _relay_json(caller: Caller, answer: ClientResponse, *, wire: Wire, finish: Finish) -> None:
     """Relay a JSON answer one chunk late: only its end tells which chunk was the last."""
     seen = bytearray()
     last = b""
@@ -109,7 +107,7 @@ async def _relay_json(caller: Caller, answer: ClientResponse, *, finish: Finish)
             if len(seen) <= READABLE_BYTES:
                 seen += chunk
         if len(seen) <= READABLE_BYTES:
-            reply = reply_from_json(bytes(seen))
+            reply = wire.reply_from_json(bytes(seen))
     finally:
         await finish(reply)
     await caller.end(last)
@@ -119,5 +117,5 @@ async def _start(caller: Caller, answer: ClientResponse) -> None:
     await caller.start(answer.status, end_to_end(answer.raw_headers))
 
 
-async def _tell(caller: Caller, unanswered: Unanswered) -> None:
-    await caller.answer(unanswered.status, error_json(unanswered.status, unanswered.code, unanswered.message))
+async def _tell(caller: Caller, unanswered: Unanswered, *, wire: Wire) -> None:
+    await caller.answer(unanswered.status, wire.error_json(unanswered.status, unanswered.code, unanswered.message))

@@ -31,6 +31,7 @@ async def running_gateway(hf: Holdfast, *, upstream: str, auto_compact: bool = F
 
 @asynccontextmanager
 async def _gateway(hf: Holdfast, *, upstream: str, auto_compact: bool) -> AsyncIterator[Gateway]:
-    conversations = RecordedConversations(hf, dialect_named("responses"), auto_compact=auto_compact)
+    dialect = dialect_named("responses")
+    conversations = RecordedConversations(hf, dialect, auto_compact=auto_compact)
     async with upstream_session() as session:
-        yield Gateway(upstream=upstream, conversations=conversations, session=session, version=__version__)
+        yield Gateway(upstream=upstream, conversations=conversations, wire=dialect.wire, session=session, version=__version__)

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.dialects.base import Request
 from holdfast.dialects.responses.fragments import instruction_section, is_event, own_words, world_section
+from holdfast.dialects.responses.wire import ResponsesWire
 from holdfast.errors import InvalidItem
 from holdfast.items import Item, ItemKind, Role, View
 
@@ -49,6 +50,7 @@ class ResponsesDialect:
     """The Responses wire language; see `holdfast.dialects.base.Dialect` for the contract."""
 
     name = "responses"
+    wire = ResponsesWire()
 
     def parse(self, value: object) -> Item:
         if not isinstance(value, dict):
@@ -115,6 +117,9 @@ class ResponsesDialect:
             return None
         raw = {name: bytes(value) for name, value in _fields_decoder.decode(item.raw).items()}
         return Item(_object({**raw, "output": msgspec.json.encode(text)}))
+
+    def arrange(self, items: Sequence[Item]) -> list[Item]:
+        return list(items)
 
 
 RESPONSES: Final = ResponsesDialect()

@@ -6,20 +6,15 @@ bytes it was given. What it cannot read it skips.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeVar
+from dataclasses import replace
+from typing import Annotated, TypeVar
 
 from msgspec import Meta, MsgspecError, Raw, Struct
 from msgspec.json import Decoder
 
+from holdfast.dialects.base import Outcome, Reply
+from holdfast.dialects.sse import EventReader
 from holdfast.items import Item
-
-Outcome = Literal["completed", "incomplete", "failed", "cut"]
-
-# A line that never ends must not eat the machine. The largest item a provider sends, an image in base64, is far below.
-MAX_EVENT_BYTES = 64 * 1024 * 1024
-
-BOM = b"\xef\xbb\xbf"
 
 TERMINAL: dict[str, Outcome] = {
     "response.completed": "completed",
@@ -36,23 +31,6 @@ STATUSES: dict[str | None, Outcome] = {
     "queued": "incomplete",
     "in_progress": "incomplete",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """One answer of a provider.
-
-    Attributes:
-        items: Every completed output item, in output order, as the exact bytes that were sent.
-        outcome: How the answer ended; `cut` if its end never came or could not be read.
-    """
-
-    items: tuple[Item, ...] = ()
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    response_id: str | None = None
-    outcome: Outcome = "cut"
 
 
 # Token counts end up in 64-bit columns; a number beyond any real count is no count.
@@ -146,19 +124,10 @@ def reply_from_json(body: bytes) -> Reply:
 
 
 class ReplyAssembler:
-    """Reads a streamed answer as server-sent events, from chunks cut anywhere.
-
-    Lines may end in LF, CR or CRLF. `reply` depends on the bytes fed so far and never on how they were cut.
-    """
+    """Reads a streamed answer from chunks cut anywhere; see `holdfast.dialects.base.ReplyReader` for the contract."""
 
     def __init__(self) -> None:
-        self._line: list[bytes] = []
-        self._line_size = 0
-        self._data: list[bytes] = []
-        self._data_size = 0
-        self._oversized = False
-        self._first_line = True
-        self._after_cr = False
+        self._events = EventReader()
         self._done = False
         self._streamed: dict[int, Item] = {}
         self._next_index = 0
@@ -166,58 +135,15 @@ class ReplyAssembler:
 
     @property
     def reply(self) -> Reply:
-        """What was answered so far; its outcome stays `cut` until the terminal event is complete."""
         if not self._streamed:
             return self._said
         return replace(self._said, items=tuple(self._streamed[index] for index in sorted(self._streamed)))
 
     def feed(self, chunk: bytes) -> bool:
-        """Take the next bytes; true once the terminal event, its closing blank line included, is among all that was fed."""
-        if self._done or not chunk:
-            return self._done
-        # An LF right behind a CR belongs to the line end that the CR already was.
-        rest = chunk[1:] if self._after_cr and chunk.startswith(b"\n") else chunk
-        self._after_cr = chunk.endswith(b"\r")
-        for line in rest.splitlines(keepends=True):
-            content = line.rstrip(b"\r\n")
-            self._hold(content)
-            if len(content) < len(line):
-                self._end_line()
+        for data in self._events.feed(chunk):
+            if not self._done and (event := _read(_EVENT, data)) is not None:
+                self._take(event)
         return self._done
-
-    def _hold(self, content: bytes) -> None:
-        self._line_size += len(content)
-        if self._line_size + self._data_size > MAX_EVENT_BYTES:
-            self._oversized = True
-        if self._oversized:
-            self._line.clear()
-            self._data.clear()
-        else:
-            self._line.append(content)
-
-    def _end_line(self) -> None:
-        line = b"".join(self._line)
-        blank = self._line_size == 0
-        self._line.clear()
-        self._line_size = 0
-        if self._first_line:
-            self._first_line = False
-            line = line.removeprefix(BOM)
-        if blank:
-            self._end_event()
-            return
-        name, _, value = line.partition(b":")
-        if name == b"data":
-            self._data.append(value.removeprefix(b" "))
-            self._data_size += len(line)
-
-    def _end_event(self) -> None:
-        data = b"\n".join(self._data)
-        self._data.clear()
-        self._data_size = 0
-        self._oversized = False
-        if data and not self._done and (event := _read(_EVENT, data)) is not None:
-            self._take(event)
 
     def _take(self, event: _Event) -> None:
         if event.type == "response.output_item.done":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -77,5 +78,7 @@ def store_errors(location: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise from_sqlite(error, location=location) from error
+    except zlib.error as error:
+        raise StoreCorrupt(location, f"a body does not inflate: {error}") from error
     except OSError as error:
         raise from_os(error, location=location) from error

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from holdfast.errors import OrdinalConflict, ThreadExists, ThreadNotFound
 from holdfast.items import body_digest
 from holdfast.store.base import Found, NewRecord, NewThread, Record, RecordKind, Span, ThreadRow
+from holdfast.store.sqlite.packing import PACK_FROM_BYTES, pack, unpack
 from holdfast.store.sqlite.queries import QUERIES
 
 # The kinds a thread has many of; the index on landmarks leaves them out.
@@ -133,12 +134,15 @@ def _insert(connection: sqlite3.Connection, records: Sequence[NewRecord], *, ten
 def _body(connection: sqlite3.Connection, body: bytes, *, tenant: int) -> int:
     """Return the id of the body, stored once however often it is appended."""
     digest = body_digest(body)
-    added = connection.execute(QUERIES["add_body"], (tenant, digest, body))
-    if added.rowcount:
-        assert added.lastrowid is not None
-        return added.lastrowid
-    (known,) = connection.execute(QUERIES["find_body"], (tenant, digest)).fetchone()
-    return int(known)
+    # A large body is looked for first: an image that is resent must not be deflated again to find that out.
+    known = connection.execute(QUERIES["find_body"], (tenant, digest)).fetchone() if len(body) >= PACK_FROM_BYTES else None
+    if known is None:
+        added = connection.execute(QUERIES["add_body"], (tenant, digest, *pack(body)))
+        if added.rowcount:
+            assert added.lastrowid is not None
+            return added.lastrowid
+        known = connection.execute(QUERIES["find_body"], (tenant, digest)).fetchone()
+    return int(known[0])
 
 
 def _thread_row(row: tuple[str, str, int, int, int, str | None, int]) -> ThreadRow:
@@ -154,8 +158,10 @@ def _thread_row(row: tuple[str, str, int, int, int, str | None, int]) -> ThreadR
     )
 
 
-def _record(thread_id: str, row: tuple[int, str, int, int, int, bytes, bytes, int | None, bytes | None, int | None]) -> Record:
-    ordinal, kind, at_ms, turn, tokens, body, digest, target, chain, depth = row
+def _record(
+    thread_id: str, row: tuple[int, str, int, int, int, int, bytes, bytes, int | None, bytes | None, int | None]
+) -> Record:
+    ordinal, kind, at_ms, turn, tokens, form, data, digest, target, chain, depth = row
     return Record(
         thread_id=thread_id,
         ordinal=ordinal,
@@ -163,7 +169,7 @@ def _record(thread_id: str, row: tuple[int, str, int, int, int, bytes, bytes, in
         at_ms=at_ms,
         turn=turn,
         tokens=tokens,
-        body=body,
+        body=unpack(form, data),
         digest=digest,
         target=target,
         chain=chain,

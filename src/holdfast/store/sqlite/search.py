@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.store.base import Hit, Span
+from holdfast.store.sqlite.packing import unpack
 from holdfast.store.sqlite.queries import QUERIES
 
 # Scripts written without spaces between words; unicode61 would take a whole sentence of them for one word.
@@ -69,8 +70,8 @@ def gather(connection: sqlite3.Connection, *, upto: int, newest: int, searchable
     """Prepare the next batch. Runs on a reader: taking text out of items is the slow part, and needs no lock."""
     rows: list[tuple[int, str]] = []
     size = 0
-    for record, dialect, body in _unindexed(connection, upto=upto, newest=newest):
-        text = spaced(searchable(dialect, body))
+    for record, dialect, form, data in _unindexed(connection, upto=upto, newest=newest):
+        text = spaced(searchable(dialect, unpack(form, data)))
         rows.append((record, text))
         size += len(text)
         if len(rows) == BATCH_RECORDS or size > BATCH_BYTES:
@@ -95,7 +96,7 @@ def search(connection: sqlite3.Connection, spans: Sequence[Span], match: str, *,
     return [Hit(thread_id=name, ordinal=ordinal, score=score) for name, ordinal, score in rows]
 
 
-def _unindexed(connection: sqlite3.Connection, *, upto: int, newest: int) -> Iterator[tuple[int, str, bytes]]:
+def _unindexed(connection: sqlite3.Connection, *, upto: int, newest: int) -> Iterator[tuple[int, str, int, bytes]]:
     cursor = connection.execute(QUERIES["unindexed"], {"upto": upto, "newest": newest})
     try:
         yield from cursor

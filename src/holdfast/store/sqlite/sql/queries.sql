@@ -43,7 +43,7 @@ LIMIT :limit;
 
 -- name: add_body
 -- OR IGNORE makes the usual case, a body never seen, one statement; only a repeated body needs `find_body`.
-INSERT OR IGNORE INTO body (tenant, digest, data) VALUES (?, ?, ?);
+INSERT OR IGNORE INTO body (tenant, digest, form, data) VALUES (?, ?, ?, ?);
 
 -- name: find_body
 SELECT id FROM body WHERE tenant = ? AND digest = ?;
@@ -57,10 +57,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- are always bound.
 
 -- name: read_whole
-SELECT ordinal, kind, at_ms, turn, tokens, body.data, body.digest, target, chain, depth;
+SELECT ordinal, kind, at_ms, turn, tokens, body.form, body.data, body.digest, target, chain, depth;
 
 -- name: read_without_bodies
-SELECT ordinal, kind, at_ms, turn, tokens, x'', body.digest, target, chain, depth;
+SELECT ordinal, kind, at_ms, turn, tokens, 0, x'', body.digest, target, chain, depth;
 
 -- name: from_records
 FROM record JOIN body ON body.id = record.body
@@ -94,7 +94,7 @@ WHERE record.chain = :chain AND thread.tenant = :tenant;
 SELECT upto, coalesce((SELECT max(id) FROM record), 0) FROM search_mark;
 
 -- name: unindexed
-SELECT record.id, thread.dialect, body.data
+SELECT record.id, thread.dialect, body.form, body.data
 FROM record JOIN thread ON thread.id = record.thread JOIN body ON body.id = record.body
 WHERE record.id > :upto AND record.id <= :newest AND record.kind = 'item'
 ORDER BY record.id;

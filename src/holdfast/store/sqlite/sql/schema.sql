@@ -16,11 +16,13 @@ CREATE TABLE thread (
     UNIQUE (tenant, name)
 ) STRICT;
 
--- `digest` stands before `data` so that reading it alone never follows a large body into its overflow pages.
+-- `form` says how `data` holds the bytes: 0 as they are, 1 deflated. `digest` is over the bytes themselves, and stands before `data` so that
+-- reading it alone never follows a large body into its overflow pages.
 CREATE TABLE body (
     id INTEGER PRIMARY KEY,
     tenant INTEGER NOT NULL REFERENCES tenant (id),
     digest BLOB NOT NULL CHECK (length(digest) = 20),
+    form INTEGER NOT NULL CHECK (form IN (0, 1)),
     data BLOB NOT NULL,
     UNIQUE (tenant, digest)
 ) STRICT;
