@@ -65,7 +65,7 @@ class _Required:
 
 def audit(plan: Plan, ledger: Ledger) -> Audited:
     """Check the merged ledger against the span it replaces, and repair what is missing."""
-    required = [*_demands(plan), *_work(plan)]
+    required = list({(need.kind, normalised(need.text)): need for need in (*_demands(plan), *_work(plan))}.values())
     told = {normalised(entry.text) for entry in ledger.entries}
     kept = (position.seen.view.text for position in plan.tail if not position.stub)
     shown = "\n".join((*(entry.text for entry in ledger.entries), *kept))
