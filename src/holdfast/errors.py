@@ -23,8 +23,10 @@
     │   └── BrokenWindow         the structural validator refused a checkpoint
     ├── GatewayError
     │   ├── UnsafeBind           a public address without keys
-    │   └── PortTaken
+    │   ├── PortTaken
+    │   └── CannotListen         the address or port is not to be had
     └── StoreError
+        ├── StoreMissing         nothing is there yet, and looking does not create it
         ├── StoreBusy            another process holds the write lock
         ├── StoreFull
         ├── StoreReadOnly
@@ -225,6 +227,15 @@ class PortTaken(GatewayError):
         self.port = port
 
 
+class CannotListen(GatewayError):
+    code = "cannot_listen"
+
+    def __init__(self, host: str, port: int, *, reason: str) -> None:
+        super().__init__(f"cannot listen on {host}:{port}: {reason}; choose another --host or --port")
+        self.host = host
+        self.port = port
+
+
 class StoreError(HoldfastError):
     """Something about the store itself; `location` says which one."""
 
@@ -233,6 +244,13 @@ class StoreError(HoldfastError):
     def __init__(self, location: str, text: str) -> None:
         super().__init__(f"store {location}: {text}")
         self.location = location
+
+
+class StoreMissing(StoreError):
+    code = "store_missing"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "there is no such store yet; `holdfast serve` or the library makes one when it first records")
 
 
 class StoreBusy(StoreError):

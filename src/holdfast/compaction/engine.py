@@ -25,6 +25,8 @@ from holdfast.tokens import estimate_item
 
 # A compaction that gains less than this costs more (a cache miss on the whole prefix) than it brings.
 LEAST_GAIN_PERCENT = 10
+# Two compactions without real growth between them do not happen, unless a person asks for a smaller window by name.
+LEAST_GROWTH_PERCENT = 10
 RUNGS = (1.0, 0.5, 0.25, 0.1, 0.0)
 
 # How a strategy drafts; a new one costs a module and a line here.
@@ -85,6 +87,8 @@ def compact(
     if name not in STRATEGIES:
         raise UnknownStrategy(name, known=tuple(STRATEGIES))
     before = history.tokens
+    if target is None and not _has_grown(history):
+        raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
     wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
     budget = frontier_budget(before, window_tokens=window_tokens)
     budget = min(budget, wanted) if target else budget
@@ -103,6 +107,14 @@ def compact(
     if best.tokens_after > before * (100 - LEAST_GAIN_PERCENT) // 100:
         raise NothingToCompact(thread_id, reason=f"{before} tokens would only become {best.tokens_after}")
     return best
+
+
+def _has_grown(history: History) -> bool:
+    """Whether enough was recorded since the window's checkpoint, if it has one, for another to be worth it."""
+    if history.checkpoint_ordinal is None:
+        return True
+    since = (e.tokens for e in history.entries if e.source is not None and e.source.ordinal > history.checkpoint_ordinal)
+    return sum(since) * 100 >= history.tokens * LEAST_GROWTH_PERCENT
 
 
 def _attempt(

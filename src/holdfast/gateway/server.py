@@ -13,7 +13,7 @@ from types import FrameType
 
 import uvicorn
 
-from holdfast.errors import PortTaken, UnsafeBind
+from holdfast.errors import CannotListen, PortTaken, UnsafeBind
 from holdfast.gateway.caller import Receive, Scope, Send
 from holdfast.gateway.hosts import is_loopback
 
@@ -36,6 +36,7 @@ async def serve(gateway_app: App, *, host: str, port: int, on_ready: Callable[[s
     Raises:
         UnsafeBind: `host` is not this machine alone.
         PortTaken: Something listens there already.
+        CannotListen: The system refuses the address or port.
     """
     listener = _listen(host, port)
     server = _Server(gateway_app, on_ready=on_ready)
@@ -56,6 +57,7 @@ async def running(gateway_app: App, *, host: str = "127.0.0.1", port: int = 0) -
     Raises:
         UnsafeBind: `host` is not this machine alone.
         PortTaken: Something listens there already.
+        CannotListen: The system refuses the address or port.
     """
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(gateway_app, host=host, port=port, on_ready=ready.set_result))
@@ -84,7 +86,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise PortTaken(host, port) from error
-        raise
+        raise CannotListen(host, port, reason=error.strerror or str(error)) from error
     return listener
 
 

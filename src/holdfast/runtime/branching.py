@@ -8,7 +8,7 @@ from holdfast.runtime.clock import new_thread_id
 from holdfast.runtime.reading import live_path, turn_starting, turns_back
 from holdfast.runtime.reports import Branched
 from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.thread import LivePath, MetaBody, RollbackBody, UndoBody, encode_body
+from holdfast.thread import LivePath, MetaBody, RollbackBody, UndoBody, checked_thread_id, encode_body
 
 
 async def fork_thread(
@@ -37,14 +37,16 @@ async def branch_off(backend: Backend, parent: str, *, at: int, new_id: str | No
     """Create a thread whose path before ordinal `at` is what `parent`'s was then, whether or not that is live today.
 
     Raises:
+        InvalidThreadId: `new_id` cannot name a thread.
         RecordNotFound: `parent` has no record before `at`.
     """
+    child_id = checked_thread_id(new_id) if new_id is not None else None
     row = await backend.store.get(parent)
     before = await backend.store.read(Span(thread_id=parent, start=at - 1, stop=at), bodies=False)
     if not before:
         raise RecordNotFound(parent, at - 1)
     now = backend.clock.now_ms()
-    child = NewThread(id=new_id or new_thread_id(now), dialect=row.dialect, created_at_ms=now, start=at, parent=parent)
+    child = NewThread(id=child_id or new_thread_id(now), dialect=row.dialect, created_at_ms=now, start=at, parent=parent)
     meta = NewRecord(
         kind=RecordKind.META,
         at_ms=now,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from types import TracebackType
 
 from holdfast.dialects import dialect_named, searchable_text
-from holdfast.errors import AmbiguousThread, BadInput, InvalidThreadId, StoreClosed, ThreadExists, ThreadNotFound
+from holdfast.errors import AmbiguousThread, BadInput, StoreClosed, ThreadExists, ThreadNotFound
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.clock import Clock, SystemClock
 from holdfast.runtime.config import Config
@@ -19,10 +18,9 @@ from holdfast.runtime.reports import Problem, ThreadSummary, Verdict
 from holdfast.runtime.verifying import verify_thread
 from holdfast.store import RecordKind, Span, ThreadRow
 from holdfast.store.sqlite import SqliteDatabase
-from holdfast.thread import TurnBody, decode_body
+from holdfast.thread import TurnBody, checked_thread_id, decode_body
 from holdfast.tokens import Limits
 
-_thread_id = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 EVERY = 1_000_000
 
 
@@ -67,12 +65,10 @@ class Holdfast:
             InvalidThreadId: The name cannot be an id.
             UnknownDialect: There is no such dialect.
         """
-        if thread_id is not None and not _thread_id.fullmatch(thread_id):
-            raise InvalidThreadId(thread_id)
         language = dialect_named(dialect)
         if thread_id is not None:
             try:
-                return await self._resumed(thread_id)
+                return await self._resumed(checked_thread_id(thread_id))
             except ThreadNotFound:
                 pass
         try:

@@ -9,7 +9,7 @@ from holdfast.items import Item, chain_link, chain_seed
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.clock import new_thread_id
 from holdfast.store import Found, NewRecord, NewThread, RecordKind, ThreadStore
-from holdfast.thread import Arrival, MetaBody, Tip, encode_body, lay_down
+from holdfast.thread import Arrival, MetaBody, Tip, checked_thread_id, encode_body, lay_down
 from holdfast.tokens import estimate_item
 
 # The newest few digests answer for nearly every request; each further question reaches eight times as far back.
@@ -25,9 +25,14 @@ def arrival(dialect: Dialect, item: Item, *, aside: bool = False) -> Arrival:
 
 
 async def create_thread(backend: Backend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "") -> str:
-    """Create an empty thread and return its id."""
+    """Create an empty thread and return its id.
+
+    Raises:
+        InvalidThreadId: `thread_id` cannot name a thread.
+        ThreadExists: One of that name is there.
+    """
     now = backend.clock.now_ms()
-    name = thread_id or new_thread_id(now)
+    name = new_thread_id(now) if thread_id is None else checked_thread_id(thread_id)
     body = encode_body(MetaBody(dialect=dialect.name, agent=agent))
     meta = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=body)
     await backend.store.create(NewThread(id=name, dialect=dialect.name, created_at_ms=now), [meta])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.thread.path import Ask, LivePath, PathWalk
-from holdfast.thread.pointer import Pointer, parse_pointer
+from holdfast.thread.pointer import Pointer, checked_thread_id, parse_pointer
 from holdfast.thread.records import (
     Checkpoint,
     ContextBody,
@@ -44,6 +44,7 @@ __all__ = [
     "UndoBody",
     "WindowEntry",
     "assemble",
+    "checked_thread_id",
     "decode_body",
     "encode_body",
     "lay_down",

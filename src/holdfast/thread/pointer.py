@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from holdfast.errors import InvalidPointer
+from holdfast.errors import InvalidPointer, InvalidThreadId
 
-_pointer = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})?#(\d{1,15})")
+_THREAD_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+_thread_id = re.compile(_THREAD_ID)
+_pointer = re.compile(rf"({_THREAD_ID})?#(\d{{1,15}})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -19,6 +21,17 @@ class Pointer:
 
     def __str__(self) -> str:
         return f"{self.thread_id}#{self.ordinal}"
+
+
+def checked_thread_id(text: str) -> str:
+    """Return `text` if it can name a thread.
+
+    Raises:
+        InvalidThreadId: It cannot: pointers and command lines must be able to hold it.
+    """
+    if not _thread_id.fullmatch(text):
+        raise InvalidThreadId(text)
+    return text
 
 
 def parse_pointer(text: str, *, within: str | None = None) -> Pointer:

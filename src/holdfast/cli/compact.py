@@ -1,0 +1,124 @@
+"""`holdfast compact`: compact now, and say what became of everything."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.cli.figures import count, share
+from holdfast.cli.opening import existing_store
+from holdfast.cli.output import open_screen, print_json
+from holdfast.compaction import Finding
+from holdfast.runtime import CompactionReport
+from holdfast.thread import EntryKind, History
+
+if TYPE_CHECKING:
+    from holdfast.cli.screen import Part, Screen
+
+FINDINGS_SHOWN = 8
+
+
+def run(args: Namespace) -> int:
+    """Compact a thread, or with `--dry-run` only compute it, and report."""
+    return asyncio.run(_compact(args))
+
+
+async def _compact(args: Namespace) -> int:
+    async with existing_store(args) as hf:
+        thread = await hf.find(args.thread)
+        report = await thread.compact(strategy=args.strategy, target=args.target, focus=args.focus, dry_run=args.dry_run)
+        history = await thread.history()
+    if args.json:
+        print_json(_as_json(report, dry_run=args.dry_run))
+    else:
+        _tell(open_screen(), report, None if args.dry_run else history, target=args.target)
+    return 0
+
+
+def _as_json(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:
+    return {
+        "thread": report.thread,
+        "checkpoint": report.checkpoint,
+        "strategy": report.strategy,
+        "fell_back_from": report.fell_back_from,
+        "tokens_before": report.tokens_before,
+        "tokens_after": report.tokens_after,
+        "model_calls": report.model_calls,
+        "audit": report.audit.counts(),
+        "over_target": report.over_target,
+        "dry_run": dry_run,
+        "findings": {
+            "repaired": [msgspec.to_builtins(finding) for finding in report.audit.repaired],
+            "invented": [msgspec.to_builtins(finding) for finding in report.audit.invented],
+        },
+    }
+
+
+def _tell(screen: Screen, report: CompactionReport, history: History | None, *, target: str | None) -> None:
+    """Print the report; `history` is the window as it is now, None where nothing was written."""
+    done = f"checkpoint #{report.checkpoint}" if history is not None else "nothing written: a dry run"
+    fell = f", fallen back from {report.fell_back_from}" if report.fell_back_from else ""
+    calls = f", {count(report.model_calls, 'model call')}" if report.model_calls else ", no model asked"
+    screen.line((report.thread, "bold"), f"  {done}", (f"  {report.strategy}{fell}{calls}", "dim"))
+    screen.gap()
+    before, after = report.tokens_before, report.tokens_after
+    screen.bar("before  ", before, of=before, caption=f"{before:>9,} tokens", style="yellow")
+    screen.bar("after   ", after, of=before, caption=f"{after:>9,} tokens  -{share(before - after, before)}", style="green")
+    screen.gap()
+    if history is not None:
+        _tell_window(screen, history)
+    _tell_audit(screen, report)
+    if report.over_target:
+        _tell_miss(screen, report, history, target=target)
+    if history is not None:
+        screen.line((f"`holdfast undo {report.thread}` takes it back", "dim"))
+
+
+def _tell_window(screen: Screen, history: History) -> None:
+    parts: list[str] = []
+    for kind, one, many in (
+        (EntryKind.STATE, "session state", "session states"),
+        (EntryKind.KEEP, "item as it was", "items as they were"),
+        (EntryKind.STUB, "output cut to a line", "outputs cut to a line each"),
+    ):
+        entries = [entry for entry in history.entries if entry.kind is kind]
+        if entries:
+            parts.append(f"{count(len(entries), one, many)} ({sum(entry.tokens for entry in entries):,} tokens)")
+    screen.line("window: " + ", ".join(parts))
+
+
+def _tell_audit(screen: Screen, report: CompactionReport) -> None:
+    audit = report.audit
+    if audit.kept == audit.required:
+        screen.line("audit: ", (f"all {count(audit.required, 'required thing')} kept", "green"))
+    else:
+        screen.line(f"audit: {audit.kept:,} of {count(audit.required, 'required thing')} kept by the draft, the rest put back")
+    _tell_findings(screen, "repaired", audit.repaired)
+    _tell_findings(screen, "claimed by the draft, shown by no source", audit.invented)
+
+
+def _tell_findings(screen: Screen, what: str, findings: Sequence[Finding]) -> None:
+    if not findings:
+        return
+    screen.line((f"{what}: {len(findings):,}", "yellow"))
+    rows: list[tuple[Part, list[Part]]] = [
+        ((finding.kind, "cyan"), [finding.text, (f"  {finding.pointer}" if finding.pointer else "", "dim")])
+        for finding in findings[:FINDINGS_SHOWN]
+    ]
+    screen.entries(rows)
+    if len(findings) > FINDINGS_SHOWN:
+        screen.line((f"and {len(findings) - FINDINGS_SHOWN:,} more; --json lists them all", "dim"), indent=2)
+
+
+def _tell_miss(screen: Screen, report: CompactionReport, history: History | None, *, target: str | None) -> None:
+    """Say that the target was missed, and what stands in its way."""
+    held = [entry for entry in history.entries if entry.kind is EntryKind.STATE] if history else []
+    state = f" ({sum(entry.tokens for entry in held):,} tokens)" if held else ""
+    screen.line(
+        (f"the target of {target} was missed: {report.tokens_after:,} tokens remain. ", "yellow"),
+        f"What people demanded never gives way: the session state{state}, the current request and the calls still open stay.",
+    )

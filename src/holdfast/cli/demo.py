@@ -1,0 +1,14 @@
+"""`holdfast demo`: the whole thing at work."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+
+from holdfast.cli.output import open_screen
+from holdfast.demo.play import play_demo
+
+
+def run(args: Namespace) -> int:
+    """Play a session and print what was kept."""
+    return asyncio.run(play_demo(turns=args.turns, seed=args.seed, console=open_screen().console))

@@ -1,0 +1,182 @@
+"""`holdfast doctor`: what is set, where it was set, whether it works, and what to do next."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import platform
+import socket
+import sqlite3
+from argparse import Namespace
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast import __version__
+from holdfast.cli.figures import count, size
+from holdfast.cli.opening import is_there, settings_of, store_path
+from holdfast.cli.output import open_screen, print_json
+from holdfast.errors import StoreError
+from holdfast.gateway.hosts import is_loopback
+from holdfast.runtime import Config, Holdfast, Setting, config_of
+from holdfast.runtime.holdfast import EVERY
+from holdfast.store.sqlite.file import connect, migrations
+
+if TYPE_CHECKING:
+    from holdfast.cli.screen import Part, Screen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreHealth:
+    """What can be said about the store; `problem` where it does not open."""
+
+    path: str
+    exists: bool
+    opens: bool
+    schema: int | None = None
+    newest_schema: int
+    bytes: int = 0
+    threads: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """Everything the doctor looked at. `port` is free, taken or refused; `advice` is what to do next, most pressing first."""
+
+    version: str
+    python: str
+    sqlite: str
+    fts5: bool
+    store: StoreHealth
+    port: str
+    advice: tuple[str, ...]
+
+
+def run(args: Namespace) -> int:
+    """Examine the installation; 1 when something would keep holdfast from working."""
+    settings = settings_of(args)
+    config = config_of(settings)
+    found = _examined(config)
+    if args.json:
+        print_json({**asdict(found), "settings": [asdict(setting) for setting in settings]})
+    else:
+        _tell(open_screen(), found, settings, config)
+    return 0 if found.fts5 and found.store.problem is None and found.port != "refused" else 1
+
+
+def _examined(config: Config) -> Checkup:
+    store = _store_health(config)
+    fts5 = _has_fts5()
+    port = _port_state(config.host, config.port)
+    return Checkup(
+        version=__version__,
+        python=platform.python_version(),
+        sqlite=sqlite3.sqlite_version,
+        fts5=fts5,
+        store=store,
+        port=port,
+        advice=tuple(_advice(config, store, fts5=fts5, port=port)),
+    )
+
+
+def _store_health(config: Config) -> StoreHealth:
+    """Open the store if it is there. One that is not is no problem, and is not made here."""
+    path, newest = store_path(config), max(migrations())
+    if not is_there(path):
+        return StoreHealth(path=str(path), exists=False, opens=False, newest_schema=newest)
+    try:
+        threads = asyncio.run(_thread_count(config))
+    except StoreError as error:
+        return StoreHealth(path=str(path), exists=True, opens=False, newest_schema=newest, problem=str(error))
+    taken = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
+    schema = _schema_version(path)
+    return StoreHealth(path=str(path), exists=True, opens=True, schema=schema, newest_schema=newest, bytes=taken, threads=threads)
+
+
+async def _thread_count(config: Config) -> int:
+    async with Holdfast(config) as hf:
+        return len(await hf.backend.store.threads(limit=EVERY))
+
+
+def _schema_version(path: Path) -> int:
+    connection = connect(path, read_only=True)
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    finally:
+        connection.close()
+    return int(version)
+
+
+def _has_fts5() -> bool:
+    connection = sqlite3.connect(":memory:")
+    try:
+        return bool(connection.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def _port_state(host: str, port: int) -> str:
+    """Return `free`, `taken`, or `refused` where the gateway would not, or could not, listen at all."""
+    if not is_loopback(host):
+        return "refused"
+    address = "127.0.0.1" if host.lower().removesuffix(".") == "localhost" else host
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            return "taken" if error.errno == errno.EADDRINUSE else "refused"
+    return "free"
+
+
+def _advice(config: Config, store: StoreHealth, *, fts5: bool, port: str) -> list[str]:
+    advice: list[str] = []
+    where = f"{config.host}:{config.port}"
+    if store.problem is not None:
+        advice.append(store.problem)
+    if not fts5:
+        advice.append("this Python's SQLite has no FTS5, which recall needs; use another Python build")
+    if port == "refused":
+        advice.append(f"the gateway cannot listen on {where}; set host to 127.0.0.1 and port above 1023")
+    if port == "taken":
+        advice.append(f"something listens on {where}, perhaps holdfast itself; another gateway needs another --port")
+    if store.problem is None and not store.threads:
+        advice.append("run `holdfast demo` to see it work, then `holdfast serve` and point an agent at it")
+    elif store.threads:
+        advice.append("run `holdfast threads` to see what was recorded, `holdfast verify` to prove it")
+    return advice
+
+
+def _tell(screen: Screen, found: Checkup, settings: list[Setting], config: Config) -> None:
+    screen.line(("holdfast", "bold green"), f" {found.version}")
+    screen.heading("Settings")
+    rows: list[list[Part]] = [
+        [setting.name, (str(setting.value) if setting.value is not None else "unset", "bold"), (setting.origin, "dim")]
+        for setting in settings
+    ]
+    screen.table(["setting", "value", "from"], rows, indent=2)
+    screen.heading("Checks")
+    search = "with full-text search" if found.fts5 else "without full-text search (FTS5)"
+    checks: list[list[Part]] = [
+        [_mark(good=True), "python", found.python],
+        [_mark(good=found.fts5), "sqlite", f"{found.sqlite}, {search}"],
+        [_mark(good=found.store.problem is None), "store", _store_line(found.store)],
+        [_mark(good=found.port == "free"), "gateway", f"{config.host}:{config.port} is {found.port}"],
+    ]
+    screen.table(["", "", ""], checks, indent=2)
+    screen.heading("Next")
+    for advice in found.advice:
+        screen.line(advice, indent=2)
+
+
+def _mark(*, good: bool) -> Part:
+    return ("ok", "green") if good else ("!!", "bold red")
+
+
+def _store_line(store: StoreHealth) -> str:
+    if not store.exists:
+        return f"{store.path} is not there yet; it is made when it is first needed"
+    if not store.opens:
+        return f"{store.path} does not open"
+    return f"{store.path}: {count(store.threads or 0, 'thread')}, {size(store.bytes)}, schema {store.schema}"

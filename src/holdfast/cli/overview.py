@@ -1,0 +1,129 @@
+"""`holdfast show`: a thread at a glance."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.cli.family import title_of
+from holdfast.cli.figures import ago, count, share
+from holdfast.cli.output import open_screen
+from holdfast.cli.state import HEADINGS, tell_entries
+from holdfast.compaction import AuditReport, Ledger, Section
+from holdfast.runtime import Holdfast, Thread, Window
+from holdfast.runtime.reading import live_path
+from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
+from holdfast.thread import Checkpoint, decode_body
+
+if TYPE_CHECKING:
+    from holdfast.cli.screen import Part, Screen
+
+CHECKPOINTS_SHOWN = 8
+# Enough to recognise the session; `--state` has all of them.
+ENTRIES_SHOWN = {Section.OBJECTIVE: 3, Section.ACTIVE: 5, Section.INACTIVE: 2, Section.HANDOFF: 3, Section.EVIDENCE: 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """A checkpoint on the live path, and whether an undo took it back."""
+
+    record: Record
+    checkpoint: Checkpoint
+    audit: AuditReport
+    undone: bool
+
+
+async def show_overview(hf: Holdfast, thread: Thread) -> None:
+    """Print what a thread is about, how full its window is, what compacted it, and what it remembers."""
+    store = hf.backend.store
+    row = await store.get(thread.id)
+    newest = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), newest_first=True, limit=1, bodies=False)
+    title = await title_of(store, row)
+    window = await thread.window()
+    made = await _checkpoints(store, thread.id)
+    ledger = await thread.state()
+    screen = open_screen()
+    _tell_head(screen, row, title=title, turns=newest[0].turn if newest else 0)
+    _tell_window(screen, window)
+    _tell_checkpoints(screen, made, newest=window.checkpoint)
+    if window.checkpoint is not None:
+        _tell_state(screen, ledger)
+    screen.gap()
+    screen.line((f"more: holdfast show {row.id} --window | --state | --records | --tree", "dim"))
+
+
+async def _checkpoints(store: ThreadStore, thread_id: str) -> list[_Made]:
+    """Return the newest checkpoints of the live path, newest first."""
+    path = await live_path(store, thread_id, whole=True)
+    found: list[Record] = []
+    undone: set[int | None] = set()
+    for span in path.spans:
+        undone.update(record.target for record in await store.read(span, kinds={RecordKind.UNDO}, bodies=False))
+        left = CHECKPOINTS_SHOWN + 1 - len(found)
+        found.extend(await store.read(span, kinds={RecordKind.CHECKPOINT}, newest_first=True, limit=left) if left else [])
+    made: list[_Made] = []
+    for record in sorted(found, key=lambda record: record.ordinal, reverse=True):
+        checkpoint = decode_body(record.body, Checkpoint)
+        audit = msgspec.json.decode(bytes(checkpoint.audit), type=AuditReport)
+        made.append(_Made(record=record, checkpoint=checkpoint, audit=audit, undone=record.ordinal in undone))
+    return made
+
+
+def _tell_head(screen: Screen, row: ThreadRow, *, title: str, turns: int) -> None:
+    screen.cut_line((row.id, "bold green"), f"  {title}")
+    facts = [row.dialect, count(turns, "turn"), count(row.next - row.start, "record")]
+    if row.parent is not None:
+        facts.append(f"forked from {row.parent} at #{row.start}")
+    facts.append(f"written {ago(row.updated_at_ms, now_ms=time.time_ns() // 1_000_000)}")
+    screen.line((" · ".join(facts), "dim"))
+    screen.gap()
+
+
+def _tell_window(screen: Screen, window: Window) -> None:
+    tokens, limits = window.pressure.tokens, window.pressure.limits
+    style = "red" if window.pressure.must_compact else "yellow" if window.pressure.worth_preparing else "green"
+    caption = f"{tokens:,} of {limits.full:,} tokens ({share(tokens, limits.full)}) in {count(len(window), 'item')}"
+    screen.bar("window  ", tokens, of=limits.full, caption=caption, style=style)
+    if window.pressure.must_compact:
+        screen.line((f"a compaction is due: the limit is {limits.hard:,} tokens", "red"))
+
+
+def _tell_checkpoints(screen: Screen, made: list[_Made], *, newest: int | None) -> None:
+    if not made:
+        screen.heading("Checkpoints", "none; the window is the whole history")
+        return
+    screen.heading("Checkpoints")
+    rows: list[list[Part]] = []
+    for each in made[:CHECKPOINTS_SHOWN]:
+        before, after = (each.checkpoint.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
+        counts = each.record.ordinal == newest
+        rows.append(
+            [
+                (f"#{each.record.ordinal}", "bold magenta" if counts else "dim"),
+                f"{each.record.turn}",
+                each.checkpoint.strategy,
+                f"{before:,}",
+                f"{after:,}",
+                (f"-{share(before - after, before)}", "green"),
+                f"{each.audit.kept:,} of {each.audit.required:,}",
+                (f"{len(each.audit.repaired):,}", "yellow" if each.audit.repaired else "dim"),
+                ("undone", "yellow") if each.undone else ("the window's", "magenta") if counts else "",
+            ]
+        )
+    columns = [">record", ">turn", "strategy", ">before", ">after", ">shed", ">kept", ">repaired", ""]
+    screen.table(columns, rows, indent=2)
+    if len(made) > CHECKPOINTS_SHOWN:
+        screen.line(("older ones are in `show --records`", "dim"), indent=2)
+
+
+def _tell_state(screen: Screen, ledger: Ledger) -> None:
+    for section, shown in ENTRIES_SHOWN.items():
+        entries = ledger.section(section)
+        if not entries:
+            continue
+        more = len(entries) > shown > 0
+        screen.heading(HEADINGS[section], f"{len(entries):,}{f', the newest {shown}' if more else ''}")
+        tell_entries(screen, entries[-shown:] if shown else ())

@@ -1,0 +1,265 @@
+"""The grammar of the command line, and which function answers each command.
+
+Nothing heavy is imported here, so that `--help` and a mistyped command answer at once: a command's own module is loaded
+when it is run, by the name in `entry`.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast import __version__
+
+# As the demo's story has it; its own module is too heavy to be asked here.
+FEWEST_DEMO_TURNS = 10
+
+_ordinal = re.compile(r"#?(\d{1,15})")
+_target = re.compile(r"\d{1,15}|(?:\d{1,2}|100)%")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command: what it does in a sentence, an example, its arguments, and `module:function` within this package.
+
+    `opens_store` says that it works on a store, and so takes `--store` and `--json`.
+    """
+
+    does: str
+    example: str
+    entry: str
+    arguments: Callable[[ArgumentParser], None]
+    opens_store: bool = True
+
+
+def build_parser() -> ArgumentParser:
+    """Return the parser of the whole command line. `--store` and `--json` may stand before or after the command."""
+    parser = ArgumentParser(
+        prog="holdfast",
+        description="Keeps long-running LLM agents on course through any number of context compactions, and can prove it.",
+        epilog="`holdfast COMMAND --help` explains one; `holdfast doctor` says what is set up and what to do next.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
+    _add_common(parser, store=None, json=False)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", required=True)
+    for name, command in COMMANDS.items():
+        described = commands.add_parser(
+            name,
+            help=command.does,
+            description=f"{command.does[0].upper()}{command.does[1:]}.",
+            epilog=f"example:\n  {command.example}",
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.arguments(described)
+        if command.opens_store:
+            _add_common(described, store=SUPPRESS, json=SUPPRESS)
+    return parser
+
+
+def parse(arguments: Sequence[str]) -> Namespace:
+    """Return the parsed arguments.
+
+    Raises:
+        SystemExit: With 2 after saying what is wrong with them, or with 0 after `--help` or `--version`.
+    """
+    parser = build_parser()
+    args = parser.parse_args(arguments)
+    if not COMMANDS[args.command].opens_store and (args.store is not None or args.json):
+        parser.error(f"{args.command} takes neither --store nor --json")
+    return args
+
+
+def _add_common(parser: ArgumentParser, *, store: str | None, json: bool | str) -> None:
+    # A command's own parser has no defaults for these: they would overwrite what stood before the command.
+    parser.add_argument(
+        "--store",
+        metavar="PATH",
+        default=store,
+        help="the store, as a path or sqlite:///PATH (default: $HOLDFAST_STORE, a holdfast.toml's, else the user's own)",
+    )
+    parser.add_argument("--json", action="store_true", default=json, help="print one JSON object")
+
+
+def _a_thread(parser: ArgumentParser) -> None:
+    parser.add_argument("thread", metavar="THREAD", help="a thread's id, or any beginning of it that no other shares")
+
+
+def _demo(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--turns",
+        type=_session_length,
+        default=60,
+        metavar="N",
+        help=f"how long the session is, at least {FEWEST_DEMO_TURNS} turns (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which session is played (default: %(default)s)")
+
+
+def _serve(parser: ArgumentParser) -> None:
+    parser.add_argument("--host", help="the address to listen on; only this machine's own are taken (default: 127.0.0.1)")
+    parser.add_argument("--port", type=_port, help="the port to listen on; 0 takes a free one (default: 4621)")
+    parser.add_argument("--openai-upstream", metavar="URL", help="where requests go (default: https://api.openai.com)")
+    parser.add_argument(
+        "--auto-compact", choices=("off", "on"), help="compact a thread before it outgrows its model (default: off)"
+    )
+
+
+def _threads(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit", type=_at_least_one, default=50, metavar="N", help="how many, newest first (default: %(default)s)"
+    )
+
+
+def _show(parser: ArgumentParser) -> None:
+    _a_thread(parser)
+    which = parser.add_mutually_exclusive_group()
+    for look, what in {
+        "window": "what the model sees next, item by item (with --json, the default)",
+        "records": "everything that was recorded, on the live path or left behind",
+        "state": "the session state: what the newest checkpoint carries forward",
+        "tree": "the threads it was forked from, and those forked from it",
+    }.items():
+        which.add_argument(f"--{look}", dest="look", action="store_const", const=look, help=what)
+
+
+def _compact(parser: ArgumentParser) -> None:
+    _a_thread(parser)
+    parser.add_argument("--strategy", metavar="S", help="how the state is drafted")
+    parser.add_argument("--focus", metavar="TEXT", help="what to keep in view")
+    parser.add_argument(
+        "--target", type=_bound, metavar="N|N%", help="bound of the new window: tokens, or a share of the old one"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="compute it, report it, write nothing")
+
+
+def _fork(parser: ArgumentParser) -> None:
+    _a_thread(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--at", type=_record, metavar="ORDINAL", help="the record it begins at (default: the end)")
+    where.add_argument("--before-turn", type=_at_least_one, metavar="N", help="the turn it begins before")
+    parser.add_argument("--name", metavar="ID", help="the new thread's id (default: a new one)")
+
+
+def _rollback(parser: ArgumentParser) -> None:
+    _a_thread(parser)
+    parser.add_argument("--turns", type=_at_least_one, required=True, metavar="N", help="how many turns to take back")
+
+
+def _recall(parser: ArgumentParser) -> None:
+    _a_thread(parser)
+    parser.add_argument("query", nargs="+", metavar="QUERY|POINTER", help="words, or a record: '#123' or 'THREAD#123', quoted")
+    parser.add_argument("--limit", type=_at_least_one, default=5, metavar="N", help="how many hits (default: %(default)s)")
+
+
+def _verify(parser: ArgumentParser) -> None:
+    parser.add_argument("thread", nargs="?", metavar="THREAD", help="one thread (default: all of them)")
+
+
+def _nothing_more(_: ArgumentParser) -> None:
+    """The command has no arguments of its own."""
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
+
+
+def _session_length(text: str) -> int:
+    if _at_least_one(text) < FEWEST_DEMO_TURNS:
+        raise ArgumentTypeError(f"a long session has at least {FEWEST_DEMO_TURNS} turns, not {text}")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
+
+
+def _record(text: str) -> int:
+    match = _ordinal.fullmatch(text)
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is not a record's ordinal; write 123")
+    return int(match[1])
+
+
+def _bound(text: str) -> str:
+    if _target.fullmatch(text) is None:
+        raise ArgumentTypeError(f"{text!r} is not a target; write a number of tokens, or a percentage such as 10%")
+    return text
+
+
+COMMANDS: Mapping[str, Command] = {
+    "demo": Command(
+        does="play a long session through the real gateway and many compactions, no key needed",
+        example="holdfast demo --turns 120 --seed 7",
+        entry="demo:run",
+        arguments=_demo,
+        opens_store=False,
+    ),
+    "serve": Command(
+        does="run the gateway between an agent and its provider; it records, and obeys /compact",
+        example="holdfast serve --port 4621 --auto-compact on",
+        entry="serve:run",
+        arguments=_serve,
+    ),
+    "threads": Command(
+        does="list the threads, the most recently written first",
+        example="holdfast threads",
+        entry="threads:run",
+        arguments=_threads,
+    ),
+    "show": Command(
+        does="look into a thread: an overview, or its window, records, state or forks",
+        example="holdfast show ship-it --state",
+        entry="show:run",
+        arguments=_show,
+    ),
+    "compact": Command(
+        does="compact a thread now and report what was kept",
+        example='holdfast compact ship-it --target 10% --focus "the payment bug"',
+        entry="compact:run",
+        arguments=_compact,
+    ),
+    "fork": Command(
+        does="begin a new thread at a record or turn of another; nothing is copied",
+        example="holdfast fork ship-it --before-turn 3 --name try-again",
+        entry="branch:fork",
+        arguments=_fork,
+    ),
+    "rollback": Command(
+        does="take back the last turns of a thread; their records stay readable",
+        example="holdfast rollback ship-it --turns 1",
+        entry="branch:rollback",
+        arguments=_rollback,
+    ),
+    "undo": Command(
+        does="take back the newest compaction of a thread",
+        example="holdfast undo ship-it",
+        entry="branch:undo",
+        arguments=_a_thread,
+    ),
+    "recall": Command(
+        does="find originals again, by what was said in them or by pointer",
+        example="holdfast recall ship-it which port does staging use",
+        entry="recall:run",
+        arguments=_recall,
+    ),
+    "verify": Command(
+        does="prove the store, or one thread: digests, ordinals, pairs, pointers",
+        example="holdfast verify ship-it",
+        entry="verify:run",
+        arguments=_verify,
+    ),
+    "doctor": Command(
+        does="say what is set, where it was set, whether it works, and what to do next",
+        example="holdfast doctor",
+        entry="doctor:run",
+        arguments=_nothing_more,
+    ),
+}

@@ -1,0 +1,87 @@
+"""Items and records in a few words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+import msgspec
+
+from holdfast.cli.cleaning import one_line
+from holdfast.cli.figures import count
+from holdfast.dialects import Dialect
+from holdfast.items import Item, ItemKind, View
+from holdfast.store import Record, RecordKind
+from holdfast.thread import Checkpoint, ContextBody, MetaBody, ReplyBody, RollbackBody, TurnBody, decode_body
+
+if TYPE_CHECKING:
+    from holdfast.cli.screen import Part
+
+LINE_CHARS = 400
+
+
+def speaker(view: View) -> Part:
+    """Return who an item is from: a role, or the tool that is called."""
+    match view.kind:
+        case ItemKind.CALL:
+            return (f"call {view.tool or ''}", "cyan")
+        case ItemKind.OUTPUT:
+            return ("output", "dim")
+        case ItemKind.REASONING | ItemKind.OPAQUE:
+            return (view.kind.value, "dim")
+        case ItemKind.MESSAGE:
+            return (view.role.value, "bold green" if view.by_person else "")
+
+
+def named(record: Record, dialect: Dialect) -> Part:
+    """Return what a record is: for an item who speaks, else its kind."""
+    if record.kind is RecordKind.ITEM:
+        return speaker(dialect.view(Item(record.body)))
+    style = {
+        RecordKind.TURN: "dim",
+        RecordKind.CHECKPOINT: "bold magenta",
+        RecordKind.ROLLBACK: "yellow",
+        RecordKind.UNDO: "yellow",
+    }
+    return (record.kind.value, style.get(record.kind, "dim"))
+
+
+def described(record: Record, dialect: Dialect) -> str:
+    """Return what a record says, as far as a line of a list needs it; a body that cannot be read, as it is."""
+    try:
+        return _described(record, dialect)
+    except msgspec.MsgspecError:
+        return raw_text(record.body)
+
+
+def _described(record: Record, dialect: Dialect) -> str:
+    match record.kind:
+        case RecordKind.ITEM | RecordKind.NOTE:
+            return one_line(dialect.view(Item(record.body)).text or raw_text(record.body), limit=LINE_CHARS)
+        case RecordKind.TURN:
+            return f"turn {record.turn}: {decode_body(record.body, TurnBody).preview}"
+        case RecordKind.CHECKPOINT:
+            made = decode_body(record.body, Checkpoint)
+            before, after = (made.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
+            return f"{before:,} → {after:,} tokens, {made.strategy}; replaces what stood before #{made.cut}"
+        case RecordKind.ROLLBACK:
+            turns = decode_body(record.body, RollbackBody).turns
+            return f"{count(turns, 'turn')} taken back; the path goes on from before #{record.target}"
+        case RecordKind.UNDO:
+            return f"checkpoint #{record.target} no longer counts"
+        case RecordKind.META:
+            meta = decode_body(record.body, MetaBody)
+            return f"a {meta.dialect} thread begins" + (f", forked from {meta.parent}" if meta.parent else "")
+        case RecordKind.REPLY:
+            reply = decode_body(record.body, ReplyBody)
+            return f"{reply.outcome}: {count(len(reply.items), 'item')}, {reply.output_tokens or 0:,} tokens out"
+        case RecordKind.CONTEXT:
+            return f"what goes out beside the history: {', '.join(decode_body(record.body, ContextBody).fields)}"
+        case RecordKind.MAIL:
+            return raw_text(record.body)
+        case _:
+            assert_never(record.kind)
+
+
+def raw_text(body: bytes) -> str:
+    """Return the beginning of a body as text."""
+    return body[: 4 * LINE_CHARS].decode("utf-8", "replace")

@@ -1,0 +1,101 @@
+"""What the tests of the command line tell and are told: threads made through the library, and what a command left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from tests.histories import Json, answered, call, output, said
+
+import holdfast
+from holdfast import Holdfast, Thread
+
+TURNS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON object it printed."""
+        assert self.out.count("\n") == 1, self.out
+        return msgspec.json.decode(self.out)
+
+
+Cli = Callable[..., Ran]
+
+
+def worked(number: int) -> list[Json]:
+    """Return one turn: a demand, a call, its long output, an answer."""
+    return [
+        said(f"Step {number}: keep port {4600 + number} for service {number}."),
+        call(f"call_{number}", f'{{"cmd":"make step{number}"}}'),
+        output(f"call_{number}", f"line of build {number}\n" * 200),
+        answered(f"Service {number} answers."),
+    ]
+
+
+async def grown(hf: Holdfast, name: str, *, turns: int = TURNS) -> Thread:
+    """Return a new thread with some turns of work in it."""
+    thread = await hf.thread(name)
+    for number in range(1, turns + 1):
+        await thread.record(worked(number))
+    return thread
+
+
+T = TypeVar("T")
+
+
+def asked(path: Path, question: Callable[[Holdfast], Coroutine[None, None, T]]) -> T:
+    """Return what `question` finds out about the store at `path`."""
+
+    async def ask() -> T:
+        async with holdfast.open(path) as hf:
+            return await question(hf)
+
+    return asyncio.run(ask())
+
+
+def stored(path: Path, story: Callable[[Holdfast], Awaitable[object]]) -> Path:
+    """Return `path` as a store in which `story` happened."""
+
+    async def play(hf: Holdfast) -> None:
+        await story(hf)
+
+    asked(path, play)
+    return path
+
+
+def command(*arguments: str) -> list[str]:
+    """Return what starts the command line as a process of its own."""
+    return [sys.executable, "-m", "holdfast.cli", *arguments]
+
+
+def surroundings() -> dict[str, str]:
+    """Return an environment in which such a process finds the package under test, installed or not."""
+    return {**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).resolve().parents[1])}
+
+
+def damaged(path: Path, *, thread: str, ordinal: int, body: bytes) -> None:
+    """Put other bytes where a record's own were, as a broken disk would."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        changed = connection.execute(
+            "UPDATE body SET form = 0, data = ? WHERE id ="
+            " (SELECT body FROM record WHERE ordinal = ? AND thread = (SELECT id FROM thread WHERE name = ?))",
+            (body, ordinal, thread),
+        )
+    assert changed.rowcount == 1

@@ -1,0 +1,93 @@
+"""`holdfast compact`: compact now, and say what became of everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.stories import Cli, asked, grown, stored
+
+from holdfast import Holdfast
+
+
+async def tokens(hf: Holdfast) -> int:
+    return (await (await hf.find("ship-it")).window()).tokens
+
+
+def test_the_report_is_the_contract_s(on_store: Cli, store: Path) -> None:
+    """The JSON has the contract's keys, and its figures are those of the window before and after."""
+    before = asked(store, tokens)
+    ran = on_store("compact", "ship-it", "--json")
+    report = ran.json
+    assert (ran.code, ran.err) == (0, "")
+    assert report["audit"]["required"] == report["audit"]["kept"] + report["audit"]["repaired"] > 0
+    assert report == {
+        "thread": "ship-it",
+        "checkpoint": 21,
+        "strategy": "extractive",
+        "fell_back_from": None,
+        "tokens_before": before,
+        "tokens_after": asked(store, tokens),
+        "model_calls": 0,
+        "audit": {**report["audit"], "invented": 0},
+        "over_target": False,
+        "dry_run": False,
+        "findings": {"repaired": report["findings"]["repaired"], "invented": []},
+    }
+    assert len(report["findings"]["repaired"]) == report["audit"]["repaired"]
+    assert report["tokens_after"] < before
+
+
+def test_a_dry_run_writes_nothing(on_store: Cli, store: Path) -> None:
+    """`--dry-run` reports the same compaction and leaves every byte where it was."""
+    records = on_store("show", "ship-it", "--records", "--json").out
+    dry = on_store("compact", "ship-it", "--dry-run", "--json").json
+    assert on_store("show", "ship-it", "--records", "--json").out == records
+    real = on_store("compact", "ship-it", "--json").json
+    assert dry == {**real, "checkpoint": None, "dry_run": True}
+
+
+def test_a_focus_and_a_target_are_heeded(on_store: Cli, store: Path) -> None:
+    """`--target` bounds the window, as tokens or as a share; a smaller one gives a smaller window."""
+    loose = on_store("compact", "ship-it", "--dry-run", "--json", "--target", "80%").json
+    tight = on_store("compact", "ship-it", "--dry-run", "--json", "--target", "700", "--focus", "the ports").json
+    assert loose["tokens_after"] <= loose["tokens_before"] * 80 // 100
+    assert tight["tokens_after"] <= 700 < loose["tokens_after"]
+    assert not loose["over_target"]
+    assert not tight["over_target"]
+
+
+def test_a_missed_target_is_said_and_explained(on_store: Cli) -> None:
+    """What cannot be reached is reached as nearly as promises allow, and the report says so."""
+    ran = on_store("compact", "ship-it", "--target", "1")
+    assert ran.code == 0
+    told = " ".join(ran.out.split())
+    assert "the target of 1 was missed: " in told
+    assert "What people demanded never gives way: the session state (" in told
+
+
+def test_people_see_before_and_after(on_store: Cli) -> None:
+    """The report shows both sizes as bars, the audit, and the way back."""
+    lines = on_store("compact", "ship-it").out.splitlines()
+    assert lines[0].startswith("ship-it  checkpoint #21  extractive")
+    assert lines[2].startswith("before  " + "█" * 32)
+    assert lines[3].startswith("after   █")
+    assert "░" in lines[3]
+    assert any(line.startswith("audit: ") for line in lines)
+    assert lines[-1] == "`holdfast undo ship-it` takes it back"
+
+
+def test_nothing_to_compact_is_a_named_error(cli: Cli, home: Path) -> None:
+    """A thread too short to shrink exits 1 with a sentence, and nothing is written."""
+    path = stored(home / "new.db", lambda hf: grown(hf, "new", turns=0))
+    ran = cli("compact", "new", "--json", "--store", path)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("holdfast: thread 'new' has nothing to compact: ")
+    assert '"error":"nothing_to_compact"' in ran.err
+    assert len(cli("show", "new", "--records", "--json", "--store", path).json["records"]) == 1
+
+
+def test_an_unknown_strategy_is_a_named_error(on_store: Cli) -> None:
+    """A strategy nobody knows is refused, and those there are are named."""
+    ran = on_store("compact", "ship-it", "--strategy", "magic")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("holdfast: no compaction strategy is called 'magic'; known: ")

@@ -1,0 +1,110 @@
+"""`holdfast doctor`: what is set, where it was set, whether it works."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.cli.stories import Cli
+
+from holdfast import __version__
+from holdfast.store.sqlite.file import migrations
+
+SCHEMA = max(migrations())
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_every_setting_says_where_it_came_from(
+    cli: Cli, store: Path, home: Path, monkeypatch: pytest.MonkeyPatch, free_port: int
+) -> None:
+    """Flags, variables, the project's file, the user's file and defaults are told apart."""
+    monkeypatch.setenv("HOLDFAST_PORT", str(free_port))
+    (home / "holdfast.toml").write_text('auto_compact = "on"\n')
+    users = home / ".config" / "holdfast" / "holdfast.toml"
+    users.parent.mkdir(parents=True)
+    users.write_text('model_context_window = 128000\nauto_compact = "off"\n')
+    ran = cli("doctor", "--json", "--store", store)
+    assert (ran.code, ran.err) == (0, "")
+    assert [(setting["name"], setting["value"], setting["origin"]) for setting in ran.json["settings"]] == [
+        ("store", str(store), "flag"),
+        ("tenant", "local", "default"),
+        ("model_context_window", 128_000, str(users)),
+        ("model_auto_compact_token_limit", None, "default"),
+        ("auto_compact", "on", str(home / "holdfast.toml")),
+        ("openai_upstream", "https://api.openai.com", "default"),
+        ("host", "127.0.0.1", "default"),
+        ("port", free_port, "environment"),
+    ]
+
+
+def test_a_store_in_use_is_described(on_store: Cli, store: Path, monkeypatch: pytest.MonkeyPatch, free_port: int) -> None:
+    """The whole checkup of a working installation."""
+    monkeypatch.setenv("HOLDFAST_PORT", str(free_port))
+    found = on_store("doctor", "--json").json
+    del found["settings"]
+    assert found == {
+        "version": __version__,
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "fts5": True,
+        "store": {
+            "path": str(store),
+            "exists": True,
+            "opens": True,
+            "schema": SCHEMA,
+            "newest_schema": SCHEMA,
+            "bytes": store.stat().st_size,
+            "threads": 1,
+            "problem": None,
+        },
+        "port": "free",
+        "advice": ["run `holdfast threads` to see what was recorded, `holdfast verify` to prove it"],
+    }
+
+
+def test_a_fresh_machine_is_healthy(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, free_port: int) -> None:
+    """No store yet is no problem, none is made, and the next step is to try it."""
+    monkeypatch.setenv("HOLDFAST_PORT", str(free_port))
+    ran = cli("doctor")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[-1] == "  run `holdfast demo` to see it work, then `holdfast serve` and point an agent at it"
+    assert "!!" not in ran.out
+    assert list(home.iterdir()) == []
+
+
+def test_a_broken_store_is_said_and_fails(cli: Cli, home: Path) -> None:
+    """Everything else is still reported; the exit code and the advice say what is wrong."""
+    foreign = home / "notes.txt"
+    foreign.write_text("not a database, and long enough to be read as something")
+    ran = cli("doctor", "--json", "--store", foreign)
+    assert (ran.code, ran.err) == (1, "")
+    problem = f"store {foreign}: this file was not made by holdfast; it was left untouched, choose another path"
+    assert (ran.json["store"]["opens"], ran.json["store"]["problem"], ran.json["advice"][0]) == (False, problem, problem)
+
+
+def test_a_port_in_use_is_said(on_store: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something that listens there may be holdfast itself: worth knowing, no failure."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        monkeypatch.setenv("HOLDFAST_PORT", str(port))
+        ran = on_store("doctor", "--json")
+    assert (ran.code, ran.json["port"]) == (0, "taken")
+    assert ran.json["advice"][0].startswith(f"something listens on 127.0.0.1:{port}, ")
+
+
+def test_a_public_address_fails(on_store: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway would refuse it, and so does the doctor."""
+    monkeypatch.setenv("HOLDFAST_HOST", "0.0.0.0")
+    ran = on_store("doctor", "--json")
+    assert (ran.code, ran.json["port"]) == (1, "refused")

@@ -1,0 +1,46 @@
+"""What tests of every layer share: one event loop, a clock that tests move, a store in a temporary file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Config, Holdfast
+
+# Test files import the shared builders as `tests.histories`, whichever way pytest was started.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+
+class ManualClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store_file(tmp_path: Path) -> Path:
+    return tmp_path / "threads.db"
+
+
+@pytest.fixture
+async def hf(store_file: Path, clock: ManualClock) -> AsyncIterator[Holdfast]:
+    """An open store whose window is small, so that a few turns are enough to compact."""
+    async with Holdfast(Config(store=str(store_file), model_context_window=4_000), clock=clock) as opened:
+        yield opened
