@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import merge, normalised
+from holdfast.compaction.merge import amend, normalised
 from holdfast.compaction.operations import Add, Operation
 from holdfast.compaction.plan import Plan
 from holdfast.compaction.statements import statements
@@ -63,14 +63,31 @@ class _Required:
     source: Pointer
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """What the new window shows: a user's words in the ledger, and everything about the work in ledger and tail."""
+
+    said: frozenset[str]
+    work: str
+
+    @classmethod
+    def of(cls, plan: Plan, ledger: Ledger) -> _Evidence:
+        kept = (position.seen.view.text for position in plan.tail if not position.stub)
+        computed = (entry.text for entry in ledger.entries if entry.speaker is Speaker.COMPUTED)
+        said = (normalised(entry.text) for entry in ledger.entries if entry.speaker is Speaker.USER)
+        return cls(said=frozenset(said), work="\n".join((*computed, *kept)))
+
+    def shows(self, need: _Required) -> bool:
+        """Whether a need is met. A demand is met only as a user's own entry: tool and model text are data."""
+        return normalised(need.text) in self.said if need.kind == "demand" else need.text in self.work
+
+
 def audit(plan: Plan, ledger: Ledger) -> Audited:
     """Check the merged ledger against the span it replaces, and repair what is missing."""
     required = list({(need.kind, normalised(need.text)): need for need in (*_demands(plan), *_work(plan))}.values())
-    told = {normalised(entry.text) for entry in ledger.entries}
-    kept = (position.seen.view.text for position in plan.tail if not position.stub)
-    shown = "\n".join((*(entry.text for entry in ledger.entries), *kept))
-    missing = [need for need in required if not _survives(need, told=told, shown=shown)]
-    repaired = merge(ledger, [_repair(need) for need in missing], spoken={}) if missing else ledger
+    evidence = _Evidence.of(plan, ledger)
+    missing = [need for need in required if not evidence.shows(need)]
+    repaired = amend(ledger, [_repair(need) for need in missing], spoken={}) if missing else ledger
     report = AuditReport(
         required=len(required),
         kept=len(required) - len(missing),
@@ -98,10 +115,6 @@ def _work(plan: Plan) -> list[_Required]:
     if working.last_error:
         needs.append(_Required(kind="error", text=working.last_error.text, source=working.last_error.source))
     return needs
-
-
-def _survives(need: _Required, *, told: set[str], shown: str) -> bool:
-    return normalised(need.text) in told or need.text in shown
 
 
 def _repair(need: _Required) -> Operation:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from holdfast.compaction import extractive
+from holdfast.compaction.archive import archive
 from holdfast.compaction.audit import AuditReport, audit
 from holdfast.compaction.checkpoint import cut_of, faults, lay_out, placed_length
 from holdfast.compaction.ledger import Ledger, dump_ledger, load_ledger
@@ -124,7 +125,8 @@ def _attempt(
     spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
     merged = merge(ledger, STRATEGIES[strategy](plan, ledger, focus=focus), spoken=spoken)
     audited = audit(plan, merged)
-    layout = lay_out(plan, state=dialect.state_item(render_state(audited.ledger)), dialect=dialect)
+    state = archive(audited.ledger)
+    layout = lay_out(plan, state=dialect.state_item(render_state(state)), dialect=dialect)
     loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
     items = [*_literal(layout, history), *loose]
     problems = faults([dialect.view(item) for item in history.items], [dialect.view(item) for item in items])
@@ -138,7 +140,7 @@ def _attempt(
         cut=cut,
         covers=covers,
         layout=layout,
-        state=msgspec.Raw(dump_ledger(audited.ledger)),
+        state=msgspec.Raw(dump_ledger(state)),
         audit=msgspec.Raw(msgspec.json.encode(audited.report)),
         figures={
             "tokens_before": plan.tokens_before,
@@ -152,7 +154,7 @@ def _attempt(
     return Outcome(
         checkpoint=checkpoint,
         report=audited.report,
-        ledger=audited.ledger,
+        ledger=state,
         tokens_before=plan.tokens_before,
         tokens_after=after,
         over_target=after > wanted,

@@ -32,10 +32,14 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A later statement that may have changed an entry, and where it was said."""
+    """A later statement that may have changed an entry, and where it was said.
+
+    `proven` means that a person said it there; otherwise it is only what a draft made of it.
+    """
 
     text: str
     source: Pointer
+    proven: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,7 @@ class Ledger:
 class _StoredClaim(msgspec.Struct, omit_defaults=True):
     text: str
     source: str
+    proven: bool = True
 
 
 class _StoredEntry(msgspec.Struct, omit_defaults=True):
@@ -117,7 +122,7 @@ def dump_ledger(ledger: Ledger) -> bytes:
                 speaker=entry.speaker,
                 born=entry.born,
                 pinned=entry.pinned,
-                claim=_StoredClaim(entry.claim.text, str(entry.claim.source)) if entry.claim else None,
+                claim=_stored_claim(entry.claim) if entry.claim else None,
             )
             for entry in ledger.entries
         ],
@@ -141,7 +146,7 @@ def load_ledger(raw: bytes) -> Ledger:
                 speaker=entry.speaker,
                 born=entry.born,
                 pinned=entry.pinned,
-                claim=Claim(text=entry.claim.text, source=parse_pointer(entry.claim.source)) if entry.claim else None,
+                claim=_loaded_claim(entry.claim) if entry.claim else None,
             )
             for entry in stored.entries
         ),
@@ -149,3 +154,11 @@ def load_ledger(raw: bytes) -> Ledger:
         next_number=stored.next_number,
         archived=stored.archived,
     )
+
+
+def _stored_claim(claim: Claim) -> _StoredClaim:
+    return _StoredClaim(text=claim.text, source=str(claim.source), proven=claim.proven)
+
+
+def _loaded_claim(stored: _StoredClaim) -> Claim:
+    return Claim(text=stored.text, source=parse_pointer(stored.source), proven=stored.proven)

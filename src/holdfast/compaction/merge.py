@@ -17,8 +17,9 @@ from holdfast.compaction.ties import Tie, terms, tie
 from holdfast.thread import Pointer
 
 BINDING = (Section.OBJECTIVE, Section.ACTIVE)
-INACTIVE_KEPT = 20
 SOURCES_KEPT = 6
+_STOPS = ".!…。！ "
+_QUOTES = ",;:\"'“”‘’()"
 
 
 def merge(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Pointer, str]) -> Ledger:
@@ -27,7 +28,12 @@ def merge(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Po
     `spoken` holds every message of a person that the compaction can see; an operation that rests on anything else
     changes nothing a user said.
     """
-    work = _Merge(replace(ledger, age=ledger.age + 1))
+    return amend(replace(ledger, age=ledger.age + 1), operations, spoken=spoken)
+
+
+def amend(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Pointer, str]) -> Ledger:
+    """Return the ledger after `operations`, of the same age: the same compaction goes on."""
+    work = _Merge(ledger)
     for operation in operations:
         match operation:
             case Add():
@@ -40,7 +46,7 @@ def merge(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Po
                 work.refresh(operation)
             case _:
                 assert_never(operation)
-    return _archive_inactive(work.ledger())
+    return work.ledger()
 
 
 class _Merge:
@@ -87,14 +93,15 @@ class _Merge:
 
     def supersede(self, operation: Supersede, spoken: Mapping[Pointer, str]) -> None:
         entry = self._entries.get(operation.entry_id)
-        if entry is None or entry.section not in BINDING:
+        if entry is None or entry.section not in BINDING or entry.pinned or not operation.claim.strip():
             return
-        claim = Claim(text=operation.claim, source=operation.by)
-        if entry.speaker is not Speaker.USER and not entry.pinned:
+        proven = operation.claim in spoken.get(operation.by, "") and _is_later(operation.by, entry)
+        claim = Claim(text=operation.claim, source=operation.by, proven=proven)
+        if entry.speaker is not Speaker.USER:
             self._retire(entry, claim)
-        elif operation.claim in spoken.get(operation.by, "") and _is_later(operation.by, entry) and not entry.pinned:
+        elif proven:
             self._weigh(entry, claim, at_least=Tie.RELATED)
-        else:
+        elif entry.claim is None:
             self._contest(entry, claim)
 
     def refresh(self, operation: Refresh) -> None:
@@ -134,7 +141,9 @@ class _Merge:
         self._entries[entry.id] = replace(entry, section=Section.INACTIVE, claim=claim)
 
     def _contest(self, entry: LedgerEntry, claim: Claim) -> None:
-        self._entries[entry.id] = replace(entry, claim=claim)
+        """Put a claim beside an entry; one that names more of its values is not displaced by one that names fewer."""
+        if entry.claim is None or _names(claim, entry) >= _names(entry.claim, entry):
+            self._entries[entry.id] = replace(entry, claim=claim)
 
     def _candidates(self, text: str) -> set[str]:
         about = terms(text)
@@ -152,8 +161,13 @@ class _Merge:
 
 
 def normalised(text: str) -> str:
-    """Return what two tellings of the same sentence share: letters and digits, folded, single spaces."""
-    return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split()) or text
+    """Return what two tellings of the same sentence share: its words in any case, its signs exactly, no full stop."""
+    words = (word.casefold() if word.strip(_QUOTES).isalpha() else word for word in text.rstrip(_STOPS).split())
+    return " ".join(words) or text
+
+
+def _names(claim: Claim, entry: LedgerEntry) -> int:
+    return len(terms(claim.text).values & terms(entry.text).values)
 
 
 def _is_later(source: Pointer, entry: LedgerEntry) -> bool:
@@ -166,9 +180,3 @@ def _merged_sources(sources: tuple[Pointer, ...], new: Pointer) -> tuple[Pointer
         return sources
     merged = (*sources, new)
     return merged if len(merged) <= SOURCES_KEPT else (merged[0], *merged[-(SOURCES_KEPT - 1) :])
-
-
-def _archive_inactive(ledger: Ledger) -> Ledger:
-    """Keep the newest inactive entries; the older ones stay in earlier checkpoints and are counted."""
-    inactive = ledger.section(Section.INACTIVE)
-    return ledger.without(entry.id for entry in inactive[:-INACTIVE_KEPT]) if len(inactive) > INACTIVE_KEPT else ledger

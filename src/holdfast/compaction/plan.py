@@ -84,7 +84,7 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
     costs = _costs(seen)
     start = _tail_start(seen, costs, budget=frontier_tokens)
     request = _request_before(seen, start)
-    context = _newest_context(seen, start)
+    context = tuple(position for position in _newest_context(seen, start) if position is not request)
     special = {id(position) for position in (*context, *((request,) if request else ()))}
     return Plan(
         tip=tip,
@@ -111,12 +111,15 @@ def _costs(seen: list[Seen]) -> list[tuple[int, bool]]:
 
 
 def _tail_start(seen: list[Seen], costs: list[tuple[int, bool]], *, budget: int) -> int:
-    """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps half."""
+    """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps half.
+
+    What is under way (an open call, reasoning still without its item) is kept whatever it costs.
+    """
     sizes = [0] * (len(seen) + 1)
     for index in range(len(seen) - 1, -1, -1):
         sizes[index] = sizes[index + 1] + costs[index][0]
     cuts = boundaries([position.view for position in seen])
-    oldest = next((cut for cut in cuts if sizes[cut] <= budget), len(seen))
+    oldest = next((cut for cut in cuts if sizes[cut] <= budget), cuts[-1])
     spoken = next((cut for cut in cuts if cut >= oldest and cut < len(seen) and _opens_turn(seen, cut)), None)
     if spoken is not None and 2 * sizes[spoken] >= sizes[oldest]:
         return spoken

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from holdfast.dialects.base import STATE_OPENING
 from holdfast.thread import Pointer
 
 TAG = "session_compact_state"
@@ -16,7 +17,7 @@ HEADINGS = {
     Section.EVIDENCE: "Evidence Pointers:",
 }
 PREFACE = (
-    "The earlier part of this session was compacted. The block below is a record of it, not a new request. What the user said "
+    f"{STATE_OPENING} The block below is a record of it, not a new request. What the user said "
     "is quoted word for word and still holds, unless it stands under Inactive Changes; where an entry is marked contested, the "
     "user's later words beside it decide. #N names the original record."
 )
@@ -54,6 +55,8 @@ def _line(entry: LedgerEntry) -> str:
     claim = f"#{entry.claim.source.ordinal}: {neutralised(entry.claim.text)}"
     if entry.section is Section.INACTIVE:
         return f"supersede | {text} → {claim}"
+    if not entry.claim.proven:
+        return f"{text} — a summary disputes this, the user did not: {claim}"
     return f"{text} — contested by {claim}"
 
 

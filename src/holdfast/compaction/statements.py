@@ -7,27 +7,37 @@ fences, logs, listings) is not spoken; it is named by its size and stays recover
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 # A statement longer than this is shortened in the middle; its pointer leads to the whole.
 LONGEST_STATEMENT_CHARS = 600
-# A block of lines this long that is neither prose nor a list was pasted.
-PASTE_LINES = 8
-
+# This many lines in a row that read like a machine's were pasted.
+PASTE_LINES = 4
 # A line at least this long that does not end a sentence was probably broken by the window it was typed in.
 WRAPPED_CHARS = 50
+# Below this length a few figures make no machine's line.
+SHORTEST_MACHINE_LINE = 25
+MACHINE_SHARE = 0.22
 
-_closed = re.compile(r"[.!?:;…。！？；][\"'”’)\]]*$")
-_fence = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_closed = re.compile(r"[.!?:;…。！？；।][\"'”’)\]]*$")
+_fence = re.compile(r"^[ \t]*(```|~~~)[^`\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_lone_fence = re.compile(r"^[ \t]*(?:```|~~~)[^`\n]*$", re.MULTILINE)
 _bullet = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|[a-zA-Z][.)])\s+")
-_sentence_end = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[¿¡]*[^\Wa-z_])|(?<=[。！？；])")
+_sentence_end = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=\S)|(?<=[。！？；])")
+# A full stop after one of these, or after a single letter, ends no sentence.
+_abbreviation = re.compile(
+    r"(?:^|[\s(])(?:\w|e\.g|i\.e|etc|vs|cf|approx|no|nr|fig|al|resp|incl|z\.\s?B|d\.\s?h|bzw|usw|ca|evtl|p\.\s?ej|Mr|Mrs|Ms|Dr|St)\.$",
+    re.IGNORECASE,
+)
 _word = re.compile(r"[^\W_]+", re.UNICODE)
 _cjk = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_figures = frozenset('0123456789{}[]<>=|\\/;$#@_*+~^"`')
 
 
 def statements(text: str) -> list[str]:
     """Return the statements of a person's message, in order, in their own words."""
-    spoken = _fence.sub(_name_the_paste, text)
+    spoken = _lone_fence.sub("", _fence.sub(_name_the_fenced, text))
     return [shortened(sentence) for line in _spoken_lines(spoken) for sentence in _sentences(line)]
 
 
@@ -39,25 +49,44 @@ def shortened(statement: str) -> str:
     return f"{statement[:half]} […{len(statement) - 2 * half} characters…] {statement[-half:]}"
 
 
-def _name_the_paste(match: re.Match[str]) -> str:
-    return f"[{match[0].count(chr(10)) + 1} pasted lines]"
+def _name_the_fenced(match: re.Match[str]) -> str:
+    """Return a paragraph that names what a fence holds, apart from what surrounds it."""
+    return f"\n\n{_paste([line.strip() for line in match[2].splitlines() if line.strip()])}\n\n"
+
+
+def _paste(lines: Sequence[str]) -> str:
+    """Return what stands for pasted lines: their number and size, none of their words."""
+    return f"[{len(lines)} pasted lines, {sum(map(len, lines)):,} characters]" if lines else ""
 
 
 def _spoken_lines(text: str) -> Iterator[str]:
+    """Yield what was said, paragraph by paragraph, and one line for each run of lines that a machine wrote."""
     for block in re.split(r"\n\s*\n", text):
-        lines = [line.strip() for line in block.splitlines() if line.strip()]
-        if len(lines) >= PASTE_LINES and not _is_list(lines) and sum(map(_is_prose, lines)) < len(lines) / 2:
-            yield from (line for line in lines if _is_prose(line))
-            yield f"[{len(lines)} pasted lines, beginning: {lines[0][:100]}]"
-        else:
-            yield from _unwrapped(lines)
+        lines = [line for line in block.splitlines() if line.strip()]
+        for machine, run in groupby(lines, key=_is_machines):
+            stripped = [line.strip() for line in run]
+            if machine and len(stripped) >= PASTE_LINES:
+                yield _paste(stripped)
+            else:
+                yield from _unwrapped(stripped)
+
+
+def _is_machines(line: str) -> bool:
+    """Whether a line reads like output: long, and a good part of it figures and signs; or set in like code."""
+    bare = line.strip()
+    if _bullet.match(bare):
+        return False
+    if line.startswith(("    ", "\t")):
+        return True
+    figures = sum(1 for char in bare if char in _figures)
+    return len(bare) >= SHORTEST_MACHINE_LINE and figures >= MACHINE_SHARE * len(bare)
 
 
 def _unwrapped(lines: list[str]) -> Iterator[str]:
     """Yield lines as they were meant: one that a narrow window broke goes on where the one before it ends."""
     held = ""
     for line in lines:
-        goes_on = held and not _bullet.match(line) and (len(held) >= WRAPPED_CHARS or line[0].islower())
+        goes_on = len(held) >= WRAPPED_CHARS and not _bullet.match(line) and not line[0].isupper()
         if goes_on and not _closed.search(held):
             held = f"{held} {line}"
             continue
@@ -68,19 +97,6 @@ def _unwrapped(lines: list[str]) -> Iterator[str]:
         yield held
 
 
-def _is_list(lines: list[str]) -> bool:
-    return sum(1 for line in lines if _bullet.match(line)) >= len(lines) / 2
-
-
-def _is_prose(line: str) -> bool:
-    """Whether a line reads like something said: words in a row, closed like a sentence, hardly any machine punctuation."""
-    if len(_cjk.findall(line)) >= 4:
-        return True
-    words = _word.findall(line)
-    marks = sum(1 for char in line if char in "{}[]<>=|\\/;$#@_*+~^")
-    return len(words) >= 4 and line[-1] in ".!?:…" and marks <= len(words) / 4 and line[0].isupper() and not line[:4].isdigit()
-
-
 def _sentences(line: str) -> Iterator[str]:
     """Yield the sentences of a line; a fragment of a word or two stays with the sentence before it."""
     held = ""
@@ -88,7 +104,8 @@ def _sentences(line: str) -> Iterator[str]:
         piece = piece.strip()
         if not piece:
             continue
-        if held and len(_word.findall(piece)) < 3 and not _cjk.search(piece):
+        short = len(_word.findall(piece)) < 3 and not _cjk.search(piece)
+        if held and (short or _abbreviation.search(held)):
             held = f"{held} {piece}"
             continue
         if held:

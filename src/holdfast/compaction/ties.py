@@ -1,40 +1,56 @@
 """Whether a later statement speaks about the same thing as an earlier one, and whether it replaces it.
 
-A tie rests on shared values (ports, paths, names, versions) and shared words, not on phrasing. Phrases of change or denial, in
-a few languages, only decide between two safe outcomes: the older statement is set aside, or it stays and both are shown.
+A tie rests on shared values (ports, paths, names, versions) and shared words. A missed tie costs little: both statements stay.
+A wrong one would hide a rule, so a statement is replaced only where the later one denies its very value, puts another of the
+same shape in its place, and the older one says nothing else. Everything looser is a relation: both are shown side by side.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
+CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+
 _value = re.compile(
     r"""`[^`\n]{1,120}`                                   # quoted as code
-      | "[^"\n]{1,80}" | “[^”\n]{1,80}”                   # quoted
+      | "[^"\n]{1,80}"                                    # quoted
       | https?://[^\s)>\]]+
       | [\w.~-]*/[\w./~-]+                                # a path
-      | \b\d+(?:[.:_]\d+)*\w*\b                           # a number, version, time, port
-      | \b[A-Za-z][\w]*(?:[_.:@-]\w+)+\b                  # snake, dotted, dashed names
-      | \b[A-Z][A-Z0-9]{2,}\b | \b\w*[a-z][A-Z]\w*\b      # CONSTANTS, camelCase
+      | \b\d+(?:[.:_]\d+)*\w*                             # a number, version, time, port
+      | \b[A-Za-z]\w*(?:[_.:@-]\w+)+                      # snake, dotted, dashed names
+      | \b[A-Z][A-Z0-9]{2,}\b | \b\w*[a-z][A-Z]\w*        # CONSTANTS, camelCase
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 # People and places: capitalised words in a row. Each neighbouring pair counts, as a sentence may begin with another word.
 _name = re.compile(r"\b[^\W\d_a-z]\w+(?: [^\W\d_a-z]\w+)+")
-_word = re.compile(r"[^\W\d_]{4,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}", re.UNICODE)
+_word = re.compile(rf"[^\W\d_{CJK}]{{4,}}")
+_cjk_run = re.compile(rf"[{CJK}]{{2,}}")
+
+# What directly follows is denied; one word may stand between ("instead of port 8080").
+_denial = re.compile(
+    r"(?:\b(?:not|no longer|instead of|rather than|anymore|nicht(?: mehr)?|kein\w*|(?:an)?statt|ya no|en vez de|en lugar de|"
+    r"au lieu de|plus)\b|不再用?|不是|而不是|不用|不要用|代替|ではなく)[\s:]*(?:[^\W\d_]+\s+)?$",
+    re.IGNORECASE,
+)
 _change = re.compile(
     r"\b(?:not|instead|rather|longer|moved|changed|now|actually|correction|replaces?d?|nicht|statt|sondern|jetzt|ya no|ahora|"
-    r"en vez|désormais|maintenant)\b|n['’]t\b|不再|不是|而是|改为|改成|改用|换成",
+    r"en vez|désormais|maintenant)\b|n['’]t\b|不再|不是|而是|改为|改成|改用|换成|変更|変わ",
     re.IGNORECASE,
 )
 _withdrawal = re.compile(
     r"\b(?:stop|forget|scrap|ignore|cancel|withdraw|never mind|no longer|any ?more|drop the|vergiss|vergessen|nicht mehr|"
-    r"deja de|olvida|"
-    r"olvídate|ya no|oublie|ne plus)\b|不再|不用|取消|停止|忘|作废",
+    r"deja de|olvida|olvídate|ya no|oublie|ne plus)\b|不再|不用|取消|停止|忘|作废|やめ",
+    re.IGNORECASE,
+)
+_negation = re.compile(
+    r"\b(?:not|never|no|none|without|cannot|nicht|nie|niemals|kein\w*|ohne|nunca|jamás|sin|ne|jamais|sans|не|никогда)\b"
+    r"|n['’]t\b|不|别|勿|没|ない|ません|لا|אל",
     re.IGNORECASE,
 )
 COMMON_WORDS = frozenset(
@@ -52,48 +68,82 @@ class Tie(Enum):
     REPLACES = "replaces"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a statement is about: the exact values it names and its telling words."""
+    """What a statement is about: the values it names, those of them it denies, its telling words, and words it denies."""
 
     values: frozenset[str]
+    denied: frozenset[str]
     words: frozenset[str]
+    denied_words: frozenset[str]
+    negative: bool
+
+    @property
+    def asserted(self) -> frozenset[str]:
+        return self.values - self.denied
 
 
 @lru_cache(maxsize=65_536)
 def terms(text: str) -> Terms:
     """Return what a statement is about."""
-    values = {match.strip("`\"“”'.,:;") for match in _value.findall(text)} - {""}
+    found = [(match[0].strip('`".,:;'), _denial.search(text[: match.start()]) is not None) for match in _value.finditer(text)]
     names = {f"{one} {other}" for run in _name.findall(text) for one, other in pairwise(run.split())}
-    bare = _value.sub(" ", text).casefold()
-    return Terms(values=frozenset(values | names), words=frozenset(_word.findall(bare)) - COMMON_WORDS)
+    bare = _value.sub(" ", text)
+    denied_words = {match[0].casefold() for match in _word.finditer(bare) if _denial.search(bare[: match.start()])}
+    return Terms(
+        values=frozenset({value for value, _ in found if value} | names),
+        denied=frozenset(value for value, denied in found if value and denied),
+        words=frozenset(_words(bare)) - COMMON_WORDS,
+        denied_words=frozenset(denied_words),
+        negative=_negation.search(text) is not None,
+    )
 
 
 def tie(older: str, newer: str) -> Tie:
-    """Return how `newer` relates to `older`.
-
-    It replaces it when it speaks of change and either names an old value beside a new one of the same shape, or says the
-    same about another value. Without such words the same overlap is a relation, which sets nothing aside.
-    """
+    """Return how `newer` relates to `older`."""
     old, new = terms(older), terms(newer)
-    if old.values == new.values and old.words == new.words:
+    if older == newer:
         return Tie.NONE
     shared = old.words & new.words
-    fresh = new.values - old.values
-    named = {value for value in old.values & new.values if any(_same_shape(value, other) for other in fresh)}
-    gone = {value for value in old.values - new.values if any(_same_shape(value, other) for other in fresh)}
-    changes = _change.search(newer) is not None
-    close = len(shared) >= (2 if changes else 3) and 2 * len(shared) >= min(len(old.words), len(new.words))
-    if changes and ((named and shared) or (gone and close)):
+    fresh = new.asserted - old.asserted
+    if _replaces(old, new, fresh=fresh, shared=shared):
         return Tie.REPLACES
-    withdraws = _withdrawal.search(newer) is not None and (old.values & new.values or len(shared) >= 2)
-    if (named and shared) or (gone and close) or withdraws:
-        return Tie.RELATED
-    return Tie.NONE
+    changes = _change.search(newer) is not None
+    named = {value for value in old.asserted & new.values if _has_shape_of(value, fresh)}
+    gone = {value for value in old.values - new.values if _has_shape_of(value, fresh)}
+    related = (
+        bool(named and shared)
+        or (gone and changes and _is_close(old, new))
+        or (_withdrawal.search(newer) is not None and (old.values & new.values or len(shared) >= 2))
+        or (old.negative != new.negative and _is_close(old, new))
+        or bool(old.words & new.denied_words)
+    )
+    return Tie.RELATED if related else Tie.NONE
 
 
-def _same_shape(one: str, other: str) -> bool:
-    return _shape(one) == _shape(other)
+def _replaces(old: Terms, new: Terms, *, fresh: frozenset[str], shared: frozenset[str]) -> bool:
+    """Whether the later statement denies what the older asserts, gives another value for it, and leaves nothing of it out."""
+    replaced = old.asserted & new.denied
+    says_more = bool(old.asserted - replaced - new.values) or len(old.words - new.words) > 1
+    return bool(replaced and shared) and not says_more and all(_has_shape_of(value, fresh) for value in replaced)
+
+
+def _is_close(old: Terms, new: Terms) -> bool:
+    """Whether two statements share most of what the shorter one says, and at least two terms."""
+    common = len(old.words & new.words) + len(old.values & new.values)
+    shorter = min(len(old.words) + len(old.values), len(new.words) + len(new.values))
+    return common >= 2 and 2 * common >= shorter
+
+
+def _words(text: str) -> Iterable[str]:
+    """Yield telling words: long ones, folded, and every pair of neighbouring characters in scripts without spaces."""
+    yield from (word.casefold() for word in _word.findall(text))
+    for run in _cjk_run.findall(text):
+        yield from (one + other for one, other in pairwise(run))
+
+
+def _has_shape_of(value: str, others: Iterable[str]) -> bool:
+    return any(_shape(value) == _shape(other) for other in others)
 
 
 def _shape(value: str) -> str:

@@ -17,7 +17,7 @@ LINE_CHARS = 160
 PLAN_CHARS = 1_200
 
 _path = re.compile(
-    r"(?<![\w/.:@-])(?:~?\.{0,2}/)?(?:[\w.@+-]+/)+[\w.@+-]*\w"
+    r"(?<![\w/.:@-])(?:~?\.{0,2}/)?(?:[\w.@+-]++/)++[\w.@+-]*\w"
     r"|(?<![\w/.:@-])[\w-]+\.(?:py|pyi|rs|go|c|h|cc|cpp|hpp|java|kt|js|jsx|ts|tsx|mjs|css|html|md|rst|txt|toml|yaml|yml|json|jsonl|"
     r"sql|sh|cfg|ini|lock|env|xml|csv|rb|php|swift|ex|exs|proto|tf)\b(?![\w/(])"
 )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from holdfast.dialects.base import Answer, Dialect, Reply, ReplyReader, Request, Wire
+from holdfast.dialects.chat import CHAT
+from holdfast.dialects.messages import MESSAGES
 from holdfast.dialects.responses import RESPONSES
 from holdfast.errors import UnknownDialect
+from holdfast.items import Item
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES,)}
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES, CHAT, MESSAGES)}
 
 
 def dialect_named(name: str) -> Dialect:
@@ -23,9 +26,8 @@ def dialect_named(name: str) -> Dialect:
 
 def searchable_text(dialect: str, raw: bytes) -> str:
     """Return what a search index should know about a stored item."""
-    from holdfast.items import Item
-
-    return dialect_named(dialect).view(Item(raw)).text
+    view = dialect_named(dialect).view(Item(raw))
+    return view.text if view.said in view.text else f"{view.text}\n{view.said}"
 
 
 __all__ = [

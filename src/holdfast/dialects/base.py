@@ -8,6 +8,9 @@ from typing import Literal, Protocol
 
 from holdfast.items import Item, View
 
+# How holdfast's own session state begins, in every dialect: it speaks in the user's role and is no person's message.
+STATE_OPENING = "The earlier part of this session was compacted."
+
 Outcome = Literal["completed", "incomplete", "failed", "cut"]
 
 

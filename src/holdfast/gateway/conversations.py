@@ -24,7 +24,7 @@ from holdfast.items import Item, View
 from holdfast.runtime import Holdfast
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.compacting import compact_thread
-from holdfast.runtime.reading import last_usage, live_path
+from holdfast.runtime.reading import last_usage, live_path, load_checkpoint
 from holdfast.runtime.recording import chain_of
 from holdfast.runtime.reports import CompactionReport
 from holdfast.store import NewRecord, RecordKind
@@ -122,7 +122,9 @@ class RecordedConversations:
         place = Place(thread_id=thread_id, stop=None, depth=len(arrived.chain))
         items = await window_items(self._backend, arrived.request.items, aside=arrived.aside, place=place)
         size = _size(arrived.request, items if items is not None else arrived.request.items)
-        usage = await last_usage(self._backend.store, await live_path(self._backend.store, thread_id))
+        path = await live_path(self._backend.store, thread_id)
+        checkpoint = await load_checkpoint(self._backend.store, path.checkpoint) if path.checkpoint else None
+        usage = await last_usage(self._backend.store, path, checkpoint)
         pressure = measure_pressure(limits=self._backend.limits, estimated=estimate_bytes(size), calibration=usage)
         if not pressure.must_compact:
             return
@@ -177,7 +179,7 @@ async def _unrecorded(reply: Reply) -> None:
 
 
 def _size(request: Request, items: Sequence[Item]) -> int:
-    beside = sum(len(raw) for name, raw in request.fields.items() if name != "input")
+    beside = sum(len(raw) for name, raw in request.fields.items() if name not in ("input", "messages"))
     return beside + sum(len(item.raw) for item in (*request.head, *items))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.items.digest import body_digest, chain_link, chain_seed, written
 from holdfast.items.item import Item, ItemKind, Role, View
+from holdfast.items.json_text import decoded, is_json, mended
 from holdfast.items.pairing import boundaries, open_calls, orphans
 
 __all__ = [
@@ -15,6 +16,9 @@ __all__ = [
     "boundaries",
     "chain_link",
     "chain_seed",
+    "decoded",
+    "is_json",
+    "mended",
     "open_calls",
     "orphans",
     "written",

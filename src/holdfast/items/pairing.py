@@ -30,19 +30,30 @@ def orphans(views: Sequence[View]) -> list[str]:
 def boundaries(views: Sequence[View]) -> list[int]:
     """Return every index at which the sequence can be cut in two without breaking anything.
 
-    A cut never stands between a call and its output, nor between reasoning and the item it belongs to. Both ends are
-    always boundaries; a call that is still open binds everything after it.
+    A cut never stands between a call and its output, nor between reasoning and the item it belongs to; a provider that
+    uses a call id again opens another pair. The end is a boundary only where nothing is under way: a call still open, or
+    reasoning still without its item, binds everything after it.
     """
+    reach = _reaches(views)
+    cuts: list[int] = []
+    bound = -1
+    for index in range(len(views) + 1):
+        loose = index == 0 or views[index - 1].kind is not ItemKind.REASONING
+        if index > bound and loose:
+            cuts.append(index)
+        if index < len(views):
+            bound = max(bound, reach[index])
+    return cuts
+
+
+def _reaches(views: Sequence[View]) -> list[int]:
+    """Return, for each item, the index of the last output that answers a call it opens; beyond the end if one is open."""
     closing: dict[str, int] = {}
-    for index, view in enumerate(views):
+    reach = [-1] * len(views)
+    for index in range(len(views) - 1, -1, -1):
+        view = views[index]
+        for call_id in view.opens:
+            reach[index] = max(reach[index], closing.pop(call_id, len(views)))
         for call_id in view.closes:
             closing[call_id] = index
-    cuts: list[int] = []
-    reach = -1
-    for index, view in enumerate(views):
-        if index > reach and not (index and views[index - 1].kind is ItemKind.REASONING):
-            cuts.append(index)
-        for call_id in view.opens:
-            reach = max(reach, closing.get(call_id, len(views)))
-    cuts.append(len(views))
-    return cuts
+    return reach

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from holdfast.dialects import Dialect
@@ -12,6 +13,8 @@ from holdfast.store import Record, RecordKind, Search, Span, ThreadStore
 from holdfast.thread import LivePath, Pointer
 
 EXCERPT_CHARS = 700
+# How much is shown before the first word that matches.
+EXCERPT_MARGIN = 120
 # Recorded for the record, not shown to a model: a search for what was said should not return what was said about it.
 UNSEARCHED = frozenset(RecordKind) - {RecordKind.ITEM, RecordKind.NOTE}
 
@@ -59,18 +62,38 @@ async def recall_by_words(
 
 
 def excerpt(text: str, query: str) -> str:
-    """Return the stretch of `text` that holds the most words of `query`."""
+    """Return the stretch of `text` that holds most of `query`: each word counts once, and the rarer the more."""
     if len(text) <= EXCERPT_CHARS:
         return text
-    words = {word.casefold() for word in re.findall(r"\w+", query) if len(word) > 2}
-    places = [match.start() for word in words for match in re.finditer(re.escape(word), text, re.IGNORECASE)]
+    words = {word.casefold() for word in re.findall(r"\w+", query)}
+    places = sorted((match.start(), match[0].casefold()) for match in _any_of(words).finditer(text)) if words else []
     if not places:
         return text[: EXCERPT_CHARS - 1] + "…"
-    half = EXCERPT_CHARS // 2
-    best = max(places, key=lambda place: sum(1 for other in places if abs(other - place) <= half))
-    start = max(0, min(best - half, len(text) - EXCERPT_CHARS))
+    start = max(0, min(_densest(places) - EXCERPT_MARGIN, len(text) - EXCERPT_CHARS))
     stretch = text[start : start + EXCERPT_CHARS]
     return ("…" if start else "") + stretch + ("…" if start + EXCERPT_CHARS < len(text) else "")
+
+
+def _any_of(words: set[str]) -> re.Pattern[str]:
+    return re.compile(r"\b(?:" + "|".join(re.escape(word) for word in sorted(words)) + r")\b", re.IGNORECASE)
+
+
+def _densest(places: list[tuple[int, str]]) -> int:
+    """Return where the stretch begins whose distinct words weigh most, a word's weight being how rare it is in the text."""
+    weight = {word: 1 / count for word, count in Counter(word for _, word in places).items()}
+    held: Counter[str] = Counter()
+    best, best_start, total, last = -1.0, 0, 0.0, 0
+    for first, (start, word) in enumerate(places):
+        while last < len(places) and places[last][0] < start + EXCERPT_CHARS - EXCERPT_MARGIN:
+            held[places[last][1]] += 1
+            total += weight[places[last][1]] if held[places[last][1]] == 1 else 0
+            last += 1
+        # Of equals the last: it begins with the words that count, not with the filler that leads up to them.
+        if round(total, 9) >= best:
+            best, best_start = round(total, 9), start
+        held[places[first][1]] -= 1
+        total -= weight[word] if held[word] == 0 else 0
+    return best_start
 
 
 def _text(record: Record, dialect: Dialect) -> str:

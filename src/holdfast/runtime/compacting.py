@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+import msgspec
 
 from holdfast.compaction import Outcome, compact
 from holdfast.dialects import Dialect
 from holdfast.errors import CompactionRunning, OrdinalConflict, StaleCheckpoint
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.reading import live_path, load_history, load_tip
+from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
 from holdfast.runtime.reports import CompactionReport
 from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import History, encode_body
+from holdfast.thread import Checkpoint, History, encode_body
+from holdfast.tokens import Calibration
 
 LEASE_MS = 120_000
 
@@ -38,9 +42,11 @@ async def compact_thread(
         StaleCheckpoint: The span left the live path while the draft was made.
     """
     async with _lease(backend, thread_id):
-        path = await live_path(backend.store, thread_id)
+        # One end for everything that is read: what arrives from here on stands after the cut.
+        end = (await backend.store.get(thread_id)).next
+        path = await live_path(backend.store, thread_id, stop=end)
         history = await load_history(backend.store, path)
-        tip = await load_tip(backend.store, thread_id, seed=seed)
+        tip = await load_tip(backend.store, thread_id, seed=seed, stop=end)
         outcome = await asyncio.to_thread(
             compact,
             history,
@@ -52,50 +58,66 @@ async def compact_thread(
             window_tokens=backend.limits.full,
             focus=focus,
         )
-        ordinal = None if dry_run else await _commit(backend, thread_id, history, outcome, turn=tip.turn, expected=tip.next)
+        usage = await last_usage(backend.store, path, history.checkpoint)
+        checkpoint = _remembering(outcome.checkpoint, usage)
+        record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=tip.turn, tokens=outcome.tokens_after)
+        ordinal = None if dry_run else await _commit(backend, thread_id, history, record, expected=tip.next)
     return _report(thread_id, outcome, checkpoint=ordinal)
 
 
-async def _commit(backend: Backend, thread_id: str, history: History, outcome: Outcome, *, turn: int, expected: int) -> int:
-    """Append the checkpoint. The tip may have moved meanwhile; the replaced span must still lie on the live path."""
-    record = NewRecord(
+def _remembering(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:
+    """Return the checkpoint with what real usage taught so far: the answers that taught it fall behind its cut."""
+    if usage is None:
+        return checkpoint
+    learned = {"usage_estimated": usage.estimated, "usage_counted": usage.counted}
+    return msgspec.structs.replace(checkpoint, figures={**checkpoint.figures, **learned})
+
+
+def _record(checkpoint: Checkpoint, *, at_ms: int, turn: int, tokens: int) -> NewRecord:
+    return NewRecord(
         kind=RecordKind.CHECKPOINT,
-        at_ms=backend.clock.now_ms(),
+        at_ms=at_ms,
         turn=turn,
-        tokens=outcome.tokens_after,
-        body=encode_body(outcome.checkpoint),
-        target=outcome.checkpoint.cut,
+        tokens=tokens,
+        body=encode_body(checkpoint),
+        target=checkpoint.cut,
     )
+
+
+async def _commit(backend: Backend, thread_id: str, history: History, record: NewRecord, *, expected: int) -> int:
+    """Append the checkpoint. The tip may have moved meanwhile; what the compaction saw must still lie on the live path."""
     while True:
         try:
             return await backend.store.append(thread_id, [record], expected=expected) - 1
         except OrdinalConflict as conflict:
             expected = conflict.actual
-        if not await _still_holds(backend, thread_id, history, cut=outcome.checkpoint.cut):
+        if not await _still_holds(backend, thread_id, history):
             raise StaleCheckpoint(thread_id)
 
 
-async def _still_holds(backend: Backend, thread_id: str, history: History, *, cut: int) -> bool:
-    """Whether the checkpoint's base and the last record before its cut are still where they were.
+async def _still_holds(backend: Backend, thread_id: str, history: History) -> bool:
+    """Whether the checkpoint's base, and the newest record the compaction saw, are still on the live path.
 
-    The path below a record never changes, so these two stand for everything before them.
+    The path below a record never changes, so the newest one stands for everything before it.
     """
     path = await live_path(backend.store, thread_id, whole=True)
     base = path.checkpoint.ordinal if path.checkpoint else None
-    before = [entry.source for entry in history.entries if entry.source is not None and entry.source.ordinal < cut]
-    newest = max(before, key=lambda source: source.ordinal, default=None)
+    seen = [entry.source for entry in history.entries if entry.source is not None]
+    newest = max(seen, key=lambda source: source.ordinal, default=None)
     return base == history.checkpoint_ordinal and (newest is None or path.holds(newest.ordinal) == newest.thread_id)
 
 
 @asynccontextmanager
 async def _lease(backend: Backend, thread_id: str) -> AsyncIterator[None]:
     key = f"compact:{thread_id}"
-    if not await backend.store.acquire(key, holder=backend.holder, now_ms=backend.clock.now_ms(), ttl_ms=LEASE_MS):
+    # Named per compaction: two of one process must exclude each other as two processes do.
+    holder = f"{backend.holder}-{secrets.token_hex(4)}"
+    if not await backend.store.acquire(key, holder=holder, now_ms=backend.clock.now_ms(), ttl_ms=LEASE_MS):
         raise CompactionRunning(thread_id)
     try:
         yield
     finally:
-        await backend.store.release(key, holder=backend.holder)
+        await backend.store.release(key, holder=holder)
 
 
 def _report(thread_id: str, outcome: Outcome, *, checkpoint: int | None) -> CompactionReport:

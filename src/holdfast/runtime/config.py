@@ -38,10 +38,11 @@ class Setting:
 
 
 CHOICES = {"auto_compact": ("off", "on")}
-_KINDS: dict[str, type] = {
-    "model_context_window": int,
-    "model_auto_compact_token_limit": int,
-    "port": int,
+# Settings that are numbers, and their bounds.
+NUMBERS = {
+    "model_context_window": (1, 1_000_000_000),
+    "model_auto_compact_token_limit": (1, 1_000_000_000),
+    "port": (0, 65_535),
 }
 
 
@@ -99,16 +100,21 @@ def _from_file(path: Path) -> Mapping[str, object]:
 def _checked(name: str, value: object, origin: str) -> str | int | None:
     if value is None:
         return None
-    kind = _KINDS.get(name, str)
-    if kind is int:
-        try:
-            number = int(str(value))
-        except ValueError:
-            raise BadInput(f"{name} ({origin}) must be a whole number, not {value!r}") from None
-        if number <= 0 and name != "port":
-            raise BadInput(f"{name} ({origin}) must be above zero, not {value!r}")
-        return number
-    text = str(value)
-    if text not in CHOICES.get(name, (text,)):
-        raise BadInput(f"{name} ({origin}) must be one of {', '.join(CHOICES[name])}, not {text!r}")
-    return text
+    if name in NUMBERS:
+        return _number(name, value, origin)
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"{name} ({origin}) must be a text, not {value!r}")
+    if value not in CHOICES.get(name, (value,)):
+        raise BadInput(f"{name} ({origin}) must be one of {', '.join(CHOICES[name])}, not {value!r}")
+    return value
+
+
+def _number(name: str, value: object, origin: str) -> int:
+    low, high = NUMBERS[name]
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise BadInput(f"{name} ({origin}) must be a whole number, not {value!r}") from None
+    if not low <= number <= high:
+        raise BadInput(f"{name} ({origin}) must be between {low} and {high}, not {value!r}")
+    return number

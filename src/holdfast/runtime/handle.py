@@ -10,7 +10,7 @@ import msgspec
 from holdfast.compaction import Ledger, ledger_of
 from holdfast.dialects import Dialect
 from holdfast.errors import InvalidPointer, OrdinalConflict
-from holdfast.items import chain_seed
+from holdfast.items import chain_seed, decoded
 from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.branching import fork_thread, roll_back, undo_compaction
@@ -85,10 +85,10 @@ class Thread:
         """Return what to send next. Pure: it never compacts."""
         path = await live_path(self._backend.store, self.id)
         history = await load_history(self._backend.store, path)
-        usage = await last_usage(self._backend.store, path)
+        usage = await last_usage(self._backend.store, path, history.checkpoint)
         pressure = measure_pressure(limits=self._backend.limits, estimated=history.tokens + _head_tokens(head), calibration=usage)
         return Window(
-            [msgspec.json.decode(item.raw) for item in history.items],
+            [decoded(item.raw) for item in self.dialect.arrange(history.items)],
             tokens=history.tokens,
             cache_key=self.cache_key,
             checkpoint=history.checkpoint_ordinal,

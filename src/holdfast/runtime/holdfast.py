@@ -22,6 +22,7 @@ from holdfast.thread import TurnBody, checked_thread_id, decode_body
 from holdfast.tokens import Limits
 
 EVERY = 1_000_000
+MATCHES_NAMED = 6
 
 
 class Holdfast:
@@ -84,14 +85,19 @@ class Holdfast:
             ThreadNotFound: None does.
             AmbiguousThread: Several do.
         """
-        rows = await self.backend.store.threads(prefix=prefix, limit=6)
-        exact = [row for row in rows if row.id == prefix]
+        try:
+            row = await self.backend.store.get(prefix)
+        except ThreadNotFound:
+            row = await self._only(prefix)
+        return Thread(self.backend, row.id, dialect=dialect_named(row.dialect))
+
+    async def _only(self, prefix: str) -> ThreadRow:
+        rows = await self.backend.store.threads(prefix=prefix, limit=MATCHES_NAMED)
         if not rows:
             raise ThreadNotFound(prefix)
-        if len(rows) > 1 and not exact:
+        if len(rows) > 1:
             raise AmbiguousThread(prefix, matches=tuple(row.id for row in rows))
-        row = (exact or rows)[0]
-        return Thread(self.backend, row.id, dialect=dialect_named(row.dialect))
+        return rows[0]
 
     async def threads(self, *, limit: int = 50) -> list[ThreadSummary]:
         """List threads, the most recently written first."""

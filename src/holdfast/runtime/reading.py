@@ -26,6 +26,8 @@ from holdfast.tokens import Calibration
 
 PAGE = 64
 CHAINED = frozenset({RecordKind.ITEM, RecordKind.NOTE})
+# What moves the number of the current turn. Other records may be written late and carry the number they were made under.
+NUMBERING = frozenset({RecordKind.META, RecordKind.TURN, RecordKind.ROLLBACK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +66,18 @@ async def load_history(store: ThreadStore, path: LivePath) -> History:
     return assemble(checkpoint=checkpoint, checkpoint_ordinal=ordinal, kept=kept, after=after)
 
 
-async def load_tip(store: ThreadStore, thread_id: str, *, seed: bytes) -> Tip:
-    """Return where a thread's path ends now; `seed` is the chain's first link."""
+async def load_tip(store: ThreadStore, thread_id: str, *, seed: bytes, stop: int | None = None) -> Tip:
+    """Return where a thread's path ends before ordinal `stop` (now, if None); `seed` is the chain's first link."""
     row = await store.get(thread_id)
-    path = await live_path(store, thread_id, stop=row.next)
-    last = await _newest_chained(store, path)
-    if last is None and path.checkpoint is not None:
-        last = await _newest_chained(store, await live_path(store, thread_id, stop=row.next, whole=True))
-    newest = await store.read(Span(thread_id=thread_id, start=row.start, stop=row.next), newest_first=True, limit=1, bodies=False)
+    end = row.next if stop is None else stop
+    last = await _newest_chained(store, await live_path(store, thread_id, stop=end))
+    if last is None:
+        last = await _newest_chained(store, await live_path(store, thread_id, stop=end, whole=True))
+    own = Span(thread_id=thread_id, start=row.start, stop=end)
+    numbered = await store.read(own, kinds=NUMBERING, newest_first=True, limit=1, bodies=False)
     return Tip(
-        next=row.next,
-        turn=newest[0].turn if newest else 0,
+        next=end,
+        turn=numbered[0].turn if numbered else 0,
         depth=last.depth or 0 if last else 0,
         chain=last.chain or seed if last else seed,
     )
@@ -100,15 +103,16 @@ async def turns_back(store: ThreadStore, path: LivePath, *, turns: int) -> Turn 
     return oldest
 
 
-async def last_usage(store: ThreadStore, path: LivePath) -> Calibration | None:
-    """Return what the newest answer on the path taught about our estimates."""
+async def last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> Calibration | None:
+    """Return what the newest answer since the cut taught about our estimates, else what the checkpoint remembers of it."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.REPLY}, newest_first=True, limit=1):
             reply = decode_body(record.body, ReplyBody)
             if reply.input_tokens:
                 return Calibration(estimated=reply.estimated_tokens, counted=reply.input_tokens)
-            return None
-    return None
+    if checkpoint is None or "usage_counted" not in checkpoint.figures:
+        return None
+    return Calibration(estimated=checkpoint.figures["usage_estimated"], counted=checkpoint.figures["usage_counted"])
 
 
 async def load_checkpoint(store: ThreadStore, landmark: Record) -> Checkpoint:

@@ -1,12 +1,17 @@
-"""Proving a thread: bytes against digests, ordinals against gaps, the chain against its items, pointers against records."""
+"""Proving a thread: bytes against digests, ordinals against gaps, the chain against its items, pointers against records.
+
+One damaged record is one problem among others: it never ends the check, and never hides what else is wrong.
+"""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
 
 import msgspec
 
 from holdfast.compaction import load_ledger
 from holdfast.dialects import Dialect
-from holdfast.errors import RecordNotFound
+from holdfast.errors import InvalidPointer, RecordNotFound, StoreCorrupt
 from holdfast.items import Item, body_digest, chain_link, chain_seed, orphans, written
 from holdfast.runtime.reading import live_path, load_history
 from holdfast.runtime.reports import Problem
@@ -19,106 +24,137 @@ PAGE = 512
 async def verify_thread(store: ThreadStore, row: ThreadRow, *, dialect: Dialect) -> tuple[int, list[Problem]]:
     """Return how many records a thread has and everything that is wrong with them. Reads in pages; changes nothing."""
     problems: list[Problem] = []
+    named: set[Pointer] = set()
     count = 0
     expected = row.start
-    checkpoints: list[Checkpoint] = []
-    while expected < row.next:
-        page = await store.read(Span(thread_id=row.id, start=expected, stop=min(expected + PAGE, row.next)))
-        for record in page:
-            count += 1
-            if record.ordinal != expected:
-                gap = f"records #{expected} to #{record.ordinal - 1} are missing"
-                problems.append(Problem(pointer=Pointer(row.id, expected), code="gap", text=gap))
-            expected = record.ordinal + 1
-            problems.extend(_digest_problems(record))
-            if record.kind is RecordKind.CHECKPOINT:
-                checkpoints.extend(_checkpoint(record, problems))
-        if not page:
-            missing = f"records #{expected} to #{row.next - 1} are missing"
-            problems.append(Problem(pointer=Pointer(row.id, expected), code="gap", text=missing))
-            break
-    path = await live_path(store, row.id, whole=True)
-    problems.extend(await _chain_problems(store, path, dialect))
-    for checkpoint in checkpoints:
-        problems.extend(await _pointer_problems(store, row, checkpoint))
+    async for record in _records(store, Span(thread_id=row.id, start=row.start, stop=row.next), problems):
+        count += 1
+        problems.extend(_gap(row, expected, record.ordinal))
+        expected = record.ordinal + 1
+        problems.extend(_digest_problems(record))
+        if record.kind is RecordKind.CHECKPOINT and not record.erased:
+            named |= _pointers(record, problems)
+    problems.extend(_gap(row, expected, row.next))
+    problems.extend(await _chain_problems(store, row, dialect))
+    problems.extend([problem for pointer in sorted(named) if (problem := await _dangling(store, row, pointer))])
     problems.extend(await _window_problems(store, row, dialect))
-    return count, problems
+    return count, list(dict.fromkeys(problems))
+
+
+async def _records(store: ThreadStore, span: Span, problems: list[Problem]) -> AsyncIterator[Record]:
+    """Yield the records of a span. Where a page cannot be read its records are read one by one, and the broken ones named."""
+    start = span.start
+    while start < span.stop:
+        part = Span(thread_id=span.thread_id, start=start, stop=min(start + PAGE, span.stop))
+        try:
+            page = await store.read(part)
+        except StoreCorrupt:
+            page = await _one_by_one(store, part, problems)
+        for record in page:
+            yield record
+        start = part.stop
+
+
+async def _one_by_one(store: ThreadStore, span: Span, problems: list[Problem]) -> list[Record]:
+    found: list[Record] = []
+    for ordinal in range(span.start, span.stop):
+        one = Span(thread_id=span.thread_id, start=ordinal, stop=ordinal + 1)
+        try:
+            found.extend(await store.read(one))
+        except StoreCorrupt as error:
+            problems.append(_problem(Pointer(span.thread_id, ordinal), "unreadable", f"its body cannot be read: {error.detail}"))
+            found.extend(await store.read(one, bodies=False))
+    return found
+
+
+def _gap(row: ThreadRow, expected: int, found: int) -> list[Problem]:
+    if found <= expected:
+        return []
+    missing = f"record #{expected} is missing" if found == expected + 1 else f"records #{expected} to #{found - 1} are missing"
+    return [_problem(Pointer(row.id, expected), "gap", missing)]
 
 
 def _digest_problems(record: Record) -> list[Problem]:
+    if record.erased:
+        return []
     found = body_digest(record.body)
     if found == record.digest:
         return []
     text = f"its bytes are {written(found)}, its digest says {written(record.digest)}"
-    return [Problem(pointer=Pointer(record.thread_id, record.ordinal), code="bad_digest", text=text)]
+    return [_problem(Pointer(record.thread_id, record.ordinal), "bad_digest", text)]
 
 
-def _checkpoint(record: Record, problems: list[Problem]) -> list[Checkpoint]:
+def _pointers(record: Record, problems: list[Problem]) -> set[Pointer]:
+    """Return every record a checkpoint names, or say why it cannot be read."""
     try:
-        return [decode_body(record.body, Checkpoint)]
-    except msgspec.MsgspecError as error:
+        checkpoint = decode_body(record.body, Checkpoint)
+        entries = load_ledger(bytes(checkpoint.state)).entries
+    except (msgspec.MsgspecError, InvalidPointer) as error:
         pointer = Pointer(record.thread_id, record.ordinal)
-        problems.append(Problem(pointer=pointer, code="unreadable", text=f"this checkpoint cannot be read: {error}"))
-        return []
+        problems.append(_problem(pointer, "unreadable", f"this checkpoint cannot be read: {error}"))
+        return set()
+    named = {Pointer(entry.thread, entry.ordinal) for entry in checkpoint.layout if not isinstance(entry, StateEntry)}
+    for entry in entries:
+        named.update(entry.sources)
+        if entry.claim:
+            named.add(entry.claim.source)
+    return named
 
 
-async def _chain_problems(store: ThreadStore, path: LivePath, dialect: Dialect) -> list[Problem]:
-    """Re-derive the chain along the live path; the first wrong link is named, those after it follow from it."""
+async def _chain_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
+    """Derive the chain along the live path again; the first wrong link is named, those after it follow from it.
+
+    A record that was redacted, erased or cannot be read proves nothing, and is not wrong for it: its link is taken as given.
+    """
+    path = await live_path(store, row.id, whole=True)
     key = store.tenant.key
     link = chain_seed(key, dialect=dialect.name, agent=await _agent(store, path))
     depth = 0
     for span in reversed(path.spans):
-        start = span.start
-        while start < span.stop:
-            page = await store.read(
-                Span(thread_id=span.thread_id, start=start, stop=span.stop), kinds={RecordKind.ITEM, RecordKind.NOTE}, limit=PAGE
-            )
-            if not page:
-                break
-            start = page[-1].ordinal + 1
-            for record in page:
-                if record.chain is None:
-                    continue
-                depth += 1
-                link = chain_link(key, link, dialect.canonical(Item(record.body)))
-                if record.chain != link or record.depth != depth:
-                    pointer = Pointer(record.thread_id, record.ordinal)
-                    return [Problem(pointer=pointer, code="bad_chain", text="its chain digest does not follow from its history")]
+        unread: list[Problem] = []
+        async for record in _records(store, span, unread):
+            if record.chain is None:
+                continue
+            depth += 1
+            link = chain_link(key, link, dialect.canonical(Item(record.body)))
+            broken = {problem.pointer for problem in unread}
+            pointer = Pointer(record.thread_id, record.ordinal)
+            if record.redacted or record.erased or pointer in broken:
+                link = record.chain
+            elif record.chain != link or record.depth != depth:
+                return [_problem(pointer, "bad_chain", "its chain digest does not follow from its history")]
     return []
 
 
 async def _agent(store: ThreadStore, path: LivePath) -> str:
     """Return whose chain a path holds, as its root says."""
-    root = path.spans[-1]
-    for record in await store.read(root, kinds={RecordKind.META}, limit=1):
-        return decode_body(record.body, MetaBody).agent
+    for record in await store.read(path.spans[-1], kinds={RecordKind.META}, limit=1):
+        try:
+            return decode_body(record.body, MetaBody).agent
+        except msgspec.MsgspecError:
+            break
     return ""
 
 
-async def _pointer_problems(store: ThreadStore, row: ThreadRow, checkpoint: Checkpoint) -> list[Problem]:
-    """Return every pointer of a checkpoint that leads nowhere."""
-    named = {Pointer(entry.thread, entry.ordinal) for entry in checkpoint.layout if not isinstance(entry, StateEntry)}
-    for entry in load_ledger(bytes(checkpoint.state)).entries:
-        named.update(entry.sources)
-        if entry.claim:
-            named.add(entry.claim.source)
-    problems: list[Problem] = []
-    for pointer in sorted(named):
-        span = Span(thread_id=pointer.thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
-        if not await store.read(span, bodies=False):
-            text = f"a checkpoint of {row.id} points at it, but it is not there"
-            problems.append(Problem(pointer=pointer, code="dangling_pointer", text=text))
-    return problems
+async def _dangling(store: ThreadStore, row: ThreadRow, pointer: Pointer) -> Problem | None:
+    span = Span(thread_id=pointer.thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
+    if await store.read(span, bodies=False):
+        return None
+    return _problem(pointer, "dangling_pointer", f"a checkpoint of {row.id} points at it, but it is not there")
 
 
 async def _window_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
-    """Return outputs in the window whose call is not."""
+    """Return outputs in the window whose call is not, or why there is no window."""
     tip = Pointer(row.id, row.next - 1)
     try:
         history = await load_history(store, await live_path(store, row.id))
     except RecordNotFound as error:
-        return [Problem(pointer=Pointer(error.thread_id, error.ordinal), code="dangling_pointer", text=str(error))]
+        return [_problem(Pointer(error.thread_id, error.ordinal), "dangling_pointer", str(error))]
+    except StoreCorrupt as error:
+        return [_problem(tip, "no_window", f"the window cannot be put together: {error.detail}")]
     lost = orphans([dialect.view(item) for item in history.items])
-    return [
-        Problem(pointer=tip, code="orphan_output", text=f"the window has an output for {call_id} but no call") for call_id in lost
-    ]
+    return [_problem(tip, "orphan_output", f"the window has an output for {call_id} but no call") for call_id in lost]
+
+
+def _problem(pointer: Pointer, code: str, text: str) -> Problem:
+    return Problem(pointer=pointer, code=code, text=text)

@@ -5,17 +5,12 @@ Measured against o200k it is off by +5 % on English, +7 % on code and -11 % on J
 
 from __future__ import annotations
 
-import re
+import json
 
-BYTES_PER_TOKEN = 4
-# A provider bills an inline image by its size on screen, not by the length of its base64.
-IMAGE_BYTES = 7_373
-# Encrypted reasoning: base64 shrinks by a quarter when decoded, and the envelope is not read.
-ENVELOPE_BYTES = 650
+from holdfast.tokens.payloads import BYTES_PER_TOKEN, detach_payloads, sealed_bytes
 
-_image = re.compile(rb"data:image/[\w.+-]+;base64,([A-Za-z0-9+/=]+)", re.IGNORECASE)
-_encrypted = re.compile(rb'"encrypted_content"\s*:\s*"([^"]*)"')
-_opaque_type = re.compile(rb'"type"\s*:\s*"(?:reasoning|compaction|context_compaction)"')
+# Every form of payload names itself by one of these, so that an item without them need not be decoded.
+_SIGNS = (b"image", b"audio", b"encrypted_content")
 
 
 def estimate_bytes(size: int) -> int:
@@ -29,10 +24,25 @@ def estimate_text(text: str) -> int:
 
 
 def estimate_item(raw: bytes) -> int:
-    """Return the tokens of an item's JSON."""
+    """Return the tokens of an item's JSON, as Codex counts them. Linear in its size; what cannot be read counts as text."""
+    return estimate_bytes(visible_bytes(raw))
+
+
+def visible_bytes(raw: bytes) -> int:
+    """Return the bytes of an item's JSON that a model is charged for, each payload counted as what it stands for."""
+    if not any(sign in raw for sign in _SIGNS):
+        return len(raw)
+    try:
+        item = json.loads(raw)
+    except (ValueError, RecursionError):
+        return len(raw)
+    sealed = sealed_bytes(item)
+    if sealed is not None:
+        return sealed
+    # Some encoders write each slash of a base64 text as two bytes.
+    escapes = b"\\/" in raw
     size = len(raw)
-    if b"encrypted_content" in raw and (match := _encrypted.search(raw)) and _opaque_type.search(raw):
-        return estimate_bytes(max(0, len(match[1]) * 3 // 4 - ENVELOPE_BYTES))
-    if b";base64," in raw:
-        size += sum(IMAGE_BYTES - len(match[1]) for match in _image.finditer(raw))
-    return estimate_bytes(size)
+    for payload in detach_payloads(item):
+        written = len(payload.text) + (payload.text.count("/") if escapes else 0)
+        size += payload.counted_bytes - written
+    return max(0, size)

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.dialects.base import Request
-from holdfast.dialects.responses.fragments import instruction_section, is_event, own_words, world_section
+from holdfast.dialects.responses.fragments import instruction_section, is_hosts, own_words, world_section
 from holdfast.dialects.responses.wire import ResponsesWire
 from holdfast.errors import InvalidItem
-from holdfast.items import Item, ItemKind, Role, View
+from holdfast.items import Item, ItemKind, Role, View, is_json, mended
 
-# A call of one of these types waits for an output that the client sends.
-CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "computer_call", "tool_search_call"})
-# These run at the provider and carry their own result.
+# These run at the provider and carry their own result. Any other `*_call` with a call id waits for an output.
 SERVER_CALLS: Final = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "mcp_list_tools"}
 )
-OUTPUTS: Final = frozenset(
-    {
-        "function_call_output",
-        "custom_tool_call_output",
-        "local_shell_call_output",
-        "computer_call_output",
-        "tool_search_output",
-    }
-)
 TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
+NAMED_BY_ID: Final = frozenset({"item_reference", "mcp_approval_request", "local_shell_call", "local_shell_call_output"})
+VOLATILE: Final = frozenset({"id", "status", "cache_control"})
 ROLES: Final = {
     "user": Role.USER,
     "assistant": Role.ASSISTANT,
@@ -39,7 +30,7 @@ ROLES: Final = {
 
 # Decimals keep 1.0, 1.00 and numbers beyond a float apart: two spellings may share a canonical form, two values never.
 _decoder = msgspec.json.Decoder(float_hook=Decimal)
-_canonical_encoder = msgspec.json.Encoder(order="sorted")
+_canonical_encoder = msgspec.json.Encoder(order="sorted", decimal_format="number")
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -53,35 +44,38 @@ class ResponsesDialect:
     wire = ResponsesWire()
 
     def parse(self, value: object) -> Item:
-        if not isinstance(value, dict):
+        if not isinstance(value, Mapping):
             raise InvalidItem(dialect=self.name, reason=f"a JSON object was expected, not {type(value).__name__}")
         try:
+            if not is_json(value):
+                raise InvalidItem(dialect=self.name, reason="it holds something JSON cannot say")
             return Item(msgspec.json.encode(value))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidItem(dialect=self.name, reason=str(error)) from error
 
     def view(self, item: Item) -> View:
-        fields = _decoded(item)
+        fields = _decoded(mended(item.raw))
         if fields is None:
             return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT)
-        kind = fields.get("type") or ("message" if "role" in fields else None)
+        kind = _kind(fields)
         if kind == "message":
             return _message(fields)
         if kind == "reasoning":
             return View(kind=ItemKind.REASONING, role=Role.ASSISTANT, text=_text(fields.get("summary")))
-        if kind in CALLS:
-            return _call(fields)
-        if kind in OUTPUTS:
-            return _output(fields)
         if kind in SERVER_CALLS:
-            return View(kind=ItemKind.CALL, role=Role.ASSISTANT, text=_json_text(fields), tool=str(kind))
+            return View(kind=ItemKind.CALL, role=Role.ASSISTANT, text=_json_text(fields), tool=kind)
+        if kind.endswith("_output") or kind == "mcp_approval_response":
+            return _output(fields, kind)
+        if kind.endswith("_call") or kind == "mcp_approval_request":
+            return _call(fields, kind)
         return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT)
 
     def canonical(self, item: Item) -> bytes:
-        fields = _decoded(item)
+        fields = _decoded(item.raw)
         if fields is None:
             return item.raw
-        kept = {name: value for name, value in fields.items() if name not in ("id", "status", "cache_control")}
+        dropped = VOLATILE - {"id"} if _is_named_by_id(fields) else VOLATILE
+        kept = {name: value for name, value in fields.items() if name not in dropped}
         if kept.get("type") == "reasoning" and not kept.get("content"):
             kept.pop("content", None)
         if "role" in kept:
@@ -112,8 +106,8 @@ class ResponsesDialect:
         return self.parse({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 
     def with_output(self, item: Item, text: str) -> Item | None:
-        fields = _decoded(item)
-        if fields is None or fields.get("type") not in TEXT_OUTPUTS:
+        fields = _decoded(mended(item.raw))
+        if fields is None or _kind(fields) not in TEXT_OUTPUTS:
             return None
         raw = {name: bytes(value) for name, value in _fields_decoder.decode(item.raw).items()}
         return Item(_object({**raw, "output": msgspec.json.encode(text)}))
@@ -125,13 +119,23 @@ class ResponsesDialect:
 RESPONSES: Final = ResponsesDialect()
 
 
-def _decoded(item: Item) -> Json | None:
-    """Return the item's fields, or None for bytes that only a provider may understand."""
+def _decoded(raw: bytes) -> Json | None:
+    """Return an item's fields, or None for bytes that only a provider may understand."""
     try:
-        value = _decoder.decode(item.raw)
+        value = _decoder.decode(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ArithmeticError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _kind(fields: Json) -> str:
+    kind = fields.get("type") or ("message" if "role" in fields else None)
+    return kind if isinstance(kind, str) else ""
+
+
+def _is_named_by_id(fields: Json) -> bool:
+    """Whether an item's id is what it says, not a name somebody gave it."""
+    return "call_id" not in fields and _kind(fields) in NAMED_BY_ID
 
 
 def _input_items(raw: bytes) -> list[Item] | None:
@@ -155,42 +159,46 @@ def _message(fields: Json) -> View:
     if role is Role.SYSTEM:
         return View(kind=ItemKind.MESSAGE, role=role, text=text, images=images, context=instruction_section(texts))
     if role is Role.USER:
-        section = next((found for part in texts if (found := world_section(part))), None)
-        host = section is not None or any(is_event(part) for part in texts)
+        persons = [part for part in texts if not is_hosts(part)]
         return View(
             kind=ItemKind.MESSAGE,
             role=role,
             text=text,
             images=images,
-            context=section,
-            by_person=not host,
-            said="" if host else own_words(text),
+            context=next((found for part in texts if (found := world_section(part))), None),
+            by_person=bool(persons) or not texts,
+            said=own_words("\n".join(persons)),
         )
     return View(kind=ItemKind.MESSAGE, role=role, text=text, images=images)
 
 
-def _call(fields: Json) -> View:
-    call_id = fields.get("call_id") or (fields.get("id") if fields["type"] == "local_shell_call" else None)
-    payload = fields.get("arguments", fields.get("input", fields.get("action")))
+def _call(fields: Json, kind: str) -> View:
+    payload = fields.get("arguments", fields.get("input", fields.get("action", fields.get("operation"))))
     return View(
         kind=ItemKind.CALL,
         role=Role.ASSISTANT,
         text=payload if isinstance(payload, str) else _json_text(payload),
-        opens=(str(call_id),) if call_id else (),
-        tool=str(fields.get("name") or fields["type"]),
+        opens=_pair(fields, "id" if kind in NAMED_BY_ID else None),
+        tool=str(fields.get("name") or kind),
     )
 
 
-def _output(fields: Json) -> View:
+def _output(fields: Json, kind: str) -> View:
     payload = fields.get("output", fields.get("tools"))
-    call_id = fields.get("call_id") or (fields.get("id") if fields["type"] == "local_shell_call_output" else None)
+    other = {"mcp_approval_response": "approval_request_id", "local_shell_call_output": "id"}.get(kind)
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
         text=_text(payload) if isinstance(payload, (str, list)) else _json_text(payload),
-        closes=(str(call_id),) if call_id else (),
+        closes=_pair(fields, other),
         images=_images(payload),
     )
+
+
+def _pair(fields: Json, other: str | None) -> tuple[str, ...]:
+    """Return the id that ties a call to its output: its call id, or what this type has in its place."""
+    name = fields.get("call_id") or (fields.get(other) if other else None)
+    return (name,) if isinstance(name, str) and name else ()
 
 
 def _texts(content: object) -> tuple[str, ...]:

@@ -7,52 +7,75 @@ unknown one costs a few tokens and never a lost instruction.
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
+
+from holdfast.dialects.base import STATE_OPENING
 
 # What the host says about its world: the newest of each must stay in view after a compaction.
 WORLD = {
-    "<environment_context>": "environment",
-    "# AGENTS.md instructions": "agents_md",
-    "<user_instructions>": "user_instructions",
-    "<recommended_plugins>": "plugins",
-    "Another language model started to solve this problem": "client_summary",
-    "The conversation history before this point was compacted": "client_summary",
+    "environment_context": "environment",
+    "user_instructions": "user_instructions",
+    "recommended_plugins": "plugins",
 }
 
 # What the host reports in passing: neither a person's words nor worth pinning.
-EVENTS = (
-    "<turn_aborted>",
-    "<user_shell_command>",
-    "<subagent_notification>",
-    "<skill>",
-    "<hook_prompt",
-    "<additional_context>",
-    "<internal_model_context>",
+EVENTS = frozenset(
+    {
+        "turn_aborted",
+        "user_shell_command",
+        "subagent_notification",
+        "skill",
+        "hook_prompt",
+        "additional_context",
+        "internal_model_context",
+    }
 )
 
+# Fragments without a closing tag: how they begin, what else they must hold, and which section they are.
+OPENINGS = (
+    ("# AGENTS.md instructions", "<INSTRUCTIONS>", "agents_md"),
+    ("Another language model started to solve this problem", "", "client_summary"),
+    ("The conversation history before this point was compacted", "<summary>", "client_summary"),
+)
 
-# An editor's plug-in wraps what the person typed; their words follow this line.
-REQUEST_LINES = ("## My request for Codex:",)
+# An editor's plug-in wraps what the person typed: it begins so, and their words follow this line.
+EDITOR_OPENING = "# Context from my IDE setup:"
+REQUEST_LINE = "## My request for Codex:"
+
+_element = re.compile(r"<([a-z_]+)[^<>]*>.*</\1>", re.DOTALL)
 
 
 def own_words(text: str) -> str:
     """Return what the person typed, without the wrapping an editor put around it."""
-    for line in REQUEST_LINES:
-        _, found, request = text.partition(line)
-        if found:
-            return request.strip()
-    return text
+    if not text.lstrip().startswith(EDITOR_OPENING):
+        return text
+    _, found, request = text.partition(REQUEST_LINE)
+    return request.strip() if found else text
 
 
 def world_section(text: str) -> str | None:
     """Return which section of its world a host describes in this user-role text, if it does."""
-    start = text.lstrip()
-    return next((section for literal, section in WORLD.items() if start.startswith(literal)), None)
+    bare = text.strip()
+    for opening, holds, section in OPENINGS:
+        if bare.startswith(opening) and holds in bare:
+            return section
+    return WORLD.get(_whole_element(bare) or "")
 
 
-def is_event(text: str) -> bool:
-    """Whether a host reports an event in this user-role text."""
-    return text.lstrip().startswith(EVENTS)
+def is_hosts(text: str) -> bool:
+    """Whether a text in the user's role is the host's, or holdfast's own session state.
+
+    Only a whole fragment is: a tag that opens the text and is closed at its end. A sentence *about* a tag is a person's.
+    """
+    bare = text.strip()
+    ours = bare.startswith(STATE_OPENING) and bare.endswith(">")
+    return ours or world_section(bare) is not None or _whole_element(bare) in EVENTS
+
+
+def _whole_element(text: str) -> str | None:
+    match = _element.fullmatch(text)
+    return match[1] if match else None
 
 
 def instruction_section(texts: tuple[str, ...]) -> str:

@@ -1,0 +1,156 @@
+"""Compacting a window: budgets, the ladder, the checkpoint it makes."""
+
+from __future__ import annotations
+
+import pytest
+from tests.histories import RESPONSES, Rollout, answered, call, environment, output, reasoning, said, turns, views
+
+from holdfast.compaction import compact
+from holdfast.compaction.checkpoint import faults
+from holdfast.compaction.engine import Outcome, target_tokens
+from holdfast.compaction.ledger import Ledger
+from holdfast.compaction.plan import frontier_budget
+from holdfast.compaction.state_text import render_state
+from holdfast.errors import BadInput, NothingToCompact, UnknownStrategy
+from holdfast.items import orphans
+from holdfast.thread import EntryKind, encode_body
+
+
+def run(rollout: Rollout, *, target: str | None = None, window_tokens: int | None = None, strategy: str | None = None) -> Outcome:
+    outcome = compact(
+        rollout.history(),
+        thread_id="t",
+        dialect=RESPONSES,
+        tip=rollout.tip,
+        target=target,
+        window_tokens=window_tokens,
+        strategy=strategy,
+    )
+    rollout.checkpoint = outcome.checkpoint
+    rollout.compacted_at = rollout.tip.next - 1
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("full", "window", "budget"),
+    [(200_000, 258_400, 20_000), (500_000, 258_400, 25_840), (20_000, 258_400, 4_000), (20_000, 30_000, 3_000), (0, 0, 4_000)],
+)
+def test_the_frontier_is_a_tenth_within_its_bounds(full: int, window: int, budget: int) -> None:
+    """At least 4,000 tokens where the window allows, at most a tenth of the window."""
+    assert frontier_budget(full, window_tokens=window) == budget
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("8000", 8_000), ("10%", 1_000), (" 5% ", 500), ("0", 0)])
+def test_a_target_is_tokens_or_a_share(text: str, tokens: int) -> None:
+    """Of ten thousand."""
+    assert target_tokens(text, of_tokens=10_000) == tokens
+
+
+@pytest.mark.parametrize("text", ["", "lots", "-5", "101%", "1.5%", "10 %"])
+def test_what_is_no_target_is_refused(text: str) -> None:
+    """A target that cannot be understood compacts nothing."""
+    with pytest.raises(BadInput):
+        target_tokens(text, of_tokens=10_000)
+
+
+def test_one_turn_with_150_calls_compacts_and_keeps_its_request() -> None:
+    """The request of a long turn is the last thing to go; it never does."""
+    request = said("Port every module, one by one. Never touch vendor/.")
+    items = [environment("/src"), request]
+    for number in range(150):
+        items += [reasoning(f"r{number}"), call(f"c{number}"), output(f"c{number}", f"module {number}\n" * 40)]
+    rollout = Rollout(items)
+    outcome = run(rollout)
+    window = rollout.history()
+    assert RESPONSES.parse(request) in window.items
+    assert orphans(views(window)) == []
+    assert [entry.kind for entry in window.entries].count(EntryKind.STATE) == 1
+    assert window.tokens == outcome.tokens_after < outcome.tokens_before // 2
+
+
+def test_a_second_compaction_without_growth_is_refused() -> None:
+    """Two compactions without anything between them do not happen, whatever the first one kept."""
+    rollout = Rollout(turns(1, 60, words=400))
+    run(rollout)
+    with pytest.raises(NothingToCompact):
+        run(rollout)
+
+
+def test_a_second_compaction_after_a_few_words_is_refused() -> None:
+    """A few tokens are no growth."""
+    rollout = Rollout(turns(1, 60, words=400))
+    run(rollout)
+    rollout.add([said("Thanks."), answered("You are welcome.")])
+    with pytest.raises(NothingToCompact):
+        run(rollout)
+
+
+def test_a_short_history_has_nothing_to_compact() -> None:
+    """What would not shrink stays as it is."""
+    with pytest.raises(NothingToCompact):
+        run(Rollout([said("Hello."), answered("Hi.")]))
+
+
+def test_an_unknown_strategy_is_named() -> None:
+    """The error says which there are."""
+    with pytest.raises(UnknownStrategy, match="extractive"):
+        run(Rollout(turns(1, 5)), strategy="magic")
+
+
+def test_an_unreachable_target_gives_the_smallest_window_and_says_so() -> None:
+    """The ladder ends with no frontier at all, and the report admits the rest."""
+    outcome = run(Rollout(turns(1, 30)), target="1")
+    assert outcome.over_target
+    assert outcome.tokens_after < outcome.tokens_before // 2
+
+
+def test_a_checkpoint_does_not_grow_with_the_bytes_it_keeps() -> None:
+    """Kept items are named, not copied."""
+
+    def size(length: int) -> int:
+        rollout = Rollout([environment("/src" * length), *turns(1, 30)])
+        outcome = run(rollout)
+        assert rollout.history().items[0] == RESPONSES.parse(environment("/src" * length))
+        return len(encode_body(outcome.checkpoint))
+
+    assert abs(size(10_000) - size(1)) < 10
+
+
+def test_checkpoints_over_unchanged_kept_items_stay_small() -> None:
+    """Fifty compactions name what they keep fifty times, in small records."""
+    rollout = Rollout([said("Remember this."), answered("x" * 3_000)])
+    sizes = []
+    for number in range(10):
+        rollout.add(turns(10 * number + 1, 10 * number + 10, words=120))
+        sizes.append(len(encode_body(run(rollout).checkpoint)))
+    assert max(sizes) < 40_000
+
+
+def test_a_running_call_is_still_there_when_its_output_arrives() -> None:
+    """A compaction while a tool runs leaves room for what it returns."""
+    patch = "+ line of the patch\n" * 900
+    rollout = Rollout([*turns(1, 20), said("Apply the patch."), call("patch", patch)])
+    run(rollout)
+    rollout.add([output("patch", "done")])
+    assert orphans(views(rollout.history())) == []
+
+
+def test_a_thought_waits_for_what_it_leads_to() -> None:
+    """Reasoning that came last belongs to the next item; a provider refuses one without the other."""
+    rollout = Rollout([*turns(1, 20), said("Go on."), reasoning("thought" * 600)])
+    run(rollout, target="1")
+    assert RESPONSES.parse(reasoning("thought" * 600)) in rollout.history().items
+
+
+def test_the_validator_notices_that_the_request_is_gone() -> None:
+    """The state in the user's role does not stand in for a request."""
+    state = RESPONSES.view(RESPONSES.state_item(render_state(Ledger())))
+    request = RESPONSES.view(RESPONSES.parse(said("Do it.")))
+    assert faults([request], [state]) == ["no request of a person is left"]
+
+
+def test_the_request_stands_last_where_nothing_followed_it() -> None:
+    """Host context, the state, then what to do now."""
+    rollout = Rollout([environment("/src"), *turns(1, 20), said("Now do the last part, please.")])
+    run(rollout, target="1")
+    assert rollout.history().items[-1] == RESPONSES.parse(said("Now do the last part, please."))

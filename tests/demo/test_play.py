@@ -1,0 +1,201 @@
+"""The demo plays a session through the real gateway, measures what it prints, and fails when something does not hold."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from holdfast import Config, Holdfast
+from holdfast.compaction import Ledger, LedgerEntry, Section, Speaker, render_state
+from holdfast.compaction.ledger import Claim
+from holdfast.demo import Demand, DemandKind, long_session
+from holdfast.demo.play import play_demo, play_session
+from holdfast.demo.retention import Older, judge, newest_only, outputs_cleared, user_messages_only
+from holdfast.demo.screen import plot
+from holdfast.thread import Pointer
+
+TURNS = 24
+WINDOW = 15_000
+
+
+def recording(*, terminal: bool = False) -> Console:
+    """Return a console that keeps what it prints; nothing of it reaches the test's own output."""
+    return Console(file=io.StringIO(), width=110, force_terminal=terminal, color_system="truecolor" if terminal else None)
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The demo leaves its store behind on purpose; here that is among what pytest clears away."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("demo")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def short_run() -> tuple[int, str]:
+    """The exit code and the output of one short run without a terminal; several tests read the same one."""
+    console = recording()
+    code = asyncio.run(play_demo(turns=TURNS, seed=1, console=console, window_tokens=WINDOW))
+    return code, printed(console)
+
+
+def numbers(text: str, line: str) -> list[int]:
+    """Return the numbers of the one line that begins with `line`."""
+    (found,) = re.findall(rf"^ *{re.escape(line)}(.*)$", text, flags=re.MULTILINE)
+    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", found)]
+
+
+def test_a_short_session_is_kept_whole(short_run: tuple[int, str]) -> None:
+    """Every demand stands in the last request, every check holds, and the exit code says so."""
+    code, text = short_run
+    assert (code, "✗" in text, "kept: 40 of 40" in text) == (0, False, True)
+    assert "All 10 held." in text
+
+
+def test_the_figures_of_a_run_fit_together(short_run: tuple[int, str]) -> None:
+    """The provider receives as many requests as are sent, far fewer tokens, and nothing over its window."""
+    _, text = short_run
+    sent, received = numbers(text, "requests")
+    all_sent, all_received = numbers(text, "tokens in all")
+    new_sent, new_received = numbers(text, "of these new to a prompt cache")
+    largest_sent, largest_received = numbers(text, "largest request")
+    assert sent == received > TURNS
+    assert new_sent == largest_sent < all_sent
+    assert new_received < all_received < all_sent / 2
+    assert largest_received <= WINDOW < largest_sent
+
+
+def test_without_a_terminal_each_compaction_is_one_line(short_run: tuple[int, str]) -> None:
+    """A log shows the compactions in order, each smaller after than before, and no control codes."""
+    _, text = short_run
+    lines = re.findall(r"^  turn +(\d+) of 24  compaction +(\d+)  +([\d,]+) -> +([\d,]+) tokens  \((.+)\)$", text, re.MULTILINE)
+    shown = [(int(turn), int(before.replace(",", "")), int(after.replace(",", ""))) for turn, _, before, after, _ in lines]
+    assert [int(number) for _, number, *_ in lines] == list(range(1, len(lines) + 1))
+    assert len(lines) >= 3
+    assert [turn for turn, _, _ in shown] == sorted(turn for turn, _, _ in shown)
+    assert all(after < before for _, before, after in shown)
+    assert [cause for *_, cause in lines].count("/compact, typed by the user") == 1
+    assert f"{len(lines)} compactions, {len(lines)} moves in" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.anyio
+async def test_the_store_it_names_can_be_opened_afterwards(short_run: tuple[int, str]) -> None:
+    """The commands it ends with name a store, a thread and a fork that are really there."""
+    _, text = short_run
+    (store,) = re.findall(r"HOLDFAST_STORE=(\S+)", text)
+    (thread,) = re.findall(r"holdfast show (t\S+) --state", text)
+    async with Holdfast(Config(store=store)) as hf:
+        assert {row.id for row in await hf.threads()} == {thread, "demo-before-compaction", "demo-undone"}
+        assert (await hf.find(thread)).id == thread
+        assert (await hf.verify()).ok
+
+
+@pytest.mark.anyio
+async def test_a_terminal_sees_a_live_picture() -> None:
+    """In a terminal the session is drawn as it goes on; the report follows it."""
+    console = recording(terminal=True)
+    assert await play_demo(turns=12, seed=2, console=console) == 0
+    assert "the model receives" in printed(console)
+    assert "\x1b[" in printed(console)
+
+
+@pytest.mark.anyio
+async def test_a_lost_demand_fails_the_demo() -> None:
+    """What the user is said to have demanded and no request holds is named, in red, and the exit code is 1."""
+    session = long_session(seed=1, turns=12)
+    lost = Demand(kind=DemandKind.RULE, said="The tide table is kept in Crozon.", needle="tide table is kept in Crozon", turn=0)
+    console = recording()
+    code = await play_session(replace(session, demands=(*session.demands, lost)), console=console, window_tokens=WINDOW)
+    text = printed(console)
+    assert code == 1
+    assert "kept: 40 of 41" in text
+    assert re.search(r"✗ +1 +rule +The tide table is kept in Crozon\. +nowhere", text)
+    assert re.search(r"1 of \d+ did not hold\.", text)
+
+
+@pytest.mark.anyio
+async def test_a_window_too_small_for_the_users_words_stops_the_demo() -> None:
+    """A provider refuses what is over its window, as a real one does; the demo says so and fails."""
+    console = recording()
+    assert await play_session(long_session(seed=1, turns=TURNS), console=console, window_tokens=3_000) == 1
+    assert "did not reach its end: request" in printed(console)
+    assert "context_length_exceeded" in printed(console)
+
+
+@pytest.mark.anyio
+async def test_a_session_that_needs_no_compaction_shows_nothing() -> None:
+    """Where nothing was compacted, nothing is claimed."""
+    console = recording()
+    assert await play_session(long_session(seed=1, turns=10), console=console, window_tokens=200_000) == 1
+    assert "nothing had to be compacted" in printed(console)
+
+
+def entry(number: int, text: str, *, section: Section = Section.ACTIVE, claim: str | None = None) -> LedgerEntry:
+    source = Pointer("t1", number)
+    later = Claim(text=claim, source=Pointer("t1", 90)) if claim else None
+    return LedgerEntry(id=str(number), section=section, text=text, sources=(source,), speaker=Speaker.USER, born=1, claim=later)
+
+
+def message(text: str, *, role: str = "user") -> bytes:
+    return msgspec.json.encode({"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]})
+
+
+PORT = Demand(kind=DemandKind.CORRECTION, said="It is 8443 now, not 7443.", needle="8443", turn=5, stale="7443")
+
+
+@pytest.mark.parametrize(
+    ("entries", "messages", "where", "older"),
+    [
+        ([entry(1, "Staging uses 8443.")], [], "active memory", Older.GONE),
+        ([entry(1, "It uses 8443.", section=Section.OBJECTIVE)], [], "objective", Older.GONE),
+        ([], ["Staging uses 8443."], "recent message", Older.GONE),
+        ([entry(1, "It uses 7443.", claim="It is 8443 now.")], [], "active memory", Older.BESIDE),
+        ([entry(1, "It uses 7443."), entry(2, "It is 8443 now.")], [], "active memory", Older.ALONE),
+        ([entry(1, "It uses 7443.", section=Section.INACTIVE, claim="It is 8443 now.")], [], None, Older.INACTIVE),
+        ([entry(1, "Use 8443 there.", section=Section.EVIDENCE)], [], None, Older.GONE),
+        ([entry(1, "It uses 7443.")], ["It is 8443 now."], "recent message", Older.BESIDE),
+        ([], ["It uses 7443.", "It is 8443 now."], "recent message", Older.BESIDE),
+        ([], ["It is 8443 now.", "It uses 7443."], "recent message", Older.ALONE),
+    ],
+)
+def test_only_what_the_model_is_told_to_hold_counts(
+    entries: list[LedgerEntry], messages: list[str], where: str | None, older: Older
+) -> None:
+    """A value under Inactive Changes or Evidence is not kept; an older one is at fault where it stands without the newer."""
+    state = message(render_state(Ledger(entries=tuple(entries))))
+    (judged,) = judge([PORT], [message("before: 8443"), state, message("8443", role="assistant"), *map(message, messages)])
+    assert (judged.where, judged.older) == (where, older)
+    assert judged.holds == (where is not None and older is not Older.ALONE)
+
+
+def test_other_ways_of_shortening_stay_within_the_budget() -> None:
+    """The newest are kept whole and in order; outputs go before messages; one way keeps the user's messages alone."""
+    output = msgspec.json.encode({"type": "function_call_output", "call_id": "c", "output": "x" * 4_000})
+    history = [message("first"), output, message("an answer", role="assistant"), message("last")]
+    assert newest_only(history, budget_tokens=60) == history[2:]
+    assert outputs_cleared(history, budget_tokens=10_000) == history
+    cleared = outputs_cleared(history, budget_tokens=200)
+    assert [len(item) for item in cleared] == [len(history[0]), len(cleared[1]), len(history[2]), len(history[3])]
+    assert len(cleared[1]) < 120
+    assert user_messages_only(history, budget_tokens=100) == [history[0], history[3]]
+
+
+def test_the_plot_shows_size_over_time() -> None:
+    """Full columns reach the top row, marks stand below the requests they belong to, and long runs keep their peaks."""
+    assert plot([0, 4, 8, 16], limit=16, marks={2}, columns=10, rows=2) == ["   █", " ▄██", "  ▲ "]
+    assert plot([1, 16, 1, 1], limit=16, marks={1, 3}, columns=2, rows=1) == ["█ ", "▲▲"]
+    assert plot([], limit=16, marks=set(), columns=5, rows=1) == ["", ""]

@@ -1,0 +1,254 @@
+"""Rollback, fork, undo and resume, across any number of checkpoints."""
+
+from __future__ import annotations
+
+import pytest
+from tests.histories import Json, answered, said, turn, turns
+
+from holdfast import Config, Holdfast, Thread
+from holdfast.errors import InvalidTarget, InvalidThreadId, NothingToUndo, ThreadExists
+from holdfast.store import RecordKind
+
+pytestmark = pytest.mark.anyio
+
+
+async def window(thread: Thread) -> list[Json]:
+    return list(await thread.window())
+
+
+async def play(thread: Thread, first: int, last: int) -> None:
+    for number in range(first, last + 1):
+        await thread.record(turn(number))
+
+
+async def ordinals(thread: Thread, kind: RecordKind) -> list[int]:
+    return [record.ordinal for record in await thread.records() if record.kind is kind]
+
+
+async def test_rolling_back_a_turn_that_compacted_brings_the_earlier_turns_back_in_full(hf: Holdfast) -> None:
+    """Three turns, a compaction in the third, one turn back: turns 1 and 2, uncut."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 2)
+    await thread.record(turn(3)[:1])
+    await thread.compact()
+    await thread.record(turn(3)[1:])
+    await thread.rollback(turns=1)
+    assert await window(thread) == turns(1, 2)
+
+
+async def test_rolling_back_to_before_the_second_checkpoint_uses_the_first(hf: Holdfast) -> None:
+    """The surviving checkpoint is base and cut; the dropped one is neither."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 4)
+    await thread.compact()
+    await play(thread, 5, 6)
+    before = await window(thread)
+    await play(thread, 7, 8)
+    await thread.compact()
+    await play(thread, 9, 9)
+    await thread.rollback(turns=3)
+    assert await window(thread) == before
+
+
+async def test_rolling_back_past_every_checkpoint_and_going_on(hf: Holdfast) -> None:
+    """What was left behind leaves no trace in what comes after."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 4)
+    await thread.compact()
+    await play(thread, 5, 8)
+    await thread.compact()
+    await thread.rollback(turns=7)
+    await thread.record(turn(20))
+    assert await window(thread) == [*turn(1), *turn(20)]
+    assert (await hf.verify()).problems == ()
+
+
+async def test_a_rollback_of_a_rollback_counts_the_turns_that_are_left(hf: Holdfast) -> None:
+    """Turns are counted on the live path, never in the file."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 3)
+    await thread.rollback(turns=1)
+    await thread.record(turn(4))
+    await thread.rollback(turns=2)
+    assert await window(thread) == turn(1)
+    assert [record.turn for record in await thread.records()][-1] == 1
+
+
+async def test_more_turns_than_there_are_takes_back_all_of_them(hf: Holdfast) -> None:
+    """What stands before the first turn stays; a second attempt has nothing to take."""
+    thread = await hf.thread("t")
+    await thread.record([answered("Hello, I am ready.")])
+    await play(thread, 1, 3)
+    await thread.rollback(turns=99)
+    assert await window(thread) == [answered("Hello, I am ready.")]
+    with pytest.raises(InvalidTarget):
+        await thread.rollback(turns=1)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+async def test_fewer_than_one_turn_cannot_be_taken_back(hf: Holdfast, count: int) -> None:
+    """The thread is what it was."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 1)
+    with pytest.raises(InvalidTarget):
+        await thread.rollback(turns=count)
+    assert await window(thread) == turn(1)
+
+
+async def test_undo_restores_the_exact_window_again_and_again(hf: Holdfast) -> None:
+    """Each undo takes back one compaction; with none left there is nothing to undo."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 4)
+    first = await window(thread)
+    await thread.compact()
+    await play(thread, 5, 8)
+    second = await window(thread)
+    await thread.compact()
+    await thread.undo()
+    assert await window(thread) == second
+    await thread.undo()
+    assert await window(thread) == [*first, *turns(5, 8)]
+    with pytest.raises(NothingToUndo):
+        await thread.undo()
+
+
+async def test_rolling_back_the_turn_of_an_undo_takes_the_undo_back_too(hf: Holdfast) -> None:
+    """The window is again the one the turn began with."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 4)
+    await thread.compact()
+    compacted = await window(thread)
+    await thread.record(turn(5))
+    await thread.undo()
+    assert await window(thread) == turns(1, 5)
+    await thread.rollback(turns=1)
+    assert await window(thread) == compacted
+
+
+async def test_compacting_after_an_undo_makes_a_checkpoint_that_counts(hf: Holdfast) -> None:
+    """A cancelled checkpoint does not stand in the way of the next."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 4)
+    await thread.compact()
+    compacted = await window(thread)
+    await thread.undo()
+    await thread.compact()
+    assert await window(thread) == compacted
+
+
+async def test_a_fork_appends_compacts_and_rolls_back_without_the_parent_noticing(hf: Holdfast) -> None:
+    """The parent's records and window are what they were, byte for byte."""
+    parent = await hf.thread("p")
+    await play(parent, 1, 4)
+    before, records = await window(parent), await parent.records()
+    child = await parent.fork(new_id="c")
+    await play(child, 5, 8)
+    await child.compact()
+    await child.rollback(turns=6)
+    assert await window(child) == turns(1, 2)
+    assert (await window(parent), await parent.records()) == (before, records)
+    await parent.record(turn(9))
+    assert await window(child) == turns(1, 2)
+    assert (await hf.verify()).problems == ()
+
+
+async def test_a_fork_before_a_checkpoint_sees_the_uncompacted_history(hf: Holdfast) -> None:
+    """And one after it sees the compacted one."""
+    parent = await hf.thread("p")
+    await play(parent, 1, 4)
+    await parent.compact()
+    await play(parent, 5, 5)
+    after = await parent.fork(new_id="after")
+    before = await parent.fork(before_turn=3, new_id="before")
+    assert await window(after) == await window(parent)
+    assert await window(before) == turns(1, 2)
+
+
+async def test_forks_of_forks_share_everything_before_they_part(hf: Holdfast) -> None:
+    """Three generations, each with its own compaction, each undone in the youngest."""
+    grandparent = await hf.thread("g")
+    await play(grandparent, 1, 4)
+    await grandparent.compact()
+    parent = await grandparent.fork(new_id="p")
+    await play(parent, 5, 8)
+    await parent.compact()
+    child = await parent.fork(new_id="c")
+    await play(child, 9, 12)
+    await child.compact()
+    for _ in range(3):
+        await child.undo()
+    assert await window(child) == turns(1, 12)
+    assert len(await window(parent)) < len(turns(1, 8))
+    with pytest.raises(NothingToUndo):
+        await child.undo()
+    assert (await hf.verify()).problems == ()
+
+
+async def test_a_fork_rolls_back_past_its_own_beginning_into_its_parent(hf: Holdfast) -> None:
+    """Turns of the parent count like its own, even those two forks away."""
+    parent = await hf.thread("p")
+    await play(parent, 1, 4)
+    child = await parent.fork(new_id="c")
+    await play(child, 5, 5)
+    youngest = await child.fork(new_id="y")
+    await play(youngest, 6, 6)
+    await youngest.rollback(turns=4)
+    assert await window(youngest) == turns(1, 2)
+    await youngest.record(turn(30))
+    late = await youngest.fork(before_turn=3, new_id="l")
+    assert await window(late) == turns(1, 2)
+    assert await window(await youngest.fork(before_turn=2, new_id="m")) == turn(1)
+    assert await window(parent) == turns(1, 4)
+    assert (await hf.verify()).problems == ()
+
+
+async def test_a_fork_inside_an_abandoned_segment_is_refused(hf: Holdfast) -> None:
+    """A record that was rolled back cannot be gone on from; neither can one that does not exist yet."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 3)
+    turn_starts = await ordinals(thread, RecordKind.TURN)
+    await thread.rollback(turns=2)
+    for at in (turn_starts[1] + 2, turn_starts[2] + 1, 0, -3, 10_000):
+        with pytest.raises(InvalidTarget):
+            await thread.fork(at=at)
+    with pytest.raises(InvalidTarget):
+        await thread.fork(before_turn=3)
+    with pytest.raises(InvalidTarget):
+        await thread.fork(at=1, before_turn=1)
+    assert await window(await thread.fork(at=turn_starts[1], new_id="ok")) == turn(1)
+
+
+async def test_a_fork_needs_a_name_that_can_be_pointed_at(hf: Holdfast) -> None:
+    """A name no pointer can write would make every later state of the fork unreadable."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 1)
+    for name in ("two words", "a#b", "-dash", "x" * 129):
+        with pytest.raises(InvalidThreadId):
+            await thread.fork(new_id=name)
+    with pytest.raises(ThreadExists):
+        await thread.fork(new_id="t")
+
+
+async def test_a_thread_resumed_after_closing_is_the_thread_it_was(hf: Holdfast, store_file: object) -> None:
+    """Windows, turns and the next compaction come from the records alone."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 4)
+    await thread.compact()
+    child = await thread.fork(new_id="c")
+    await play(child, 5, 6)
+    await child.rollback(turns=1)
+    expected = (await window(thread), await window(child), await child.state())
+    async with Holdfast(Config(store=str(store_file), model_context_window=4_000)) as again:
+        resumed, forked = await again.thread("t"), await again.thread("c")
+        assert (await window(resumed), await window(forked), await forked.state()) == expected
+        await forked.undo()
+        assert await window(forked) == turns(1, 5)
+
+
+async def test_a_request_recorded_after_a_rollback_has_the_next_turn_number(hf: Holdfast) -> None:
+    """Numbers on a live path run 1, 2, 3, whatever was left behind."""
+    thread = await hf.thread("t")
+    await play(thread, 1, 3)
+    await thread.rollback(turns=2)
+    await thread.record([said("Again.")])
+    assert (await thread.records())[-1].turn == 2

@@ -1,0 +1,87 @@
+"""Settings: which layer wins, and what is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import BadInput
+from holdfast.runtime import Config, Setting, config_of, resolve
+
+
+def resolved(
+    tmp_path: Path, *, project: str = "", user: str = "", environ: dict[str, str] | None = None, **flags: str | int | None
+) -> dict[str, Setting]:
+    home = tmp_path / "user.toml"
+    (tmp_path / "holdfast.toml").write_text(project, encoding="utf-8")
+    home.write_text(user, encoding="utf-8")
+    settings = resolve(flags=flags, environ=environ or {}, project=tmp_path, user=home)
+    return {setting.name: setting for setting in settings}
+
+
+def test_without_anything_set_the_defaults_hold(tmp_path: Path) -> None:
+    """And every setting is there, with its origin."""
+    settings = resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")
+    assert config_of(settings) == Config()
+    assert {setting.origin for setting in settings} == {"default"}
+
+
+def test_flags_win_over_the_environment_over_the_project_over_the_user(tmp_path: Path) -> None:
+    """Each layer gives way to the one above it, and each value says where it came from."""
+    user, project = 'store = "u"\ntenant = "u"\nport = 1\nhost = "u"', 'store = "p"\ntenant = "p"\nport = 2'
+    found = resolved(tmp_path, user=user, project=project, environ={"HOLDFAST_STORE": "e", "HOLDFAST_TENANT": "e"}, store="f")
+    assert {name: (found[name].value, found[name].origin) for name in ("store", "tenant", "port", "host")} == {
+        "store": ("f", "flag"),
+        "tenant": ("e", "environment"),
+        "port": (2, str(tmp_path / "holdfast.toml")),
+        "host": ("u", str(tmp_path / "user.toml")),
+    }
+
+
+def test_a_flag_that_was_not_given_does_not_count(tmp_path: Path) -> None:
+    """None is the absence of a flag."""
+    assert resolved(tmp_path, environ={"HOLDFAST_PORT": "5"}, port=None)["port"].value == 5
+
+
+@pytest.mark.parametrize(
+    ("environ", "named"),
+    [
+        ({"HOLDFAST_PORT": "many"}, "port"),
+        ({"HOLDFAST_PORT": ""}, "port"),
+        ({"HOLDFAST_PORT": "-1"}, "port"),
+        ({"HOLDFAST_PORT": "65536"}, "port"),
+        ({"HOLDFAST_MODEL_CONTEXT_WINDOW": "0"}, "model_context_window"),
+        ({"HOLDFAST_MODEL_AUTO_COMPACT_TOKEN_LIMIT": "-5"}, "model_auto_compact_token_limit"),
+        ({"HOLDFAST_AUTO_COMPACT": "maybe"}, "auto_compact"),
+        ({"HOLDFAST_STORE": ""}, "store"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_by_name(tmp_path: Path, environ: dict[str, str], named: str) -> None:
+    """The message says which setting, and that it came from the environment."""
+    with pytest.raises(BadInput, match=f"{named}.*environment"):
+        resolved(tmp_path, environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("port = true", "port"),
+        ("port = 1.5", "port"),
+        ("store = 5", "store"),
+        ('store = ["a"]', "store"),
+        ("stroe = 'x'", "stroe"),
+        ("not toml", "holdfast.toml"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused_by_name(tmp_path: Path, text: str, named: str) -> None:
+    """The file, and what is wrong in it."""
+    with pytest.raises(BadInput, match=named):
+        resolved(tmp_path, project=text)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    """Bytes that no editor wrote are an error of one sentence."""
+    (tmp_path / "holdfast.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="cannot be read"):
+        resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")
