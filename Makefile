@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-clients lint check coverage lock build clean
+.PHONY: help setup demo test test-clients test-chaos lint check coverage lock build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -20,11 +20,14 @@ setup: $(READY) ## make .venv and install holdfast with its pinned tools
 demo: $(READY) ## play a long session through the real gateway, no key needed
 	@$(BIN)/holdfast demo
 
-test: $(READY) ## run every test but those that drive real clients
-	$(BIN)/pytest -m "not clients"
+test: $(READY) ## run every test but the slow suites
+	$(BIN)/pytest -m "not clients and not chaos"
 
 test-clients: $(READY) ## drive real clients from npm; skips them where npm is missing
 	$(BIN)/pytest -m clients tests/clients
+
+test-chaos: $(READY) ## share one store between many processes for a minute
+	HOLDFAST_SHARING_SECONDS=60 $(BIN)/pytest -m chaos
 
 lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/ruff check
@@ -33,10 +36,10 @@ lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 
-check: lint test test-clients ## everything a change must pass
+check: lint test test-clients test-chaos ## everything a change must pass
 
 coverage: $(READY) ## run the tests and show which lines and branches they miss
-	$(BIN)/pytest -m "not clients" --cov
+	$(BIN)/pytest -m "not clients and not chaos" --cov
 
 # The files' own pins are kept where they still fit; `make lock UPGRADE=--upgrade` moves them.
 LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -40,6 +40,7 @@ def test_every_setting_says_where_it_came_from(
         ("model_context_window", 128_000, str(users)),
         ("model_auto_compact_token_limit", None, "default"),
         ("auto_compact", "on", str(home / "holdfast.toml")),
+        ("persistence", "extended", "default"),
         ("openai_upstream", "https://api.openai.com", "default"),
         ("host", "127.0.0.1", "default"),
         ("port", free_port, "environment"),

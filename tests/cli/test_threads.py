@@ -34,6 +34,7 @@ def test_threads_are_listed_newest_first(on_store: Cli, store: Path) -> None:
                 "tokens": 1890,
                 "updated_at_ms": True,
                 "parent": "ship-it",
+                "archived": False,
             },
             {
                 "id": "ship-it",
@@ -45,6 +46,7 @@ def test_threads_are_listed_newest_first(on_store: Cli, store: Path) -> None:
                 "tokens": 3780,
                 "updated_at_ms": True,
                 "parent": None,
+                "archived": False,
             },
         ]
     )

@@ -25,7 +25,7 @@ class Tampering:
     async def prepare(self) -> None:
         async with Holdfast(Config(store=str(self.file), model_context_window=4_000)) as hf:
             thread = await hf.thread("t")
-            await thread.record([said("Never push to main."), *turns(1, 5)])
+            await thread.record([said("Never push to main."), *turns(1, 5, words=200)])
             await thread.compact()
             await thread.record(turns(6, 7))
             await (await thread.fork(new_id="c")).record(turns(8, 8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from holdfast.items import body_digest
 from holdfast.store import NewRecord, NewThread, RecordKind, Span
 from holdfast.store.sqlite import SqliteDatabase, SqliteStore
-from holdfast.store.sqlite.rows import NOT_LANDMARKS
+from holdfast.store.sqlite.rows import NOT_LANDMARKS, Filter, read
 
 
 @pytest.fixture
@@ -20,7 +21,10 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     database = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode())
     opened = await database.tenant()
     item = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"kept")
+    gone = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"gone")
     await opened.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item, item])
+    await opened.create(NewThread(id="erased", dialect="chat", created_at_ms=0), [gone])
+    await opened.erase("erased", [0], at_ms=1)
     yield opened
     await opened.close()
 
@@ -32,6 +36,9 @@ FORBIDDEN = [
     "DELETE FROM thread",
     "UPDATE body SET digest = zeroblob(20)",
     "DELETE FROM body",
+    "UPDATE body SET data = 'back' WHERE erased_at_ms IS NOT NULL",
+    "UPDATE body SET erased_at_ms = NULL WHERE erased_at_ms IS NOT NULL",
+    "UPDATE body SET erased_at_ms = 9 WHERE erased_at_ms IS NULL",
     "UPDATE tenant SET key = zeroblob(32)",
 ]
 
@@ -39,7 +46,7 @@ FORBIDDEN = [
 @pytest.mark.anyio
 @pytest.mark.parametrize("statement", FORBIDDEN)
 async def test_history_cannot_be_rewritten(statement: str, store: SqliteStore, tmp_path: Path) -> None:
-    """A hand with a SQL shell can neither change nor remove a record, a thread, or what a body is known by."""
+    """A hand with a SQL shell can neither change nor remove a record, a thread, what a body is known by, or a tombstone."""
     before = await store.read(Span(thread_id="t", start=0, stop=9))
     connection = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     with pytest.raises(sqlite3.IntegrityError):
@@ -67,7 +74,7 @@ async def test_equal_bodies_are_stored_once(store: SqliteStore, tmp_path: Path) 
     await store.append("t", [image] * 50, expected=2)
     await store.append("t", [image] * 50, expected=52)
     connection = sqlite3.connect(tmp_path / "s.db")
-    assert connection.execute("SELECT digest FROM body ORDER BY id").fetchall() == [
+    assert connection.execute("SELECT digest FROM body WHERE erased_at_ms IS NULL ORDER BY id").fetchall() == [
         (body_digest(b"kept"),),
         (body_digest(image.body),),
     ]
@@ -87,14 +94,32 @@ READS = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("filters", "way"), READS)
-async def test_a_read_never_walks_what_it_does_not_want(
-    filters: dict[str, Any], way: str, store: SqliteStore, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("store")
+async def test_a_read_never_walks_what_it_does_not_want(filters: dict[str, Any], way: str, tmp_path: Path) -> None:
     """Landmarks, the start of a turn and single records are sought, not searched for among the items between them."""
+    every = {"kinds": None, "ordinals": None, "turn": None, "newest_first": False, "limit": None, "bodies": True}
     statements: list[str] = []
-    await store._readers.run(lambda connection: connection.set_trace_callback(statements.append))
-    await store.read(Span(thread_id="t", start=0, stop=9), **filters)
     connection = sqlite3.connect(tmp_path / "s.db")
+    connection.set_trace_callback(statements.append)
+    read(connection, Span(thread_id="t", start=0, stop=9), Filter(**{**every, **filters}), tenant=1)
+    connection.set_trace_callback(None)
     plan = [detail for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
     connection.close()
     assert f"SEARCH record USING {way}" in plan
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("store")
+async def test_the_newest_of_several_landmarks_are_found_without_sorting_them_all(tmp_path: Path) -> None:
+    """Each kind is sought from its end; only the few that were found are put in order."""
+    statements: list[str] = []
+    connection = sqlite3.connect(tmp_path / "s.db")
+    connection.set_trace_callback(statements.append)
+    wanted = Filter(kinds=LANDMARKS, ordinals=None, turn=None, newest_first=True, limit=5, bodies=False)
+    read(connection, Span(thread_id="t", start=0, stop=9), wanted, tenant=1)
+    connection.set_trace_callback(None)
+    plan = [detail for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
+    connection.close()
+    sorted_after = {before for before, detail in pairwise(plan) if "TEMP B-TREE" in detail}
+    assert all(before.startswith("SCAN (subquery") for before in sorted_after)
+    assert sum("COVERING INDEX record_landmark" in detail for detail in plan) == len(LANDMARKS)

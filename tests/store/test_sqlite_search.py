@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.store import NewRecord, NewThread, RecordKind, Span
 from holdfast.store.sqlite import SqliteDatabase
-from holdfast.store.sqlite.search import BATCH_BYTES, BATCH_RECORDS, match_expression, spaced
+from holdfast.store.sqlite.search import BATCH_BYTES, BATCH_RECORDS, match_expression
+from holdfast.store.words import spaced
 
 EVERYTHING = Span(thread_id="t", start=0, stop=10**9)
 

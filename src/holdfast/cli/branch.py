@@ -8,7 +8,7 @@ from argparse import Namespace
 from holdfast.cli.figures import count
 from holdfast.cli.opening import existing_store
 from holdfast.cli.output import open_screen, print_json
-from holdfast.runtime.branching import fork_thread
+from holdfast.runtime.branching import ForkPoint, fork_thread
 
 
 def fork(args: Namespace) -> int:
@@ -29,7 +29,8 @@ def undo(args: Namespace) -> int:
 async def _fork(args: Namespace) -> int:
     async with existing_store(args) as hf:
         thread = await hf.find(args.thread)
-        made = await fork_thread(hf.backend, thread.id, at=args.at, before_turn=args.before_turn, new_id=args.name)
+        place = ForkPoint(at=args.at, before_turn=args.before_turn, after_turn=args.after_turn)
+        made = await fork_thread(hf.backend, thread.id, place, new_id=args.name)
         tokens = (await (await hf.find(made.thread)).history()).tokens
     if args.json:
         print_json({"thread": made.thread, "parent": made.parent, "at": made.at})

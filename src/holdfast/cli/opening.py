@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.errors import StoreMissing
 from holdfast.runtime import Config, Holdfast, Setting, config_of, resolve
-from holdfast.runtime.holdfast import sqlite_path
+from holdfast.runtime.locations import sqlite_path
 
 
 def settings_of(args: Namespace) -> list[Setting]:

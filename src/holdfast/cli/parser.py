@@ -24,7 +24,8 @@ _target = re.compile(r"\d{1,15}|(?:\d{1,2}|100)%")
 class Command:
     """One command: what it does in a sentence, an example, its arguments, and `module:function` within this package.
 
-    `opens_store` says that it works on a store, and so takes `--store` and `--json`.
+    `opens_store` says that it works on a store, and so takes `--store` and `--json`; `prints_json` that it takes the latter all
+    the same.
     """
 
     does: str
@@ -32,6 +33,7 @@ class Command:
     entry: str
     arguments: Callable[[ArgumentParser], None]
     opens_store: bool = True
+    prints_json: bool = False
 
 
 def build_parser() -> ArgumentParser:
@@ -68,8 +70,10 @@ def parse(arguments: Sequence[str]) -> Namespace:
     """
     parser = build_parser()
     args = parser.parse_args(arguments)
-    if not COMMANDS[args.command].opens_store and (args.store is not None or args.json):
-        parser.error(f"{args.command} takes neither --store nor --json")
+    command = COMMANDS[args.command]
+    if not command.opens_store and (args.store is not None or (args.json and not command.prints_json)):
+        takes = "takes no --store" if command.prints_json else "takes neither --store nor --json"
+        parser.error(f"{args.command} {takes}")
     return args
 
 
@@ -108,6 +112,16 @@ def _serve(parser: ArgumentParser) -> None:
     )
 
 
+def _bench(parser: ArgumentParser) -> None:
+    parser.add_argument("what", metavar="WHAT", choices=("store",), help="what is measured: store")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--quick", action="store_true", help="about a minute, threads of up to 100,000 records (the default)")
+    length.add_argument("--full", action="store_true", help="some minutes, threads of up to 1,000,000 records")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which items are stored (default: %(default)s)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the JSON object to FILE too")
+    parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
+
+
 def _threads(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=_at_least_one, default=50, metavar="N", help="how many, newest first (default: %(default)s)"
@@ -141,6 +155,7 @@ def _fork(parser: ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--at", type=_record, metavar="ORDINAL", help="the record it begins at (default: the end)")
     where.add_argument("--before-turn", type=_at_least_one, metavar="N", help="the turn it begins before")
+    where.add_argument("--after-turn", type=_at_least_one, metavar="N", help="the turn it begins after")
     parser.add_argument("--name", metavar="ID", help="the new thread's id (default: a new one)")
 
 
@@ -207,6 +222,14 @@ COMMANDS: Mapping[str, Command] = {
         example="holdfast serve --port 4621 --auto-compact on",
         entry="serve:run",
         arguments=_serve,
+    ),
+    "bench": Command(
+        does="measure the store beside raw SQLite and, where installed, the stores of other frameworks",
+        example="holdfast bench store --full -o store.json",
+        entry="bench:run",
+        arguments=_bench,
+        opens_store=False,
+        prints_json=True,
     ),
     "threads": Command(
         does="list the threads, the most recently written first",

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -96,8 +93,7 @@ class _Play:
         started = time.perf_counter()
         async with AsyncExitStack() as stack:
             upstream = await stack.enter_async_context(self._provider.serving())
-            with _interruptible():
-                gateway = await stack.enter_async_context(running_gateway(self._hf, upstream=upstream, auto_compact=True))
+            gateway = await stack.enter_async_context(running_gateway(self._hf, upstream=upstream, auto_compact=True))
             http = await stack.enter_async_context(ClientSession())
             client = DemoClient(self._session, base_url=f"{gateway}/v1", http=http)
             for number, turn in enumerate(self._session.turns):
@@ -178,16 +174,3 @@ class _Play:
                 received_in_all=self._received_in_all,
             )
         )
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Keep Ctrl-C for the demo: a gateway that starts inside the block takes it to mean itself, and would stop alone."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)

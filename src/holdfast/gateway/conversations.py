@@ -148,8 +148,9 @@ class _Recorder:
     async def __call__(self, reply: Reply) -> None:
         if not reply.items and reply.input_tokens is None:
             return
+        redact = self._backend.redact
         body = ReplyBody(
-            items=[msgspec.Raw(item.raw) for item in reply.items],
+            items=[msgspec.Raw(redact(item.raw) if redact else item.raw) for item in reply.items],
             outcome=reply.outcome,
             estimated_tokens=estimate_bytes(self._sent),
             input_tokens=reply.input_tokens,
@@ -167,7 +168,7 @@ class _Recorder:
         expected = self._tip.next
         while True:
             try:
-                await self._backend.store.append(self._thread_id, [record], expected=expected)
+                await self._backend.append(self._thread_id, [record], expected=expected)
             except OrdinalConflict as moved:
                 expected = moved.actual
             else:

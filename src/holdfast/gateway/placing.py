@@ -69,7 +69,10 @@ async def settle(
     seed = chain_seed(backend.store.tenant.key, dialect=dialect.name, agent=agent)
     tip = await load_tip(backend.store, thread_id, seed=seed)
     before = await _changed_head(backend, thread_id, request, tip=tip)
-    new = [arrival(dialect, item, aside=said) for item, said in zip(request.items[known:], aside[known:], strict=True)]
+    new = [
+        arrival(dialect, item, aside=said, redact=backend.redact)
+        for item, said in zip(request.items[known:], aside[known:], strict=True)
+    ]
     if before or new:
         tip = await append_items(backend, thread_id, new, tip=tip, model=_model(request), before=before)
     return thread_id, tip

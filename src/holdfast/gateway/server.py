@@ -26,12 +26,12 @@ RECORD_SECONDS = 5
 BACKLOG = 2048
 
 
-async def serve(gateway_app: App, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
+async def serve(gateway_app: App, *, host: str, port: int, on_ready: Callable[[str], None], takes_signals: bool = True) -> None:
     """Serve until SIGINT, SIGTERM or cancellation, then let running streams finish, for at most `GRACE_SECONDS`.
 
     A second signal does not wait for them. `on_ready` is called with the real URL once requests are accepted; port 0
-    takes a free one. Returns normally after a signal, so that the caller can close what the gateway used. Runs on the
-    event loop it is called in; uvloop is the fast one.
+    takes a free one. `takes_signals=False` leaves signals to whoever embeds the server. Returns normally after a signal, so
+    that the caller can close what the gateway used. Runs on the event loop it is called in; uvloop is the fast one.
 
     Raises:
         UnsafeBind: `host` is not this machine alone.
@@ -39,7 +39,7 @@ async def serve(gateway_app: App, *, host: str, port: int, on_ready: Callable[[s
         CannotListen: The system refuses the address or port.
     """
     listener = _listen(host, port)
-    server = _Server(gateway_app, on_ready=on_ready)
+    server = _Server(gateway_app, on_ready=on_ready, takes_signals=takes_signals)
     try:
         await server.serve(sockets=[listener])
     except asyncio.CancelledError:
@@ -52,7 +52,7 @@ async def serve(gateway_app: App, *, host: str, port: int, on_ready: Callable[[s
 
 @asynccontextmanager
 async def running(gateway_app: App, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Serve inside the block, which is given the URL; leaving it stops the server as a signal would.
+    """Serve inside the block, which is given the URL; leaving it stops the server. Signals stay with the caller.
 
     Raises:
         UnsafeBind: `host` is not this machine alone.
@@ -60,7 +60,7 @@ async def running(gateway_app: App, *, host: str = "127.0.0.1", port: int = 0) -
         CannotListen: The system refuses the address or port.
     """
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(gateway_app, host=host, port=port, on_ready=ready.set_result))
+    serving = asyncio.create_task(serve(gateway_app, host=host, port=port, on_ready=ready.set_result, takes_signals=False))
     await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
     if not ready.done():
         await serving
@@ -92,7 +92,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, app: App, *, on_ready: Callable[[str], None]) -> None:
+    def __init__(self, app: App, *, on_ready: Callable[[str], None], takes_signals: bool) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -110,6 +110,7 @@ class _Server(uvicorn.Server):
             )
         )
         self._on_ready = on_ready
+        self._takes_signals = takes_signals
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
@@ -130,7 +131,7 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Take signals while serving, without raising them again at the end: that would kill the process before its clean-up."""
-        if threading.current_thread() is not threading.main_thread():
+        if not self._takes_signals or threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from holdfast.errors import InvalidTarget, NothingToUndo, RecordNotFound
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.clock import new_thread_id
-from holdfast.runtime.reading import live_path, turn_starting, turns_back
+from holdfast.runtime.reading import Turn, current_turn, live_path, turn_starting, turns_back
 from holdfast.runtime.reports import Branched
 from holdfast.store import NewRecord, NewThread, RecordKind, Span
 from holdfast.thread import LivePath, MetaBody, RollbackBody, UndoBody, checked_thread_id, encode_body
 
 
-async def fork_thread(
-    backend: Backend,
-    thread_id: str,
-    *,
-    at: int | None = None,
-    before_turn: int | None = None,
-    new_id: str | None = None,
-) -> Branched:
-    """Create a thread that begins at record `at`, before turn `before_turn`, or at the end; nothing is copied.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkPoint:
+    """Where a fork begins: at a record, before a turn, after a turn, or, with none of them, at the end."""
+
+    at: int | None = None
+    before_turn: int | None = None
+    after_turn: int | None = None
+
+
+async def fork_thread(backend: Backend, thread_id: str, place: ForkPoint, *, new_id: str | None = None) -> Branched:
+    """Create a thread that begins at a place of another's live path; nothing is copied.
 
     Raises:
-        InvalidTarget: The live path has no such record or turn.
+        InvalidTarget: The live path has no such place, or more than one was named.
     """
     row = await backend.store.get(thread_id)
     path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
-    at = await _fork_point(backend, thread_id, path, end=row.next, at=at, before_turn=before_turn)
+    at = await _ordinal_of(backend, thread_id, path, place, end=row.next)
     parent = path.holds(at - 1)
     if parent is None:
         raise InvalidTarget(thread_id, f"no fork can begin at #{at}; the live path ends before it or left it behind")
@@ -81,7 +85,7 @@ async def roll_back(backend: Backend, thread_id: str, *, turns: int) -> Branched
         body=encode_body(RollbackBody(turns=turns)),
         target=target.ordinal,
     )
-    await backend.store.append(thread_id, [record], expected=row.next)
+    await backend.append(thread_id, [record], expected=row.next)
     return Branched(thread=thread_id, parent=row.parent, at=target.ordinal)
 
 
@@ -95,29 +99,35 @@ async def undo_compaction(backend: Backend, thread_id: str) -> int:
     path = await live_path(backend.store, thread_id, stop=row.next)
     if path.checkpoint is None:
         raise NothingToUndo(thread_id)
-    newest = await backend.store.read(
-        Span(thread_id=thread_id, start=row.start, stop=row.next), newest_first=True, limit=1, bodies=False
-    )
     record = NewRecord(
         kind=RecordKind.UNDO,
         at_ms=backend.clock.now_ms(),
-        turn=newest[0].turn,
+        turn=await current_turn(backend.store, row, stop=row.next),
         tokens=0,
         body=encode_body(UndoBody()),
         target=path.checkpoint.ordinal,
     )
-    await backend.store.append(thread_id, [record], expected=row.next)
+    await backend.append(thread_id, [record], expected=row.next)
     return path.checkpoint.ordinal
 
 
-async def _fork_point(
-    backend: Backend, thread_id: str, path: LivePath, *, end: int, at: int | None, before_turn: int | None
-) -> int:
-    if at is not None and before_turn is not None:
-        raise InvalidTarget(thread_id, "name a record or a turn to fork at, not both")
-    if before_turn is None:
-        return end if at is None else at
-    turn = await turn_starting(backend.store, path, number=before_turn)
+async def _ordinal_of(backend: Backend, thread_id: str, path: LivePath, place: ForkPoint, *, end: int) -> int:
+    named = [value for value in (place.at, place.before_turn, place.after_turn) if value is not None]
+    if len(named) > 1:
+        raise InvalidTarget(thread_id, "name one place to fork at, not several")
+    if place.at is not None:
+        return place.at
+    if place.before_turn is not None:
+        return (await _turn(backend, thread_id, path, number=place.before_turn)).ordinal
+    if place.after_turn is None:
+        return end
+    await _turn(backend, thread_id, path, number=place.after_turn)
+    following = await turn_starting(backend.store, path, number=place.after_turn + 1)
+    return following.ordinal if following else end
+
+
+async def _turn(backend: Backend, thread_id: str, path: LivePath, *, number: int) -> Turn:
+    turn = await turn_starting(backend.store, path, number=number)
     if turn is None:
-        raise InvalidTarget(thread_id, f"has no turn {before_turn} on its live path")
-    return turn.ordinal
+        raise InvalidTarget(thread_id, f"has no turn {number} on its live path")
+    return turn

@@ -88,7 +88,7 @@ async def _commit(backend: Backend, thread_id: str, history: History, record: Ne
     """Append the checkpoint. The tip may have moved meanwhile; what the compaction saw must still lie on the live path."""
     while True:
         try:
-            return await backend.store.append(thread_id, [record], expected=expected) - 1
+            return await backend.append(thread_id, [record], expected=expected) - 1
         except OrdinalConflict as conflict:
             expected = conflict.actual
         if not await _still_holds(backend, thread_id, history):
@@ -100,8 +100,9 @@ async def _still_holds(backend: Backend, thread_id: str, history: History) -> bo
 
     The path below a record never changes, so the newest one stands for everything before it.
     """
+    checkpoint = (await live_path(backend.store, thread_id)).checkpoint
     path = await live_path(backend.store, thread_id, whole=True)
-    base = path.checkpoint.ordinal if path.checkpoint else None
+    base = checkpoint.ordinal if checkpoint else None
     seen = [entry.source for entry in history.entries if entry.source is not None]
     newest = max(seen, key=lambda source: source.ordinal, default=None)
     return base == history.checkpoint_ordinal and (newest is None or path.holds(newest.ordinal) == newest.thread_id)

@@ -23,6 +23,7 @@ class Config:
     model_context_window: int = 272_000
     model_auto_compact_token_limit: int | None = None
     auto_compact: str = "off"
+    persistence: str = "extended"
     openai_upstream: str = "https://api.openai.com"
     host: str = "127.0.0.1"
     port: int = 4621
@@ -37,7 +38,7 @@ class Setting:
     origin: str
 
 
-CHOICES = {"auto_compact": ("off", "on")}
+CHOICES = {"auto_compact": ("off", "on"), "persistence": ("limited", "extended")}
 # Settings that are numbers, and their bounds.
 NUMBERS = {
     "model_context_window": (1, 1_000_000_000),

@@ -13,8 +13,9 @@ from holdfast.errors import InvalidPointer, OrdinalConflict
 from holdfast.items import chain_seed, decoded
 from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.branching import fork_thread, roll_back, undo_compaction
+from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
 from holdfast.runtime.compacting import compact_thread
+from holdfast.runtime.describing import describe, description
 from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
 from holdfast.runtime.recording import append_items, arrival
 from holdfast.runtime.reports import Branched, CompactionReport, Window
@@ -50,7 +51,8 @@ class Thread:
             InvalidItem: One of them is not an item of the thread's dialect.
             OrdinalConflict: Another writer appended since this handle last looked.
         """
-        arrivals = [arrival(self.dialect, self.dialect.parse(item)) for item in items]
+        redact = self._backend.redact
+        arrivals = [arrival(self.dialect, self.dialect.parse(item), redact=redact) for item in items]
         if not arrivals:
             return
         tip = self._tip or await load_tip(self._backend.store, self.id, seed=self._seed)
@@ -74,7 +76,7 @@ class Thread:
             tokens=output_tokens,
             body=encode_body(body),
         )
-        await self._backend.store.append(self.id, [record], expected=tip.next)
+        await self._backend.append(self.id, [record], expected=tip.next)
         self._tip = None
 
     async def history(self) -> History:
@@ -131,9 +133,17 @@ class Thread:
             dry_run=dry_run,
         )
 
-    async def fork(self, *, at: int | None = None, before_turn: int | None = None, new_id: str | None = None) -> Thread:
-        """Return a new thread that begins where this one is, at a record, or before a turn."""
-        branched = await fork_thread(self._backend, self.id, at=at, before_turn=before_turn, new_id=new_id)
+    async def fork(
+        self,
+        *,
+        at: int | None = None,
+        before_turn: int | None = None,
+        after_turn: int | None = None,
+        new_id: str | None = None,
+    ) -> Thread:
+        """Return a new thread that begins where this one is, at a record, or before or after a turn."""
+        place = ForkPoint(at=at, before_turn=before_turn, after_turn=after_turn)
+        branched = await fork_thread(self._backend, self.id, place, new_id=new_id)
         return Thread(self._backend, branched.thread, dialect=self.dialect)
 
     async def rollback(self, *, turns: int) -> Branched:
@@ -145,6 +155,24 @@ class Thread:
         """Cancel the newest checkpoint and return its ordinal."""
         self._tip = None
         return await undo_compaction(self._backend, self.id)
+
+    async def rename(self, title: str) -> None:
+        """Give the thread a title of its own, in place of the first line a person said in it."""
+        await describe(self._backend, self.id, title=title)
+        self._tip = None
+
+    async def archive(self) -> None:
+        """Take the thread out of the usual list. Nothing else changes: it can be read, resumed, and unarchived."""
+        await describe(self._backend, self.id, archived=True)
+        self._tip = None
+
+    async def unarchive(self) -> None:
+        """Put the thread back into the usual list."""
+        await describe(self._backend, self.id, archived=False)
+        self._tip = None
+
+    async def is_archived(self) -> bool:
+        return (await description(self._backend.store, self.id)).archived
 
     async def recall(self, query: str, *, limit: int = 5) -> list[Recalled]:
         """Return originals: the record that `query` points at (`#12`, `THREAD#12`), else those that match its words."""

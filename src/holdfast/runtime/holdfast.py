@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from types import TracebackType
 
-from holdfast.dialects import dialect_named, searchable_text
-from holdfast.errors import AmbiguousThread, BadInput, StoreClosed, ThreadExists, ThreadNotFound
-from holdfast.runtime.backend import Backend
+from holdfast.dialects import dialect_named
+from holdfast.errors import AmbiguousThread, StoreClosed, ThreadExists, ThreadNotFound
+from holdfast.runtime.backend import Backend, Redact
 from holdfast.runtime.clock import Clock, SystemClock
 from holdfast.runtime.config import Config
+from holdfast.runtime.describing import description
 from holdfast.runtime.handle import Thread
-from holdfast.runtime.reading import live_path, load_history
+from holdfast.runtime.locations import open_database
+from holdfast.runtime.reading import current_turn, live_path, load_history
 from holdfast.runtime.recording import create_thread
 from holdfast.runtime.reports import Problem, ThreadSummary, Verdict
 from holdfast.runtime.verifying import verify_thread
 from holdfast.store import RecordKind, Span, ThreadRow
-from holdfast.store.sqlite import SqliteDatabase
-from holdfast.thread import TurnBody, checked_thread_id, decode_body
+from holdfast.thread import Persistence, TurnBody, checked_thread_id, decode_body
 from holdfast.tokens import Limits
 
 EVERY = 1_000_000
@@ -28,17 +28,29 @@ MATCHES_NAMED = 6
 class Holdfast:
     """An open store. Use it as an async context manager; leaving it finishes what was accepted and closes the store."""
 
-    def __init__(self, config: Config, *, clock: Clock | None = None) -> None:
+    def __init__(self, config: Config, *, clock: Clock | None = None, redact: Redact | None = None) -> None:
+        """Name a store to open.
+
+        Args:
+            redact: Called with each item's JSON before it is written; what it returns is what is kept. It must return JSON
+                of the same shape. A link of the chain over a redacted item cannot be proven later, and is not wrong for it.
+        """
         self.config = config
         self._clock = clock or SystemClock()
+        self._redact = redact
         self._backend: Backend | None = None
 
     async def __aenter__(self) -> Holdfast:
-        database = await SqliteDatabase.open(sqlite_path(self.config.store), searchable=searchable_text)
+        database = await open_database(self.config.store)
         limits = Limits.of_window(self.config.model_context_window, auto_limit=self.config.model_auto_compact_token_limit)
-        store = await database.tenant(self.config.tenant)
-        holder = f"{os.getpid()}-{self._clock.now_ms():x}-{id(self):x}"
-        self._backend = Backend(store=store, clock=self._clock, limits=limits, holder=holder)
+        self._backend = Backend(
+            store=await database.tenant(self.config.tenant),
+            clock=self._clock,
+            limits=limits,
+            holder=f"{os.getpid()}-{self._clock.now_ms():x}-{id(self):x}",
+            persistence=Persistence(self.config.persistence),
+            redact=self._redact,
+        )
         return self
 
     async def __aexit__(
@@ -99,9 +111,10 @@ class Holdfast:
             raise AmbiguousThread(prefix, matches=tuple(row.id for row in rows))
         return rows[0]
 
-    async def threads(self, *, limit: int = 50) -> list[ThreadSummary]:
-        """List threads, the most recently written first."""
-        return [await self._summary(row) for row in await self.backend.store.threads(limit=limit)]
+    async def threads(self, *, limit: int = 50, archived: bool = False) -> list[ThreadSummary]:
+        """List threads, the most recently written first; those put away only with `archived`."""
+        summaries = [await self._summary(row) for row in await self.backend.store.threads(limit=limit)]
+        return [summary for summary in summaries if archived or not summary.archived]
 
     async def verify(self, thread: Thread | None = None) -> Verdict:
         """Check one thread, or all, against what their records promise. Changes nothing."""
@@ -122,19 +135,20 @@ class Holdfast:
     async def _summary(self, row: ThreadRow) -> ThreadSummary:
         store = self.backend.store
         own = Span(thread_id=row.id, start=row.start, stop=row.next)
-        newest = await store.read(own, newest_first=True, limit=1, bodies=False)
         checkpoints = await store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
         history = await load_history(store, await live_path(store, row.id))
+        known = await description(store, row.id)
         return ThreadSummary(
             id=row.id,
-            title=await self._title(row),
+            title=known.title or await self._title(row),
             dialect=row.dialect,
             records=row.next - row.start,
-            turns=newest[0].turn if newest else 0,
+            turns=await current_turn(store, row, stop=row.next),
             checkpoints=len(checkpoints),
             tokens=history.tokens,
             updated_at_ms=row.updated_at_ms,
             parent=row.parent,
+            archived=known.archived,
         )
 
     async def _title(self, row: ThreadRow) -> str:
@@ -142,22 +156,8 @@ class Holdfast:
         while True:
             span = Span(thread_id=row.id, start=row.start, stop=row.next)
             first = await self.backend.store.read(span, kinds={RecordKind.TURN}, limit=1)
-            if first:
+            if first and not first[0].erased:
                 return decode_body(first[0].body, TurnBody).preview
             if row.parent is None:
                 return ""
             row = await self.backend.store.get(row.parent)
-
-
-def sqlite_path(location: str) -> Path:
-    """Return the file a store location names.
-
-    Raises:
-        BadInput: It names a kind of store this holdfast does not have.
-    """
-    if location.startswith("sqlite:///"):
-        location = location.removeprefix("sqlite:///")
-    elif "://" in location:
-        scheme = location.split("://", 1)[0]
-        raise BadInput(f"no store is reached by {scheme}://; write a path or sqlite:///PATH")
-    return Path(location).expanduser()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from holdfast.errors import StoreCorrupt
-from holdfast.store import Record, RecordKind, Span, ThreadStore
+from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from holdfast.thread import (
     Checkpoint,
     History,
@@ -21,10 +21,10 @@ from holdfast.thread import (
     assemble,
     decode_body,
 )
-from holdfast.thread.path import LANDMARKS
+from holdfast.thread.path import JUMPS, LANDMARKS
 from holdfast.tokens import Calibration
 
-PAGE = 64
+PAGE = 16
 CHAINED = frozenset({RecordKind.ITEM, RecordKind.NOTE})
 # What moves the number of the current turn. Other records may be written late and carry the number they were made under.
 NUMBERING = frozenset({RecordKind.META, RecordKind.TURN, RecordKind.ROLLBACK})
@@ -41,7 +41,8 @@ class Turn:
 async def live_path(store: ThreadStore, thread_id: str, *, stop: int | None = None, whole: bool = False) -> LivePath:
     """Return the live path of a thread as it was before ordinal `stop` (now, if None).
 
-    Costs a page of landmarks per fork crossed, however long the thread is; `whole` reads on to its first record.
+    Costs a page of landmarks per fork crossed, however long the thread is. `whole` reads on to its first record, and
+    leaves out which checkpoint counts.
     """
     row = await store.get(thread_id)
     walk = PathWalk(thread_id, stop=row.next if stop is None else stop, whole=whole)
@@ -49,7 +50,8 @@ async def live_path(store: ThreadStore, thread_id: str, *, stop: int | None = No
         if ask.thread_id != row.id:
             row = await store.get(ask.thread_id)
         span = Span(thread_id=ask.thread_id, start=row.start, stop=ask.stop)
-        walk.feed(row, await store.read(span, kinds=LANDMARKS, newest_first=True, limit=PAGE, bodies=False))
+        kinds = JUMPS if whole else LANDMARKS
+        walk.feed(row, await store.read(span, kinds=kinds, newest_first=True, limit=PAGE, bodies=False))
     return walk.path
 
 
@@ -73,14 +75,19 @@ async def load_tip(store: ThreadStore, thread_id: str, *, seed: bytes, stop: int
     last = await _newest_chained(store, await live_path(store, thread_id, stop=end))
     if last is None:
         last = await _newest_chained(store, await live_path(store, thread_id, stop=end, whole=True))
-    own = Span(thread_id=thread_id, start=row.start, stop=end)
-    numbered = await store.read(own, kinds=NUMBERING, newest_first=True, limit=1, bodies=False)
     return Tip(
         next=end,
-        turn=numbered[0].turn if numbered else 0,
+        turn=await current_turn(store, row, stop=end),
         depth=last.depth or 0 if last else 0,
         chain=last.chain or seed if last else seed,
     )
+
+
+async def current_turn(store: ThreadStore, row: ThreadRow, *, stop: int) -> int:
+    """Return the number of the turn a thread is in before ordinal `stop`."""
+    own = Span(thread_id=row.id, start=row.start, stop=stop)
+    numbered = await store.read(own, kinds=NUMBERING, newest_first=True, limit=1, bodies=False)
+    return numbered[0].turn if numbered else 0
 
 
 async def turn_starting(store: ThreadStore, path: LivePath, *, number: int) -> Turn | None:
@@ -107,6 +114,8 @@ async def last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint 
     """Return what the newest answer since the cut taught about our estimates, else what the checkpoint remembers of it."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.REPLY}, newest_first=True, limit=1):
+            if record.erased:
+                continue
             reply = decode_body(record.body, ReplyBody)
             if reply.input_tokens:
                 return Calibration(estimated=reply.estimated_tokens, counted=reply.input_tokens)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.dialects import Dialect
 from holdfast.items import Item, chain_link, chain_seed
-from holdfast.runtime.backend import Backend
+from holdfast.runtime.backend import Backend, Redact
 from holdfast.runtime.clock import new_thread_id
 from holdfast.store import Found, NewRecord, NewThread, RecordKind, ThreadStore
 from holdfast.thread import Arrival, MetaBody, Tip, checked_thread_id, encode_body, lay_down
@@ -17,10 +17,19 @@ FIRST_QUESTION = 8
 GALLOP = 8
 
 
-def arrival(dialect: Dialect, item: Item, *, aside: bool = False) -> Arrival:
-    """Return an item with everything recording needs to know about it."""
+def arrival(dialect: Dialect, item: Item, *, aside: bool = False, redact: Redact | None = None) -> Arrival:
+    """Return an item with everything recording needs to know about it.
+
+    Its link is taken over what was received; what is written, and seen from then on, is what `redact` leaves of it.
+    """
+    written = Item(redact(item.raw)) if redact else item
     return Arrival(
-        item=item, view=dialect.view(item), canonical=dialect.canonical(item), tokens=estimate_item(item.raw), aside=aside
+        item=written,
+        view=dialect.view(written),
+        canonical=dialect.canonical(item),
+        tokens=estimate_item(written.raw),
+        aside=aside,
+        redacted=written != item,
     )
 
 
@@ -54,7 +63,7 @@ async def append_items(
         OrdinalConflict: Another writer appended since `tip` was read.
     """
     records, after = lay_down(tip, arrivals, key=backend.store.tenant.key, at_ms=backend.clock.now_ms(), model=model)
-    reached = await backend.store.append(thread_id, [*before, *records], expected=tip.next)
+    reached = await backend.append(thread_id, [*before, *records], expected=tip.next)
     return Tip(next=reached, turn=after.turn, depth=after.depth, chain=after.chain)
 
 

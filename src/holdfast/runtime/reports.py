@@ -60,6 +60,7 @@ class ThreadSummary:
     tokens: int
     updated_at_ms: int
     parent: str | None
+    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.store.base import (
+    Erasure,
     Found,
     Hit,
     Leases,
@@ -18,6 +19,7 @@ from holdfast.store.base import (
 )
 
 __all__ = [
+    "Erasure",
     "Found",
     "Hit",
     "Leases",

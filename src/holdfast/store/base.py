@@ -67,9 +67,12 @@ class ThreadRow:
 class NewRecord:
     """A record about to be appended.
 
+    `at_ms` is when it happened by the writer's clock, and nothing more: clocks go backwards, so order is by ordinal, in
+    every method, and no store refuses a record for its time.
     `target` is the ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut.
     `chain` is the `c1` digest of the history up to and including this record, `depth` how many links that chain has;
-    both are set on what a client could resend and on nothing else.
+    both are set on what a client could resend and on nothing else. `redacted` says that the body was changed before it
+    came here: its chain digest, taken over what was received, can then not be proven from it.
     """
 
     kind: RecordKind
@@ -80,11 +83,16 @@ class NewRecord:
     target: int | None = None
     chain: bytes | None = None
     depth: int | None = None
+    redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A stored record. `digest` is the `b1` digest of its body; `body` is empty where it was not asked for."""
+    """A stored record.
+
+    `digest` is the `b1` digest of the body that was appended. `body` is empty where it was not asked for, and where it is
+    `erased`: the record, its digests and its place stay, its bytes are gone for good.
+    """
 
     thread_id: str
     ordinal: int
@@ -97,6 +105,8 @@ class Record:
     target: int | None = None
     chain: bytes | None = None
     depth: int | None = None
+    redacted: bool = False
+    erased: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +178,7 @@ class ThreadStore(Protocol):
         ...
 
     async def threads(self, *, prefix: str = "", limit: int = 100) -> list[ThreadRow]:
-        """List threads whose id starts with `prefix`, the most recently written first."""
+        """List threads whose id starts with `prefix`, the most recently written first, whatever their clocks said."""
         ...
 
     async def read(
@@ -204,7 +214,7 @@ class Search(Protocol):
     async def search(self, spans: Sequence[Span], query: str, *, limit: int) -> list[Hit]:
         """Return the best matches for any word of `query` among the item records of `spans`.
 
-        Sees every record that was durable when it was called.
+        Sees every record that was durable when it was called, and nothing of what was erased by then.
         """
         ...
 
@@ -213,9 +223,33 @@ class Leases(Protocol):
     """Rows that let one worker of many hold a piece of work."""
 
     async def acquire(self, key: str, *, holder: str, now_ms: int, ttl_ms: int) -> bool:
-        """Take the lease on `key` for `ttl_ms`, or renew it; false while another holder's has not expired."""
+        """Take the lease on `key` for `ttl_ms`, or renew it; false while another holder's has not expired.
+
+        If `now_ms` lies before the moment another holder took it, the clock went backwards: that lease then has its own
+        `ttl_ms` from now on, once, and does not last until the clock has caught up.
+        """
         ...
 
     async def release(self, key: str, *, holder: str) -> None:
         """Give the lease back; nothing happens if `holder` does not have it."""
+        ...
+
+
+class Erasure(Protocol):
+    """Making bytes unreadable for good; the one thing that is ever taken out of a store."""
+
+    async def erase(self, thread_id: str, ordinals: Collection[int], *, at_ms: int) -> int:
+        """Turn the bodies of these records into tombstones and return how many records lost theirs.
+
+        A body is kept once a tenant, however often it was appended: every record of the tenant with the same bytes loses
+        them, in any thread, and is counted. What was derived from them (a preview, a summary) lies in other records and is
+        the caller's to name. Ordinals that are not there, and records erased before, are passed over.
+
+        When it returns the bytes are in no file of the store. Appending them again later is a new act: that record has
+        its body, those erased before stay so.
+
+        Raises:
+            ThreadNotFound: There is no such thread.
+            StoreError: The records are erased, but another process keeps the bytes in use; erasing again finishes it.
+        """
         ...

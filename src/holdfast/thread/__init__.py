@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.thread.path import Ask, LivePath, PathWalk
+from holdfast.thread.persistence import Persistence, keep
 from holdfast.thread.pointer import Pointer, checked_thread_id, parse_pointer
 from holdfast.thread.records import (
     Checkpoint,
@@ -34,6 +35,7 @@ __all__ = [
     "LivePath",
     "MetaBody",
     "PathWalk",
+    "Persistence",
     "Pointer",
     "ReplyBody",
     "RollbackBody",
@@ -47,6 +49,7 @@ __all__ = [
     "checked_thread_id",
     "decode_body",
     "encode_body",
+    "keep",
     "lay_down",
     "parse_pointer",
 ]

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from holdfast.store import Record, RecordKind, Span, ThreadRow
 
 LANDMARKS = frozenset({RecordKind.META, RecordKind.ROLLBACK, RecordKind.CHECKPOINT, RecordKind.UNDO})
+# Where the path jumps: all that a whole path needs, however many checkpoints lie on it.
+JUMPS = frozenset({RecordKind.META, RecordKind.ROLLBACK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,8 @@ class Ask:
 class LivePath:
     """The records that count, as spans with the newest first, and the newest checkpoint among them.
 
-    With `whole=False` the spans reach back to the checkpoint's cut and no further.
+    With `whole=False` the spans reach back to the checkpoint's cut and no further. A whole path reaches back to the first
+    record, and looks for no checkpoint.
     """
 
     spans: tuple[Span, ...]
@@ -85,7 +88,7 @@ class PathWalk:
                     if landmark.target <= row.start:
                         self._leave(row)
                         return
-                case RecordKind.META:
+                case RecordKind.META if landmark.ordinal == row.start:
                     self._leave(row)
                     return
                 case _:

@@ -14,11 +14,16 @@ VERSION = 1
 
 
 class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """First record of a thread. `agent` is the sub-agent whose chain it holds; a fork has its root's."""
+    """What a thread is: its first record, and another each time that changes; the newest counts.
+
+    `agent` is the sub-agent whose chain it holds; a fork has its root's.
+    """
 
     dialect: str
     parent: str | None = None
     agent: str = ""
+    title: str | None = None
+    archived: bool = False
     v: int = VERSION
 
 

@@ -34,6 +34,7 @@ class Arrival:
     canonical: bytes
     tokens: int
     aside: bool = False
+    redacted: bool = False
 
 
 def lay_down(
@@ -59,6 +60,7 @@ def lay_down(
                 body=arrival.item.raw,
                 chain=tip.chain,
                 depth=tip.depth,
+                redacted=arrival.redacted,
             )
         )
     return records, replace(tip, next=tip.next + len(records))

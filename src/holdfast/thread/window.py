@@ -65,6 +65,8 @@ def assemble(
 ) -> History:
     """Return the window: the checkpoint's layout, then every item of the path from its cut on, oldest first.
 
+    What was erased is not there.
+
     Raises:
         RecordNotFound: The layout names a record that is not among `kept`.
     """
@@ -79,7 +81,7 @@ def assemble(
             depth=record.depth,
         )
         for record in after
-        if record.kind is RecordKind.ITEM
+        if record.kind is RecordKind.ITEM and not record.erased
     ]
     return History(entries=(*placed, *later), checkpoint=checkpoint, checkpoint_ordinal=checkpoint_ordinal)
 

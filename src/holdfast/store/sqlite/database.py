@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.store.base import Tenant
-from holdfast.store.sqlite.file import open_file
+from holdfast.store.sqlite.file import is_writable, open_file
 from holdfast.store.sqlite.queries import QUERIES
 from holdfast.store.sqlite.readers import Readers
 from holdfast.store.sqlite.store import SqliteStore
@@ -25,14 +25,18 @@ _KEY_BYTES = 32
 class SqliteDatabase:
     """An open file. Belongs to the event loop that opened it; any number of processes may have the same file open."""
 
-    def __init__(self, *, writer: Writer, readers: Readers, searchable: Callable[[str, bytes], str]) -> None:
+    def __init__(self, *, writer: Writer, readers: Readers, searchable: Callable[[str, bytes], str], read_only: bool) -> None:
         self._writer = writer
         self._readers = readers
         self._searchable = searchable
+        self._read_only = read_only
 
     @classmethod
     async def open(cls, path: str | PathLike[str], *, searchable: Callable[[str, bytes], str]) -> SqliteDatabase:
         """Open the file at `path`, or create it, its folders too, readable by its owner alone.
+
+        A store that cannot be written is opened all the same, to be read: writing to it raises `StoreReadOnly`, and so does
+        a search while its index is behind, or asking for a tenant it does not know.
 
         Args:
             searchable: Given a dialect and an item's bytes, returns the text to index. Called on other threads; must
@@ -41,11 +45,18 @@ class SqliteDatabase:
         Raises:
             StoreForeign: The file is another program's; it was not touched.
             StoreTooNew: A newer holdfast wrote it.
-            StoreReadOnly: The file or its folder cannot be written.
+            StoreReadOnly: It is not there and cannot be made, or is of an older schema and cannot be brought up to date.
         """
         file = Path(path)
         connection = await asyncio.to_thread(open_file, file)
-        return cls(writer=Writer(connection, location=str(file)), readers=Readers(file), searchable=searchable)
+        read_only = not await asyncio.to_thread(is_writable, file)
+        writer = Writer(connection, location=str(file))
+        return cls(writer=writer, readers=Readers(file), searchable=searchable, read_only=read_only)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened to be read only, because the file or its folder cannot be written."""
+        return self._read_only
 
     async def tenant(self, name: str = "local") -> SqliteStore:
         """Return the store of the tenant called `name`; it and its random key are made when it is first asked for."""

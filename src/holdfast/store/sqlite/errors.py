@@ -32,6 +32,10 @@ def _plain(location: str, detail: str) -> StoreError:
     return StoreError(location, f"SQLite could not do it ({detail}); nothing was written")
 
 
+class Damaged(Exception):
+    """Something in the file that no holdfast wrote."""
+
+
 _BY_CODE: Mapping[int, Callable[[str, str], StoreError]] = MappingProxyType(
     {
         sqlite3.SQLITE_BUSY: _busy,
@@ -80,5 +84,7 @@ def store_errors(location: str) -> Iterator[None]:
         raise from_sqlite(error, location=location) from error
     except zlib.error as error:
         raise StoreCorrupt(location, f"a body does not inflate: {error}") from error
+    except Damaged as error:
+        raise StoreCorrupt(location, str(error)) from error
     except OSError as error:
         raise from_os(error, location=location) from error

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.errors import StoreError, StoreForeign, StoreTooNew
+from holdfast.errors import StoreError, StoreForeign, StoreReadOnly, StoreTooNew
 from holdfast.store.sqlite.errors import store_errors
 from holdfast.store.sqlite.queries import SQL_FOLDER, statements
 
@@ -26,21 +26,27 @@ def migrations() -> Mapping[int, str]:
 
 
 def open_file(path: Path) -> sqlite3.Connection:
-    """Make `path` a store of the newest schema, unless it is one, and return a connection that may write to it.
+    """Make `path` a store of the newest schema, unless it is one, and return a connection to it.
+
+    Where the file or its folder cannot be written, the connection only reads.
 
     Raises:
         StoreForeign: The file is another program's. It was read, never opened as a database, never written to.
         StoreTooNew: A newer holdfast wrote it.
-        StoreReadOnly: It cannot be written.
+        StoreReadOnly: It cannot be written, and is not there yet or of an older schema.
     """
     location = str(path)
     with store_errors(location):
-        _create(path)
+        if not path.exists():
+            _create(path)
         _refuse_foreign(path)
         connection = connect(path)
         try:
-            _migrate(connection, location=location)
-            _use_wal(connection, location=location)
+            if is_writable(path):
+                _migrate(connection, location=location)
+                _use_wal(connection, location=location)
+            else:
+                _check_version(connection, location=location)
         except BaseException:
             connection.close()
             raise
@@ -49,14 +55,31 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Return a connection to an existing store; it may be handed from thread to thread."""
-    connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False
-    )
+    uri = f"{path.resolve().as_uri()}?{_mode(path)}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     if read_only:
         connection.execute("PRAGMA query_only = ON")
+    else:
+        # What was erased, or left behind when the index merged, is overwritten; free pages would keep it for years.
+        connection.execute("PRAGMA secure_delete = ON")
     return connection
+
+
+def is_writable(path: Path) -> bool:
+    """Whether the file and its folder can be written; both must, because the log lies beside the file."""
+    asked = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+    return all(os.access(place, os.W_OK, **asked) for place in (path, path.resolve().parent))
+
+
+def _mode(path: Path) -> str:
+    if is_writable(path):
+        return "mode=rw"
+    # With a log there is, or was, a writer, and SQLite reads through its log and locks. Without one it could not even
+    # read: it would have to make the log's index first. Nothing is pending then, and the file is taken as it lies.
+    log = path.resolve().with_name(f"{path.name}-wal")
+    return "mode=ro" if log.exists() else "mode=ro&immutable=1"
 
 
 def _create(path: Path) -> None:
@@ -86,8 +109,8 @@ def _refuse_foreign(path: Path) -> None:
 def _migrate(connection: sqlite3.Connection, *, location: str) -> None:
     """Run the migrations that are missing; each version bump commits with its migration.
 
-    The write lock is taken even when nothing is missing: a file that cannot be written says so now, not at the first
-    append.
+    The write lock is taken even when nothing is missing: a file that only looks as if it could be written says so now, not
+    at the first append.
     """
     steps = migrations()
     known = max(steps)
@@ -107,6 +130,16 @@ def _migrate(connection: sqlite3.Connection, *, location: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _check_version(connection: sqlite3.Connection, *, location: str) -> None:
+    """Raise unless the file is of the schema this holdfast knows; it cannot be brought there."""
+    known = max(migrations())
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found > known:
+        raise StoreTooNew(location, found=found, known=known)
+    if found < known:
+        raise StoreReadOnly(location)
 
 
 def _use_wal(connection: sqlite3.Connection, *, location: str) -> None:

@@ -25,7 +25,7 @@ class Readers:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._location = str(path)
+        self.location = str(path)
         self._closed = False
         self._own = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -34,7 +34,7 @@ class Readers:
     async def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run `operation` on a reader's connection and return its result."""
         if self._closed:
-            raise StoreClosed(self._location)
+            raise StoreClosed(self.location)
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._perform, operation)
 
     def refuse(self) -> None:
@@ -48,7 +48,7 @@ class Readers:
             self._connections.pop().close()
 
     def _perform(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        with store_errors(self._location):
+        with store_errors(self.location):
             return operation(self._connection())
 
     def _connection(self) -> sqlite3.Connection:

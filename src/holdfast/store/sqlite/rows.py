@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from holdfast.errors import OrdinalConflict, ThreadExists, ThreadNotFound
 from holdfast.items import body_digest
 from holdfast.store.base import Found, NewRecord, NewThread, Record, RecordKind, Span, ThreadRow
+from holdfast.store.sqlite.errors import Damaged
 from holdfast.store.sqlite.packing import PACK_FROM_BYTES, pack, unpack
 from holdfast.store.sqlite.queries import QUERIES
 
@@ -29,11 +30,11 @@ class Filter:
 
 
 def create(connection: sqlite3.Connection, thread: NewThread, records: Sequence[NewRecord], *, tenant: int) -> None:
-    if _thread_end(connection, thread.id, tenant=tenant) is not None:
+    if thread_end(connection, thread.id, tenant=tenant) is not None:
         raise ThreadExists(thread.id)
     parent: int | None = None
     if thread.parent is not None:
-        found = _thread_end(connection, thread.parent, tenant=tenant)
+        found = thread_end(connection, thread.parent, tenant=tenant)
         if found is None:
             raise ThreadNotFound(thread.parent)
         parent, _ = found
@@ -53,7 +54,7 @@ def create(connection: sqlite3.Connection, thread: NewThread, records: Sequence[
 
 
 def append(connection: sqlite3.Connection, thread_id: str, records: Sequence[NewRecord], *, expected: int, tenant: int) -> int:
-    end = _thread_end(connection, thread_id, tenant=tenant)
+    end = thread_end(connection, thread_id, tenant=tenant)
     if end is None:
         raise ThreadNotFound(thread_id)
     thread, actual = end
@@ -77,11 +78,29 @@ def threads(connection: sqlite3.Connection, *, tenant: int, prefix: str, limit: 
 
 def read(connection: sqlite3.Connection, span: Span, wanted: Filter, *, tenant: int) -> list[Record]:
     """Read a span. Values are always bound; only fixed text and question marks are put together."""
+    kinds = sorted(set(wanted.kinds)) if wanted.kinds is not None else None
+    limit = -1 if wanted.limit is None else wanted.limit
+    order = f"ORDER BY ordinal {'DESC' if wanted.newest_first else 'ASC'} LIMIT ?"
+    # A limited read of several landmark kinds asks for each in turn: one query would sort every landmark the thread has.
+    apart = kinds is not None and len(kinds) > 1 and limit >= 0 and _source(wanted) == "from_landmarks"
+    parts: list[str] = []
+    values: list[str | int] = []
+    for some in [[kind] for kind in kinds or ()] if apart else [kinds]:
+        sql, bound = _select(span, wanted, kinds=some, tenant=tenant)
+        parts.append(f"SELECT * FROM ({sql} {order})" if apart else f"{sql} {order}")
+        values += [*bound, limit]
+    if apart:
+        parts = [f"{' UNION ALL '.join(parts)} {order}"]
+        values.append(limit)
+    return [_record(span.thread_id, row) for row in connection.execute(parts[0], values).fetchall()]
+
+
+def _select(span: Span, wanted: Filter, *, kinds: Sequence[RecordKind] | None, tenant: int) -> tuple[str, list[str | int]]:
     sql = f"{QUERIES['read_whole' if wanted.bodies else 'read_without_bodies']} {QUERIES[_source(wanted)]}"
     values: list[str | int] = [tenant, span.thread_id, span.start, span.stop]
-    if wanted.kinds is not None:
-        kinds = sorted(set(wanted.kinds))
-        sql += f" AND kind IN ({', '.join('?' * len(kinds))})"
+    if kinds is not None:
+        # Equality, where it is one: only then does the planner know that the index is in order already.
+        sql += " AND kind = ?" if len(kinds) == 1 else f" AND kind IN ({', '.join('?' * len(kinds))})"
         values += kinds
     if wanted.ordinals is not None:
         # One bound value however many there are: SQLite limits the question marks of a statement.
@@ -90,9 +109,7 @@ def read(connection: sqlite3.Connection, span: Span, wanted: Filter, *, tenant: 
     if wanted.turn is not None:
         sql += " AND turn = ?"
         values.append(wanted.turn)
-    sql += f" ORDER BY ordinal {'DESC' if wanted.newest_first else 'ASC'} LIMIT ?"
-    values.append(-1 if wanted.limit is None else wanted.limit)
-    return [_record(span.thread_id, row) for row in connection.execute(sql, values).fetchall()]
+    return sql, values
 
 
 def lookup(connection: sqlite3.Connection, chains: Sequence[bytes], *, tenant: int) -> list[Found]:
@@ -115,7 +132,8 @@ def _source(wanted: Filter) -> str:
     return "from_landmarks"
 
 
-def _thread_end(connection: sqlite3.Connection, thread_id: str, *, tenant: int) -> tuple[int, int] | None:
+def thread_end(connection: sqlite3.Connection, thread_id: str, *, tenant: int) -> tuple[int, int] | None:
+    """Return the row of a thread and the ordinal its next record takes."""
     row: tuple[int, int] | None = connection.execute(QUERIES["thread_end"], {"tenant": tenant, "name": thread_id}).fetchone()
     return row
 
@@ -124,7 +142,7 @@ def _insert(connection: sqlite3.Connection, records: Sequence[NewRecord], *, ten
     rows = [
         (
             thread, ordinal, record.kind, record.at_ms, record.turn, record.tokens,
-            record.target, record.chain, record.depth, _body(connection, record.body, tenant=tenant),
+            record.target, record.chain, record.depth, record.redacted, _body(connection, record.body, tenant=tenant),
         )
         for ordinal, record in enumerate(records, start=first)
     ]  # fmt: skip
@@ -158,14 +176,22 @@ def _thread_row(row: tuple[str, str, int, int, int, str | None, int]) -> ThreadR
     )
 
 
+def _kind(kind: str) -> RecordKind:
+    try:
+        return RecordKind(kind)
+    except ValueError as error:
+        raise Damaged(f"a record of the kind {kind!r}") from error
+
+
 def _record(
-    thread_id: str, row: tuple[int, str, int, int, int, int, bytes, bytes, int | None, bytes | None, int | None]
+    thread_id: str,
+    row: tuple[int, str, int, int, int, int, bytes, bytes, int | None, bytes | None, int | None, int, int | None],
 ) -> Record:
-    ordinal, kind, at_ms, turn, tokens, form, data, digest, target, chain, depth = row
+    ordinal, kind, at_ms, turn, tokens, form, data, digest, target, chain, depth, redacted, erased_at_ms = row
     return Record(
         thread_id=thread_id,
         ordinal=ordinal,
-        kind=RecordKind(kind),
+        kind=_kind(kind),
         at_ms=at_ms,
         turn=turn,
         tokens=tokens,
@@ -174,4 +200,6 @@ def _record(
         target=target,
         chain=chain,
         depth=depth,
+        redacted=bool(redacted),
+        erased=erased_at_ms is not None,
     )

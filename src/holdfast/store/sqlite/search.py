@@ -1,9 +1,8 @@
-"""Full text: how text becomes words, and how the index catches up with the records."""
+"""Full text: how the index catches up with the records, and how it is asked."""
 
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,16 +10,7 @@ from dataclasses import dataclass
 from holdfast.store.base import Hit, Span
 from holdfast.store.sqlite.packing import unpack
 from holdfast.store.sqlite.queries import QUERIES
-
-# Scripts written without spaces between words; unicode61 would take a whole sentence of them for one word.
-_CJK = (
-    "\u3040-\u30ff"  # hiragana, katakana
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # han
-    "\uac00-\ud7af"  # hangul syllables
-    "\uff66-\uff9d"  # half-width katakana
-)
-_CJK_CHARACTER = re.compile(f"([{_CJK}])")
-_WORD = re.compile(f"[{_CJK}]+|(?:(?![{_CJK}])\\w)+")
+from holdfast.store.words import phrases, spaced
 
 # One batch holds the write lock for some milliseconds; larger ones would be felt by whoever appends meanwhile.
 BATCH_RECORDS = 256
@@ -28,60 +18,53 @@ BATCH_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Rows for the index: what was indexed up to `was`, and is up to `upto` once `rows` are in."""
+class Reach:
+    """How far the index reaches, how many erasures it has seen, and the newest record there is."""
 
-    was: int
+    upto: int
+    erasures: int
+    newest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Rows for the index: what was indexed up to `was.upto`, and is up to `upto` once `rows` are in."""
+
+    was: Reach
     upto: int
     rows: tuple[tuple[int, str], ...]
 
 
-def spaced(text: str) -> str:
-    """Return `text` as the tokenizer must see it: every CJK character a word of its own, and no half surrogate.
-
-    A transcript may say `\\ud83d` alone, which no database takes; one such record must not stop the index for good.
-    """
-    return _CJK_CHARACTER.sub(r" \1 ", text.encode("utf-8", "replace").decode("utf-8"))
-
-
 def match_expression(query: str) -> str:
-    """Return an FTS5 expression that matches any word of `query`, or nothing if it has no word.
+    """Return an FTS5 expression that matches any phrase of `query`, or nothing if it has none.
 
-    Words are quoted, so operators, column names and quotes in a query are data. A run of CJK characters matches by its
-    pairs: single characters would find everything, the whole run only its exact repetition.
+    Phrases are quoted, so operators, column names and quotes in a query are data.
     """
-    phrases: dict[str, None] = {}
-    for word in _WORD.findall(query):
-        if _CJK_CHARACTER.match(word):
-            pairs = [word[at : at + 2] for at in range(len(word) - 1)] or [word]
-            phrases.update(dict.fromkeys(" ".join(spaced(pair).split()) for pair in pairs))
-        elif any(character.isalnum() for character in word):
-            phrases[word] = None
-    return " OR ".join(f'"{phrase}"' for phrase in phrases)
+    return " OR ".join(f'"{phrase}"' for phrase in phrases(query))
 
 
-def lag(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return up to which record the index reaches, and the newest record there is."""
-    upto, newest = connection.execute(QUERIES["search_lag"]).fetchone()
-    return upto, newest
+def reach(connection: sqlite3.Connection) -> Reach:
+    upto, erasures, newest = connection.execute(QUERIES["search_lag"]).fetchone()
+    return Reach(upto=upto, erasures=erasures, newest=newest)
 
 
-def gather(connection: sqlite3.Connection, *, upto: int, newest: int, searchable: Callable[[str, bytes], str]) -> Batch:
+def gather(connection: sqlite3.Connection, *, was: Reach, searchable: Callable[[str, bytes], str]) -> Batch:
     """Prepare the next batch. Runs on a reader: taking text out of items is the slow part, and needs no lock."""
     rows: list[tuple[int, str]] = []
     size = 0
-    for record, dialect, form, data in _unindexed(connection, upto=upto, newest=newest):
+    for record, dialect, form, data in _unindexed(connection, upto=was.upto, newest=was.newest):
         text = spaced(searchable(dialect, unpack(form, data)))
         rows.append((record, text))
         size += len(text)
         if len(rows) == BATCH_RECORDS or size > BATCH_BYTES:
-            return Batch(was=upto, upto=record, rows=tuple(rows))
-    return Batch(was=upto, upto=newest, rows=tuple(rows))
+            return Batch(was=was, upto=record, rows=tuple(rows))
+    return Batch(was=was, upto=was.newest, rows=tuple(rows))
 
 
 def index(connection: sqlite3.Connection, batch: Batch) -> None:
-    """Write a batch, unless someone else has moved the mark since it was gathered."""
-    if connection.execute(QUERIES["move_search_mark"], {"upto": batch.upto, "was": batch.was}).rowcount:
+    """Write a batch, unless someone else has moved the mark, or erased anything, since it was gathered."""
+    values = {"upto": batch.upto, "was": batch.was.upto, "erasures": batch.was.erasures}
+    if connection.execute(QUERIES["move_search_mark"], values).rowcount:
         connection.executemany(QUERIES["index_text"], batch.rows)
 
 

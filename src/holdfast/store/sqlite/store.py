@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
+from holdfast.errors import StoreError
 from holdfast.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow
-from holdfast.store.sqlite import leases, rows
+from holdfast.store.sqlite import erasing, leases, rows
 from holdfast.store.sqlite import search as text
 from holdfast.store.sqlite.readers import Readers
 from holdfast.store.sqlite.writer import Writer
 
 
 class SqliteStore:
-    """`ThreadStore`, `Search` and `Leases` of one tenant; contracts are stated there. Made by `SqliteDatabase.tenant`."""
+    """`ThreadStore`, `Search`, `Leases` and `Erasure` of one tenant; contracts are stated there. Made by `SqliteDatabase`."""
 
     def __init__(
         self,
@@ -70,12 +71,12 @@ class SqliteStore:
         match = text.match_expression(query)
         if not match or not spans:
             return []
-        upto, newest = await self._readers.run(text.lag)
-        while upto < newest:
-            gather = partial(text.gather, upto=upto, newest=newest, searchable=self._searchable)
-            batch = await self._readers.run(gather)
+        reach = await self._readers.run(text.reach)
+        newest = reach.newest
+        while reach.upto < newest:
+            batch = await self._readers.run(partial(text.gather, was=reach, searchable=self._searchable))
             await self._writer.run(partial(text.index, batch=batch))
-            upto, _ = await self._readers.run(text.lag)
+            reach = await self._readers.run(text.reach)
         return await self._readers.run(partial(text.search, spans=tuple(spans), match=match, tenant=self._number, limit=limit))
 
     async def acquire(self, key: str, *, holder: str, now_ms: int, ttl_ms: int) -> bool:
@@ -84,6 +85,14 @@ class SqliteStore:
 
     async def release(self, key: str, *, holder: str) -> None:
         await self._writer.run(partial(leases.release, key=key, holder=holder, tenant=self._number))
+
+    async def erase(self, thread_id: str, ordinals: Collection[int], *, at_ms: int) -> int:
+        operation = partial(erasing.erase, thread_id=thread_id, ordinals=tuple(ordinals), at_ms=at_ms, tenant=self._number)
+        erased = await self._writer.run(operation)
+        if not await self._readers.run(erasing.empty_the_log):
+            unfinished = "the records are erased, but another process kept the log, and their bytes in it; erase again to finish"
+            raise StoreError(self._readers.location, unfinished)
+        return erased
 
     async def close(self) -> None:
         """Close the file this store came from, and with it every other tenant's store on it."""

@@ -46,21 +46,21 @@ LIMIT :limit;
 INSERT OR IGNORE INTO body (tenant, digest, form, data) VALUES (?, ?, ?, ?);
 
 -- name: find_body
-SELECT id FROM body WHERE tenant = ? AND digest = ?;
+SELECT id FROM body WHERE tenant = ? AND digest = ? AND erased_at_ms IS NULL;
 
 -- name: append_record
 -- The unique key on (thread, ordinal) is the last word against a stale writer.
-INSERT INTO record (thread, ordinal, kind, at_ms, turn, tokens, target, chain, depth, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO record (thread, ordinal, kind, at_ms, turn, tokens, target, chain, depth, redacted, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- `read` is put together from one of these two beginnings, one of the four sources after them, and filters whose values
 -- are always bound.
 
 -- name: read_whole
-SELECT ordinal, kind, at_ms, turn, tokens, body.form, body.data, body.digest, target, chain, depth;
+SELECT ordinal, kind, at_ms, turn, tokens, body.form, body.data, body.digest, target, chain, depth, redacted, body.erased_at_ms;
 
 -- name: read_without_bodies
-SELECT ordinal, kind, at_ms, turn, tokens, 0, x'', body.digest, target, chain, depth;
+SELECT ordinal, kind, at_ms, turn, tokens, 0, x'', body.digest, target, chain, depth, redacted, body.erased_at_ms;
 
 -- name: from_records
 FROM record JOIN body ON body.id = record.body
@@ -90,18 +90,39 @@ SELECT record.id, thread.name, record.ordinal, record.depth
 FROM record JOIN thread ON thread.id = record.thread
 WHERE record.chain = :chain AND thread.tenant = :tenant;
 
+-- name: bodies_to_erase
+SELECT DISTINCT record.body FROM record JOIN body ON body.id = record.body
+WHERE record.thread = :thread AND record.ordinal IN (SELECT value FROM json_each(:ordinals)) AND body.erased_at_ms IS NULL;
+
+-- name: records_of_bodies
+-- How many records lose their body, and the first of them that search may have seen. Walks the table: erasing is rare, and an index on `body`
+-- would be paid for by every append.
+SELECT count(*), min(id) FILTER (WHERE kind = 'item') FROM record WHERE body IN (SELECT value FROM json_each(:bodies));
+
+-- name: erase_body
+UPDATE body SET form = 0, data = x'', erased_at_ms = :at_ms WHERE id = :id;
+
+-- name: note_erasure
+UPDATE search_mark SET erasures = erasures + 1;
+
+-- name: empty_search
+INSERT INTO search (search) VALUES ('delete-all');
+
+-- name: forget_search
+UPDATE search_mark SET upto = 0;
+
 -- name: search_lag
-SELECT upto, coalesce((SELECT max(id) FROM record), 0) FROM search_mark;
+SELECT upto, erasures, coalesce((SELECT max(id) FROM record), 0) FROM search_mark;
 
 -- name: unindexed
 SELECT record.id, thread.dialect, body.form, body.data
 FROM record JOIN thread ON thread.id = record.thread JOIN body ON body.id = record.body
-WHERE record.id > :upto AND record.id <= :newest AND record.kind = 'item'
+WHERE record.id > :upto AND record.id <= :newest AND record.kind = 'item' AND body.erased_at_ms IS NULL
 ORDER BY record.id;
 
 -- name: move_search_mark
--- Compare and set: of two searches that read the same batch, one writes it.
-UPDATE search_mark SET upto = :upto WHERE upto = :was;
+-- Compare and set: of two searches that read the same batch, one writes it; one that read it before an erasure does not.
+UPDATE search_mark SET upto = :upto WHERE upto = :was AND erasures = :erasures;
 
 -- name: index_text
 INSERT INTO search (rowid, text) VALUES (?, ?);
@@ -122,10 +143,16 @@ WHERE search MATCH :match AND EXISTS (
 ORDER BY bm25(search), record.id DESC
 LIMIT :limit;
 
+-- name: hold_lease_to_its_term
+-- More time left than it was taken for: the clock went backwards since, and its term begins anew.
+UPDATE lease SET expires_at_ms = :now_ms + ttl_ms
+WHERE tenant = :tenant AND key = :key AND expires_at_ms - ttl_ms > :now_ms;
+
 -- name: take_lease
 -- One statement decides: the row is free, or ours, or expired, or nothing changes.
-INSERT INTO lease (tenant, key, holder, expires_at_ms) VALUES (:tenant, :key, :holder, :expires_at_ms)
-ON CONFLICT (tenant, key) DO UPDATE SET holder = excluded.holder, expires_at_ms = excluded.expires_at_ms
+INSERT INTO lease (tenant, key, holder, ttl_ms, expires_at_ms) VALUES (:tenant, :key, :holder, :ttl_ms, :now_ms + :ttl_ms)
+ON CONFLICT (tenant, key) DO UPDATE
+SET holder = excluded.holder, ttl_ms = excluded.ttl_ms, expires_at_ms = excluded.expires_at_ms
 WHERE lease.holder = excluded.holder OR lease.expires_at_ms <= :now_ms;
 
 -- name: give_back_lease

@@ -1,0 +1,55 @@
+"""`holdfast bench`: our figures, beside peers', on your machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.bench.report import facts, tables, target_rows
+from holdfast.bench.store import FULL, QUICK, run_store
+from holdfast.cli.output import open_screen, print_json
+from holdfast.errors import BadInput
+
+if TYPE_CHECKING:
+    from holdfast.bench.result import Result
+    from holdfast.cli.screen import Part, Screen
+
+_STYLES = {"met": "green", "missed": "bold red", "not told": "yellow"}
+
+
+def run(args: Namespace) -> int:
+    """Measure, say on stderr what is being measured, and print the figures. A missed target is a finding, not a failure."""
+    output = None if args.output is None else Path(args.output)
+    if output is not None and not output.parent.is_dir():
+        raise BadInput(f"there is no folder {str(output.parent)!r} to write {output.name!r} into")
+    result = asyncio.run(run_store(FULL if args.full else QUICK, seed=args.seed, say=_say))
+    if output is not None:
+        output.write_bytes(msgspec.json.encode(result.as_json()) + b"\n")
+    if args.json:
+        print_json(result.as_json())
+    else:
+        _tell(open_screen(), result)
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"holdfast bench: {text}", file=sys.stderr, flush=True)
+
+
+def _tell(screen: Screen, result: Result) -> None:
+    screen.line((f"bench {result.bench}", "bold"), f"  {result.plan}, seed {result.seed}, {result.seconds:.0f} s")
+    for line in facts(result):
+        screen.line(line, indent=2)
+    for table in tables(result):
+        screen.heading(table.title, table.aside)
+        screen.table(table.columns, table.rows, indent=2)
+    screen.heading("Targets", "ratios count, not seconds")
+    rows: list[list[Part]] = [
+        [(verdict, _STYLES[verdict]), found, bound, what] for verdict, found, bound, what in target_rows(result.targets)
+    ]
+    screen.table(["", "found", "bound", "what"], rows, indent=2)

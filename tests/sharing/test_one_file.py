@@ -1,0 +1,201 @@
+"""Several processes work on one SQLite file at once: nothing acknowledged is lost, and no writer is kept waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession, web
+from tests.sharing.writers import item
+
+from holdfast import Config, Holdfast, Thread
+from holdfast.store import RecordKind, Span
+from holdfast.testing.gateway_process import gateway_process
+
+WRITERS = Path(__file__).with_name("writers.py")
+SECONDS = float(os.environ.get("HOLDFAST_SHARING_SECONDS", "10"))
+LONGEST_WAIT_MS = 1_000.0
+CLIENTS = 2
+TURNS_A_CONVERSATION = 8
+SEED_TURNS = 12
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was acknowledged: texts by thread, texts sent through the gateway, threads made; and every wait, by writer."""
+
+    recorded: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    sent: list[str] = field(default_factory=list)
+    forks: list[str] = field(default_factory=list)
+    waits_ms: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def acknowledged(self, writer: str, line: bytes) -> None:
+        told = json.loads(line)
+        self.recorded[told["thread"]].append(told["text"])
+        self.waits_ms[writer].append(told["waited_ms"])
+
+
+async def started(*words: str, takes_input: bool = False) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable, str(WRITERS), *words, stdin=pipe if takes_input else None, stdout=pipe, stderr=pipe
+    )
+
+
+async def finished(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+    """Return what a process said once it has ended well."""
+    said, complained = await process.communicate()
+    assert process.returncode == 0, complained.decode()
+    return said, complained
+
+
+async def run_lingerer(store: Path, seen: Seen) -> None:
+    said, _ = await finished(await started("linger", str(store), str(SECONDS)))
+    for line in said.splitlines():
+        seen.acknowledged("long-lived writer", line)
+
+
+async def run_hooks(store: Path, seen: Seen, *, until: float) -> None:
+    for number in count():
+        if time.monotonic() >= until:
+            return
+        said, _ = await finished(await started("hook", str(store), str(number)))
+        seen.acknowledged("hook script", said)
+
+
+async def run_commands(store: Path, seen: Seen, *, until: float) -> None:
+    for number in count():
+        name = f"cli-{number}"
+        for words in (("fork", "seed", "--name", name), ("rollback", name, "--turns", "1"), ("compact", name), ("verify", name)):
+            if time.monotonic() >= until:
+                return
+            _, complained = await finished(await started("command", str(store), *words))
+            seen.waits_ms["command line"].append(float(complained))
+            if words[0] == "fork":
+                seen.forks.append(name)
+
+
+async def run_client(base_url: str, seen: Seen, *, name: int, until: float) -> None:
+    async with ClientSession() as session:
+        for conversation in count():
+            history: list[dict[str, object]] = []
+            for turn in range(TURNS_A_CONVERSATION):
+                if time.monotonic() >= until:
+                    return
+                text = f"client {name} conversation {conversation} turn {turn}"
+                history.append(item(text))
+                began = time.perf_counter()
+                async with session.post(f"{base_url}/responses", json={"model": "m", "input": history}) as answer:
+                    told = await answer.json()
+                    assert answer.status == 200, told
+                seen.waits_ms["gateway"].append((time.perf_counter() - began) * 1000)
+                seen.sent.append(text)
+                history.extend(told["output"])
+
+
+@asynccontextmanager
+async def provider() -> AsyncIterator[str]:
+    """A provider that answers everything at once, with a message nobody else was sent."""
+    numbers = count()
+
+    async def answer(_: web.Request) -> web.Response:
+        number = next(numbers)
+        part = {"type": "output_text", "text": f"answer {number}", "annotations": []}
+        message = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [part]}
+        return web.json_response({"id": f"resp_{number}", "object": "response", "status": "completed", "output": [message]})
+
+    application = web.Application()
+    application.router.add_post("/{path:.*}", answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def seeded(hf: Holdfast) -> Thread:
+    thread = await hf.thread("seed")
+    for number in range(SEED_TURNS):
+        reply = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"done {number} " * 200}]}
+        await thread.record([item(f"seed {number}: never deploy on a Friday"), reply])
+    return thread
+
+
+async def texts(hf: Holdfast, thread_id: str) -> list[str]:
+    """Return what people said on a thread, oldest first, each taken from the record's very bytes."""
+    store = hf.backend.store
+    row = await store.get(thread_id)
+    records = await store.read(Span(thread_id=thread_id, start=row.start, stop=row.next), kinds={RecordKind.ITEM})
+    said = []
+    for record in records:
+        told = json.loads(record.body)
+        if told["role"] == "user":
+            assert told == item(told["content"][0]["text"])
+            said.append(told["content"][0]["text"])
+    return said
+
+
+@pytest.mark.anyio
+@pytest.mark.chaos
+async def test_four_kinds_of_writer_share_a_file(store_file: Path, record_property: Callable[[str, object], None]) -> None:
+    """Gateway, command line, hook scripts and a long-lived writer: every acknowledged record is there, none waited a second."""
+    seen = Seen()
+    async with Holdfast(Config(store=str(store_file))) as hf:
+        await seeded(hf)
+    async with provider() as upstream, gateway_process(store_file, upstream=upstream) as gateway:
+        until = time.monotonic() + SECONDS
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(run_lingerer(store_file, seen))
+            tasks.create_task(run_hooks(store_file, seen, until=until))
+            tasks.create_task(run_commands(store_file, seen, until=until))
+            for number in range(CLIENTS):
+                tasks.create_task(run_client(gateway.base_url, seen, name=number, until=until))
+    async with Holdfast(Config(store=str(store_file))) as hf:
+        rows = {row.id: row for row in await hf.backend.store.threads(limit=1_000_000)}
+        told = {name: await texts(hf, name) for name in rows}
+        verdict = await hf.verify()
+    assert {name: told[name] for name in seen.recorded} == seen.recorded
+    named = {"seed", "hooks", *seen.recorded, *seen.forks}
+    through_gateway = Counter(text for name, said in told.items() if name not in named for text in said)
+    assert {text: through_gateway[text] for text in seen.sent} == dict.fromkeys(seen.sent, 1)
+    assert {name: rows[name].parent for name in seen.forks} == dict.fromkeys(seen.forks, "seed")
+    assert verdict.problems == ()
+    longest = {writer: max(waits) for writer, waits in seen.waits_ms.items()}
+    for writer, waits in seen.waits_ms.items():
+        record_property(f"{writer}: writes, longest wait in ms", (len(waits), round(max(waits), 1)))
+    record_property("records", verdict.records)
+    assert set(longest) == {"gateway", "command line", "hook script", "long-lived writer"}
+    assert {writer: wait for writer, wait in longest.items() if wait >= LONGEST_WAIT_MS} == {}
+
+
+@pytest.mark.anyio
+async def test_of_two_stale_writers_one_wins(store_file: Path) -> None:
+    """Two processes that saw the same end of a thread both append: one wins, the other is told so and can go on."""
+    async with Holdfast(Config(store=str(store_file))) as hf:
+        thread = await hf.thread("contested")
+        await thread.record([item("begin")])
+    writers = [await started("stale", str(store_file), name, takes_input=True) for name in ("left", "right")]
+    ends = []
+    for writer in writers:
+        assert writer.stdout is not None
+        ends.append(int(await writer.stdout.readline()))
+    outcomes = await asyncio.gather(*(writer.communicate(b"go\n") for writer in writers))
+    end = ends[0]
+    conflict = f"ordinal_conflict: thread 'contested' is at ordinal {end + 1}, not {end}; reload it and append again"
+    assert ends == [end, end]
+    assert sorted(said.decode() for said, _ in outcomes) == [f"{conflict}\n", "won\n"]
+    assert [complained for _, complained in outcomes] == [b"", b""]
+    async with Holdfast(Config(store=str(store_file))) as hf:
+        assert sorted(await texts(hf, "contested")) == ["begin", "left", "right"]

@@ -1,0 +1,56 @@
+"""Every backend keeps the contract of the store's ports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.store import ThreadStore
+from holdfast.store.memory import MemoryDatabase, MemoryStore
+from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from holdfast.testing.store_checks import CHECKS, Check, WholeStore
+from holdfast.testing.store_facts import StoreMaker
+
+
+def text_of(_: str, body: bytes) -> str:
+    return body.decode(errors="replace")
+
+
+@pytest.fixture
+def memory() -> StoreMaker[MemoryStore]:
+    places: dict[int, MemoryDatabase] = {}
+
+    async def make(*, tenant: str = "local", beside: ThreadStore | None = None) -> MemoryStore:
+        place = MemoryDatabase(searchable=text_of) if beside is None else places[id(beside)]
+        store = await place.tenant(tenant)
+        places[id(store)] = place
+        return store
+
+    return make
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> StoreMaker[SqliteStore]:
+    places: dict[int, Path] = {}
+
+    async def make(*, tenant: str = "local", beside: ThreadStore | None = None) -> SqliteStore:
+        place = tmp_path / f"{len(places)}.db" if beside is None else places[id(beside)]
+        store = await (await SqliteDatabase.open(place, searchable=text_of)).tenant(tenant)
+        places[id(store)] = place
+        return store
+
+    return make
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make_store(request: pytest.FixtureRequest) -> StoreMaker[WholeStore]:
+    make: StoreMaker[WholeStore] = request.getfixturevalue(request.param)
+    return make
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("check", CHECKS, ids=[getattr(check, "__name__", "") for check in CHECKS])
+async def test_the_backend_keeps_the_contract(check: Check, make_store: StoreMaker[WholeStore]) -> None:
+    """Each fact of the conformance suite holds in memory and on a SQLite file."""
+    await check(make_store)
