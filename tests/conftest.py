@@ -7,11 +7,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 from holdfast import Config, Holdfast
 
 # Test files import the shared builders as `tests.histories`, whichever way pytest was started.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+
+# A failure is reported as it was found: shrinking one took longer than the whole suite.
+settings.register_profile("found", deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.target))
+settings.load_profile("found")
 
 
 class ManualClock:

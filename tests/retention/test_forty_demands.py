@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Config, Holdfast, Thread
-from holdfast.compaction import LedgerEntry, Section
+from holdfast.compaction import LedgerEntry, Section, Speaker
 from holdfast.demo import Demand, context_items, long_session, turn_items
 from holdfast.thread import EntryKind
 
@@ -71,7 +71,8 @@ async def test_what_was_demanded_can_be_recalled_from_before_the_first_compactio
         for number, turn in enumerate(session.turns):
             await thread.record(turn_items(turn, number=number))
         await thread.compact()
-        for entry in (await thread.state()).section(Section.ACTIVE):
+        said_by_user = [entry for entry in (await thread.state()).section(Section.ACTIVE) if entry.speaker is Speaker.USER]
+        for entry in said_by_user:
             hits = [await thread.recall(str(source)) for source in entry.sources]
             said = [hit[0].text for hit in hits]
             assert any(entry.text.split(" […")[0] in " ".join(text.split()) or "pasted lines" in entry.text for text in said)

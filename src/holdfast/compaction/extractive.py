@@ -5,6 +5,7 @@ Works offline, is what every other strategy falls back to, and always has someth
 
 from __future__ import annotations
 
+from holdfast.compaction.bindings import BINDINGS_KEPT, reused
 from holdfast.compaction.ledger import Ledger, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Refresh
 from holdfast.compaction.plan import Plan
@@ -15,6 +16,7 @@ from holdfast.thread import Pointer
 
 NAME = "extractive"
 EVIDENCE_KEPT = 24
+FROM_A_TOOL = "from a tool's output, used again: "
 
 Lines = tuple[tuple[str, Pointer | None], ...]
 
@@ -24,6 +26,7 @@ def draft(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> list[Opera
     working = observe(plan.observed)
     return [
         *_said(plan, ledger),
+        Refresh(section=Section.ACTIVE, lines=_bindings(plan, ledger)),
         Refresh(section=Section.HANDOFF, lines=_handoff(working, plan, focus=focus)),
         Refresh(section=Section.EVIDENCE, lines=_evidence(working, ledger)),
     ]
@@ -64,10 +67,22 @@ def _handoff(working: Working, plan: Plan, *, focus: str | None) -> Lines:
     return tuple(lines)
 
 
+def _bindings(plan: Plan, ledger: Ledger) -> Lines:
+    """Return what came out of a tool and was used again, this span's after those of earlier ones, the newest kept."""
+    known = [entry for entry in ledger.section(Section.ACTIVE) if entry.speaker is Speaker.COMPUTED]
+    lines: dict[str, Pointer | None] = {entry.text: entry.sources[-1] if entry.sources else None for entry in known}
+    for line in reused(plan.observed):
+        text = f"{FROM_A_TOOL}{line.text}"
+        lines.pop(text, None)
+        lines[text] = line.source
+    return tuple(list(lines.items())[-BINDINGS_KEPT:])
+
+
 def _evidence(working: Working, ledger: Ledger) -> Lines:
     """Return files and commands, this span's after those of earlier ones, each named once, the newest kept."""
     lines: dict[str, Pointer | None] = {entry.text: entry.sources[-1] for entry in ledger.section(Section.EVIDENCE)}
     fresh = [
+        *((f"image: {line.text}", line.source) for line in working.images),
         *((f"file: {line.text}", line.source) for line in working.files),
         *((line.text, line.source) for line in working.commands),
     ]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.operations import Add, Hear, Operation, Refresh, Supersede
+from holdfast.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
 from holdfast.compaction.ties import Tie, terms, tie
 from holdfast.thread import Pointer
 
@@ -34,7 +34,8 @@ def merge(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Po
 def amend(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Pointer, str]) -> Ledger:
     """Return the ledger after `operations`, of the same age: the same compaction goes on."""
     work = _Merge(ledger)
-    for operation in operations:
+    # What a draft says about its own older entries comes first: what it adds is not for it to take away again.
+    for operation in sorted(operations, key=lambda operation: not isinstance(operation, Update | Redraft)):
         match operation:
             case Add():
                 work.add(operation)
@@ -44,6 +45,10 @@ def amend(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Po
                 work.supersede(operation, spoken)
             case Refresh():
                 work.refresh(operation)
+            case Update():
+                work.update(operation)
+            case Redraft():
+                work.redraft(operation)
             case _:
                 assert_never(operation)
     return work.ledger()
@@ -122,6 +127,19 @@ class _Merge:
                 born=self._base.age,
             )
             self._entries[entry.id] = entry
+
+    def update(self, operation: Update) -> None:
+        entry = self._entries.get(operation.entry_id)
+        if entry is not None and entry.speaker is Speaker.MODEL and not entry.pinned:
+            self._entries[entry.id] = replace(entry, text=operation.text, sources=(operation.source,))
+
+    def redraft(self, operation: Redraft) -> None:
+        if operation.section in BINDING:
+            return
+        for entry in list(self._entries.values()):
+            drafted = entry.section is operation.section and entry.speaker is Speaker.MODEL and not entry.pinned
+            if drafted and entry.id not in operation.kept:
+                del self._entries[entry.id]
 
     def _weigh(self, entry: LedgerEntry, claim: Claim, *, at_least: Tie = Tie.NONE) -> None:
         found = tie(entry.text, claim.text)

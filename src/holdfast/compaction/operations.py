@@ -43,4 +43,21 @@ class Refresh:
     lines: tuple[tuple[str, Pointer | None], ...]
 
 
-Operation = Add | Hear | Supersede | Refresh
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """The model's own entry `entry_id` now reads `text`; of anyone else's it changes nothing."""
+
+    entry_id: str
+    text: str
+    source: Pointer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redraft:
+    """Of the model's own entries in a section that does not bind, only `kept` stay."""
+
+    section: Section
+    kept: tuple[str, ...]
+
+
+Operation = Add | Hear | Supersede | Refresh | Update | Redraft

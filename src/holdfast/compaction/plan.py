@@ -57,6 +57,13 @@ class Plan:
     frontier_tokens: int
 
     @property
+    def kept_tokens(self) -> int:
+        """What the new window holds beside the state."""
+        whole = [*self.context, *([self.request] if self.request else [])]
+        tail = (STUB_TOKENS if kept.stub else kept.seen.entry.tokens for kept in self.tail)
+        return sum(seen.entry.tokens for seen in whole) + sum(tail)
+
+    @property
     def spoken(self) -> tuple[Seen, ...]:
         """Every message of a person in the window, oldest first."""
         kept = (*((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
@@ -98,14 +105,19 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
 
 
 def _costs(seen: list[Seen]) -> list[tuple[int, bool]]:
-    """Return, for each position, its tokens in the tail and whether it would be a stub there."""
+    """Return, for each position, its tokens in the tail and whether it would be a stub there.
+
+    Large outputs are stubs unless they are among the newest few; an output that a later one repeats is one at any rate.
+    """
     outputs = [index for index, position in enumerate(seen) if position.view.kind is ItemKind.OUTPUT]
+    newest = {seen[index].view.text: index for index in outputs}
     fresh = set(outputs[-FRESH_OUTPUTS:])
     costs: list[tuple[int, bool]] = []
     for index, position in enumerate(seen):
         entry = position.entry
         large = position.view.kind is ItemKind.OUTPUT and entry.tokens > STUB_ABOVE_TOKENS
-        stub = entry.kind is EntryKind.STUB or (large and index not in fresh)
+        repeated = large and newest[position.view.text] != index
+        stub = entry.kind is EntryKind.STUB or repeated or (large and index not in fresh)
         costs.append((STUB_TOKENS if stub and large else entry.tokens, stub))
     return costs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from holdfast.compaction.secrets import masked
 from holdfast.dialects.base import STATE_OPENING
 from holdfast.thread import Pointer
 
@@ -33,8 +34,8 @@ def render_state(ledger: Ledger) -> str:
 
 
 def neutralised(text: str) -> str:
-    """Return text on one line that cannot be taken for the block's own structure."""
-    return _tag.sub(r"‹\1", " ".join(text.split()))
+    """Return text on one line that cannot be taken for the block's own structure, credentials masked."""
+    return _tag.sub(r"‹\1", masked(" ".join(text.split())))
 
 
 def _lines(ledger: Ledger, section: Section) -> list[str]:

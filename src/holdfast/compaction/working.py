@@ -13,6 +13,7 @@ from holdfast.thread import Pointer
 
 FILES_SHOWN = 16
 COMMANDS_SHOWN = 8
+IMAGES_SHOWN = 4
 LINE_CHARS = 160
 PLAN_CHARS = 1_200
 
@@ -49,6 +50,7 @@ class Working:
     """What the thread works on, newest last in every list."""
 
     files: tuple[Line, ...] = ()
+    images: tuple[Line, ...] = ()
     commands: tuple[Line, ...] = ()
     open_calls: tuple[Line, ...] = ()
     last_error: Line | None = None
@@ -60,6 +62,7 @@ def observe(items: Sequence[Observed]) -> Working:
     files: dict[str, Pointer] = {}
     commands: list[Line] = []
     calls: dict[str, Observed] = {}
+    images: list[Line] = []
     last_error: Line | None = None
     plan: Line | None = None
     for seen in items:
@@ -78,11 +81,15 @@ def observe(items: Sequence[Observed]) -> Working:
                     last_error = Line(text=error, source=seen.source)
                 answered = [calls[call_id] for call_id in seen.view.closes if call_id in calls]
                 commands.extend(_command(call, outcome=error or "ok", source=seen.source) for call in answered)
-            case ItemKind.MESSAGE | ItemKind.REASONING | ItemKind.OPAQUE:
+            case ItemKind.MESSAGE:
+                if seen.view.images and seen.view.by_person:
+                    images.append(Line(text=one_line(seen.view.said) or "without words", source=seen.source))
+            case ItemKind.REASONING | ItemKind.OPAQUE:
                 continue
     waiting = [calls[call_id] for call_id in open_calls([seen.view for seen in items]) if call_id in calls]
     return Working(
         files=tuple(Line(text=path, source=source) for path, source in list(files.items())[-FILES_SHOWN:]),
+        images=tuple(images[-IMAGES_SHOWN:]),
         commands=tuple(commands[-COMMANDS_SHOWN:]),
         open_calls=tuple(_command(call, outcome="still running", source=call.source) for call in waiting),
         last_error=last_error,

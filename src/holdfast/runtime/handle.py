@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.compaction import Ledger, ledger_of
 from holdfast.dialects import Dialect
-from holdfast.errors import InvalidPointer, OrdinalConflict
+from holdfast.errors import InvalidPointer, OrdinalConflict, RecordNotFound
 from holdfast.items import chain_seed, decoded
 from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
 from holdfast.runtime.backend import Backend
@@ -183,6 +183,23 @@ class Thread:
             store = self._backend.store
             return await recall_by_words(store, store, path, query, dialect=self.dialect, limit=limit)
         return [await recall_by_pointer(self._backend.store, path, pointer, dialect=self.dialect)]
+
+    async def original(self, pointer: str) -> dict[str, Any]:
+        """Return the item a pointer names, whole, as provider JSON: an image too can be shown to the model again.
+
+        Raises:
+            InvalidPointer: It is not a pointer.
+            RecordNotFound: There is no such item.
+        """
+        place = parse_pointer(pointer, within=self.id)
+        path = await live_path(self._backend.store, self.id, whole=True)
+        thread_id = path.holds(place.ordinal) or place.thread_id
+        span = Span(thread_id=thread_id, start=place.ordinal, stop=place.ordinal + 1)
+        for record in await self._backend.store.read(span, kinds={RecordKind.ITEM, RecordKind.NOTE}):
+            if not record.erased:
+                item: dict[str, Any] = decoded(record.body)
+                return item
+        raise RecordNotFound(thread_id, place.ordinal)
 
     async def state(self) -> Ledger:
         """Return the session state as of the newest checkpoint."""

@@ -1,0 +1,24 @@
+"""Credentials that people paste or tools print: named in the state, never repeated in it. The original stays in its record."""
+
+from __future__ import annotations
+
+import re
+
+_secret = re.compile(
+    r"""\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}                      # provider and payment keys
+      | \bAKIA[0-9A-Z]{16}\b                                  # AWS access keys
+      | \bgh[pousr]_[A-Za-z0-9]{30,}\b | \bgithub_pat_\w{30,}\b
+      | \bglpat-[\w-]{20,} | \bxox[abprs]-[\w-]{10,}
+      | \bAIza[\w-]{30,} | \bya29\.[\w-]{20,}
+      | \beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}           # JSON web tokens
+      | -----BEGIN[ A-Z]*PRIVATE\ KEY-----.*?(?:-----END[ A-Z]*PRIVATE\ KEY-----|$)
+      | (?<=://)[^\s/:@]+:[^\s/@]+(?=@)                       # user:password@host
+      | (?i:(?<=password=)|(?<=passwd=)|(?<=token=)|(?<=api_key=)|(?<=apikey=)|(?<=secret=)|(?<=bearer\ ))[^\s"'&,;]{8,}
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def masked(text: str) -> str:
+    """Return text in which every credential is its first few letters and its length."""
+    return _secret.sub(lambda match: f"{match[0][:4]}…[secret, {len(match[0])} characters]", text)
