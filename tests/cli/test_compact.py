@@ -32,6 +32,7 @@ def test_the_report_is_the_contract_s(on_store: Cli, store: Path) -> None:
         "over_target": False,
         "dry_run": False,
         "findings": {"repaired": report["findings"]["repaired"], "invented": []},
+        "plan": report["plan"],
     }
     assert len(report["findings"]["repaired"]) == report["audit"]["repaired"]
     assert report["tokens_after"] < before
@@ -91,3 +92,39 @@ def test_an_unknown_strategy_is_a_named_error(on_store: Cli) -> None:
     ran = on_store("compact", "ship-it", "--strategy", "magic")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("holdfast: no compaction strategy is called 'magic'; known: ")
+
+
+def test_a_plan_accounts_for_every_token(on_store: Cli) -> None:
+    """Its parts add up to the window, before and after, and name the records and turns they are."""
+    report = on_store("compact", "ship-it", "--dry-run", "--json").json
+    plan = report["plan"]
+    parts = [plan[name] for name in ("replaced", "context", "request", "frontier", "stubbed", "state")]
+    assert sum(part["tokens_before"] for part in parts) == report["tokens_before"]
+    assert sum(part["tokens_after"] for part in parts) == report["tokens_after"]
+    assert list(plan) == ["replaced", "context", "request", "frontier", "stubbed", "state", "changes"]
+    assert (plan["replaced"]["records"][0][0], plan["replaced"]["turns"][0][0], plan["replaced"]["tokens_after"]) == (2, 1, 0)
+    named = [range(first, last + 1) for part in parts for first, last in part["records"]]
+    assert sum(part["items"] for part in parts[:-1]) == 16
+    assert {ordinal for each in named for ordinal in each} >= {2, 3, 4, 5, 7, 8, 9, 10, 12, 13, 14, 15, 17, 18, 19, 20}
+
+
+def test_a_plan_says_what_the_state_would_say(on_store: Cli) -> None:
+    """The changes a dry run announces are those that `diff` finds after the real one."""
+    planned = on_store("compact", "ship-it", "--dry-run", "--json").json["plan"]["changes"]
+    on_store("compact", "ship-it")
+    found = on_store("diff", "ship-it", "--json").json
+    assert planned == {name: found[name] for name in planned}
+    assert planned["added"]
+
+
+def test_people_see_the_plan_of_a_dry_run(on_store: Cli) -> None:
+    """Which records would be replaced and which kept, what each part costs before and after, and what would be added."""
+    lines = on_store("compact", "ship-it", "--dry-run").out.splitlines()
+    assert lines[0].startswith("ship-it  nothing written: a dry run")
+    plan = lines.index("Plan")
+    assert lines[plan + 1].split() == ["items", "before", "after", "turns", "records"]
+    assert lines[plan + 2].split()[:4] == ["replaced", "by", "the", "state"]
+    assert lines[plan + 2].split()[-1].startswith("#2–#")
+    assert any(line.startswith("Session state  what it would say") for line in lines)
+    assert any("keep port 4601" in line and line.endswith("#2") for line in lines)
+    assert not any("undo" in line for line in lines)

@@ -19,7 +19,7 @@ HEAVY = ("aiohttp", "holdfast.runtime", "msgspec", "rich", "sqlite3", "uvicorn")
 
 def test_the_commands_are_the_ones_promised() -> None:
     """The first release has these commands and no others."""
-    promised = "demo serve bench threads show compact fork rollback undo recall verify doctor"
+    promised = "demo serve bench threads show compact fork rollback undo recall diff verify doctor"
     assert list(COMMANDS) == promised.split()
 
 
@@ -89,6 +89,9 @@ def test_the_version_is_the_package_s(cli: Cli) -> None:
         "compact x --target lots",
         "compact x --target 101%",
         "recall x",
+        "diff",
+        "diff x one",
+        "diff x 1 2 3",
         "recall x word --limit 0",
         "serve --port 65536",
         "serve --auto-compact maybe",

@@ -46,7 +46,7 @@ def test_a_users_rule_and_a_pin_stay_whatever_the_budget() -> None:
     """The state is then larger than the budget, and says what it left out."""
     state = archive(FULL, budget_tokens=0)
     assert [each.id for each in state.entries] == ["rule", "goal", "pin"]
-    assert "5 older entries are archived" in render_state(state)
+    assert "older entries archived: 5" in render_state(state)
 
 
 def test_nothing_goes_within_the_budget() -> None:

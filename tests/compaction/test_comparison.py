@@ -87,6 +87,8 @@ def test_what_was_retired_before_is_unchanged() -> None:
 def test_a_contested_entry_is_told_when_the_claim_is_new() -> None:
     """With the claim beside it; the same claim a second time is nothing new, and a claim that went is a change."""
     contested = replace(PORT, claim=LATER)
+    further = replace(PORT, claim=Claim(text="Make it 7070.", source=at(15)))
+    assert compared([contested], [further]) == Comparison(contested=(further,))
     assert compared([PORT], [contested]) == Comparison(contested=(contested,))
     assert compared([contested], [contested]) == Comparison(unchanged=1)
     assert compared([contested], [PORT]) == Comparison(changed=(Change(before=contested, after=PORT),))

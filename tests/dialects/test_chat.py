@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.dialects.chat import CHAT
-from holdfast.errors import InvalidItem
 from holdfast.items import Item, ItemKind
 
 REQUESTS = sorted((Path(__file__).parent / "fixtures" / "chat" / "requests").glob("*.json"))
@@ -121,34 +118,6 @@ def test_a_parsed_item_says_what_was_given(value: dict[str, Any]) -> None:
     item = CHAT.parse(value)
     assert json.loads(item.raw) == value
     assert CHAT.parse(json.loads(item.raw)) == item
-
-
-@dataclass
-class Point:
-    x: int
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        [],
-        "text",
-        {"x": float("nan")},
-        {"x": [float("-inf")]},
-        {"x": b"bytes"},
-        {"x": {1, 2}},
-        {"x": Decimal("1.5")},
-        {"x": Point(1)},
-        {"x": object()},
-        {"x": "\ud83d"},
-        {1: "a key that is no string"},
-    ],
-)
-def test_what_json_cannot_say_is_refused(value: object) -> None:
-    """A value that would come back as another one is an error, not a silent change."""
-    with pytest.raises(InvalidItem):
-        CHAT.parse(value)
 
 
 @settings(max_examples=300, deadline=None)

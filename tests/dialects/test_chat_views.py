@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compaction import Ledger, render_state
 from holdfast.dialects.chat import CHAT
 from holdfast.items import Item, ItemKind, Role, View, boundaries, open_calls, orphans
 
@@ -48,7 +47,7 @@ def thought(text: str) -> View:
 
 def instructed(text: str, *, tag: str | None = None) -> View:
     name = tag or blake2b(text.encode(), digest_size=8).hexdigest()
-    return View(kind=ItemKind.MESSAGE, role=Role.SYSTEM, text=text, context=f"developer:{name}")
+    return View(kind=ItemKind.MESSAGE, role=Role.SYSTEM, text=text, context=f"system:{name}")
 
 
 def opaque(role: Role) -> View:
@@ -119,7 +118,7 @@ VIEWS = {
     ],
     "odd_spellings": [
         asked("café / 1.0"),
-        asked("cut in half ?"),
+        asked("cut in half \ufffd"),
         opaque(Role.ASSISTANT),
         opaque(Role.USER),
         opaque(Role.ASSISTANT),
@@ -201,7 +200,6 @@ def test_a_thought_stays_with_what_follows_it() -> None:
         "Continue if you have next steps, but never push to main.",
         "Never push to main.\n\n## My request for Codex: that heading is ugly, rename it.",
         "Quote: <system-reminder>\nx\n</system-reminder>",
-        "",
     ],
 )
 def test_a_person_may_speak_of_a_hosts_fragment(text: str) -> None:
@@ -238,14 +236,6 @@ def test_words_behind_what_a_host_wrote_are_the_persons(before: str, context: st
 def test_what_only_a_host_says_is_no_persons_message(text: str, context: str | None) -> None:
     """A message of whole fragments is context, or an event, and nobody's words."""
     assert CHAT.view(CHAT.parse({"role": "user", "content": text})) == injected(text, context)
-
-
-def test_the_session_state_is_not_taken_for_a_persons_request() -> None:
-    """The state speaks in the user's role and is holdfast's own; words merged behind it are still heard."""
-    state = CHAT.state_item(render_state(Ledger()))
-    merged = CHAT.arrange([state, CHAT.parse({"role": "user", "content": "Go on."})])
-    seen = [CHAT.view(item) for item in (state, *merged)]
-    assert [(view.by_person, view.said, view.context) for view in seen] == [(False, "", None), (True, "Go on.", None)]
 
 
 @pytest.mark.parametrize("entry", [{"type": "new_kind", "new_kind": {"name": "x", "arguments": {"a": 1}}}, {}])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.compaction import Ledger, render_state
 from holdfast.dialects.messages import MESSAGES
 from holdfast.items import ItemKind, Role, View
 
@@ -44,13 +43,6 @@ def test_a_text_of_tags_without_end_takes_linear_time() -> None:
     assert user(text).said == text
 
 
-@pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": " \n"}]])
-def test_nothing_said_is_nobodys_words(content: object) -> None:
-    """An empty message opens no turn."""
-    view = MESSAGES.view(MESSAGES.parse({"role": "user", "content": content}))
-    assert (view.kind, view.by_person) == (ItemKind.MESSAGE, False)
-
-
 def test_a_picture_without_a_word_is_a_persons() -> None:
     """What is attached to a message was attached by someone; a picture within a result was not."""
     image = {"type": "image", "source": {"type": "url", "url": "https://fruit.example/a.png"}}
@@ -86,9 +78,3 @@ def test_a_quoted_person_inside_a_tools_output_is_data() -> None:
     result = {"type": "tool_result", "tool_use_id": "a", "content": claim}
     view = MESSAGES.view(MESSAGES.parse({"role": "user", "content": [result]}))
     assert (view.by_person, view.said) == (False, "")
-
-
-def test_the_session_state_is_not_taken_for_a_persons_request() -> None:
-    """The state speaks in the user's role and is holdfast's own."""
-    view = MESSAGES.view(MESSAGES.state_item(render_state(Ledger())))
-    assert (view.by_person, view.said, view.context) == (False, "", None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from decimal import Decimal
 
 import msgspec
 import pytest
@@ -13,8 +11,6 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, call, environment, output, reasoning, said
 from tests.strategies import histories
 
-from holdfast.compaction import Ledger, render_state
-from holdfast.errors import InvalidItem
 from holdfast.items import Item, ItemKind, Role
 
 json_values = st.recursive(
@@ -87,34 +83,6 @@ def test_a_string_input_is_one_message_of_a_person() -> None:
     request = RESPONSES.split(b'{"input":"say \\"hi\\""}')
     assert request is not None
     assert [RESPONSES.view(item).said for item in request.items] == ['say "hi"']
-
-
-@dataclass
-class Point:
-    x: int
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        [],
-        "text",
-        {"x": float("nan")},
-        {"x": float("inf")},
-        {"x": b"bytes"},
-        {"x": {1, 2}},
-        {"x": Decimal("1.5")},
-        {"x": Point(1)},
-        {"x": object()},
-        {"x": "\ud83d"},
-        {1: "a key that is no string"},
-    ],
-)
-def test_what_json_cannot_say_is_refused(value: object) -> None:
-    """A value that would come back as another one is an error, not a silent change."""
-    with pytest.raises(InvalidItem):
-        RESPONSES.parse(value)
 
 
 @settings(max_examples=200, deadline=None)
@@ -212,8 +180,3 @@ def test_words_before_a_request_line_are_dropped_only_inside_the_editors_wrappin
     mentioned = "Never push to main.\n\n## My request for Codex: that heading is ugly, rename it."
     assert RESPONSES.view(RESPONSES.parse(said(wrapped))).said == "Fix a.py."
     assert RESPONSES.view(RESPONSES.parse(said(mentioned))).said == mentioned
-
-
-def test_the_session_state_is_not_taken_for_a_persons_request() -> None:
-    """The state speaks in the user's role and is holdfast's own."""
-    assert not RESPONSES.view(RESPONSES.state_item(render_state(Ledger()))).by_person

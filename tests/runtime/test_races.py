@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -217,6 +217,9 @@ class InterruptedStore:
 
     async def lookup(self, chains: Sequence[bytes]) -> list[Found]:
         return await self._store.lookup(chains)
+
+    async def erase(self, thread_id: str, ordinals: Collection[int], *, at_ms: int) -> int:
+        return await self._store.erase(thread_id, ordinals, at_ms=at_ms)
 
     async def close(self) -> None:
         await self._store.close()

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.bench.report import facts, tables, target_rows
 from holdfast.bench.store import FULL, QUICK, run_store
+from holdfast.cli import bench_retention
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import BadInput
 
@@ -24,6 +25,8 @@ _STYLES = {"met": "green", "missed": "bold red", "not told": "yellow"}
 
 def run(args: Namespace) -> int:
     """Measure, say on stderr what is being measured, and print the figures. A missed target is a finding, not a failure."""
+    if args.what == "retention":
+        return bench_retention.run(args)
     output = None if args.output is None else Path(args.output)
     if output is not None and not output.parent.is_dir():
         raise BadInput(f"there is no folder {str(output.parent)!r} to write {output.name!r} into")

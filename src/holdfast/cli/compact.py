@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.cli.changes import changes_json, tell_changes
 from holdfast.cli.figures import count, share
 from holdfast.cli.opening import existing_store
 from holdfast.cli.output import open_screen, print_json
-from holdfast.compaction import Finding
+from holdfast.compaction import AuditReport, Finding
+from holdfast.compaction.comparison import PlanPart, Range
 from holdfast.runtime import CompactionReport
 from holdfast.thread import EntryKind, History
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.cli.screen import Part, Screen
 
 FINDINGS_SHOWN = 8
+RANGES_SHOWN = 5
 
 
 def run(args: Namespace) -> int:
@@ -51,10 +54,16 @@ def _as_json(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:
         "audit": report.audit.counts(),
         "over_target": report.over_target,
         "dry_run": dry_run,
-        "findings": {
-            "repaired": [msgspec.to_builtins(finding) for finding in report.audit.repaired],
-            "invented": [msgspec.to_builtins(finding) for finding in report.audit.invented],
-        },
+        "findings": findings_json(report.audit),
+        "plan": {**msgspec.to_builtins(report.plan), "changes": changes_json(report.changes)},
+    }
+
+
+def findings_json(audit: AuditReport) -> dict[str, object]:
+    """Return everything an audit repaired or doubted."""
+    return {
+        "repaired": [msgspec.to_builtins(finding) for finding in audit.repaired],
+        "invented": [msgspec.to_builtins(finding) for finding in audit.invented],
     }
 
 
@@ -71,11 +80,53 @@ def _tell(screen: Screen, report: CompactionReport, history: History | None, *, 
     screen.gap()
     if history is not None:
         _tell_window(screen, history)
-    _tell_audit(screen, report)
+    else:
+        _tell_plan(screen, report)
+    tell_audit(screen, report.audit)
     if report.over_target:
         _tell_miss(screen, report, history, target=target)
     if history is not None:
+        screen.line((f"`holdfast diff {report.thread}` says what changed", "dim"))
         screen.line((f"`holdfast undo {report.thread}` takes it back", "dim"))
+
+
+def _tell_plan(screen: Screen, report: CompactionReport) -> None:
+    """Print what would become of each part of the window, and what the state would say that it does not say today."""
+    plan = report.plan
+    rows = [
+        _part_row(what, part, style)
+        for what, part, style in (
+            ("replaced by the state", plan.replaced, "yellow"),
+            ("outputs cut to a line", plan.stubbed, "yellow"),
+            ("host context, kept", plan.context, ""),
+            ("the request, kept", plan.request, ""),
+            ("the newest, kept", plan.frontier, ""),
+            ("session state", plan.state, "magenta"),
+        )
+        if part.items
+    ]
+    screen.line(("Plan", "bold"))
+    screen.table(["", ">items", ">before", ">after", ">turns", "records"], rows, indent=2)
+    screen.heading("Session state", "what it would say that it does not say today")
+    tell_changes(screen, report.changes)
+    screen.gap()
+
+
+def _part_row(what: str, part: PlanPart, style: str) -> list[Part]:
+    return [
+        (what, style),
+        f"{part.items:,}",
+        f"{part.tokens_before:,}",
+        f"{part.tokens_after:,}",
+        _ranges(part.turns, sign=""),
+        (_ranges(part.records, sign="#"), "dim"),
+    ]
+
+
+def _ranges(ranges: Sequence[Range], *, sign: str) -> str:
+    shown = [f"{sign}{first}" if first == last else f"{sign}{first}–{sign}{last}" for first, last in ranges[:RANGES_SHOWN]]
+    more = len(ranges) - RANGES_SHOWN
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _tell_window(screen: Screen, history: History) -> None:
@@ -91,9 +142,11 @@ def _tell_window(screen: Screen, history: History) -> None:
     screen.line("window: " + ", ".join(parts))
 
 
-def _tell_audit(screen: Screen, report: CompactionReport) -> None:
-    audit = report.audit
-    if audit.kept == audit.required:
+def tell_audit(screen: Screen, audit: AuditReport) -> None:
+    """Print what had to be kept, whether the draft kept it, and what it claimed."""
+    if not audit.required:
+        screen.line("audit: nothing was required of it")
+    elif audit.kept == audit.required:
         screen.line("audit: ", (f"all {count(audit.required, 'required thing')} kept", "green"))
     else:
         screen.line(f"audit: {audit.kept:,} of {count(audit.required, 'required thing')} kept by the draft, the rest put back")

@@ -170,6 +170,16 @@ def _recall(parser: ArgumentParser) -> None:
     parser.add_argument("--limit", type=_at_least_one, default=5, metavar="N", help="how many hits (default: %(default)s)")
 
 
+def _diff(parser: ArgumentParser) -> None:
+    _a_thread(parser)
+    parser.add_argument(
+        "earlier", nargs="?", type=_record, metavar="A", help="a checkpoint's ordinal (default: the one that B builds on)"
+    )
+    parser.add_argument(
+        "later", nargs="?", type=_record, metavar="B", help="a checkpoint's ordinal (default: the one the window builds on)"
+    )
+
+
 def _verify(parser: ArgumentParser) -> None:
     parser.add_argument("thread", nargs="?", metavar="THREAD", help="one thread (default: all of them)")
 
@@ -272,6 +282,12 @@ COMMANDS: Mapping[str, Command] = {
         example="holdfast recall ship-it which port does staging use",
         entry="recall:run",
         arguments=_recall,
+    ),
+    "diff": Command(
+        does="say what changed between two checkpoints of a thread: window, state, audit",
+        example="holdfast diff ship-it 120 240",
+        entry="diff:run",
+        arguments=_diff,
     ),
     "verify": Command(
         does="prove the store, or one thread: digests, ordinals, pairs, pointers",

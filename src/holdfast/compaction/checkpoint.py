@@ -16,9 +16,12 @@ from holdfast.thread import EntryKind, KeepEntry, LayoutEntry, StateEntry, StubE
 def lay_out(plan: Plan, *, state: Item, dialect: Dialect) -> list[LayoutEntry]:
     """Return what stands before the cut: host context, the state, the running request, the older part of the frontier."""
     calls = {call_id: seen.view for seen in (*plan.replaced, *(kept.seen for kept in plan.tail)) for call_id in seen.view.opens}
+    systems = [seen for seen in plan.context if seen.view.role is Role.SYSTEM]
     return [
-        *(_kept(seen) for seen in plan.context),
+        *(_kept(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM),
         StateEntry(item=msgspec.Raw(state.raw)),
+        # Behind the state: a history may not begin with one where instructions have a field of their own.
+        *(_kept(seen) for seen in systems),
         *((_kept(plan.request),) if plan.request else ()),
         *(_tail_entry(kept, calls=calls, dialect=dialect) for kept in plan.tail[: placed_length(plan)]),
     ]

@@ -13,6 +13,7 @@ from holdfast.compaction import extractive
 from holdfast.compaction.archive import archive
 from holdfast.compaction.audit import AuditReport, audit
 from holdfast.compaction.checkpoint import cut_of, faults, lay_out, placed_length
+from holdfast.compaction.comparison import PlanSummary, summarise
 from holdfast.compaction.ledger import Ledger, dump_ledger, load_ledger
 from holdfast.compaction.merge import merge
 from holdfast.compaction.operations import Operation
@@ -44,6 +45,7 @@ class Outcome:
     checkpoint: Checkpoint
     report: AuditReport
     ledger: Ledger
+    plan: PlanSummary
     tokens_before: int
     tokens_after: int
     over_target: bool
@@ -125,7 +127,7 @@ def _attempt(
     spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
     merged = merge(ledger, STRATEGIES[strategy](plan, ledger, focus=focus), spoken=spoken)
     audited = audit(plan, merged)
-    state = archive(audited.ledger)
+    state = archive(audited.ledger, budget_tokens=max(0, wanted - plan.kept_tokens))
     layout = lay_out(plan, state=dialect.state_item(render_state(state)), dialect=dialect)
     loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
     items = [*_literal(layout, history), *loose]
@@ -155,6 +157,7 @@ def _attempt(
         checkpoint=checkpoint,
         report=audited.report,
         ledger=state,
+        plan=summarise(plan, layout),
         tokens_before=plan.tokens_before,
         tokens_after=after,
         over_target=after > wanted,

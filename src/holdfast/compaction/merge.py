@@ -72,10 +72,9 @@ class _Merge:
     def add(self, operation: Add) -> None:
         if operation.speaker is Speaker.USER:
             self.set_aside_what(operation.text, source=operation.source)
-        known = self._by_text.get((operation.section, normalised(operation.text)))
-        if known is not None and self._entries[known].section is operation.section:
-            entry = self._entries[known]
-            self._entries[known] = replace(entry, sources=_merged_sources(entry.sources, operation.source))
+        known = self._told(operation)
+        if known is not None:
+            self._entries[known.id] = replace(known, sources=_merged_sources(known.sources, operation.source))
             return
         entry = LedgerEntry(
             id=str(self._next),
@@ -88,6 +87,14 @@ class _Merge:
         self._next += 1
         self._entries[entry.id] = entry
         self._index(entry)
+
+    def _told(self, operation: Add) -> LedgerEntry | None:
+        """Return the entry that says the same already, where it still says it; what binds is told once in all."""
+        for section in BINDING if operation.section in BINDING else (operation.section,):
+            found = self._entries.get(self._by_text.get((section, normalised(operation.text)), ""))
+            if found is not None and found.section is section and found.speaker is operation.speaker:
+                return found
+        return None
 
     def set_aside_what(self, text: str, *, source: Pointer) -> None:
         """Set aside, or contest, every active entry of a user that this later statement speaks about."""

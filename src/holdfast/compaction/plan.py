@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.compaction.working import Observed
-from holdfast.items import Item, ItemKind, View, boundaries
+from holdfast.items import Item, ItemKind, Role, View, boundaries
 from holdfast.thread import EntryKind, History, Tip, WindowEntry
 
 DEFAULT_WINDOW_TOKENS = 258_400
@@ -42,7 +42,7 @@ class Plan:
     """What will be replaced and what stays, in window order.
 
     Attributes:
-        context: Host context from the replaced part, the newest of each section.
+        context: Host context from the replaced part, the newest of each section; what is the system's comes last.
         request: The person's message the thread is working on, where the cut falls behind it.
         tail: The frontier, and everything after it.
         replaced: Everything else but the old state.
@@ -91,7 +91,8 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
     costs = _costs(seen)
     start = _tail_start(seen, costs, budget=frontier_tokens)
     request = _request_before(seen, start)
-    context = tuple(position for position in _newest_context(seen, start) if position is not request)
+    newest = (position for position in _newest_context(seen, start) if position is not request)
+    context = tuple(sorted(newest, key=lambda position: position.view.role is Role.SYSTEM))
     special = {id(position) for position in (*context, *((request,) if request else ()))}
     return Plan(
         tip=tip,
@@ -141,7 +142,7 @@ def _tail_start(seen: list[Seen], costs: list[tuple[int, bool]], *, budget: int)
 def _opens_turn(seen: list[Seen], index: int) -> bool:
     """Whether a turn begins at `index`: a person's message, or host context that leads up to one."""
     for position in seen[index:]:
-        if position.view.by_person:
+        if _is_request(position.view):
             return True
         if position.view.context is None:
             return False
@@ -150,9 +151,14 @@ def _opens_turn(seen: list[Seen], index: int) -> bool:
 
 def _request_before(seen: list[Seen], start: int) -> Seen | None:
     """Return the newest person's message where it stands before the tail: its turn is still going on."""
-    if any(position.view.by_person for position in seen[start:]):
+    if any(_is_request(position.view) for position in seen[start:]):
         return None
-    return next((position for position in reversed(seen[:start]) if position.view.by_person), None)
+    return next((position for position in reversed(seen[:start]) if _is_request(position.view)), None)
+
+
+def _is_request(view: View) -> bool:
+    """Whether a person's message stands on its own; words beside a tool's output belong to the turn that called the tool."""
+    return view.by_person and view.kind is ItemKind.MESSAGE
 
 
 def _newest_context(seen: list[Seen], start: int) -> tuple[Seen, ...]:

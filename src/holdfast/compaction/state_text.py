@@ -41,7 +41,7 @@ def neutralised(text: str) -> str:
 def _lines(ledger: Ledger, section: Section) -> list[str]:
     lines = [f"- {_line(entry)}" for entry in ledger.section(section)]
     if section is Section.EVIDENCE and ledger.archived:
-        lines.append(f"- {ledger.archived} older entries are archived; recall finds them")
+        lines.append(f"- older entries archived: {ledger.archived}; recall finds them")
     return lines or ["- none"]
 
 

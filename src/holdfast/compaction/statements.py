@@ -41,6 +41,11 @@ def statements(text: str) -> list[str]:
     return [shortened(sentence) for line in _spoken_lines(spoken) for sentence in _sentences(line)]
 
 
+def is_paste(statement: str) -> bool:
+    """Whether a statement only stands for something pasted."""
+    return statement.startswith("[") and " pasted lines, " in statement
+
+
 def shortened(statement: str) -> str:
     """Return the statement, its middle cut out if it is very long."""
     if len(statement) <= LONGEST_STATEMENT_CHARS:

@@ -14,6 +14,8 @@ from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
+from holdfast.compaction.statements import is_paste
+
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 
 _value = re.compile(
@@ -21,7 +23,7 @@ _value = re.compile(
       | "[^"\n]{1,80}"                                    # quoted
       | https?://[^\s)>\]]+
       | [\w.~-]*/[\w./~-]+                                # a path
-      | \b\d+(?:[.:_]\d+)*\w*                             # a number, version, time, port
+      | \b\d+(?:[.:_-]\d+)*\w*                            # a number, version, time, date, port
       | \b[A-Za-z]\w*(?:[_.:@-]\w+)+                      # snake, dotted, dashed names
       | \b[A-Z][A-Z0-9]{2,}\b | \b\w*[a-z][A-Z]\w*        # CONSTANTS, camelCase
     """,
@@ -31,6 +33,12 @@ _value = re.compile(
 _name = re.compile(r"\b[^\W\d_a-z]\w+(?: [^\W\d_a-z]\w+)+")
 _word = re.compile(rf"[^\W\d_{CJK}]{{4,}}")
 _cjk_run = re.compile(rf"[{CJK}]{{2,}}")
+
+# Words before a colon say what kind of thing follows; two statements of one kind are not about one thing.
+_label = re.compile(r"^\s*[A-Z][\w -]{0,40}:\s")
+
+# What directly follows is what something is, not something one does something to.
+_is_value = re.compile(r"(?:\b(?:is|are|equals|ist|sind|es|son|est|sont)|[=:]|是|为|は)\s*[$€£#\"'`]?$", re.IGNORECASE)
 
 # What directly follows is denied; one word may stand between ("instead of port 8080").
 _denial = re.compile(
@@ -86,7 +94,11 @@ class Terms:
 @lru_cache(maxsize=65_536)
 def terms(text: str) -> Terms:
     """Return what a statement is about."""
-    found = [(match[0].strip('`".,:;'), _denial.search(text[: match.start()]) is not None) for match in _value.finditer(text)]
+    label = _label.match(text)
+    found = [
+        (match[0].strip('`".,:;'), _denial.search(text[: match.start()]) is not None)
+        for match in _value.finditer(text, label.end() if label else 0)
+    ]
     names = {f"{one} {other}" for run in _name.findall(text) for one, other in pairwise(run.split())}
     bare = _value.sub(" ", text)
     denied_words = {match[0].casefold() for match in _word.finditer(bare) if _denial.search(bare[: match.start()])}
@@ -101,9 +113,9 @@ def terms(text: str) -> Terms:
 
 def tie(older: str, newer: str) -> Tie:
     """Return how `newer` relates to `older`."""
-    old, new = terms(older), terms(newer)
-    if older == newer:
+    if older == newer or is_paste(older) or is_paste(newer):
         return Tie.NONE
+    old, new = terms(older), terms(newer)
     shared = old.words & new.words
     fresh = new.asserted - old.asserted
     if _replaces(old, new, fresh=fresh, shared=shared):
@@ -117,8 +129,22 @@ def tie(older: str, newer: str) -> Tie:
         or (_withdrawal.search(newer) is not None and (old.values & new.values or len(shared) >= 2))
         or (old.negative != new.negative and _is_close(old, new))
         or bool(old.words & new.denied_words)
+        or _restates(older, newer, old=old, new=new)
     )
     return Tie.RELATED if related else Tie.NONE
+
+
+def _restates(older: str, newer: str, *, old: Terms, new: Terms) -> bool:
+    """Whether both say of the same thing what it *is*, and differ in that one value: a second rule of a list does not."""
+    gone, fresh = old.values - new.values, new.values - old.values
+    if len(gone) != 1 or len(fresh) != 1 or _frame(older) != _frame(newer):
+        return False
+    return _is_value.search(older[: older.find(next(iter(gone)))]) is not None
+
+
+def _frame(text: str) -> str:
+    """Return what is left of a statement when its values are put aside."""
+    return " ".join(_value.sub(" … ", text).casefold().split()).rstrip(".!")
 
 
 def _replaces(old: Terms, new: Terms, *, fresh: frozenset[str], shared: frozenset[str]) -> bool:

@@ -32,7 +32,7 @@ def boundaries(views: Sequence[View]) -> list[int]:
 
     A cut never stands between a call and its output, nor between reasoning and the item it belongs to; a provider that
     uses a call id again opens another pair. The end is a boundary only where nothing is under way: a call still open, or
-    reasoning still without its item, binds everything after it.
+    reasoning still without its item, binds what follows it. A person's next message leaves an unanswered call behind.
     """
     reach = _reaches(views)
     cuts: list[int] = []
@@ -47,13 +47,20 @@ def boundaries(views: Sequence[View]) -> list[int]:
 
 
 def _reaches(views: Sequence[View]) -> list[int]:
-    """Return, for each item, the index of the last output that answers a call it opens; beyond the end if one is open."""
+    """Return, for each item, how far a cut is forbidden by the calls it opens.
+
+    That is the output that answers the last of them; for one nobody answered, what stands before the next person's message,
+    and beyond the end where no such message follows.
+    """
     closing: dict[str, int] = {}
+    abandoned = len(views)
     reach = [-1] * len(views)
     for index in range(len(views) - 1, -1, -1):
         view = views[index]
         for call_id in view.opens:
-            reach[index] = max(reach[index], closing.pop(call_id, len(views)))
+            reach[index] = max(reach[index], closing.pop(call_id, abandoned))
         for call_id in view.closes:
             closing[call_id] = index
+        if view.by_person and view.kind is ItemKind.MESSAGE:
+            abandoned = index - 1
     return reach

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.dialects import Dialect
 from holdfast.errors import InvalidTarget, NothingToUndo, RecordNotFound
+from holdfast.items import Item, View
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.clock import new_thread_id
 from holdfast.runtime.reading import Turn, current_turn, live_path, turn_starting, turns_back
@@ -62,8 +64,10 @@ async def branch_off(backend: Backend, parent: str, *, at: int, new_id: str | No
     return Branched(thread=child.id, parent=parent, at=at)
 
 
-async def roll_back(backend: Backend, thread_id: str, *, turns: int) -> Branched:
+async def roll_back(backend: Backend, thread_id: str, *, turns: int, dialect: Dialect) -> Branched:
     """Take back the last `turns` turns: the path goes on from where the oldest of them began.
+
+    What a host said right before that turn, recorded by itself, goes with it.
 
     More turns than there are takes back all of them. Nothing is removed; the records left behind stay readable.
 
@@ -77,16 +81,17 @@ async def roll_back(backend: Backend, thread_id: str, *, turns: int) -> Branched
     target = await turns_back(backend.store, path, turns=turns)
     if target is None:
         raise InvalidTarget(thread_id, "has no turn to take back")
+    at = await _before_its_context(backend, path, target, dialect=dialect)
     record = NewRecord(
         kind=RecordKind.ROLLBACK,
         at_ms=backend.clock.now_ms(),
         turn=target.number - 1,
         tokens=0,
         body=encode_body(RollbackBody(turns=turns)),
-        target=target.ordinal,
+        target=at,
     )
     await backend.append(thread_id, [record], expected=row.next)
-    return Branched(thread=thread_id, parent=row.parent, at=target.ordinal)
+    return Branched(thread=thread_id, parent=row.parent, at=at)
 
 
 async def undo_compaction(backend: Backend, thread_id: str) -> int:
@@ -109,6 +114,21 @@ async def undo_compaction(backend: Backend, thread_id: str) -> int:
     )
     await backend.append(thread_id, [record], expected=row.next)
     return path.checkpoint.ordinal
+
+
+async def _before_its_context(backend: Backend, path: LivePath, turn: Turn, *, dialect: Dialect) -> int:
+    """Return where a turn begins, host context directly before it included; never past what precedes the first turn."""
+    at = turn.ordinal
+    while turn.number > 1 and (thread_id := path.holds(at - 1)) is not None:
+        found = await backend.store.read(Span(thread_id=thread_id, start=at - 1, stop=at), kinds={RecordKind.ITEM})
+        if not found or found[0].erased or not _is_context(dialect.view(Item(found[0].body))):
+            break
+        at -= 1
+    return at
+
+
+def _is_context(view: View) -> bool:
+    return view.context is not None and not view.by_person
 
 
 async def _ordinal_of(backend: Backend, thread_id: str, path: LivePath, place: ForkPoint, *, end: int) -> int:

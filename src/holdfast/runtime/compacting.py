@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from holdfast.compaction import Outcome, compact
+from holdfast.compaction import Outcome, compact, ledger_of
+from holdfast.compaction.comparison import compare
 from holdfast.dialects import Dialect
 from holdfast.errors import CompactionRunning, OrdinalConflict, StaleCheckpoint
 from holdfast.runtime.backend import Backend
@@ -62,7 +63,7 @@ async def compact_thread(
         checkpoint = _remembering(outcome.checkpoint, usage)
         record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=tip.turn, tokens=outcome.tokens_after)
         ordinal = None if dry_run else await _commit(backend, thread_id, history, record, expected=tip.next)
-    return _report(thread_id, outcome, checkpoint=ordinal)
+    return _report(thread_id, history, outcome, checkpoint=ordinal)
 
 
 def _remembering(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:
@@ -121,7 +122,7 @@ async def _lease(backend: Backend, thread_id: str) -> AsyncIterator[None]:
         await backend.store.release(key, holder=holder)
 
 
-def _report(thread_id: str, outcome: Outcome, *, checkpoint: int | None) -> CompactionReport:
+def _report(thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None) -> CompactionReport:
     return CompactionReport(
         thread=thread_id,
         checkpoint=checkpoint,
@@ -132,4 +133,6 @@ def _report(thread_id: str, outcome: Outcome, *, checkpoint: int | None) -> Comp
         model_calls=outcome.checkpoint.figures["model_calls"],
         over_target=outcome.over_target,
         audit=outcome.report,
+        plan=outcome.plan,
+        changes=compare(ledger_of(history), outcome.ledger),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.reading import current_turn
+from holdfast.runtime.reading import current_turn, readable
 from holdfast.store import NewRecord, RecordKind, Span, ThreadStore
-from holdfast.thread import MetaBody, decode_body, encode_body
+from holdfast.thread import MetaBody, encode_body
 
 
 async def description(store: ThreadStore, thread_id: str) -> MetaBody:
@@ -15,8 +15,8 @@ async def description(store: ThreadStore, thread_id: str) -> MetaBody:
     row = await store.get(thread_id)
     own = Span(thread_id=row.id, start=row.start, stop=row.next)
     for record in await store.read(own, kinds={RecordKind.META}, newest_first=True, limit=1):
-        if not record.erased:
-            return decode_body(record.body, MetaBody)
+        if (known := readable(record, MetaBody)) is not None:
+            return known
     return MetaBody(dialect=row.dialect, parent=row.parent)
 
 

@@ -90,13 +90,23 @@ class Thread:
         usage = await last_usage(self._backend.store, path, history.checkpoint)
         pressure = measure_pressure(limits=self._backend.limits, estimated=history.tokens + _head_tokens(head), calibration=usage)
         return Window(
-            [decoded(item.raw) for item in self.dialect.arrange(history.items)],
+            self._provider_json(history),
             tokens=history.tokens,
             cache_key=self.cache_key,
             checkpoint=history.checkpoint_ordinal,
             pressure=pressure,
             trouble=trouble,
         )
+
+    def _provider_json(self, history: History) -> list[dict[str, Any]]:
+        """Return the window's items as values; what damage left unreadable costs only itself, and `verify` names it."""
+        items: list[dict[str, Any]] = []
+        for item in self.dialect.arrange(history.items):
+            try:
+                items.append(decoded(item.raw))
+            except ValueError:
+                continue
+        return items
 
     def turn(self, incoming: Sequence[Mapping[str, Any]], *, model: str | None = None, head: Head | None = None) -> TurnScope:
         """Open a turn with its incoming items, recorded first; `turn.window()` compacts when it must."""
@@ -149,7 +159,7 @@ class Thread:
     async def rollback(self, *, turns: int) -> Branched:
         """Take back the last `turns` turns, across any number of checkpoints."""
         self._tip = None
-        return await roll_back(self._backend, self.id, turns=turns)
+        return await roll_back(self._backend, self.id, turns=turns, dialect=self.dialect)
 
     async def undo(self) -> int:
         """Cancel the newest checkpoint and return its ordinal."""

@@ -6,19 +6,19 @@ import os
 from types import TracebackType
 
 from holdfast.dialects import dialect_named
-from holdfast.errors import AmbiguousThread, StoreClosed, ThreadExists, ThreadNotFound
+from holdfast.errors import AmbiguousThread, RecordNotFound, StoreClosed, StoreCorrupt, ThreadExists, ThreadNotFound
 from holdfast.runtime.backend import Backend, Redact
 from holdfast.runtime.clock import Clock, SystemClock
 from holdfast.runtime.config import Config
 from holdfast.runtime.describing import description
 from holdfast.runtime.handle import Thread
 from holdfast.runtime.locations import open_database
-from holdfast.runtime.reading import current_turn, live_path, load_history
+from holdfast.runtime.reading import current_turn, live_path, load_history, readable
 from holdfast.runtime.recording import create_thread
 from holdfast.runtime.reports import Problem, ThreadSummary, Verdict
 from holdfast.runtime.verifying import verify_thread
 from holdfast.store import RecordKind, Span, ThreadRow
-from holdfast.thread import Persistence, TurnBody, checked_thread_id, decode_body
+from holdfast.thread import Persistence, TurnBody, checked_thread_id
 from holdfast.tokens import Limits
 
 EVERY = 1_000_000
@@ -136,7 +136,6 @@ class Holdfast:
         store = self.backend.store
         own = Span(thread_id=row.id, start=row.start, stop=row.next)
         checkpoints = await store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
-        history = await load_history(store, await live_path(store, row.id))
         known = await description(store, row.id)
         return ThreadSummary(
             id=row.id,
@@ -145,19 +144,28 @@ class Holdfast:
             records=row.next - row.start,
             turns=await current_turn(store, row, stop=row.next),
             checkpoints=len(checkpoints),
-            tokens=history.tokens,
+            tokens=await self._window_tokens(row),
             updated_at_ms=row.updated_at_ms,
             parent=row.parent,
             archived=known.archived,
         )
+
+    async def _window_tokens(self, row: ThreadRow) -> int:
+        """Return the size of a thread's window; 0 where it cannot be put together, so that one thread hides no other."""
+        store = self.backend.store
+        try:
+            return (await load_history(store, await live_path(store, row.id))).tokens
+        except (StoreCorrupt, RecordNotFound):
+            return 0
 
     async def _title(self, row: ThreadRow) -> str:
         """Return the first line a person said, here or, in a fork, where it came from."""
         while True:
             span = Span(thread_id=row.id, start=row.start, stop=row.next)
             first = await self.backend.store.read(span, kinds={RecordKind.TURN}, limit=1)
-            if first and not first[0].erased:
-                return decode_body(first[0].body, TurnBody).preview
+            if first:
+                opened = readable(first[0], TurnBody)
+                return opened.preview if opened else ""
             if row.parent is None:
                 return ""
             row = await self.backend.store.get(row.parent)

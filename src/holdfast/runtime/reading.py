@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -25,6 +26,7 @@ from holdfast.thread.path import JUMPS, LANDMARKS
 from holdfast.tokens import Calibration
 
 PAGE = 16
+B = TypeVar("B", bound=msgspec.Struct)
 CHAINED = frozenset({RecordKind.ITEM, RecordKind.NOTE})
 # What moves the number of the current turn. Other records may be written late and carry the number they were made under.
 NUMBERING = frozenset({RecordKind.META, RecordKind.TURN, RecordKind.ROLLBACK})
@@ -114,14 +116,22 @@ async def last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint 
     """Return what the newest answer since the cut taught about our estimates, else what the checkpoint remembers of it."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.REPLY}, newest_first=True, limit=1):
-            if record.erased:
-                continue
-            reply = decode_body(record.body, ReplyBody)
-            if reply.input_tokens:
+            reply = readable(record, ReplyBody)
+            if reply is not None and reply.input_tokens:
                 return Calibration(estimated=reply.estimated_tokens, counted=reply.input_tokens)
     if checkpoint is None or "usage_counted" not in checkpoint.figures:
         return None
     return Calibration(estimated=checkpoint.figures["usage_estimated"], counted=checkpoint.figures["usage_counted"])
+
+
+def readable(record: Record, form: type[B]) -> B | None:
+    """Return a record's body in its form, or None where it was erased or is damaged: `verify` names what is."""
+    if record.erased:
+        return None
+    try:
+        return decode_body(record.body, form)
+    except msgspec.MsgspecError:
+        return None
 
 
 async def load_checkpoint(store: ThreadStore, landmark: Record) -> Checkpoint:

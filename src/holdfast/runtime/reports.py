@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.compaction import AuditReport
+from holdfast.compaction.comparison import Comparison, PlanSummary
 from holdfast.thread import Pointer
 from holdfast.tokens import Pressure
 
@@ -34,7 +35,7 @@ class Window(list[dict[str, Any]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What a compaction did."""
+    """What a compaction did, or would do: to the window (`plan`), and to what the state says (`changes`)."""
 
     thread: str
     checkpoint: int | None
@@ -45,6 +46,8 @@ class CompactionReport:
     model_calls: int
     over_target: bool
     audit: AuditReport
+    plan: PlanSummary
+    changes: Comparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

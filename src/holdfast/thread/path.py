@@ -56,6 +56,7 @@ class PathWalk:
         self._cancelled: set[int] = set()
         self._checkpoint: Record | None = None
         self._done = False
+        self._walked = {thread_id}
 
     @property
     def ask(self) -> Ask | None:
@@ -109,9 +110,11 @@ class PathWalk:
         if self._reached_cut(row.start - 1):
             return
         self._close_span(row.start, upper=min(row.start, self._upper))
-        if row.parent is None:
+        # A thread that descends from itself is damage; the walk ends with what it has, and `verify` says the rest.
+        if row.parent is None or row.parent in self._walked:
             self._done = True
         else:
+            self._walked.add(row.parent)
             self._thread_id, self._below = row.parent, self._upper
 
     def _close_span(self, start: int, *, upper: int) -> None:

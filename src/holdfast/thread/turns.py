@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.items import Item, View, chain_link
+from holdfast.items import Item, ItemKind, View, chain_link
 from holdfast.store import NewRecord, RecordKind
 from holdfast.thread.records import TurnBody, encode_body
 
@@ -69,7 +69,8 @@ def lay_down(
 def _turn_starts(arrivals: Sequence[Arrival]) -> Iterable[int]:
     start: int | None = None
     for index, arrival in enumerate(arrivals):
-        if arrival.view.by_person and not arrival.aside:
+        # Words a person typed while a tool ran come with its output, and belong to the turn that called it.
+        if arrival.view.by_person and arrival.view.kind is ItemKind.MESSAGE and not arrival.aside:
             yield index if start is None else start
             start = None
         elif arrival.view.context is not None:

@@ -30,7 +30,7 @@ _contested = re.compile(r"\s+[—–-]{1,2} (?:contested by|a summary disputes t
 _rendered_claim = re.compile(r"(?:(?<=\))|^)\s*→ #(\d{1,15}): ")
 _gave_way = re.compile(r"\s*(?:→|⇒|->|=>|\b(?:replaced|superseded) by\b|\bersetzt durch\b)\s*", re.IGNORECASE)
 _became = re.compile(r"\s*[→⇒]\s*")
-_archived = re.compile(r"\d+ older entries are archived; recall finds them")
+_archived = re.compile(r"older entries archived: \d+; recall finds them")
 _checkbox = re.compile(r"\[[ xX✓✔]?\]\s+")
 
 # Line ends of every kind become one; what no one can see, or what turns a line round, goes. A lone surrogate cannot be stored.

@@ -6,35 +6,30 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from holdfast.dialects.chat.spans import UNREADABLE, array_of, elements_of, fields_of, object_of
 from holdfast.dialects.chat.views import role_of
+from holdfast.dialects.spans import elements_of, fields_of, list_of, object_of, text_part
 from holdfast.items import Item
 
 BLANK_LINE: Final = rb"\n\n"
 NOTHING: Final = frozenset({b"null", b'""', b"[]"})
 
 
-def arrange(items: Sequence[Item]) -> list[Item]:
+def arranged(items: Sequence[Item]) -> list[Item]:
     """Return `items` with every run of user messages as one; all else is untouched."""
-    arranged: list[Item] = []
+    result: list[Item] = []
     seen = [(item, _user_fields(item)) for item in items]
     for by_user, run in groupby(seen, key=lambda pair: pair[1] is not None):
         pairs = list(run)
         if by_user and len(pairs) > 1:
-            arranged.append(_merged([fields for _, fields in pairs if fields is not None]))
+            result.append(_merged([fields for _, fields in pairs if fields is not None]))
         else:
-            arranged.extend(item for item, _ in pairs)
-    return arranged
+            result.extend(item for item, _ in pairs)
+    return result
 
 
 def _user_fields(item: Item) -> dict[str, bytes] | None:
     """Return the fields of a user message; None for anything else, and for what cannot be taken apart."""
-    if role_of(item) != "user":
-        return None
-    try:
-        return fields_of(item.raw)
-    except UNREADABLE:
-        return None
+    return fields_of(item.raw) if role_of(item) == "user" else None
 
 
 def _merged(messages: list[dict[str, bytes]]) -> Item:
@@ -50,14 +45,12 @@ def _merged(messages: list[dict[str, bytes]]) -> Item:
 def _content(contents: list[bytes]) -> bytes:
     if all(content.startswith(b'"') for content in contents):
         return b'"' + BLANK_LINE.join(content[1:-1] for content in contents) + b'"'
-    return array_of([part for content in contents for part in _parts(content)])
+    return list_of(part for content in contents for part in _parts(content))
 
 
 def _parts(content: bytes) -> list[bytes]:
     if content.startswith(b'"'):
-        return [b'{"type":"text","text":' + content + b"}"]
-    try:
-        return elements_of(content)
-    except UNREADABLE:
-        # No content any server knows; it goes where it can be refused, and nowhere is it lost.
-        return [content]
+        return [text_part(content)]
+    parts = elements_of(content)
+    # No content any server knows goes where it can be refused, and nowhere is it lost.
+    return [content] if parts is None else parts

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
-from holdfast.dialects.chat.spans import Json, exact_object
-from holdfast.items import Item
+from holdfast.dialects.spans import Json
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 # What servers and clients add to a message that is not part of it. Ids of calls stand deeper and are never dropped.
@@ -29,20 +26,12 @@ NULL_IS_ABSENT: Final = frozenset(
 )
 EMPTY_IS_ABSENT: Final = frozenset({"annotations", "tool_calls"})
 
-# Numbers stay numbers: 1.5 is not the text "1.5".
-_encoder = msgspec.json.Encoder(order="sorted", decimal_format="number")
 
-
-def canonical(item: Item) -> bytes:
-    """Return the canonical form; the bytes themselves where they are no message anyone knows how to respell."""
-    fields = exact_object(item.raw)
-    if fields is None:
-        return item.raw
-    known = isinstance(role := fields.get("role"), str) and role in ROLES
-    return _encoder.encode(_kept(fields) if known else fields)
-
-
-def _kept(fields: Json) -> Json:
+def canonical_fields(fields: Json) -> Json:
+    """Return a message without what is spelled at will; one of a role nobody knows as it is."""
+    role = fields.get("role")
+    if not isinstance(role, str) or role not in ROLES:
+        return fields
     kept = {name: value for name, value in fields.items() if name not in BESIDE and not _absent(name, value)}
     content = kept.get("content")
     if isinstance(content, str):

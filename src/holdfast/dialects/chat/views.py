@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from holdfast.dialects.chat.fragments import hear, instruction_section
-from holdfast.dialects.chat.spans import Json, read, readable_object
+from holdfast.dialects.fragments import hear, instruction_section
+from holdfast.dialects.parts import has_attachments, images_in, is_thought, texts_of
+from holdfast.dialects.spans import Json, json_text, object_in, read
 from holdfast.items import Item, ItemKind, Role, View
 
 INSTRUCTIONS: Final = frozenset({"system", "developer"})
 OUTPUTS: Final = frozenset({"tool", "function"})
 # Where servers put what the model thought, beside or instead of what it said.
 THOUGHTS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
-THOUGHT_PARTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 
 class _Role(msgspec.Struct):
@@ -38,34 +38,32 @@ def role_of(item: Item) -> str:
     """Return the role an item names; empty where it names none."""
     if (message := read(_ROLE, item.raw)) is not None:
         return message.role
-    role = (readable_object(item.raw) or {}).get("role")
+    role = (object_in(item.raw) or {}).get("role")
     return role if isinstance(role, str) else ""
 
 
-def view_of(item: Item) -> View:
-    """Return what is known about an item."""
-    fields = readable_object(item.raw)
-    if fields is None:
-        return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT)
-    role = fields.get("role")
-    if role == "assistant":
-        return _assistant(fields)
-    if role == "user":
-        return _user(fields.get("content"))
-    if role in OUTPUTS:
-        return _output(fields)
-    if role in INSTRUCTIONS:
-        return _instructions(fields.get("content"))
-    return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT)
+def view_of(fields: Json) -> View:
+    """Return what is known about a message; an unknown role or content is `OPAQUE`."""
+    match fields.get("role"):
+        case "assistant":
+            return _assistant(fields)
+        case "user":
+            return _user(fields.get("content"))
+        case "tool" | "function":
+            return _output(fields)
+        case "system" | "developer":
+            return _instructions(fields.get("content"))
+        case _:
+            return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT)
 
 
 def _instructions(content: object) -> View:
-    texts = _texts(content)
+    texts = texts_of(content)
     return View(
         kind=ItemKind.MESSAGE if _is_content(content) else ItemKind.OPAQUE,
         role=Role.SYSTEM,
         text="\n".join(texts),
-        images=_images(content),
+        images=images_in(content),
         context=instruction_section(texts) if texts else None,
     )
 
@@ -73,17 +71,15 @@ def _instructions(content: object) -> View:
 def _user(content: object) -> View:
     if not _is_content(content):
         return View(kind=ItemKind.OPAQUE, role=Role.USER)
-    texts = _texts(content)
-    heard = hear(texts)
-    attached = isinstance(content, list) and len(content) > len(texts)
-    by_person = bool(heard.words.strip()) or not heard.host or attached
+    texts = texts_of(content)
+    heard = hear(texts, titled_reminders=True)
     return View(
         kind=ItemKind.MESSAGE,
         role=Role.USER,
         text="\n".join(texts),
-        images=_images(content),
-        by_person=by_person,
-        said=heard.words if by_person else "",
+        images=images_in(content),
+        by_person=bool(heard.said) or has_attachments(content),
+        said=heard.said,
         context=heard.section,
     )
 
@@ -93,7 +89,7 @@ def _assistant(fields: Json) -> View:
     calls = _calls(fields)
     if not _is_content(content) or (fields.get("tool_calls") and not calls):
         return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT)
-    said = [*_texts(content), *_spoken_elsewhere(fields)]
+    said = [*texts_of(content), *_spoken_elsewhere(fields)]
     if calls:
         return View(
             kind=ItemKind.CALL,
@@ -102,12 +98,12 @@ def _assistant(fields: Json) -> View:
             # The old field has no id and no provider asks for its pair; by name, a first call would wait for the last output.
             opens=tuple(call.id for call in calls if call.id),
             tool=calls[0].name or None,
-            images=_images(content),
+            images=images_in(content),
         )
     thoughts = _thoughts(fields)
-    if thoughts is not None and not any(said) and not fields.get("audio") and not _attachments(content):
+    if thoughts is not None and not any(said) and not fields.get("audio") and not has_attachments(content):
         return View(kind=ItemKind.REASONING, role=Role.ASSISTANT, text=thoughts)
-    return View(kind=ItemKind.MESSAGE, role=Role.ASSISTANT, text="\n".join(said), images=_images(content))
+    return View(kind=ItemKind.MESSAGE, role=Role.ASSISTANT, text="\n".join(said), images=images_in(content))
 
 
 def _output(fields: Json) -> View:
@@ -116,9 +112,9 @@ def _output(fields: Json) -> View:
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
-        text="\n".join(_texts(content)) if _is_content(content) else _json_text(content),
+        text="\n".join(texts_of(content)) if _is_content(content) else json_text(content),
         closes=(call_id,) if isinstance(call_id, str) and call_id else (),
-        images=_images(content),
+        images=images_in(content),
     )
 
 
@@ -143,7 +139,7 @@ def _called(call_id: str, inner: Json) -> Call:
     return Call(
         id=call_id,
         name=name if isinstance(name, str) else "",
-        arguments=arguments if isinstance(arguments, str) else _json_text(arguments),
+        arguments=arguments if isinstance(arguments, str) else json_text(arguments),
     )
 
 
@@ -157,7 +153,7 @@ def _spoken_elsewhere(fields: Json) -> list[str]:
 def _thoughts(fields: Json) -> str | None:
     """Return what the model thought, as far as it can be read; None where the message carries no thought at all."""
     content = fields.get("content")
-    inside = [part for part in content if _is_thought(part)] if isinstance(content, list) else []
+    inside = [part for part in content if is_thought(part)] if isinstance(content, list) else []
     held = [fields[name] for name in THOUGHTS if fields.get(name)]
     if not held and not inside:
         return None
@@ -171,39 +167,8 @@ def _thought_texts(value: object) -> list[str]:
     if not isinstance(value, list):
         return []
     fields = (part.get("text", part.get("summary", part.get("thinking"))) for part in value if isinstance(part, dict))
-    return [text for field in fields for text in ([field] if isinstance(field, str) else _texts(field))]
-
-
-def _is_thought(part: object) -> bool:
-    return isinstance(part, dict) and part.get("type") in THOUGHT_PARTS
+    return [text for field in fields for text in ([field] if isinstance(field, str) else texts_of(field))]
 
 
 def _is_content(content: object) -> bool:
     return content is None or isinstance(content, (str, list))
-
-
-def _texts(content: object) -> tuple[str, ...]:
-    """Return the text of each part that has any."""
-    if isinstance(content, str):
-        return (content,)
-    if not isinstance(content, list):
-        return ()
-    parts = (part.get("text", part.get("refusal")) for part in content if isinstance(part, dict) and not _is_thought(part))
-    return tuple(text for text in parts if isinstance(text, str))
-
-
-def _images(content: object) -> int:
-    if not isinstance(content, list):
-        return 0
-    return sum(1 for part in content if isinstance(part, dict) and "image" in str(part.get("type")))
-
-
-def _attachments(content: object) -> bool:
-    """Whether content holds more than text and thoughts."""
-    if not isinstance(content, list):
-        return False
-    return len(content) > len(_texts(content)) + sum(1 for part in content if _is_thought(part))
-
-
-def _json_text(value: object) -> str:
-    return "" if value is None else msgspec.json.encode(value).decode()

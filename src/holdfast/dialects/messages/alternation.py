@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from holdfast.dialects.messages.spans import decoded, elements_of, fields_of, list_of, object_of
+from holdfast.dialects.spans import elements_of, fields_of, list_of, object_of, text_part, value_of
 from holdfast.items import Item
 
 PLAIN_ROLES = ("user", "assistant")
@@ -33,7 +33,7 @@ def _role(item: Item) -> str | None:
     fields = fields_of(item.raw)
     if fields is None or not fields.get("content", b"").startswith((b'"', b"[")):
         return None
-    role = decoded(fields.get("role", b"null"))
+    role = value_of(fields.get("role", b"null"))
     return role if isinstance(role, str) and role in PLAIN_ROLES else None
 
 
@@ -52,10 +52,10 @@ def _merged(messages: Sequence[Item]) -> Item:
 
 def _blocks(content: bytes) -> list[bytes]:
     if content.startswith(b'"'):
-        return [b'{"type":"text","text":' + content + b"}"]
+        return [text_part(content)]
     return elements_of(content) or []
 
 
 def _is_result(block: bytes) -> bool:
     fields = fields_of(block)
-    return fields is not None and decoded(fields.get("type", b"null")) == "tool_result"
+    return fields is not None and value_of(fields.get("type", b"null")) == "tool_result"

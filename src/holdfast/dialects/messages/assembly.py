@@ -4,26 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import MsgspecError, Raw, Struct
-from msgspec.json import Decoder
+from holdfast.dialects.fields import Fields
+from holdfast.dialects.spans import Json, encoded, value_of
 
-from holdfast.dialects.messages.spans import Json, decoded, encoded
-
-_ABSENT = Raw(b"null")
-
-
-class _Delta(Struct):
-    type: str = ""
-    text: Raw = _ABSENT
-    thinking: Raw = _ABSENT
-    content: Raw = _ABSENT
-    partial_json: Raw = _ABSENT
-    signature: Raw = _ABSENT
-    encrypted_content: Raw = _ABSENT
-    citation: Raw = _ABSENT
-
-
-_DELTA = Decoder(_Delta)
 INPUT: Final = "partial_json"
 
 
@@ -36,23 +19,22 @@ class BlockInProgress:
         self._replaced: Json = {}
         self._citations: list[object] = []
 
-    def take(self, raw: bytes) -> None:
+    def take(self, delta: Fields) -> None:
         """Add one delta."""
-        delta = _read(raw)
-        match delta.type:
+        match delta.text("type"):
             case "text_delta":
-                self._grow("text", delta.text)
+                self._grow("text", delta.text("text"))
             case "thinking_delta":
-                self._grow("thinking", delta.thinking)
+                self._grow("thinking", delta.text("thinking"))
             case "input_json_delta":
-                self._grow(INPUT, delta.partial_json)
+                self._grow(INPUT, delta.text("partial_json"))
             case "compaction_delta":
-                self._grow("content", delta.content)
-                self._replace("encrypted_content", delta.encrypted_content)
+                self._grow("content", delta.text("content"))
+                self._replace("encrypted_content", delta.text("encrypted_content"))
             case "signature_delta":
-                self._replace("signature", delta.signature)
+                self._replace("signature", delta.text("signature"))
             case "citations_delta":
-                citation = decoded(bytes(delta.citation))
+                citation = value_of(delta.span("citation"))
                 self._citations.extend([] if citation is None else [citation])
             case _:
                 return
@@ -63,12 +45,13 @@ class BlockInProgress:
         arguments = "".join(parts.pop(INPUT, ()))
         block = self._started | self._replaced
         for field, added in parts.items():
-            block[field] = "".join([*_if_text(block.get(field)), *added])
+            before = block.get(field)
+            block[field] = "".join([before if isinstance(before, str) else "", *added])
         if self._citations:
-            before = block.get("citations")
-            block["citations"] = [*(before if isinstance(before, list) else ()), *self._citations]
+            cited = block.get("citations")
+            block["citations"] = [*(cited if isinstance(cited, list) else ()), *self._citations]
         if arguments.strip():
-            block["input"] = decoded(arguments.encode())
+            block["input"] = value_of(arguments.encode())
             if block["input"] is None:
                 return None
         try:
@@ -76,21 +59,9 @@ class BlockInProgress:
         except RecursionError:
             return None
 
-    def _grow(self, field: str, raw: Raw) -> None:
-        self._parts.setdefault(field, []).extend(_if_text(decoded(bytes(raw))))
+    def _grow(self, field: str, text: str | None) -> None:
+        self._parts.setdefault(field, []).extend([] if text is None else [text])
 
-    def _replace(self, field: str, raw: Raw) -> None:
-        text = decoded(bytes(raw))
-        if isinstance(text, str):
+    def _replace(self, field: str, text: str | None) -> None:
+        if text is not None:
             self._replaced[field] = text
-
-
-def _if_text(value: object) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else ()
-
-
-def _read(raw: bytes) -> _Delta:
-    try:
-        return _DELTA.decode(raw)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Delta()

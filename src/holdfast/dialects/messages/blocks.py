@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.dialects.messages.spans import Json
+from holdfast.dialects.spans import Json
 
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 # Fields that hold words, in reading order. Images, signatures, encrypted content and citations are none.

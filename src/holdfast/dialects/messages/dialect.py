@@ -7,21 +7,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.dialects.base import Request
+from holdfast.dialects.base import Request, Wire
+from holdfast.dialects.messages import wire
 from holdfast.dialects.messages.alternation import alternating
-from holdfast.dialects.messages.spans import (
-    Json,
-    canonical_of,
-    decoded,
-    decoded_object,
-    elements_of,
-    fields_of,
-    list_of,
-    object_of,
-)
 from holdfast.dialects.messages.views import view_of
-from holdfast.dialects.messages.wire import MessagesWire
-from holdfast.errors import InvalidItem
+from holdfast.dialects.requests import item_from, items_in, put_together, taken_apart
+from holdfast.dialects.spans import Json, canonical_of, elements_of, fields_of, list_of, object_in, object_of, value_of
 from holdfast.items import Item, ItemKind, Role, View
 
 # What a client may leave around a message without changing what the model sees.
@@ -40,41 +31,26 @@ class MessagesDialect:
     """
 
     name = "messages"
-    wire = MessagesWire()
+    wire: Wire = wire
 
     def parse(self, value: object) -> Item:
-        if not isinstance(value, dict):
-            raise InvalidItem(dialect=self.name, reason=f"a JSON object was expected, not {type(value).__name__}")
-        try:
-            raw = msgspec.json.encode(value)
-            faithful = msgspec.json.decode(raw) == value
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise InvalidItem(dialect=self.name, reason=str(error)) from error
-        if not faithful:
-            raise InvalidItem(dialect=self.name, reason="it holds values that JSON cannot say")
-        return Item(raw)
+        return item_from(value, dialect=self.name)
 
     def view(self, item: Item) -> View:
-        fields = decoded_object(item.raw)
-        return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT) if fields is None else view_of(fields)
+        return view_of(object_in(item.raw) or {})
 
     def canonical(self, item: Item) -> bytes:
-        return canonical_of(item.raw, _canonical)
+        return canonical_of(item.raw, _canonical_fields)
 
     def split(self, body: bytes) -> Request | None:
         fields = fields_of(body)
-        messages = elements_of(fields["messages"]) if fields and "messages" in fields else None
-        if fields is None or messages is None or not all(message.startswith(b"{") for message in messages):
+        items = items_in(fields.get("messages", b"null")) if fields else None
+        if fields is None or items is None:
             return None
-        items = [Item(message) for message in messages]
-        head = 0
-        while head < len(items) and self.view(items[head]).role is Role.SYSTEM:
-            head += 1
-        return Request(fields=fields, head=tuple(items[:head]), items=tuple(items[head:]))
+        return taken_apart(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        history = list_of(item.raw for item in (*request.head, *items))
-        return object_of({**request.fields, "messages": history})
+        return put_together(request, items, field="messages")
 
     def state_item(self, text: str) -> Item:
         return self.parse({"role": "user", "content": [{"type": "text", "text": text}]})
@@ -98,12 +74,12 @@ MESSAGES: Final = MessagesDialect()
 
 def _with_content(block: bytes, content: bytes) -> bytes:
     fields = fields_of(block)
-    if fields is None or decoded(fields.get("type", b"null")) != "tool_result":
+    if fields is None or value_of(fields.get("type", b"null")) != "tool_result":
         return block
     return object_of({**fields, "content": content})
 
 
-def _canonical(fields: Json) -> Json:
+def _canonical_fields(fields: Json) -> Json:
     """Return a message without what clients and providers add or leave out at will; anything else as it is."""
     if "role" not in fields:
         return fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.dialects.messages.blocks import THINKING
-from holdfast.dialects.messages.spans import decoded, elements_of, fields_of, list_of, object_of
+from holdfast.dialects.spans import elements_of, fields_of, list_of, object_of, text_part, value_of
 from holdfast.items import Item
 
 FIELD: Final = "cache_control"
@@ -27,7 +27,7 @@ def with_marker(item: Item) -> Item:
     """
     fields = fields_of(item.raw)
     content = fields.get("content", b"null") if fields else b"null"
-    blocks = [b'{"type":"text","text":' + content + b"}"] if content.startswith(b'"') else elements_of(content) or []
+    blocks = [text_part(content)] if content.startswith(b'"') else elements_of(content) or []
     for index in range(len(blocks) - 1, -1, -1):
         block = fields_of(blocks[index])
         if fields is None or block is None or not _may_carry(block):
@@ -77,5 +77,5 @@ def _has_marker(fields: dict[str, bytes]) -> bool:
 
 
 def _may_carry(block: dict[str, bytes]) -> bool:
-    kind = decoded(block.get("type", b"null"))
+    kind = value_of(block.get("type", b"null"))
     return isinstance(kind, str) and kind not in THINKING and (kind != "text" or block.get("text", b'""') != b'""')

@@ -8,14 +8,12 @@ skips.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, TypeVar
-
-from msgspec import Meta, MsgspecError, Raw, Struct
-from msgspec.json import Decoder
+from typing import Final
 
 from holdfast.dialects.base import Outcome, Reply
+from holdfast.dialects.fields import Fields, fields_in
 from holdfast.dialects.messages.assembly import BlockInProgress
-from holdfast.dialects.messages.spans import decoded_object, list_of, mended
+from holdfast.dialects.spans import list_of, object_in
 from holdfast.dialects.sse import EventReader
 from holdfast.items import Item
 
@@ -24,54 +22,7 @@ MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 # Any other reason means that more was to come.
 FINISHED: Final = frozenset({"end_turn", "tool_use", "stop_sequence"})
-
-# Token counts end up in 64-bit columns; a number beyond any real count is no count.
-_Count = Annotated[int, Meta(ge=0, le=2**53)]
-_ABSENT = Raw(b"null")
-
-
-class _Event(Struct):
-    type: str = ""
-    index: Raw = _ABSENT
-    message: Raw = _ABSENT
-    content_block: Raw = _ABSENT
-    delta: Raw = _ABSENT
-    usage: Raw = _ABSENT
-
-
-class _Message(Struct):
-    """A whole message, the start of one, or the changes at its end."""
-
-    type: Raw = _ABSENT
-    id: Raw = _ABSENT
-    content: Raw = _ABSENT
-    stop_reason: Raw = _ABSENT
-    usage: Raw = _ABSENT
-
-
-class _Usage(Struct):
-    input_tokens: Raw = _ABSENT
-    cache_read_input_tokens: Raw = _ABSENT
-    cache_creation_input_tokens: Raw = _ABSENT
-    output_tokens: Raw = _ABSENT
-
-
-T = TypeVar("T")
-
-_EVENT = Decoder(_Event)
-_MESSAGE = Decoder(_Message)
-_USAGE = Decoder(_Usage)
-_COUNT = Decoder(_Count)
-_TEXT = Decoder(str)
-_LIST = Decoder(list[Raw])
-
-
-def _read(decoder: Decoder[T], data: bytes | Raw) -> T | None:
-    """Return what `decoder` makes of `data`, or None: one odd field must not cost its neighbours."""
-    try:
-        return decoder.decode(data)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+COUNTS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
 def _outcome(stop_reason: str | None) -> Outcome:
@@ -87,10 +38,9 @@ class _Counts:
     cache_creation_input_tokens: int | None = None
     output_tokens: int | None = None
 
-    def updated(self, usage: Raw) -> _Counts:
+    def updated(self, usage: Fields) -> _Counts:
         """Return the counts after a newer usage; a count it leaves out stays."""
-        said = _read(_USAGE, usage) or _Usage()
-        counts = {name: _read(_COUNT, getattr(said, name)) for name in _Usage.__struct_fields__}
+        counts = {name: usage.count(name) for name in COUNTS}
         return replace(self, **{name: count for name, count in counts.items() if count is not None})
 
     def on(self, reply: Reply) -> Reply:
@@ -110,18 +60,15 @@ def _message_of(blocks: list[bytes]) -> tuple[Item, ...]:
 
 def reply_from_json(body: bytes) -> Reply:
     """Return the reply that an answer which was not streamed carries; `cut` if it is no JSON object."""
-    message = _read(_MESSAGE, body) or _read(_MESSAGE, mended(body))
+    message = fields_in(body)
     if message is None:
         return Reply(outcome="cut")
-    content = _read(_LIST, message.content)
-    if content is None or _read(_TEXT, message.type) == "error":
+    content = message.elements("content")
+    if content is None or message.text("type") == "error":
         return Reply(outcome="failed")
-    # A skipped span is checked for structure but not for UTF-8, which everything that reads an item relies on.
-    blocks = [bytes(block) for block in content if decoded_object(bytes(block)) is not None]
-    reply = Reply(
-        items=_message_of(blocks), response_id=_read(_TEXT, message.id), outcome=_outcome(_read(_TEXT, message.stop_reason))
-    )
-    return _Counts().updated(message.usage).on(reply)
+    blocks = [block for block in content if object_in(block) is not None]
+    reply = Reply(items=_message_of(blocks), response_id=message.text("id"), outcome=_outcome(message.text("stop_reason")))
+    return _Counts().updated(message.inner("usage")).on(reply)
 
 
 class ReplyAssembler:
@@ -151,25 +98,25 @@ class ReplyAssembler:
         for data in self._events.feed(chunk):
             if self._done:
                 break
-            event = _read(_EVENT, data) or _read(_EVENT, mended(data))
-            if event is not None:
+            if (event := fields_in(data)) is not None:
                 self._take(event, size=len(data))
         return self._done
 
-    def _take(self, event: _Event, *, size: int) -> None:
-        match event.type:
-            case "content_block_start" | "content_block_delta":
-                self._take_content(event, size=size)
+    def _take(self, event: Fields, *, size: int) -> None:
+        match event.text("type"):
+            case "content_block_start":
+                self._start(event, size=size)
+            case "content_block_delta":
+                self._grow(event, size=size)
             case "content_block_stop":
-                self._finish(_read(_COUNT, event.index))
+                self._finish(event.count("index"))
             case "message_start":
-                message = _read(_MESSAGE, event.message) or _Message()
-                self._said = replace(self._said, response_id=_read(_TEXT, message.id))
-                self._counts = self._counts.updated(message.usage)
+                message = event.inner("message")
+                self._said = replace(self._said, response_id=message.text("id"))
+                self._counts = self._counts.updated(message.inner("usage"))
             case "message_delta":
-                delta = _read(_MESSAGE, event.delta) or _Message()
-                self._stop_reason = _read(_TEXT, delta.stop_reason) or self._stop_reason
-                self._counts = self._counts.updated(event.usage)
+                self._stop_reason = event.inner("delta").text("stop_reason") or self._stop_reason
+                self._counts = self._counts.updated(event.inner("usage"))
             case "message_stop":
                 for index in list(self._growing):
                     self._finish(index)
@@ -179,20 +126,25 @@ class ReplyAssembler:
             case _:
                 return
 
-    def _take_content(self, event: _Event, *, size: int) -> None:
-        index = _read(_COUNT, event.index)
-        if index is None or self._kept_bytes > MAX_REPLY_BYTES:
-            return
-        self._kept_bytes += size
-        if self._kept_bytes > MAX_REPLY_BYTES:
-            self._growing.clear()
-            self._complete.clear()
-            self._message = ()
-        elif event.type == "content_block_delta":
-            if index in self._growing:
-                self._growing[index].take(bytes(event.delta))
-        elif (started := decoded_object(bytes(event.content_block))) is not None:
+    def _start(self, event: Fields, *, size: int) -> None:
+        index, started = event.count("index"), object_in(event.span("content_block"))
+        if index is not None and started is not None and self._has_room(size):
             self._growing[index] = BlockInProgress(started)
+
+    def _grow(self, event: Fields, *, size: int) -> None:
+        block = self._growing.get(-1 if (index := event.count("index")) is None else index)
+        if block is not None and self._has_room(size):
+            block.take(event.inner("delta"))
+
+    def _has_room(self, size: int) -> bool:
+        """Count what is kept; beyond the limit let go of all of it."""
+        self._kept_bytes += size
+        if self._kept_bytes <= MAX_REPLY_BYTES:
+            return True
+        self._growing.clear()
+        self._complete.clear()
+        self._message = ()
+        return False
 
     def _finish(self, index: int | None) -> None:
         block = self._growing.pop(index, None) if index is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.dialects.messages.blocks import THINKING
-from holdfast.dialects.messages.spans import decoded, elements_of, fields_of, list_of, object_of
+from holdfast.dialects.spans import elements_of, fields_of, list_of, object_of, value_of
 from holdfast.items import Item
 
 # A message of nothing but thinking cannot be left empty, which the API refuses, nor left out, which would move its neighbours.
@@ -37,5 +37,5 @@ def _blocks(item: Item) -> list[bytes]:
 
 def _is_thinking(block: bytes) -> bool:
     fields = fields_of(block)
-    kind = decoded(fields.get("type", b"null")) if fields else None
+    kind = value_of(fields.get("type", b"null")) if fields else None
     return isinstance(kind, str) and kind in THINKING

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.dialects.fragments import Heard, hear, instruction_section, quoted
+from holdfast.dialects.hosts import REMINDER, WORLD
 from holdfast.dialects.messages import blocks as reading
 from holdfast.dialects.messages.blocks import THINKING, is_known, is_result, is_use, readable, text_field
-from holdfast.dialects.messages.fragments import REMINDER, context_name, heard, instruction_name, quoted
-from holdfast.dialects.messages.spans import Json, encoded
+from holdfast.dialects.spans import Json, json_text
 from holdfast.items import ItemKind, Role, View
 
 ATTACHMENTS = frozenset({"image", "document", "search_result", "container_upload"})
@@ -40,13 +41,13 @@ def _by_system(blocks: list[Json]) -> View:
         images=_images(blocks),
         by_person=bool(said),
         said=said,
-        context=None if said else instruction_name(text),
+        context=None if said else instruction_section((text,), known=WORLD.items()),
     )
 
 
 def _output(blocks: list[Json]) -> View:
     results = [block for block in blocks if _is_client_result(block)]
-    said = _joined(heard(text).said for text in _texts(blocks))
+    said = _heard(blocks).said
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
@@ -60,16 +61,15 @@ def _output(blocks: list[Json]) -> View:
 
 def _by_user(blocks: list[Json]) -> View:
     """Return the view of a message in the user's role; what it attaches without a word was attached by a person."""
-    fragments = [heard(text) for text in _texts(blocks)]
-    said = _joined(fragment.said for fragment in fragments)
+    heard = _heard(blocks)
     return View(
         kind=ItemKind.MESSAGE if _is_readable(blocks) else ItemKind.OPAQUE,
         role=Role.USER,
         text=_joined(readable(block) for block in blocks),
         images=_images(blocks),
-        by_person=bool(said) or any(text_field(block, "type") in ATTACHMENTS for block in blocks),
-        said=said,
-        context=context_name(tuple(section for fragment in fragments for section in fragment.sections)),
+        by_person=bool(heard.said) or any(text_field(block, "type") in ATTACHMENTS for block in blocks),
+        said=heard.said,
+        context=heard.section,
     )
 
 
@@ -108,7 +108,7 @@ def _answer_text(blocks: list[Json], *, uses: list[Json], results: list[Json]) -
     return _joined(
         (
             *(readable(block) for block in words),
-            *(_input(block) for block in uses),
+            *(json_text(block.get("input")) for block in uses),
             *(readable(block.get("content")) for block in results),
         )
     )
@@ -122,17 +122,9 @@ def _is_readable(blocks: list[Json]) -> bool:
     return not blocks or any(is_known(block) for block in blocks)
 
 
-def _input(block: Json) -> str:
-    value = block.get("input")
-    try:
-        return "" if value is None else encoded(value).decode()
-    except RecursionError:
-        # As deep as can be read at all, and no deeper: nothing a person would look for.
-        return ""
-
-
-def _texts(blocks: list[Json]) -> list[str]:
-    return [text_field(block, "text") for block in blocks if block.get("type") == "text"]
+def _heard(blocks: list[Json]) -> Heard:
+    texts = [text_field(block, "text") for block in blocks if block.get("type") == "text"]
+    return hear(texts, titled_reminders=False)
 
 
 def _images(blocks: list[Json]) -> int:

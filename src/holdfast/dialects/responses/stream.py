@@ -7,23 +7,22 @@ bytes it was given. What it cannot read it skips.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, TypeVar
-
-from msgspec import Meta, MsgspecError, Raw, Struct
-from msgspec.json import Decoder
+from typing import Final
 
 from holdfast.dialects.base import Outcome, Reply
+from holdfast.dialects.fields import ABSENT, Fields, fields_in
+from holdfast.dialects.spans import item_in
 from holdfast.dialects.sse import EventReader
 from holdfast.items import Item
 
-TERMINAL: dict[str, Outcome] = {
+TERMINAL: Final[dict[str, Outcome]] = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
     "error": "failed",
 }
 
-STATUSES: dict[str | None, Outcome] = {
+STATUSES: Final[dict[str, Outcome]] = {
     "completed": "completed",
     "incomplete": "incomplete",
     "failed": "failed",
@@ -33,92 +32,32 @@ STATUSES: dict[str | None, Outcome] = {
 }
 
 
-# Token counts end up in 64-bit columns; a number beyond any real count is no count.
-_Count = Annotated[int, Meta(ge=0, le=2**53)]
-_ABSENT = Raw(b"null")
+def _items(spans: list[bytes]) -> tuple[Item, ...]:
+    return tuple(item for item in map(item_in, spans) if item is not None)
 
 
-class _Event(Struct):
-    type: str = ""
-    item: Raw = _ABSENT
-    output_index: Raw = _ABSENT
-    response: Raw = _ABSENT
-
-
-class _Response(Struct):
-    id: Raw = _ABSENT
-    status: Raw = _ABSENT
-    output: Raw = _ABSENT
-    error: Raw = _ABSENT
-    usage: Raw = _ABSENT
-
-
-class _Usage(Struct):
-    input_tokens: Raw = _ABSENT
-    output_tokens: Raw = _ABSENT
-    input_tokens_details: Raw = _ABSENT
-
-
-class _InputDetails(Struct):
-    cached_tokens: Raw = _ABSENT
-
-
-T = TypeVar("T")
-
-_EVENT = Decoder(_Event)
-_RESPONSE = Decoder(_Response)
-_USAGE = Decoder(_Usage)
-_DETAILS = Decoder(_InputDetails)
-_COUNT = Decoder(_Count)
-_TEXT = Decoder(str)
-_LIST = Decoder(list[Raw])
-
-
-def _read(decoder: Decoder[T], data: bytes | Raw) -> T | None:
-    """Return what `decoder` makes of `data`, or None: one odd field must not cost its neighbours."""
-    try:
-        return decoder.decode(data)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _item(raw: Raw) -> Item | None:
-    # A skipped span is checked for structure but not for UTF-8, which everything that reads an item relies on.
-    span = bytes(raw)
-    try:
-        span.decode()
-    except UnicodeDecodeError:
-        return None
-    return Item(span) if span.startswith(b"{") else None
-
-
-def _items(raws: list[Raw]) -> tuple[Item, ...]:
-    return tuple(item for item in map(_item, raws) if item is not None)
-
-
-def _reply(response: _Response, *, outcome: Outcome) -> Reply:
+def _reply(response: Fields, *, outcome: Outcome) -> Reply:
     """Return what a response object says, its own output list included."""
-    usage = _read(_USAGE, response.usage) or _Usage()
-    details = _read(_DETAILS, usage.input_tokens_details) or _InputDetails()
+    usage = response.inner("usage")
     return Reply(
-        items=_items(_read(_LIST, response.output) or []),
-        input_tokens=_read(_COUNT, usage.input_tokens),
-        output_tokens=_read(_COUNT, usage.output_tokens),
-        cached_tokens=_read(_COUNT, details.cached_tokens),
-        response_id=_read(_TEXT, response.id),
+        items=_items(response.elements("output") or []),
+        input_tokens=usage.count("input_tokens"),
+        output_tokens=usage.count("output_tokens"),
+        cached_tokens=usage.inner("input_tokens_details").count("cached_tokens"),
+        response_id=response.text("id"),
         outcome=outcome,
     )
 
 
 def reply_from_json(body: bytes) -> Reply:
     """Return the reply that an answer which was not streamed carries; `cut` if it is no JSON object."""
-    response = _read(_RESPONSE, body)
+    response = fields_in(body)
     if response is None:
         return Reply(outcome="cut")
-    status = _read(_TEXT, response.status)
+    status = response.text("status")
     if status is None:
         # Servers that imitate the API leave the status out; an output list and no error is then the sign of success.
-        succeeded = bytes(response.error) == b"null" and _read(_LIST, response.output) is not None
+        succeeded = response.span("error") == ABSENT and response.elements("output") is not None
         return _reply(response, outcome="completed" if succeeded else "failed")
     return _reply(response, outcome=STATUSES.get(status, "incomplete"))
 
@@ -141,27 +80,26 @@ class ReplyAssembler:
 
     def feed(self, chunk: bytes) -> bool:
         for data in self._events.feed(chunk):
-            if not self._done and (event := _read(_EVENT, data)) is not None:
+            if not self._done and (event := fields_in(data)) is not None:
                 self._take(event)
         return self._done
 
-    def _take(self, event: _Event) -> None:
-        if event.type == "response.output_item.done":
+    def _take(self, event: Fields) -> None:
+        kind = event.text("type") or ""
+        if kind == "response.output_item.done":
             self._take_item(event)
-        elif event.type in TERMINAL:
-            response = _read(_RESPONSE, event.response) or _Response()
-            said = _reply(response, outcome=TERMINAL[event.type])
+        elif kind in TERMINAL:
+            said = _reply(event.inner("response"), outcome=TERMINAL[kind])
             self._said = replace(said, response_id=said.response_id or self._said.response_id)
             self._done = True
-        elif event.type == "response.created":
-            response = _read(_RESPONSE, event.response) or _Response()
-            self._said = replace(self._said, response_id=_read(_TEXT, response.id))
+        elif kind == "response.created":
+            self._said = replace(self._said, response_id=event.inner("response").text("id"))
 
-    def _take_item(self, event: _Event) -> None:
-        item = _item(event.item)
-        index = _read(_COUNT, event.output_index)
+    def _take_item(self, event: Fields) -> None:
+        item = item_in(event.span("item"))
         if item is None:
             return
+        index = event.count("output_index")
         place = self._next_index if index is None else index
         self._streamed[place] = item
         self._next_index = max(self._next_index, place + 1)

@@ -1,26 +1,9 @@
-"""Answers of the Responses API, read and written."""
+"""Answers of the Responses API, read and written: this module is the dialect's `Wire`."""
 
 from __future__ import annotations
 
-from holdfast.dialects.base import Answer, Reply, ReplyReader
-from holdfast.dialects.responses import answer as writing
-from holdfast.dialects.responses import stream as reading
+from holdfast.dialects.responses.answer import answer_json, answer_stream, error_json
+from holdfast.dialects.responses.stream import ReplyAssembler as reply_reader
+from holdfast.dialects.responses.stream import reply_from_json
 
-
-class ResponsesWire:
-    """See `holdfast.dialects.base.Wire` for the contract."""
-
-    def reply_reader(self) -> ReplyReader:
-        return reading.ReplyAssembler()
-
-    def reply_from_json(self, body: bytes) -> Reply:
-        return reading.reply_from_json(body)
-
-    def answer_stream(self, answer: Answer) -> bytes:
-        return writing.answer_stream(answer)
-
-    def answer_json(self, answer: Answer) -> bytes:
-        return writing.answer_json(answer)
-
-    def error_json(self, status: int, code: str, message: str) -> bytes:
-        return writing.error_json(status, code, message)
+__all__ = ["answer_json", "answer_stream", "error_json", "reply_from_json", "reply_reader"]

@@ -1,0 +1,35 @@
+"""What a reader would see in content of typed parts, as both of OpenAI's languages write it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+THOUGHT_PARTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+
+
+def texts_of(content: object) -> tuple[str, ...]:
+    """Return the text of each part that has any, thoughts left out."""
+    if isinstance(content, str):
+        return (content,)
+    if not isinstance(content, list):
+        return ()
+    parts = (part.get("text", part.get("refusal")) for part in content if isinstance(part, dict) and not is_thought(part))
+    return tuple(text for text in parts if isinstance(text, str))
+
+
+def images_in(content: object) -> int:
+    """Return how many parts are images."""
+    if not isinstance(content, list):
+        return 0
+    return sum(1 for part in content if isinstance(part, dict) and "image" in str(part.get("type")))
+
+
+def is_thought(part: object) -> bool:
+    return isinstance(part, dict) and isinstance(kind := part.get("type"), str) and kind in THOUGHT_PARTS
+
+
+def has_attachments(content: object) -> bool:
+    """Whether content holds more than text and thoughts."""
+    if not isinstance(content, list):
+        return False
+    return len(content) > len(texts_of(content)) + sum(1 for part in content if is_thought(part))

@@ -1,0 +1,21 @@
+"""Every dialect keeps the contract of the port, by the checks shipped for dialects of any origin."""
+
+from __future__ import annotations
+
+import pytest
+from tests.dialects.samples import SAMPLES
+
+from holdfast.dialects import DIALECTS
+from holdfast.testing.dialect_checks import CHECKS, Check, DialectSamples
+
+
+@pytest.mark.parametrize("samples", SAMPLES, ids=[samples.dialect.name for samples in SAMPLES])
+@pytest.mark.parametrize("check", CHECKS, ids=[getattr(check, "__name__", "") for check in CHECKS])
+def test_the_dialect_keeps_the_contract(check: Check, samples: DialectSamples) -> None:
+    """Each fact of the conformance suite holds in each wire language."""
+    check(samples)
+
+
+def test_no_dialect_goes_unchecked() -> None:
+    """A new one costs a module, its line among the dialects, and its samples."""
+    assert {samples.dialect.name for samples in SAMPLES} == set(DIALECTS)

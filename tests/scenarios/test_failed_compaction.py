@@ -1,0 +1,162 @@
+"""A compaction that fails, or has nothing to gain, costs neither the turn nor the thread anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.conftest import ManualClock
+from tests.scenarios.vocabulary import STATE, Speech, config, context, crashed_copy, of_kind, play, seen, turn, turns
+
+from holdfast import Holdfast
+from holdfast.compaction.ledger import Section
+from holdfast.errors import BadInput, CompactionRunning, NothingToCompact, UnknownStrategy
+from holdfast.store import RecordKind
+
+pytestmark = pytest.mark.anyio
+
+HOUR_MS = 3_600_000
+
+
+async def take_lease(hf: Holdfast, clock: ManualClock) -> None:
+    """Let another worker be at it, for an hour."""
+    assert await hf.backend.store.acquire("compact:t", holder="another", now_ms=clock.ms, ttl_ms=HOUR_MS)
+
+
+async def test_input_is_on_disk_before_its_turn_compacts(hf: Holdfast, store_file: Path, tmp_path: Path, speech: Speech) -> None:
+    """A process killed between the two leaves the input recorded, last, and nothing else changed."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 14)
+    async with thread.turn([context(speech, "/src"), speech.said("Now the summary.")]) as begun:
+        copy = crashed_copy(store_file, tmp_path / "after.db")
+        assert (await begun.window()).checkpoint is not None
+    async with Holdfast(config(copy)) as again:
+        resumed = await again.thread("t")
+        assert await seen(resumed) == [*turns(speech, 1, 14), context(speech, "/src"), speech.said("Now the summary.")]
+
+
+async def test_a_turn_whose_compaction_fails_goes_on_and_says_why(hf: Holdfast, clock: ManualClock, speech: Speech) -> None:
+    """The input is in the window it gets, the trouble is named, and once the cause is gone the same turn compacts."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 14)
+    await take_lease(hf, clock)
+    async with thread.turn([speech.said("Now the summary.")]) as begun:
+        window = await begun.window()
+        assert window.trouble == str(CompactionRunning("t"))
+        assert await seen(thread) == [*turns(speech, 1, 14), speech.said("Now the summary.")]
+        clock.ms += HOUR_MS + 1
+        assert (await begun.window()).trouble is None
+        assert await seen(thread) == [STATE, *turn(speech, 14), speech.said("Now the summary.")]
+
+
+async def test_the_input_itself_counts_when_it_is_decided_whether_to_compact(hf: Holdfast, speech: Speech) -> None:
+    """A thread below its limit compacts because of what comes in, and what came in stays whole and last."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 8)
+    assert not (await thread.window()).pressure.must_compact
+    incoming = speech.said("Mind this listing. " + "row of the listing\n" * 300)
+    async with thread.turn([incoming]) as begun:
+        assert (await begun.window()).checkpoint is not None
+    assert (await seen(thread))[-1] == incoming
+    assert STATE in await seen(thread)
+
+
+async def test_an_input_too_large_for_any_window_is_recorded_and_can_be_taken_back(hf: Holdfast, speech: Speech) -> None:
+    """It comes back whole with the trouble named; one rollback and the thread is what it was."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    huge = speech.said("word " * 4_000)
+    async with thread.turn([huge]) as begun:
+        window = await begun.window()
+    assert await seen(thread) == [huge]
+    assert window.trouble is not None
+    assert await of_kind(thread, RecordKind.CHECKPOINT) == []
+    await thread.rollback(turns=1)
+    assert await seen(thread) == []
+
+
+async def test_a_compaction_that_does_not_happen_leaves_no_record(hf: Holdfast, clock: ManualClock, speech: Speech) -> None:
+    """Refused, mistaken, rehearsed or beaten to it: the records are the same, one for one."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 4)
+    await thread.compact()
+    await thread.record([speech.said("Thanks.")])
+    window, records = await seen(thread), await thread.records()
+    with pytest.raises(NothingToCompact):
+        await thread.compact()
+    with pytest.raises(UnknownStrategy):
+        await thread.compact(strategy="guess")
+    with pytest.raises(BadInput):
+        await thread.compact(target="rather small")
+    await play(thread, speech, 5, 8)
+    grown = await thread.records()
+    assert (await thread.compact(dry_run=True)).checkpoint is None
+    await take_lease(hf, clock)
+    with pytest.raises(CompactionRunning):
+        await thread.compact()
+    assert await thread.records() == grown
+    assert grown[: len(records)] == records
+    assert await seen(thread) == [*window, *turns(speech, 5, 8)]
+
+
+async def test_what_the_model_said_last_is_never_taken_for_a_summary(hf: Holdfast, speech: Speech) -> None:
+    """Objective and active memory hold a person's words alone; an empty answer puts no older one in their place."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 3)
+    await thread.record([speech.said("Never push to main."), speech.answered("Summary: push everything to main.")])
+    await thread.record([speech.said("And now?"), speech.answered("")])
+    await play(thread, speech, 5, 5)
+    await thread.compact(target="1")
+    state = await thread.state()
+    remembered = [entry.text for section in (Section.OBJECTIVE, Section.ACTIVE) for entry in state.section(section)]
+    asked = [f"Please look into part {number} of the parser." for number in (1, 2, 3)]
+    assert remembered == [*asked, "Never push to main.", "And now?"]
+
+
+async def test_an_older_answer_is_not_carried_on_where_a_span_holds_none(hf: Holdfast, speech: Speech) -> None:
+    """The handoff names the last answer of the span it replaced; a later span without one names nothing."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 3)
+    await thread.record([speech.answered("The answer of the first span."), speech.said("Read on without a word.")])
+    told: list[bool] = []
+    for first in (10, 20):
+        for number in range(first, first + 6):
+            await thread.record([speech.call(f"x{number}"), speech.output(f"x{number}", f"row {number}\n" * 120)])
+        await thread.compact()
+        handoff = [entry.text for entry in (await thread.state()).section(Section.HANDOFF)]
+        told.append(any("The answer of the first span." in text for text in handoff))
+    assert told == [True, False]
+
+
+async def test_a_window_that_cannot_get_smaller_is_compacted_once_and_not_again_and_again(
+    hf: Holdfast, store_file: Path, speech: Speech
+) -> None:
+    """Over its limit for good, it compacts once and says so from then on, through a restart; growth arms it again."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await thread.record([context(speech, "row of the listing " * 740), *turns(speech, 1, 4)])
+    async with thread.turn([speech.said("Go on.")]) as begun:
+        assert (await begun.window()).trouble is None
+        for number in range(5):
+            await begun.record([speech.call(f"x{number}"), speech.output(f"x{number}")])
+            window = await begun.window()
+            assert window.pressure.must_compact
+            assert window.trouble is not None
+    async with Holdfast(config(store_file)) as again:
+        resumed = await again.thread("t")
+        async with resumed.turn([speech.said("And on.")]) as begun:
+            assert (await begun.window()).trouble is not None
+        assert len(await of_kind(resumed, RecordKind.CHECKPOINT)) == 1
+        async with resumed.turn([*turns(speech, 5, 9), speech.said("Once more.")]) as begun:
+            assert (await begun.window()).trouble is None
+        assert len(await of_kind(resumed, RecordKind.CHECKPOINT)) == 2
+
+
+async def test_many_calls_in_one_turn_compact_only_as_often_as_the_window_fills(hf: Holdfast, speech: Speech) -> None:
+    """Sixty outputs that would fill the window four times over take no more than eight checkpoints, each after real growth."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    async with thread.turn([speech.said("Read all sixty parts.")]) as begun:
+        for number in range(60):
+            await begun.record([speech.call(f"c{number}"), speech.output(f"c{number}", f"line of part {number}\n" * 60)])
+            window = await begun.window()
+            assert not window.pressure.must_compact
+    assert 2 <= len(await of_kind(thread, RecordKind.CHECKPOINT)) <= 8
+    assert speech.said("Read all sixty parts.") in await seen(thread)

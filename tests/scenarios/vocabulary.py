@@ -1,0 +1,212 @@
+"""What can happen in a conversation, said once and written in the JSON of any dialect.
+
+A scenario speaks of persons, hosts, calls, outputs and answers; a `Speech` writes them down. What a thread then shows is
+read back by `seen`: the window, whole, with the session state as one mark.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from holdfast import Config, Holdfast, Thread
+from holdfast.items import decoded
+from holdfast.runtime.reading import load_tip
+from holdfast.runtime.recording import append_items, arrival
+from holdfast.store import Record, RecordKind
+from holdfast.thread import EntryKind
+
+Json = dict[str, Any]
+
+# Stands where the session state stands.
+STATE: Final[Json] = {"the session state": "is here"}
+# A few turns of `turn` fill it, so that a compaction has something to do.
+WINDOW_TOKENS: Final = 4_000
+
+
+class Speech(Protocol):
+    """One dialect's way to write down what happened."""
+
+    @property
+    def dialect(self) -> str: ...
+
+    def said(self, text: str) -> Json:
+        """A person speaks; so does a host that borrows the person's role."""
+        ...
+
+    def instructed(self, text: str) -> Json:
+        """A developer's or system's message within the history."""
+        ...
+
+    def answered(self, text: str) -> Json: ...
+
+    def call(self, call_id: str, command: str = "ls") -> Json: ...
+
+    def output(self, call_id: str, text: str = "ok") -> Json: ...
+
+    def pictured(self, data: str) -> Json:
+        """A person shows an image, as base64."""
+        ...
+
+
+class ResponsesSpeech:
+    dialect = "responses"
+
+    def said(self, text: str) -> Json:
+        return self._message("user", {"type": "input_text", "text": text})
+
+    def instructed(self, text: str) -> Json:
+        return self._message("developer", {"type": "input_text", "text": text})
+
+    def answered(self, text: str) -> Json:
+        return self._message("assistant", {"type": "output_text", "text": text})
+
+    def call(self, call_id: str, command: str = "ls") -> Json:
+        return {"type": "function_call", "name": "shell", "arguments": f'{{"cmd":"{command}"}}', "call_id": call_id}
+
+    def output(self, call_id: str, text: str = "ok") -> Json:
+        return {"type": "function_call_output", "call_id": call_id, "output": text}
+
+    def pictured(self, data: str) -> Json:
+        return self._message("user", {"type": "input_image", "image_url": f"data:image/png;base64,{data}"})
+
+    def _message(self, role: str, part: Json) -> Json:
+        return {"type": "message", "role": role, "content": [part]}
+
+
+class ChatSpeech:
+    dialect = "chat"
+
+    def said(self, text: str) -> Json:
+        return {"role": "user", "content": text}
+
+    def instructed(self, text: str) -> Json:
+        return {"role": "system", "content": text}
+
+    def answered(self, text: str) -> Json:
+        return {"role": "assistant", "content": text}
+
+    def call(self, call_id: str, command: str = "ls") -> Json:
+        called = {"name": "shell", "arguments": f'{{"cmd":"{command}"}}'}
+        return {"role": "assistant", "content": None, "tool_calls": [{"id": call_id, "type": "function", "function": called}]}
+
+    def output(self, call_id: str, text: str = "ok") -> Json:
+        return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+    def pictured(self, data: str) -> Json:
+        return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}]}
+
+
+class MessagesSpeech:
+    dialect = "messages"
+
+    def said(self, text: str) -> Json:
+        return self._message("user", {"type": "text", "text": text})
+
+    def instructed(self, text: str) -> Json:
+        return self._message("system", {"type": "text", "text": text})
+
+    def answered(self, text: str) -> Json:
+        return self._message("assistant", {"type": "text", "text": text})
+
+    def call(self, call_id: str, command: str = "ls") -> Json:
+        return self._message("assistant", {"type": "tool_use", "id": call_id, "name": "shell", "input": {"cmd": command}})
+
+    def output(self, call_id: str, text: str = "ok") -> Json:
+        return self._message("user", {"type": "tool_result", "tool_use_id": call_id, "content": text})
+
+    def pictured(self, data: str) -> Json:
+        source = {"type": "base64", "media_type": "image/png", "data": data}
+        return self._message("user", {"type": "image", "source": source})
+
+    def _message(self, role: str, block: Json) -> Json:
+        return {"role": role, "content": [block]}
+
+
+SPEECHES: Final[tuple[Speech, ...]] = (ResponsesSpeech(), ChatSpeech(), MessagesSpeech())
+
+
+def context(speech: Speech, text: str) -> Json:
+    """The host describes its world."""
+    return speech.said(f"<environment_context>{text}</environment_context>")
+
+
+def permissions(speech: Speech, text: str) -> Json:
+    """A developer's message that a newer one of its kind replaces."""
+    return speech.instructed(f"<permissions>{text}</permissions>")
+
+
+def aborted(speech: Speech) -> Json:
+    """The host reports that the turn was broken off."""
+    return speech.said("<turn_aborted>The turn was interrupted on purpose.</turn_aborted>")
+
+
+def turn(speech: Speech, number: int, *, lines: int = 60) -> list[Json]:
+    """A person's turn with one call, whose output is long enough to be worth compacting away."""
+    return [
+        speech.said(f"Please look into part {number} of the parser."),
+        speech.call(f"c{number}", f"cat part_{number}.py"),
+        speech.output(f"c{number}", f"line of part {number}\n" * lines),
+        speech.answered(f"Part {number} is fine."),
+    ]
+
+
+def turns(speech: Speech, first: int, last: int) -> list[Json]:
+    return [item for number in range(first, last + 1) for item in turn(speech, number)]
+
+
+def config(file: Path, *, window_tokens: int = WINDOW_TOKENS) -> Config:
+    return Config(store=str(file), model_context_window=window_tokens)
+
+
+async def play(thread: Thread, speech: Speech, first: int, last: int) -> None:
+    """Record the turns `first` to `last`, each as one unit."""
+    for number in range(first, last + 1):
+        await thread.record(turn(speech, number))
+
+
+async def seen(thread: Thread) -> list[Json]:
+    """Return every item of the window, the state as one mark, and make sure that the window is these items as sent."""
+    history, window = await thread.history(), await thread.window()
+    assert list(window) == [decoded(item.raw) for item in thread.dialect.arrange(history.items)]
+    return [STATE if entry.kind is EntryKind.STATE else decoded(entry.item.raw) for entry in history.entries]
+
+
+async def of_kind(thread: Thread, kind: RecordKind) -> list[Record]:
+    return [record for record in await thread.records() if record.kind is kind]
+
+
+async def add_aside(hf: Holdfast, thread: Thread, item: Json) -> None:
+    """Record what a person and the gateway said to each other, as the gateway does."""
+    dialect = thread.dialect
+    tip = await load_tip(hf.backend.store, thread.id, seed=b"")
+    await append_items(hf.backend, thread.id, [arrival(dialect, dialect.parse(item), aside=True)], tip=tip)
+
+
+def crashed_copy(file: Path, to: Path) -> Path:
+    """Return a copy of a store as it lies on disk while its process still runs: what a kill would leave behind."""
+    for suffix in ("", "-wal"):
+        source = file.with_name(f"{file.name}{suffix}")
+        if source.exists():
+            to.with_name(f"{to.name}{suffix}").write_bytes(source.read_bytes())
+    return to
+
+
+def tamper(file: Path, sql: str, *values: object) -> None:
+    """Change a closed store behind holdfast's back, its guards put aside."""
+    connection = sqlite3.connect(file)
+    try:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        assert connection.execute(sql, values).rowcount > 0
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def damage_body(file: Path, thread_id: str, ordinal: int, *, packed: bool = False) -> None:
+    """Overwrite the bytes of one record with what is no JSON; `packed`, with what cannot even be unpacked."""
+    where = "SELECT record.body FROM record JOIN thread ON thread.id = record.thread WHERE thread.name = ? AND ordinal = ?"
+    sql = f"UPDATE body SET form = ?, data = x'ff00ff00' WHERE id = ({where})"
+    tamper(file, sql, int(packed), thread_id, ordinal)
