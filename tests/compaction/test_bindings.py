@@ -37,9 +37,17 @@ def test_a_value_nobody_used_again_is_not_kept() -> None:
     assert reused(observed(call("a"), output("a", "build 918ec5927e"), answered("Fine."))) == ()
 
 
-def test_a_value_the_agent_knew_before_the_tool_said_it_is_no_finding() -> None:
-    """An argument that only comes back in the output was not learned there."""
-    assert reused(observed(call("a", '{"cmd":"ping host-7.example"}'), output("a", "host-7.example is alive"))) == ()
+def test_an_id_in_a_call_that_nothing_in_view_explains_comes_with_the_call() -> None:
+    """It was learned from output that an earlier compaction replaced; the call shows what it is for."""
+    found = reused(observed(call("a", '{"cmd":"restore snap-85204-vg"}', name="exec")))
+    assert [line.text for line in found] == ["snap-85204-vg — exec: restore snap-85204-vg"]
+
+
+def test_names_in_source_code_and_files_are_no_findings() -> None:
+    """Every patch repeats them, and the working state lists files."""
+    code = "def load_label_snapshot(path):\n    return path.open()"
+    edit = call("b", '{"patch":"load_label_snapshot in src/labels_2.py"}')
+    assert reused(observed(call("a"), output("a", code), edit)) == ()
 
 
 def test_a_person_who_names_a_value_makes_it_count() -> None:

@@ -113,12 +113,13 @@ def _serve(parser: ArgumentParser) -> None:
 
 
 def _bench(parser: ArgumentParser) -> None:
-    parser.add_argument("what", metavar="WHAT", choices=("store",), help="what is measured: store")
+    parser.add_argument("what", metavar="WHAT", choices=("store", "retention"), help="what is measured: store, or retention")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--quick", action="store_true", help="about a minute, threads of up to 100,000 records (the default)")
-    length.add_argument("--full", action="store_true", help="some minutes, threads of up to 1,000,000 records")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which items are stored (default: %(default)s)")
+    length.add_argument("--quick", action="store_true", help="a minute at most (the default)")
+    length.add_argument("--full", action="store_true", help="some minutes: a million records, or fifty compactions")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which items are used (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the JSON object to FILE too")
+    parser.add_argument("--plots", metavar="FOLDER", help="retention: write curves as SVG into FOLDER (needs the extra bench)")
     parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
 
 
@@ -234,7 +235,7 @@ COMMANDS: Mapping[str, Command] = {
         arguments=_serve,
     ),
     "bench": Command(
-        does="measure the store beside raw SQLite and, where installed, the stores of other frameworks",
+        does="measure the store, or what compactions keep, beside others in one run on this machine",
         example="holdfast bench store --full -o store.json",
         entry="bench:run",
         arguments=_bench,

@@ -10,17 +10,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.compaction.working import Line, Observed, one_line
+from holdfast.compaction.working import PLAN_TOOLS, Line, Observed, call_text, one_line
 from holdfast.items import ItemKind
 from holdfast.thread import Pointer
 
-SHORTEST_VALUE = 5
-LONGEST_VALUE = 80
-BINDINGS_KEPT = 24
+LONGEST_LINE = 160
+BINDINGS_KEPT = 40
 
-_token = re.compile(r"[\w./:@~+-]{5,}")
-# Something that names one thing: it holds a digit, or joins words by signs.
-_specific = re.compile(r"\d|[a-z][A-Z]|\w[._:@/-]\w")
+_token = re.compile(r"[\w./:@~+-]{6,}")
+# What names one thing and nobody would make up: letters and digits in one word, or an address. Names in source code, which
+# every patch repeats, hold no digit; files stand in the working state.
+_identifier = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w:.@-]{6,60}|\d+(?:\.\d+){3}(?::\d+)?")
+_file = re.compile(r"\.[a-z]{1,5}$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,11 @@ class _Sighting:
 
 
 def reused(items: Sequence[Observed]) -> tuple[Line, ...]:
-    """Return the lines of tool output whose values a later call or a person used, oldest use first."""
+    """Return the values a later call or a person used again, each with the line it stood in, oldest use first.
+
+    An id in a call that nothing in view explains was learned from output that is out of view by now: it comes with the call.
+    Files are not repeated here; the working state lists them.
+    """
     seen: dict[str, _Sighting] = {}
     known: set[str] = set()
     found: dict[str, Line] = {}
@@ -43,16 +48,19 @@ def reused(items: Sequence[Observed]) -> tuple[Line, ...]:
         if item.view.kind is not ItemKind.CALL and not item.view.by_person:
             continue
         for value in dict.fromkeys(_values(item.view.text)):
-            if value in seen and value not in known:
-                found.pop(value, None)
-                found[value] = _binding(value, seen[value])
+            if value in known:
+                continue
             known.add(value)
+            if value in seen:
+                found[value] = _binding(value, seen[value])
+            elif item.view.kind is ItemKind.CALL and item.view.tool not in PLAN_TOOLS:
+                found[value] = Line(text=f"{value} — {item.view.tool}: {one_line(call_text(item.view))}", source=item.source)
     return tuple(found.values())[-BINDINGS_KEPT:]
 
 
 def _values(text: str) -> list[str]:
     values = (value.strip(".:") for value in _token.findall(text))
-    return [value for value in values if SHORTEST_VALUE <= len(value) <= LONGEST_VALUE and _specific.search(value)]
+    return [value for value in values if _identifier.fullmatch(value) and not _file.search(value)]
 
 
 def _binding(value: str, sighting: _Sighting) -> Line:
@@ -61,5 +69,5 @@ def _binding(value: str, sighting: _Sighting) -> Line:
     start = sighting.output.rfind("\n", 0, place) + 1
     end = sighting.output.find("\n", place)
     line = sighting.output[start : end if end >= 0 else len(sighting.output)]
-    around = line if len(line) <= LONGEST_VALUE * 2 else line[max(0, place - start - LONGEST_VALUE) :][: LONGEST_VALUE * 2]
+    around = line if len(line) <= LONGEST_LINE else line[max(0, place - start - LONGEST_LINE // 2) :][:LONGEST_LINE]
     return Line(text=f"{value} — {one_line(around)}", source=sighting.source)

@@ -16,7 +16,7 @@ from holdfast.thread import Pointer
 
 NAME = "extractive"
 EVIDENCE_KEPT = 24
-FROM_A_TOOL = "from a tool's output, used again: "
+FROM_A_TOOL = "from the work, not from the user: "
 
 Lines = tuple[tuple[str, Pointer | None], ...]
 
@@ -68,14 +68,23 @@ def _handoff(working: Working, plan: Plan, *, focus: str | None) -> Lines:
 
 
 def _bindings(plan: Plan, ledger: Ledger) -> Lines:
-    """Return what came out of a tool and was used again, this span's after those of earlier ones, the newest kept."""
+    """Return what came out of a tool and was used again, each value once, this span's last, the newest kept.
+
+    A value that an earlier compaction saw together with its source keeps that line: a later one may only see its use.
+    """
     known = [entry for entry in ledger.section(Section.ACTIVE) if entry.speaker is Speaker.COMPUTED]
-    lines: dict[str, Pointer | None] = {entry.text: entry.sources[-1] if entry.sources else None for entry in known}
+    lines: dict[str, tuple[str, Pointer | None]] = {
+        _value_of(entry.text): (entry.text, entry.sources[-1] if entry.sources else None) for entry in known
+    }
     for line in reused(plan.observed):
         text = f"{FROM_A_TOOL}{line.text}"
-        lines.pop(text, None)
-        lines[text] = line.source
-    return tuple(list(lines.items())[-BINDINGS_KEPT:])
+        kept = lines.pop(_value_of(text), (text, line.source))
+        lines[_value_of(text)] = kept
+    return tuple(list(lines.values())[-BINDINGS_KEPT:])
+
+
+def _value_of(text: str) -> str:
+    return text.removeprefix(FROM_A_TOOL).split(" — ")[0]
 
 
 def _evidence(working: Working, ledger: Ledger) -> Lines:

@@ -26,7 +26,7 @@ _exit_code = re.compile(r"exit(?:ed)?[ _]?(?:with )?(?:code|status)[\"']?\s*[:= 
 _error_line = re.compile(
     r"^.*(?:\b\w*(?:Error|Exception)\b: ?|\berror(?:\[\w+\])?: |\bFAILED\b|\bpanicked at\b|\bfatal: ).*$", re.MULTILINE
 )
-_plan_tools = frozenset({"update_plan", "todowrite", "todo_write", "TodoWrite", "write_todos"})
+PLAN_TOOLS = frozenset({"update_plan", "todowrite", "todo_write", "TodoWrite", "write_todos"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def observe(items: Sequence[Observed]) -> Working:
                 for path in _paths(seen.view.text):
                     files.pop(path, None)
                     files[path] = seen.source
-                if seen.view.tool in _plan_tools:
+                if seen.view.tool in PLAN_TOOLS:
                     plan = Line(text=seen.view.text[:PLAN_CHARS], source=seen.source)
             case ItemKind.OUTPUT:
                 error = failure(seen.view.text)

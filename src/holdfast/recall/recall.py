@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from holdfast.thread import LivePath, Pointer
 EXCERPT_CHARS = 700
 # How much is shown before the first word that matches.
 EXCERPT_MARGIN = 120
+PROPOSED_PER_HIT = 6
+INDEX_WEIGHT = 4.0
+STEM_CHARS = 5
 # Recorded for the record, not shown to a model: a search for what was said should not return what was said about it.
 UNSEARCHED = frozenset(RecordKind) - {RecordKind.ITEM, RecordKind.NOTE}
 
@@ -49,16 +53,40 @@ async def recall_by_pointer(store: ThreadStore, path: LivePath, pointer: Pointer
 async def recall_by_words(
     store: ThreadStore, index: Search, path: LivePath, query: str, *, dialect: Dialect, limit: int
 ) -> list[Recalled]:
-    """Return the best matches on the live path, each with the part of it that matches."""
-    hits = await index.search(path.spans, query, limit=limit)
-    found: list[Recalled] = []
-    for hit in hits:
+    """Return the best matches on the live path, each with the part of it that matches.
+
+    The index proposes by the words of whole records; which of them answers is decided by what stands close together in one
+    place, so that a long message with the answer in it is not outranked by a short one about something else.
+    """
+    proposed: list[Recalled] = []
+    for hit in await index.search(path.spans, query, limit=limit * PROPOSED_PER_HIT):
         span = Span(thread_id=hit.thread_id, start=hit.ordinal, stop=hit.ordinal + 1)
         for record in await store.read(span):
             text = excerpt(_text(record, dialect), query)
             pointer = Pointer(hit.thread_id, hit.ordinal)
-            found.append(Recalled(pointer=pointer, text=text, score=round(hit.score, 3), kind=record.kind))
-    return found
+            proposed.append(Recalled(pointer=pointer, text=text, score=round(hit.score, 3), kind=record.kind))
+    return _closest(proposed, query)[:limit]
+
+
+def _closest(proposed: list[Recalled], query: str) -> list[Recalled]:
+    """Return the proposals by how much of the question their excerpts hold, a word's weight being how few of them hold it."""
+    stems = {_stem(word) for word in _words(query)}
+    held = [stems & {_stem(word) for word in _words(each.text)} for each in proposed]
+    common = Counter(stem for each in held for stem in each)
+    weights = [sum(math.log(1 + len(proposed) / common[stem]) for stem in each) for each in held]
+    best = max((each.score for each in proposed), default=0.0) or 1.0
+    # The index's own opinion counts as much as a few shared words do.
+    order = sorted(range(len(proposed)), key=lambda place: -(weights[place] + INDEX_WEIGHT * proposed[place].score / best))
+    return [proposed[place] for place in order]
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in re.findall(r"\w+", text)]
+
+
+def _stem(word: str) -> str:
+    """Return the part of a word that its forms share, roughly, in languages that inflect at the end."""
+    return word if len(word) <= STEM_CHARS else word[:STEM_CHARS]
 
 
 def excerpt(text: str, query: str) -> str:

@@ -69,7 +69,7 @@ CREATE TABLE lease (
 ) STRICT, WITHOUT ROWID;
 
 -- Contentless: the words are here, the text stays in `body`. A row's rowid is its record's id.
-CREATE VIRTUAL TABLE search USING fts5 (text, content = '', tokenize = 'unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE search USING fts5 (text, content = '', tokenize = 'porter unicode61 remove_diacritics 2');
 
 -- Every item record up to `upto` is in `search`, unless it was erased; it moves in the transaction that adds the rows. `erasures` counts, so that
 -- text which was read before an erasure is not indexed after it.

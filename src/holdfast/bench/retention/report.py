@@ -1,0 +1,124 @@
+"""A run as people read it: every arm beside the others, every kind of fact by itself, nothing left out."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection
+
+from holdfast.bench.report import Table
+from holdfast.bench.retention.arms import EXTRACTIVE, arm_names
+from holdfast.bench.retention.facts import USER_KINDS, FactKind
+from holdfast.bench.retention.run import Retained
+from holdfast.bench.retention.tally import hops_of
+
+# Kinds with a column of their own beside what the user said.
+ALONE = (FactKind.TOOL_REUSED, FactKind.TOOL_UNUSED, FactKind.WORKING, FactKind.SET_ASIDE)
+OMISSIONS = (
+    "no arm is called session: it needs a model, which holdfast does not have yet",
+    "summarisers are scripted; `faithful` is shown what matters and no more, which no model is",
+)
+
+
+def facts(result: Retained) -> list[str]:
+    """Return how it was measured, a line each."""
+    plan, tally = result.plan, result.tally
+    histories = tally.tokens(arm=EXTRACTIVE, hop=plan.hops, of=lambda size: size.history_tokens)
+    return [
+        f"{', '.join(plan.dialects)}; seeds {result.seed} to {result.seed + plan.seeds - 1}; "
+        f"{plan.turns} turns, {plan.hops} compactions",
+        f"histories of {min(histories):,} to {max(histories):,} tokens; {tally.refused} compactions refused as not worth it",
+        "blind single choice of four, options shuffled by the seed; judged by exact value, without a reader",
+        "intervals: Wilson, 95 %, seeds pooled, a fact counted once however many dialects it was asked in",
+        "every arm but none and full has at most the size that extractive had at that hop",
+        *OMISSIONS,
+    ]
+
+
+def tables(result: Retained) -> list[Table]:
+    """Return what was found: all arms at the end, all arms hop by hop, extractive kind by kind."""
+    return [_by_arm(result), _by_hop(result), _by_kind(result)]
+
+
+def _by_arm(result: Retained) -> Table:
+    hop, tally = result.plan.hops, result.tally
+    rows = []
+    for arm in arm_names():
+        user = tally.share(arm=arm, hop=hop, kinds=USER_KINDS)
+        low, high = user.interval
+        everything = tally.share(arm=arm, hop=hop, kinds=frozenset(FactKind))
+        by_seed = tally.seeds(arm=arm, hop=hop, kinds=USER_KINDS)
+        sizes = tally.tokens(arm=arm, hop=hop, of=lambda size: size.window_tokens)
+        rows.append(
+            [
+                arm,
+                f"{user.kept_share:.1%}",
+                f"{low:.0%}–{high:.0%}",
+                f"{by_seed[0]:.0%}–{by_seed[-1]:.0%}",
+                *(_kept(result, arm, hop, {kind}) for kind in ALONE),
+                str(everything.stale),
+                f"{everything.credit:.1%}",
+                f"{statistics.mean(sizes):,.0f}",
+                f"{statistics.median(tally.ms(arm=arm)):.1f}",
+            ]
+        )
+    return Table(
+        title=f"Told by the window alone after {hop} compactions",
+        aside="score: single choice, a guess where the window tells nothing",
+        columns=[
+            "arm, summariser",
+            ">user-stated",
+            ">95 %",
+            ">by seed",
+            ">reused",
+            ">tool-only",
+            ">in hand",
+            ">set aside",
+            ">stale",
+            ">score",
+            ">tokens",
+            ">ms",
+        ],
+        rows=rows,
+    )
+
+
+def _by_hop(result: Retained) -> Table:
+    hops = hops_of(result.tally.cells)
+    return Table(
+        title="User-stated facts told, by the number of compactions",
+        aside="of those said by then",
+        columns=["arm, summariser", *(f">{hop}" for hop in hops)],
+        rows=[[arm, *(_kept(result, arm, hop, USER_KINDS) for hop in hops)] for arm in arm_names()],
+    )
+
+
+def _by_kind(result: Retained) -> Table:
+    hop, tally = result.plan.hops, result.tally
+    rows = []
+    for kind in FactKind:
+        share = tally.share(arm=EXTRACTIVE, hop=hop, kinds={kind})
+        found = [each for each in tally.recalled if each.kind is kind]
+        asked = sum(each.asked for each in found)
+        low, high = share.interval
+        rows.append(
+            [
+                kind.value,
+                str(share.asked),
+                f"{share.kept_share:.1%}" if share.asked else "–",
+                f"{low:.0%}–{high:.0%}",
+                str(share.stale),
+                f"{sum(each.quoted for each in found) / asked:.1%}" if asked else "–",
+                f"{sum(each.record for each in found) / asked:.1%}" if asked else "–",
+            ]
+        )
+    return Table(
+        title=f"Extractive, kind by kind, after {hop} compactions",
+        aside="recall@5 by the question alone: the value quoted, or at least its record found",
+        columns=["kind", ">asked", ">told", ">95 %", ">stale", ">recalled", ">record"],
+        rows=rows,
+    )
+
+
+def _kept(result: Retained, arm: str, hop: int, kinds: Collection[FactKind]) -> str:
+    share = result.tally.share(arm=arm, hop=hop, kinds=kinds)
+    return f"{share.kept_share:.1%}" if share.asked else "–"

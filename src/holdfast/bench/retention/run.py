@@ -1,0 +1,85 @@
+"""`holdfast bench retention`: how much is measured, and the run."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.bench.result import Target
+from holdfast.bench.retention.playing import Play
+from holdfast.bench.retention.sessions import planted_session
+from holdfast.bench.retention.tally import Tally
+from holdfast.bench.retention.targets import targets_of
+from holdfast.runtime import Config, Holdfast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        seeds: How many sessions, each of its own seed, are played in every dialect.
+        scored: The hops after which every arm is judged; the last one should be among them.
+    """
+
+    name: str
+    dialects: Sequence[str]
+    seeds: int
+    turns: int
+    hops: int
+    scored: Sequence[int]
+
+
+QUICK = Plan(name="quick", dialects=("responses",), seeds=4, turns=60, hops=10, scored=(1, 2, 5, 10))
+FULL = Plan(
+    name="full", dialects=("responses", "chat", "messages"), seeds=4, turns=250, hops=50, scored=(1, 2, 5, 10, 20, 30, 40, 50)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """A whole run. `seconds` and `tally.took` come from the clock; nothing that is scored does."""
+
+    plan: Plan
+    seed: int
+    tally: Tally
+    targets: Sequence[Target]
+    seconds: float
+
+    def scored_json(self) -> dict[str, Any]:
+        """Return what the same plan and seed give byte for byte, every cell of it."""
+        scored = asdict(self.tally)
+        del scored["took"]
+        return {"plan": asdict(self.plan), "seed": self.seed, **scored, "targets": [asdict(each) for each in self.targets]}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the one object `--json` prints: what is scored, and under `clock` what is not the same twice."""
+        clock = {"seconds": self.seconds, "took": [asdict(each) for each in self.tally.took]}
+        return {"bench": "retention", **self.scored_json(), "clock": clock}
+
+
+async def run_retention(plan: Plan, *, seed: int, say: Callable[[str], None], folder: Path | None = None) -> Retained:
+    """Play every session of the plan, in a temporary folder that is gone afterwards; `say` is told what comes next.
+
+    The first session has the seed `seed`, the next ones the numbers after it.
+    """
+    began = time.monotonic()
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as made:
+        for number in range(seed, seed + plan.seeds):
+            planted = planted_session(seed=number, turns=plan.turns, hops=plan.hops)
+            for dialect in plan.dialects:
+                say(f"seed {number}, {dialect}: {plan.turns} turns, {plan.hops} compactions")
+                async with Holdfast(Config(store=str(Path(made) / f"{dialect}-{number}.db"))) as hf:
+                    await Play(planted, dialect=dialect, scored=plan.scored, tally=tally).through(hf)
+    return Retained(
+        plan=plan,
+        seed=seed,
+        tally=tally,
+        targets=targets_of(tally, hops=plan.hops, seeds=plan.seeds),
+        seconds=round(time.monotonic() - began, 1),
+    )

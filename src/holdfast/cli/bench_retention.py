@@ -1,0 +1,70 @@
+"""`holdfast bench retention`: which facts are still there after many compactions."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.bench.report import target_rows
+from holdfast.bench.retention.plots import can_plot, write_plots
+from holdfast.bench.retention.report import facts, tables
+from holdfast.bench.retention.run import FULL, QUICK, run_retention
+from holdfast.cli.output import open_screen, print_json
+from holdfast.errors import BadInput
+
+if TYPE_CHECKING:
+    from holdfast.bench.retention.run import Retained
+    from holdfast.cli.screen import Part, Screen
+
+_STYLES = {"met": "green", "missed": "bold red", "not told": "yellow"}
+
+
+def run(args: Namespace) -> int:
+    """Measure, say on stderr what is being measured, and print the figures. A missed target is a finding, not a failure."""
+    output = None if args.output is None else Path(args.output)
+    plots = None if args.plots is None else Path(args.plots)
+    if output is not None and not output.parent.is_dir():
+        raise BadInput(f"there is no folder {str(output.parent)!r} to write {output.name!r} into")
+    if plots is not None and not plots.is_dir():
+        raise BadInput(f"there is no folder {str(plots)!r} to write plots into")
+    result = asyncio.run(run_retention(FULL if args.full else QUICK, seed=args.seed, say=_say))
+    if output is not None:
+        output.write_bytes(msgspec.json.encode(result.as_json()) + b"\n")
+    if plots is not None:
+        _plot(result, plots)
+    if args.json:
+        print_json(result.as_json())
+    else:
+        _tell(open_screen(), result)
+    return 0
+
+
+def _plot(result: Retained, folder: Path) -> None:
+    if not can_plot():
+        _say("no plots: matplotlib is not installed; it comes with the extra `bench`")
+        return
+    for path in write_plots(result, folder):
+        _say(f"wrote {path}")
+
+
+def _say(text: str) -> None:
+    print(f"holdfast bench: {text}", file=sys.stderr, flush=True)
+
+
+def _tell(screen: Screen, result: Retained) -> None:
+    screen.line(("bench retention", "bold"), f"  {result.plan.name}, seed {result.seed}, {result.seconds:.0f} s")
+    for line in facts(result):
+        screen.line(line, indent=2)
+    for table in tables(result):
+        screen.heading(table.title, table.aside)
+        screen.table(table.columns, table.rows, indent=2)
+    screen.heading("Targets", "not told where the run is too short for the bound")
+    rows: list[list[Part]] = [
+        [(verdict, _STYLES[verdict]), found, bound, what] for verdict, found, bound, what in target_rows(result.targets)
+    ]
+    screen.table(["", "found", "bound", "what"], rows, indent=2)

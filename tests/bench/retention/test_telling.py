@@ -1,0 +1,39 @@
+"""What the command does beside measuring: it refuses folders that are not there, and draws where it can."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from holdfast.bench.retention.plots import CURVES, write_plots
+from holdfast.bench.retention.run import Retained
+from holdfast.cli.bench import run
+from holdfast.errors import BadInput
+
+
+@pytest.mark.parametrize(("output", "plots"), [("gone/out.json", None), (None, "gone")])
+def test_a_folder_that_is_not_there_is_refused_before_measuring(tmp_path: Path, output: str | None, plots: str | None) -> None:
+    """Nobody waits for minutes to learn that the result has no place to go."""
+    args = Namespace(
+        what="retention",
+        output=None if output is None else str(tmp_path / output),
+        plots=None if plots is None else str(tmp_path / plots),
+        full=False,
+        seed=1,
+        json=False,
+    )
+    with pytest.raises(BadInput, match="there is no folder"):
+        run(args)
+
+
+@pytest.mark.anyio
+async def test_curves_are_drawn_the_same_twice(tiny_run: Retained, tmp_path: Path) -> None:
+    """Each curve is an SVG, byte for byte the same when drawn again."""
+    pytest.importorskip("matplotlib", reason="plots come with the extra `bench`")
+    first = [path.read_bytes() for path in write_plots(tiny_run, tmp_path)]
+    again = [path.read_bytes() for path in write_plots(tiny_run, tmp_path)]
+    assert len(first) == len(CURVES)
+    assert all(drawn.startswith(b"<?xml") for drawn in first)
+    assert first == again
