@@ -1,9 +1,7 @@
 """holdfast keeps long-running LLM agents on course through any number of context compactions, and can prove that it did.
 
-    async with holdfast.open("agent.db") as hf:
-        thread = await hf.thread("ship-it", dialect="responses")
-        await thread.record([...])
-        window = await thread.window()
+`async with holdfast.open("agent.db") as hf:` opens a store; `await hf.thread("ship-it", dialect="responses")` creates or
+resumes a thread; `record`, `window`, `turn`, `compact`, `fork`, `rollback`, `undo` and `recall` are what it does.
 """
 
 from __future__ import annotations
