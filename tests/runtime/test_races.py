@@ -192,7 +192,7 @@ class InterruptedStore:
         found = await self._store.read(
             span,
             kinds=kinds,  # type: ignore[arg-type]  # passed on as it came
-            ordinals=ordinals,  # type: ignore[arg-type]
+            ordinals=ordinals,  # type: ignore[arg-type]  # passed on as it came
             turn=turn,
             newest_first=newest_first,
             limit=limit,

@@ -119,7 +119,7 @@ async def filters_combine(make: ThreadStoreMaker) -> None:
         await store.create(thread("u"), records)
 
         async def ordinals(start: int = 0, stop: int = EVERYTHING, **filters: object) -> list[int]:
-            found = await store.read(Span(thread_id="t", start=start, stop=stop), **filters)  # type: ignore[arg-type]
+            found = await store.read(Span(thread_id="t", start=start, stop=stop), **filters)  # type: ignore[arg-type]  # filters by name, each of its own type
             wanted = [stored("t", r.ordinal, records[r.ordinal], bodies=bool(filters.get("bodies", True))) for r in found]
             expect(found, wanted, f"records read with {filters} are whole")
             return [record.ordinal for record in found]
