@@ -21,6 +21,11 @@
     │   ├── NothingToCompact     too little has happened since the last checkpoint
     │   ├── NothingToUndo
     │   └── BrokenWindow         the structural validator refused a checkpoint
+    ├── ModelError
+    │   ├── UnknownModel         not of the form openai:NAME, anthropic:NAME or NAME@URL, or its extra is missing
+    │   ├── ModelOverflow        the request does not fit the model's window
+    │   ├── ModelUnavailable     unreachable, overloaded or cut off; asking again may help
+    │   └── ModelRejected        the provider will not take the request
     ├── GatewayError
     │   ├── UnsafeBind           a public address without keys
     │   ├── PortTaken
@@ -204,6 +209,49 @@ class BrokenWindow(CompactionError):
         )
         self.thread_id = thread_id
         self.faults = faults
+
+
+class ModelError(HoldfastError):
+    code = "model_error"
+
+
+class UnknownModel(ModelError):
+    code = "unknown_model"
+
+    def __init__(self, name: str, *, reason: str) -> None:
+        super().__init__(f"{name!r} names no model that can be asked: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+class ModelOverflow(ModelError):
+    code = "model_overflow"
+
+    def __init__(self, name: str, *, limit_tokens: int | None = None) -> None:
+        limit = f" of {limit_tokens} tokens" if limit_tokens else ""
+        super().__init__(f"the request does not fit the window{limit} of {name}; send less")
+        self.name = name
+        self.limit_tokens = limit_tokens
+
+
+class ModelUnavailable(ModelError):
+    code = "model_unavailable"
+
+    def __init__(self, name: str, *, reason: str, retry_after_s: float | None = None) -> None:
+        super().__init__(f"{name} gave no whole answer: {reason}; ask again later")
+        self.name = name
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+
+class ModelRejected(ModelError):
+    code = "model_rejected"
+
+    def __init__(self, name: str, *, status: int, reason: str) -> None:
+        super().__init__(f"{name} will not take this request (HTTP {status}): {reason}")
+        self.name = name
+        self.status = status
+        self.reason = reason
 
 
 class GatewayError(HoldfastError):

@@ -10,18 +10,34 @@ from holdfast.dialects import Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A whole answer of the provider to a request the gateway made by itself."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+# Sends a body to where the client's own request goes, with the client's own headers, and returns the whole answer. It raises
+# `ConnectionError` if the provider cannot be reached or its answer breaks off. It must not outlive the work it was given for.
+SendAlike = Callable[[bytes], Awaitable[Heard]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """A conversation request as a client sent it.
 
     Attributes:
         path: What follows the mount: `/responses` for `/v1/responses`.
         headers: Names in lower case; the values of a repeated header are joined by `, `. Holds the client's credentials.
-        body: The request as it arrived.
+        body: The request as it arrived, its content encoding undone.
+        send_alike: Asks the provider something else on this client's behalf; None where that cannot be done.
     """
 
     path: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+    send_alike: SendAlike | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +48,16 @@ class Forward:
     what it makes durable is durable before the client can act on the answer. When no whole answer came, the reply's
     outcome is `cut` (the stream broke, or the client left) or `failed` (the provider refused or could not be reached).
     A `HoldfastError` it raises is logged and counted; the answer still goes out.
+
+    `overflowed` is awaited at most once, when the provider refuses the request because it does not fit the model's window and
+    nothing was relayed yet: the body it returns is sent instead; None relays the refusal. `headers` replace or join the
+    client's own on the way to the provider.
     """
 
     body: bytes = field(repr=False)
     finished: Callable[[Reply], Awaitable[None]]
+    overflowed: Callable[[], Awaitable[bytes | None]] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

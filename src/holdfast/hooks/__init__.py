@@ -1,0 +1,1 @@
+"""What hosts run around a compaction."""

@@ -1,0 +1,1 @@
+"""The port to models; what speaks to a provider stands behind it."""

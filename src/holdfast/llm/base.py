@@ -1,0 +1,97 @@
+"""The port to a model: one request in the model's own wire language, one whole answer.
+
+A request is a `holdfast.dialects.Request`, the value a gateway takes a client's body apart into: a thread's own request with an
+instruction behind its history is a cache hit, because everything before the instruction is byte for byte what a turn sends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from holdfast.dialects import Request
+from holdfast.items import Item
+
+Ending = Literal["finished", "length", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """A whole answer.
+
+    Attributes:
+        text: What the model said, its reasoning left out.
+        items: Everything it produced, in output order.
+        ending: `length` if it ran out of room, `refused` if it or the provider's filter would not answer.
+        called_tools: Whether it called a tool instead of, or beside, saying something.
+        cost_usd: What the provider says it cost, where it says so.
+    """
+
+    text: str
+    items: tuple[Item, ...] = ()
+    ending: Ending = "finished"
+    called_tools: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Model(Protocol):
+    """Something that answers. One call is one attempt: whoever asks decides whether to ask again (`holdfast.llm.retrying`)."""
+
+    @property
+    def name(self) -> str:
+        """The model as a person writes it: `openai:NAME`, `anthropic:NAME`, `NAME@URL`."""
+        ...
+
+    @property
+    def dialect(self) -> str:
+        """The wire language its requests are written in."""
+        ...
+
+    @property
+    def window_tokens(self) -> int | None:
+        """How much a request may hold, where that is known."""
+        ...
+
+    async def ask(self, request: Request) -> ModelReply:
+        """Send `request` and return the whole answer.
+
+        Which model is asked, and whether the answer is streamed, is the model's to set; every other field goes out as it is.
+        Cancelling the call closes the connection. A stream that breaks off is no answer.
+
+        Raises:
+            ModelOverflow: The request does not fit the model's window.
+            ModelUnavailable: It could not be reached, is overloaded, or broke off; asking again may help.
+            ModelRejected: It will not take this request, and asking again will not help.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteCompaction:
+    """What a provider made of a history: items that stand in its place, of which some only the provider can read.
+
+    Attributes:
+        items: In order; opaque ones among them are bound to `issuer`.
+        issuer: Who can read them: a provider's address and a digest of the account, never a credential.
+    """
+
+    items: tuple[Item, ...]
+    issuer: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+class RemoteCompactor(Protocol):
+    """A model whose provider compacts histories by itself."""
+
+    async def compact(self, request: Request) -> RemoteCompaction:
+        """Send a history and return what the provider puts in its place.
+
+        Raises:
+            ModelOverflow, ModelUnavailable, ModelRejected: As `Model.ask`.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Transcripts of other programs in, threads out."""
