@@ -34,7 +34,7 @@ def open(store: str | os.PathLike[str] | None = None) -> Holdfast:
     from holdfast.runtime import Holdfast, config_of, resolve
 
     flags = {"store": os.fspath(store) if store is not None else None}
-    return Holdfast(config_of(resolve(flags=flags, environ=os.environ, project=Path.cwd())))
+    return Holdfast(config_of(resolve(flags=flags, environ=os.environ, project=Path.cwd())), environ=os.environ)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,12 +11,12 @@ from holdfast.compaction.engine import Outcome, target_tokens
 from holdfast.compaction.ledger import Ledger
 from holdfast.compaction.plan import frontier_budget
 from holdfast.compaction.state_text import render_state
-from holdfast.errors import BadInput, NothingToCompact, UnknownStrategy
+from holdfast.errors import BadInput, NothingToCompact
 from holdfast.items import orphans
 from holdfast.thread import EntryKind, encode_body
 
 
-def run(rollout: Rollout, *, target: str | None = None, window_tokens: int | None = None, strategy: str | None = None) -> Outcome:
+def run(rollout: Rollout, *, target: str | None = None, window_tokens: int | None = None) -> Outcome:
     outcome = compact(
         rollout.history(),
         thread_id="t",
@@ -24,7 +24,6 @@ def run(rollout: Rollout, *, target: str | None = None, window_tokens: int | Non
         tip=rollout.tip,
         target=target,
         window_tokens=window_tokens,
-        strategy=strategy,
     )
     rollout.checkpoint = outcome.checkpoint
     rollout.compacted_at = rollout.tip.next - 1
@@ -89,12 +88,6 @@ def test_a_short_history_has_nothing_to_compact() -> None:
     """What would not shrink stays as it is."""
     with pytest.raises(NothingToCompact):
         run(Rollout([said("Hello."), answered("Hi.")]))
-
-
-def test_an_unknown_strategy_is_named() -> None:
-    """The error says which there are."""
-    with pytest.raises(UnknownStrategy, match="extractive"):
-        run(Rollout(turns(1, 5)), strategy="magic")
 
 
 def test_an_unreachable_target_gives_the_smallest_window_and_says_so() -> None:

@@ -1,11 +1,15 @@
-"""plan → draft → merge and audit → checkpoint, going down a ladder of smaller frontiers until the target is met."""
+"""propose → draft → conclude: what is to be done, what a strategy says to it, and the checkpoint that comes of both.
+
+`propose` and `conclude` are pure; a strategy's draft, which may ask a model, lies between them. `conclude` goes down a ladder of
+smaller frontiers until the target is met, with the same draft: what people said is in the ledger by code, whatever a draft holds.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Literal
 
 import msgspec
 
@@ -14,15 +18,16 @@ from holdfast.compaction.archive import archive
 from holdfast.compaction.audit import AuditReport, audit
 from holdfast.compaction.checkpoint import cut_of, faults, lay_out, placed_length
 from holdfast.compaction.comparison import PlanSummary, summarise
+from holdfast.compaction.drafting import Brief, Draft
+from holdfast.compaction.handoff_layout import USER_TOKENS, lay_out_handoff, quoted_messages, summary_text
 from holdfast.compaction.ledger import Ledger, dump_ledger, load_ledger
-from holdfast.compaction.merge import merge
-from holdfast.compaction.operations import Operation
-from holdfast.compaction.plan import Plan, frontier_budget, plan_cut
+from holdfast.compaction.merge import amend, merge
+from holdfast.compaction.plan import Plan, Seen, frontier_budget, plan_cut
 from holdfast.compaction.state_text import render_state
 from holdfast.dialects import Dialect
-from holdfast.errors import BadInput, BrokenWindow, NothingToCompact, UnknownStrategy
+from holdfast.errors import BadInput, BrokenWindow, NothingToCompact
 from holdfast.items import Item
-from holdfast.thread import Checkpoint, History, KeepEntry, LayoutEntry, Pointer, Tip
+from holdfast.thread import Checkpoint, History, KeepEntry, LayoutEntry, LiteralEntry, Pointer, StateEntry, Tip
 from holdfast.tokens import estimate_item
 
 # A compaction that gains less than this costs more (a cache miss on the whole prefix) than it brings.
@@ -31,9 +36,8 @@ LEAST_GAIN_PERCENT = 10
 LEAST_GROWTH_PERCENT = 10
 RUNGS = (1.0, 0.5, 0.25, 0.1, 0.0)
 
-# How a strategy drafts; a new one costs a module and a line here.
-STRATEGIES: Final[Mapping[str, Callable[..., list[Operation]]]] = {extractive.NAME: extractive.draft}
-DEFAULT_STRATEGY: Final = extractive.NAME
+Phase = Literal["standalone_turn", "pre_turn", "mid_turn"]
+EXTRACTIVE = Draft(strategy=extractive.NAME)
 
 _target = re.compile(r"(\d+)(%?)")
 
@@ -68,48 +72,124 @@ def ledger_of(history: History) -> Ledger:
     return load_ledger(bytes(history.checkpoint.state)) if history.checkpoint else Ledger()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A compaction that is worth making.
+
+    Attributes:
+        brief: What a strategy is given.
+        wanted: How many tokens the new window may hold.
+        frontier_tokens: The widest frontier.
+        user_tokens: How many tokens of the user's messages a hand-off quotes.
+        phase: Where in a turn it happens.
+    """
+
+    history: History
+    brief: Brief
+    tip: Tip
+    wanted: int
+    frontier_tokens: int
+    user_tokens: int
+    phase: Phase
+
+    @property
+    def tokens_before(self) -> int:
+        return self.history.tokens
+
+
 def compact(
     history: History,
     *,
     thread_id: str,
     dialect: Dialect,
     tip: Tip,
-    strategy: str | None = None,
     target: str | None = None,
     window_tokens: int | None = None,
     focus: str | None = None,
 ) -> Outcome:
-    """Return the checkpoint that shortens `history`; nothing is written.
+    """Return the checkpoint that shortens `history` without a model; see `propose` and `conclude` for what is raised."""
+    proposal = propose(
+        history, thread_id=thread_id, dialect=dialect, tip=tip, target=target, window_tokens=window_tokens, focus=focus
+    )
+    return conclude(proposal, EXTRACTIVE)
+
+
+def propose(
+    history: History,
+    *,
+    thread_id: str,
+    dialect: Dialect,
+    tip: Tip,
+    target: str | None = None,
+    window_tokens: int | None = None,
+    focus: str | None = None,
+    prompt: str | None = None,
+    user_tokens: int = USER_TOKENS,
+    phase: Phase = "standalone_turn",
+    forced: bool = False,
+    ledger: Ledger | None = None,
+) -> Proposal:
+    """Return the compaction of `history` that is worth making.
+
+    Args:
+        forced: The provider refused the window as it is: too little growth is then no reason to leave it.
+        ledger: What the session remembers, where that is not in the history's own checkpoint.
 
     Raises:
-        UnknownStrategy: There is no strategy of that name.
         NothingToCompact: Too little happened since the last checkpoint for another to be worth it.
-        BrokenWindow: The result would not be well formed; a defect, and nothing was changed.
     """
-    name = strategy or DEFAULT_STRATEGY
-    if name not in STRATEGIES:
-        raise UnknownStrategy(name, known=tuple(STRATEGIES))
     before = history.tokens
-    if target is None and not _has_grown(history):
+    if target is None and not forced and not _has_grown(history):
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
     wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
     budget = frontier_budget(before, window_tokens=window_tokens)
     budget = min(budget, wanted) if target else budget
+    plan = plan_cut(history, view=dialect.view, tip=tip, frontier_tokens=budget)
+    brief = Brief(
+        thread_id=thread_id,
+        dialect=dialect,
+        plan=plan,
+        window=tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
+        ledger=ledger if ledger is not None else ledger_of(history),
+        focus=focus,
+        prompt=prompt,
+    )
+    return Proposal(
+        history=history, brief=brief, tip=tip, wanted=wanted, frontier_tokens=budget, user_tokens=user_tokens, phase=phase
+    )
+
+
+def conclude(proposal: Proposal, draft: Draft) -> Outcome:
+    """Return the checkpoint that a proposal and a draft come to; nothing is written.
+
+    Raises:
+        NothingToCompact: It would not make the window smaller by enough to be worth it.
+        BrokenWindow: The result would not be well formed; a defect, and nothing was changed.
+    """
+    before, thread_id = proposal.tokens_before, proposal.brief.thread_id
     best: Outcome | None = None
-    for rung in RUNGS:
-        plan = plan_cut(history, view=dialect.view, tip=tip, frontier_tokens=int(budget * rung))
+    for plan in _plans(proposal, draft):
         if not any(seen.entry.after_cut for seen in plan.replaced) and placed_length(plan) == 0:
             continue
-        outcome = _attempt(plan, history, thread_id=thread_id, dialect=dialect, strategy=name, focus=focus, wanted=wanted)
+        outcome = _attempt(plan, proposal, draft)
         if best is None or outcome.tokens_after < best.tokens_after:
             best = outcome
-        if outcome.tokens_after <= wanted:
+        if outcome.tokens_after <= proposal.wanted:
             break
     if best is None:
         raise NothingToCompact(thread_id, reason="nothing new stands between the last checkpoint and the request")
     if best.tokens_after > before * (100 - LEAST_GAIN_PERCENT) // 100:
         raise NothingToCompact(thread_id, reason=f"{before} tokens would only become {best.tokens_after}")
     return best
+
+
+def _plans(proposal: Proposal, draft: Draft) -> Iterator[Plan]:
+    """Return the plans to try, the widest frontier first. A hand-off has none: it keeps only what is under way."""
+    if draft.summary is None:
+        yield proposal.brief.plan
+    for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
+        budget = int(proposal.frontier_tokens * rung)
+        yield plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=budget)
 
 
 def _has_grown(history: History) -> bool:
@@ -120,38 +200,50 @@ def _has_grown(history: History) -> bool:
     return sum(since) * 100 >= history.tokens * LEAST_GROWTH_PERCENT
 
 
-def _attempt(
-    plan: Plan, history: History, *, thread_id: str, dialect: Dialect, strategy: str, focus: str | None, wanted: int
-) -> Outcome:
-    ledger = ledger_of(history)
+def _merged(plan: Plan, proposal: Proposal, draft: Draft) -> Ledger:
+    """Return the ledger after what the draft says, and then what people said: its numbers are those the model was shown."""
     spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
-    merged = merge(ledger, STRATEGIES[strategy](plan, ledger, focus=focus), spoken=spoken)
-    audited = audit(plan, merged)
-    state = archive(audited.ledger, budget_tokens=max(0, wanted - plan.kept_tokens))
-    layout = lay_out(plan, state=dialect.state_item(render_state(state)), dialect=dialect)
+    told = tuple(extractive.draft(plan, proposal.brief.ledger, focus=proposal.brief.focus))
+    ledger = merge(proposal.brief.ledger, (), spoken=spoken)
+    for stage in (*draft.stages, told):
+        ledger = amend(ledger, stage, spoken=spoken)
+    return ledger
+
+
+def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
+    history, dialect = proposal.history, proposal.brief.dialect
+    audited = audit(plan, _merged(plan, proposal, draft))
+    state = archive(audited.ledger, budget_tokens=max(0, proposal.wanted - plan.kept_tokens))
+    layout = _layout(plan, state, proposal, draft)
     loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
     items = [*_literal(layout, history), *loose]
     problems = faults([dialect.view(item) for item in history.items], [dialect.view(item) for item in items])
     if problems:
-        raise BrokenWindow(thread_id, faults=tuple(problems))
+        raise BrokenWindow(proposal.brief.thread_id, faults=tuple(problems))
     after = sum(estimate_item(item.raw) for item in items)
     cut, covers = cut_of(plan)
+    figures = {
+        "tokens_before": plan.tokens_before,
+        "tokens_after": after,
+        "replaced_items": len(plan.replaced),
+        "kept_items": len(plan.tail),
+        "model_calls": sum(attempt.calls for attempt in draft.attempts),
+        "took_ms": sum(attempt.took_ms for attempt in draft.attempts),
+    }
     checkpoint = Checkpoint(
-        strategy=strategy,
+        strategy=draft.strategy,
         base=history.checkpoint_ordinal,
         cut=cut,
         covers=covers,
         layout=layout,
         state=msgspec.Raw(dump_ledger(state)),
         audit=msgspec.Raw(msgspec.json.encode(audited.report)),
-        figures={
-            "tokens_before": plan.tokens_before,
-            "tokens_after": after,
-            "replaced_items": len(plan.replaced),
-            "kept_items": len(plan.tail),
-            "model_calls": 0,
-        },
-        focus=focus,
+        figures=figures,
+        focus=proposal.brief.focus,
+        fell_back_from=draft.attempts[0].strategy if len(draft.attempts) > 1 else None,
+        phase=proposal.phase,
+        model=draft.attempts[-1].model if draft.attempts else None,
+        attempts=list(draft.attempts),
     )
     return Outcome(
         checkpoint=checkpoint,
@@ -160,8 +252,19 @@ def _attempt(
         plan=summarise(plan, layout),
         tokens_before=plan.tokens_before,
         tokens_after=after,
-        over_target=after > wanted,
+        over_target=after > proposal.wanted,
     )
+
+
+def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:
+    dialect = proposal.brief.dialect
+    if draft.summary is None:
+        literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer) for item in draft.literals]
+        return lay_out(plan, state=dialect.state_item(render_state(state)), dialect=dialect, literals=literals)
+    quoted = quoted_messages(plan, budget_tokens=proposal.user_tokens)
+    text = summary_text(draft.summary, state, quoted=quoted)
+    summary = StateEntry(item=msgspec.Raw(dialect.state_item(text).raw))
+    return lay_out_handoff(plan, quoted=quoted, summary=summary, dialect=dialect, mid_turn=proposal.phase == "mid_turn")
 
 
 def _literal(layout: list[LayoutEntry], history: History) -> list[Item]:

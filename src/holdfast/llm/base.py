@@ -7,7 +7,7 @@ instruction behind its history is a cache hit, because everything before the ins
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from holdfast.dialects import Request
 from holdfast.items import Item
@@ -85,6 +85,7 @@ class RemoteCompaction:
     cached_tokens: int | None = None
 
 
+@runtime_checkable
 class RemoteCompactor(Protocol):
     """A model whose provider compacts histories by itself."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.runtime.clock import Clock
+from holdfast.runtime.models import Models
+from holdfast.runtime.orders import CompactionPolicy
 from holdfast.store import Erasure, Leases, NewRecord, Search, ThreadStore
 from holdfast.thread import Persistence, keep
-from holdfast.tokens import Limits
+from holdfast.tokens import Limits, Scope
 
 # Given an item's JSON, returns what may be written of it: the same bytes, or JSON of the same shape with less in it.
 Redact = Callable[[bytes], bytes]
@@ -21,7 +23,14 @@ class Backing(ThreadStore, Search, Leases, Erasure, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """The outside world of a thread, handed in once. `holder` names this process in leases."""
+    """The outside world of a thread, handed in once.
+
+    Attributes:
+        holder: This process, as leases name it.
+        models: Whom a compaction may ask, by name.
+        limits_by_model: Limits of models that differ from `limits`, by the beginning of their names.
+        scope: Whether the automatic limit counts the whole window or what came after its prefix.
+    """
 
     store: Backing
     clock: Clock
@@ -29,6 +38,15 @@ class Backend:
     holder: str
     persistence: Persistence = Persistence.EXTENDED
     redact: Redact | None = None
+    policy: CompactionPolicy = field(default_factory=CompactionPolicy)
+    models: Models = field(default_factory=lambda: Models({}))
+    limits_by_model: Mapping[str, Limits] = field(default_factory=dict)
+    scope: Scope = "total"
+
+    def limits_for(self, model: str | None) -> Limits:
+        """Return the limits of a model: of the longest name in `limits_by_model` that its own begins with, else `limits`."""
+        named = [name for name in self.limits_by_model if model is not None and model.startswith(name)]
+        return self.limits_by_model[max(named, key=len)] if named else self.limits
 
     async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
         """Append what is to be kept of `records` and return the next ordinal; see `ThreadStore.append`."""

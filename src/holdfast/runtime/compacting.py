@@ -5,65 +5,163 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.compaction import Outcome, compact, ledger_of
+from holdfast.compaction import Outcome, ledger_of
 from holdfast.compaction.comparison import compare
+from holdfast.compaction.engine import Proposal, propose
+from holdfast.compaction.strategies import asks_a_model, ladder
 from holdfast.dialects import Dialect
-from holdfast.errors import CompactionRunning, OrdinalConflict, StaleCheckpoint
+from holdfast.errors import BadInput, CompactionRunning, CompactionStopped, OrdinalConflict, StaleCheckpoint
+from holdfast.hooks import CompactionFacts, run_hooks
 from holdfast.runtime.backend import Backend
+from holdfast.runtime.drafting import draft_down
+from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
 from holdfast.runtime.reports import CompactionReport
+from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, observed
+from holdfast.runtime.voices import voice_of
 from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import Checkpoint, History, encode_body
+from holdfast.thread import Checkpoint, History, LivePath, Tip, encode_body
 from holdfast.tokens import Calibration
 
 LEASE_MS = 120_000
+# Renewed well before it ends: a model may take longer to answer than a dead worker's lease should last.
+RENEWAL_S = LEASE_MS / 3_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What a compaction looks at, all of it up to one ordinal: what arrives later stands after its cut."""
+
+    path: LivePath
+    history: History
+    tip: Tip
 
 
 async def compact_thread(
-    backend: Backend,
-    thread_id: str,
-    *,
-    dialect: Dialect,
-    seed: bytes,
-    strategy: str | None = None,
-    target: str | None = None,
-    focus: str | None = None,
-    dry_run: bool = False,
+    backend: Backend, thread_id: str, *, dialect: Dialect, seed: bytes, order: Order | None = None
 ) -> CompactionReport:
-    """Compact a thread now. On any error its records and its window are what they were.
+    """Compact a thread now. On any error, and when cancelled, its records and its window are what they were.
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
+        BadInput: A person asked for a strategy that needs a model, and there is none.
         NothingToCompact: Too little happened since the last checkpoint.
         CompactionRunning: Another worker is at it.
+        CompactionStopped: A hook said so; after a PostCompact hook's the compaction is kept.
         StaleCheckpoint: The span left the live path while the draft was made.
     """
-    async with _lease(backend, thread_id):
-        # One end for everything that is read: what arrives from here on stands after the cut.
-        end = (await backend.store.get(thread_id)).next
-        path = await live_path(backend.store, thread_id, stop=end)
-        history = await load_history(backend.store, path)
-        tip = await load_tip(backend.store, thread_id, seed=seed, stop=end)
-        outcome = await asyncio.to_thread(
-            compact,
-            history,
-            thread_id=thread_id,
-            dialect=dialect,
-            tip=tip,
-            strategy=strategy,
-            target=target,
-            window_tokens=backend.limits.full,
-            focus=focus,
-        )
-        usage = await last_usage(backend.store, path, history.checkpoint)
-        checkpoint = _remembering(outcome.checkpoint, usage)
-        record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=tip.turn, tokens=outcome.tokens_after)
-        ordinal = None if dry_run else await _commit(backend, thread_id, history, record, expected=tip.next)
-    return _report(thread_id, history, outcome, checkpoint=ordinal)
+    order = order or Order()
+    model = order.model or backend.policy.model
+    rungs = ladder(order.strategy or backend.policy.strategy, model=model is not None)
+    if asks_a_model(rungs[0]) and model is None and order.trigger == "manual":
+        raise BadInput(f"{rungs[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
+    name = model.name if model else None
+    watched = CompactionAttempt(
+        attempt_id=secrets.token_hex(8),
+        thread_id=thread_id,
+        trigger=order.trigger,
+        phase=order.phase,
+        strategy=rungs[0],
+        model=name,
+    )
+    with observed(backend.policy.observer, watched) as watch:
+        async with _lease(backend, thread_id):
+            report = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order)
+        watch.figures = _figures(report)
+    return report
+
+
+async def _compact(
+    backend: Backend, thread_id: str, rungs: tuple[str, ...], *, dialect: Dialect, seed: bytes, order: Order
+) -> CompactionReport:
+    policy = backend.policy
+    seen = await _look(backend, thread_id, seed=seed)
+    proposal = await _proposed(backend, thread_id, seen, dialect=dialect, order=order)
+    facts = CompactionFacts(
+        thread_id=thread_id,
+        turn_id=str(seen.tip.turn),
+        cwd=policy.cwd,
+        trigger=order.trigger,
+        reason=order.reason,
+        phase=order.phase,
+        strategy=rungs[0],
+        tokens_before=proposal.tokens_before,
+    )
+    if not order.dry_run:
+        await _stopped_by(backend, facts)
+    outcome = await draft_down(
+        proposal,
+        rungs,
+        voice=voice_of(order, policy, limits=backend.limits),
+        clock=backend.clock,
+        breaker=policy.breaker,
+        timeout_s=policy.timeout_s,
+    )
+    usage = await last_usage(backend.store, seen.path, seen.history.checkpoint)
+    checkpoint = msgspec.structs.replace(_remembering(outcome.checkpoint, usage), trigger=order.trigger, reason=order.reason)
+    if order.dry_run:
+        return _report(thread_id, seen.history, outcome, checkpoint=None)
+    record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=seen.tip.turn, tokens=outcome.tokens_after)
+    ordinal = await _commit(backend, thread_id, seen.history, record, expected=seen.tip.next)
+    after = facts.afterwards(
+        strategy=checkpoint.strategy,
+        fell_back_from=checkpoint.fell_back_from,
+        tokens_after=outcome.tokens_after,
+        checkpoint=ordinal,
+    )
+    await _stopped_by(backend, after)
+    return _report(thread_id, seen.history, outcome, checkpoint=ordinal)
+
+
+async def _look(backend: Backend, thread_id: str, *, seed: bytes) -> _Seen:
+    end = (await backend.store.get(thread_id)).next
+    path = await live_path(backend.store, thread_id, stop=end)
+    history = await load_history(backend.store, path)
+    return _Seen(path=path, history=history, tip=await load_tip(backend.store, thread_id, seed=seed, stop=end))
+
+
+async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: Dialect, order: Order) -> Proposal:
+    return await asyncio.to_thread(
+        propose,
+        seen.history,
+        thread_id=thread_id,
+        dialect=dialect,
+        tip=seen.tip,
+        target=order.target,
+        window_tokens=backend.limits.full,
+        focus=order.focus,
+        prompt=backend.policy.prompt,
+        user_tokens=backend.policy.user_tokens,
+        phase=order.phase,
+        forced=order.forced,
+        ledger=order.ledger if seen.history.checkpoint is None else None,
+    )
+
+
+async def _stopped_by(backend: Backend, facts: CompactionFacts) -> None:
+    verdict = await run_hooks(backend.policy.hooks, facts, environ=backend.policy.environ)
+    if not verdict.goes_on:
+        raise CompactionStopped(facts.thread_id, event=str(facts.event), reason=verdict.stop_reason or "no reason given")
+
+
+def _figures(report: CompactionReport) -> CompactionFigures:
+    asked = [attempt for attempt in report.attempts if attempt.calls]
+    return CompactionFigures(
+        strategy=report.strategy,
+        fell_back_from=report.fell_back_from,
+        tokens_before=report.tokens_before,
+        tokens_after=report.tokens_after,
+        checkpoint=report.checkpoint,
+        model_calls=report.model_calls,
+        input_tokens=sum(attempt.input_tokens for attempt in asked) if asked else None,
+        output_tokens=sum(attempt.output_tokens for attempt in asked) if asked else None,
+        cached_tokens=sum(attempt.cached_tokens for attempt in asked) if asked else None,
+    )
 
 
 def _remembering(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:
@@ -116,10 +214,20 @@ async def _lease(backend: Backend, thread_id: str) -> AsyncIterator[None]:
     holder = f"{backend.holder}-{secrets.token_hex(4)}"
     if not await backend.store.acquire(key, holder=holder, now_ms=backend.clock.now_ms(), ttl_ms=LEASE_MS):
         raise CompactionRunning(thread_id)
+    renewing = asyncio.create_task(_renew(backend, key, holder=holder))
     try:
         yield
     finally:
+        renewing.cancel()
+        with suppress(asyncio.CancelledError):
+            await renewing
         await backend.store.release(key, holder=holder)
+
+
+async def _renew(backend: Backend, key: str, *, holder: str) -> None:
+    while True:
+        await asyncio.sleep(RENEWAL_S)
+        await backend.store.acquire(key, holder=holder, now_ms=backend.clock.now_ms(), ttl_ms=LEASE_MS)
 
 
 def _report(thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None) -> CompactionReport:
@@ -131,6 +239,7 @@ def _report(thread_id: str, history: History, outcome: Outcome, *, checkpoint: i
         tokens_before=outcome.tokens_before,
         tokens_after=outcome.tokens_after,
         model_calls=outcome.checkpoint.figures["model_calls"],
+        attempts=tuple(outcome.checkpoint.attempts),
         over_target=outcome.over_target,
         audit=outcome.report,
         plan=outcome.plan,

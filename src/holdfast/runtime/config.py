@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from holdfast.compaction.strategies import STRATEGIES
 from holdfast.errors import BadInput
 
 FILE_NAME = "holdfast.toml"
 DEFAULT_STORE = "~/.local/share/holdfast/holdfast.db"
 USER_FILE = "~/.config/holdfast/holdfast.toml"
+
+Layers = list[tuple[str, Mapping[str, object]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +25,23 @@ class Config:
     tenant: str = "local"
     model_context_window: int = 272_000
     model_auto_compact_token_limit: int | None = None
+    model_auto_compact_token_limit_scope: str = "total"
+    model_soft_compact_token_limit: int | None = None
+    model_windows: Mapping[str, int] = field(default_factory=dict)
+    compact_strategy: str = "default"
+    compact_model: str | None = None
+    compact_prompt: str | None = None
+    compact_user_message_tokens: int = 20_000
+    compact_timeout_s: int = 300
+    hooks: Mapping[str, object] = field(default_factory=dict)
+    profile: str | None = None
     auto_compact: str = "off"
     persistence: str = "extended"
     openai_upstream: str = "https://api.openai.com"
+    anthropic_upstream: str = "https://api.anthropic.com"
+    keys_file: str | None = None
+    access_log: str = "on"
+    log_content: str = "off"
     host: str = "127.0.0.1"
     port: int = 4621
 
@@ -34,17 +51,32 @@ class Setting:
     """One resolved value and where it came from."""
 
     name: str
-    value: str | int | None
+    value: str | int | Mapping[str, object] | None
     origin: str
 
 
-CHOICES = {"auto_compact": ("off", "on"), "persistence": ("limited", "extended")}
+CHOICES = {
+    "compact_strategy": STRATEGIES,
+    "model_auto_compact_token_limit_scope": ("total", "body_after_prefix"),
+    "auto_compact": ("off", "on"),
+    "persistence": ("limited", "extended"),
+    "access_log": ("on", "off"),
+    "log_content": ("on", "off"),
+}
 # Settings that are numbers, and their bounds.
 NUMBERS = {
     "model_context_window": (1, 1_000_000_000),
     "model_auto_compact_token_limit": (1, 1_000_000_000),
+    "model_soft_compact_token_limit": (1, 1_000_000_000),
+    "compact_user_message_tokens": (0, 1_000_000_000),
+    "compact_timeout_s": (1, 3_600),
     "port": (0, 65_535),
 }
+
+
+# Settings that are tables, which only a file can hold. `profiles` holds settings of its own, taken by the name in `profile`.
+TABLES = frozenset({"model_windows", "hooks"})
+PROFILES = "profiles"
 
 
 def resolve(
@@ -56,20 +88,20 @@ def resolve(
         BadInput: A file cannot be read, or a value is of the wrong kind; the message names the file or variable.
     """
     defaults = Config()
-    layers: list[tuple[str, Mapping[str, object]]] = [
+    layers: Layers = [
         ("flag", {name: value for name, value in flags.items() if value is not None}),
         ("environment", _from_environment(environ)),
         (str(project / FILE_NAME), _from_file(project / FILE_NAME)),
     ]
     user_file = user if user is not None else Path(USER_FILE).expanduser()
     layers.append((str(user_file), _from_file(user_file)))
+    layers = _with_profile(layers)
     settings: list[Setting] = []
-    for field in fields(Config):
+    for name in (each.name for each in fields(Config)):
         origin, value = next(
-            ((origin, values[field.name]) for origin, values in layers if field.name in values),
-            ("default", getattr(defaults, field.name)),
+            ((origin, values[name]) for origin, values in layers if name in values), ("default", getattr(defaults, name))
         )
-        settings.append(Setting(name=field.name, value=_checked(field.name, value, origin), origin=origin))
+        settings.append(Setting(name=name, value=_checked(name, value, origin), origin=origin))
     return settings
 
 
@@ -79,8 +111,32 @@ def config_of(settings: list[Setting]) -> Config:
     return Config(**values)  # type: ignore[arg-type]  # _checked gave each value the type of its field
 
 
+def _with_profile(layers: Layers) -> Layers:
+    """Return the layers with the chosen profile between what is said for this run and what the files say for every run.
+
+    Raises:
+        BadInput: No file has a profile of that name, or it holds something that is no setting.
+    """
+    chosen = next((values["profile"] for _, values in layers if values.get("profile")), None)
+    if chosen is None:
+        return layers
+    known = {each.name for each in fields(Config)} - TABLES - {"profile"}
+    found: Layers = []
+    for origin, values in layers[2:]:
+        profiles = values.get(PROFILES, {})
+        profile = profiles.get(chosen) if isinstance(profiles, Mapping) else None
+        if isinstance(profile, Mapping):
+            unknown = sorted(set(profile) - known)
+            if unknown:
+                raise BadInput(f"{origin}: profile {chosen!r} sets {unknown[0]!r}, which no profile can set")
+            found.append((f"{origin} [{PROFILES}.{chosen}]", profile))
+    if not found:
+        raise BadInput(f"no holdfast.toml has a profile called {chosen!r}; write [{PROFILES}.{chosen}] in one")
+    return [*layers[:2], *found, *layers[2:]]
+
+
 def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
-    names = {f"HOLDFAST_{field.name.upper()}": field.name for field in fields(Config)}
+    names = {f"HOLDFAST_{each.name.upper()}": each.name for each in fields(Config) if each.name not in TABLES}
     return {names[variable]: value for variable, value in environ.items() if variable in names}
 
 
@@ -91,22 +147,34 @@ def _from_file(path: Path) -> Mapping[str, object]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadInput(f"{path} cannot be read: {error}") from error
-    known = {field.name for field in fields(Config)}
+    known = {each.name for each in fields(Config)} | {PROFILES}
     unknown = sorted(set(values) - known)
     if unknown:
         raise BadInput(f"{path}: no setting is called {unknown[0]!r}; known: {', '.join(sorted(known))}")
     return values
 
 
-def _checked(name: str, value: object, origin: str) -> str | int | None:
+def _checked(name: str, value: object, origin: str) -> str | int | Mapping[str, object] | None:
     if value is None:
         return None
+    if name in TABLES:
+        return _table(name, value, origin)
     if name in NUMBERS:
         return _number(name, value, origin)
     if not isinstance(value, str) or not value:
         raise BadInput(f"{name} ({origin}) must be a text, not {value!r}")
     if value not in CHOICES.get(name, (value,)):
         raise BadInput(f"{name} ({origin}) must be one of {', '.join(CHOICES[name])}, not {value!r}")
+    return value
+
+
+def _table(name: str, value: object, origin: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{name} ({origin}) must be a table, not {value!r}")
+    if name == "model_windows":
+        wrong = next((key for key, tokens in value.items() if not isinstance(tokens, int) or tokens < 1), None)
+        if wrong is not None:
+            raise BadInput(f"model_windows.{wrong} ({origin}) must be a number of tokens, not {value[wrong]!r}")
     return value
 
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from holdfast.compaction import Ledger, ledger_of
-from holdfast.dialects import Dialect
+from holdfast.dialects import Dialect, Request
 from holdfast.errors import InvalidPointer, OrdinalConflict, RecordNotFound
 from holdfast.items import chain_seed, decoded
+from holdfast.llm.base import Model
 from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
 from holdfast.runtime.compacting import compact_thread
 from holdfast.runtime.describing import describe, description
-from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
+from holdfast.runtime.measuring import model_before, pressure_of
+from holdfast.runtime.orders import Order
+from holdfast.runtime.reading import live_path, load_history, load_tip
 from holdfast.runtime.recording import append_items, arrival
 from holdfast.runtime.reports import Branched, CompactionReport, Window
 from holdfast.runtime.turn import Head, TurnScope
 from holdfast.store import NewRecord, Record, RecordKind, Span
 from holdfast.thread import History, ReplyBody, Tip, encode_body, parse_pointer
-from holdfast.tokens import estimate_bytes, estimate_text, measure_pressure
+from holdfast.tokens import estimate_bytes, estimate_text
 
 
 class Thread:
@@ -83,12 +87,11 @@ class Thread:
         """Return the window with where each item comes from."""
         return await load_history(self._backend.store, await live_path(self._backend.store, self.id))
 
-    async def window(self, *, head: Head | None = None, trouble: str | None = None) -> Window:
-        """Return what to send next. Pure: it never compacts."""
+    async def window(self, *, head: Head | None = None, model: str | None = None, trouble: str | None = None) -> Window:
+        """Return what to send next; its pressure is measured against the limits of `model`. Pure: it never compacts."""
         path = await live_path(self._backend.store, self.id)
         history = await load_history(self._backend.store, path)
-        usage = await last_usage(self._backend.store, path, history.checkpoint)
-        pressure = measure_pressure(limits=self._backend.limits, estimated=history.tokens + _head_tokens(head), calibration=usage)
+        pressure = await pressure_of(self._backend, path, history, head_tokens=_head_tokens(head), model=model)
         return Window(
             self._provider_json(history),
             tokens=history.tokens,
@@ -97,6 +100,10 @@ class Thread:
             pressure=pressure,
             trouble=trouble,
         )
+
+    async def last_model(self) -> str | None:
+        """Return the model of the newest turn that names one."""
+        return await model_before(self._backend, await live_path(self._backend.store, self.id))
 
     def _provider_json(self, history: History) -> list[dict[str, Any]]:
         """Return the window's items as values; what damage left unreadable costs only itself, and `verify` names it."""
@@ -108,14 +115,21 @@ class Thread:
                 continue
         return items
 
-    def turn(self, incoming: Sequence[Mapping[str, Any]], *, model: str | None = None, head: Head | None = None) -> TurnScope:
-        """Open a turn with its incoming items, recorded first; `turn.window()` compacts when it must."""
+    def turn(
+        self, incoming: Sequence[Mapping[str, Any]], *, model: str | Model | None = None, head: Head | None = None
+    ) -> TurnScope:
+        """Open a turn with its incoming items, recorded first; `turn.window()` compacts when it must.
+
+        Args:
+            model: Who is asked: a name, whose limits count, or a model, which a compaction may ask too.
+        """
         return TurnScope(self, incoming, model=model, head=head)
 
     async def compact(
         self,
         *,
         strategy: str | None = None,
+        model: str | Model | None = None,
         target: str | None = None,
         focus: str | None = None,
         dry_run: bool = False,
@@ -123,24 +137,31 @@ class Thread:
         """Compact now and return the report; `dry_run` computes the same and writes nothing.
 
         Args:
-            strategy: How the state is drafted; None takes the default.
+            strategy: How the state is drafted; None takes what is configured, else `session` with a model, `extractive` without.
+            model: Whom to ask: `openai:NAME`, `anthropic:NAME`, `NAME@URL`, or a model; None takes what is configured.
             target: Bound of the new window: tokens (`"8000"`) or a share of the old one (`"10%"`).
             focus: What a person wants kept in view.
 
         Raises:
             UnknownStrategy: There is no strategy of that name.
+            UnknownModel: There is no such model, or what speaks to it is not installed.
             NothingToCompact: Too little happened since the last checkpoint.
+            CompactionStopped: A hook said so.
         """
+        asked = self._backend.models.named(model) if isinstance(model, str) else model
+        return await self.carry_out(Order(strategy=strategy, model=asked, target=target, focus=focus, dry_run=dry_run))
+
+    async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport:
+        """Make the compaction that is ordered; see `compact`. A model of the thread's own language is asked on its prefix."""
         self._tip = None
-        return await compact_thread(
-            self._backend,
-            self.id,
-            dialect=self.dialect,
-            seed=self._seed,
-            strategy=strategy,
-            target=target,
-            focus=focus,
-            dry_run=dry_run,
+        if order.model is not None and order.own is None and order.model.dialect == self.dialect.name:
+            order = replace(order, own=self._own_request(head))
+        return await compact_thread(self._backend, self.id, dialect=self.dialect, seed=self._seed, order=order)
+
+    def _own_request(self, head: Head | None) -> Request:
+        """Return what goes out with this thread's requests beside their history."""
+        return self.dialect.compose(
+            system=head.system if head else None, tools=head.tools if head else (), cache_key=self.cache_key
         )
 
     async def fork(

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
 from types import TracebackType
 
 from holdfast.dialects import dialect_named
-from holdfast.errors import AmbiguousThread, RecordNotFound, StoreClosed, StoreCorrupt, ThreadExists, ThreadNotFound
+from holdfast.errors import (
+    AmbiguousThread,
+    HoldfastError,
+    RecordNotFound,
+    StoreClosed,
+    StoreCorrupt,
+    ThreadExists,
+    ThreadNotFound,
+)
+from holdfast.hooks import Hooks
+from holdfast.runtime.assembling import backend_of
 from holdfast.runtime.backend import Backend, Redact
 from holdfast.runtime.clock import Clock, SystemClock
 from holdfast.runtime.config import Config
 from holdfast.runtime.describing import description
 from holdfast.runtime.handle import Thread
-from holdfast.runtime.locations import open_database
+from holdfast.runtime.locations import Database, open_database
 from holdfast.runtime.reading import current_turn, live_path, load_history, readable
 from holdfast.runtime.recording import create_thread
 from holdfast.runtime.reports import Problem, ThreadSummary, Verdict
+from holdfast.runtime.telemetry import CompactionObserver
 from holdfast.runtime.verifying import verify_thread
 from holdfast.store import RecordKind, Span, ThreadRow
-from holdfast.thread import Persistence, TurnBody, checked_thread_id
-from holdfast.tokens import Limits
+from holdfast.thread import TurnBody, checked_thread_id
 
 EVERY = 1_000_000
 MATCHES_NAMED = 6
@@ -28,37 +40,67 @@ MATCHES_NAMED = 6
 class Holdfast:
     """An open store. Use it as an async context manager; leaving it finishes what was accepted and closes the store."""
 
-    def __init__(self, config: Config, *, clock: Clock | None = None, redact: Redact | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        redact: Redact | None = None,
+        hooks: Hooks | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         """Name a store to open.
 
         Args:
             redact: Called with each item's JSON before it is written; what it returns is what is kept. It must return JSON
                 of the same shape. A link of the chain over a redacted item cannot be proven later, and is not wrong for it.
+            hooks: Run around compactions, after those the configuration names.
+            environ: Where models' keys and addresses are looked up, and what commands run as hooks see; nothing, if None.
         """
         self.config = config
         self._clock = clock or SystemClock()
         self._redact = redact
+        self._hooks = hooks
+        self._environ = environ or {}
         self._backend: Backend | None = None
+        self._database: Database | None = None
 
     async def __aenter__(self) -> Holdfast:
-        database = await open_database(self.config.store)
-        limits = Limits.of_window(self.config.model_context_window, auto_limit=self.config.model_auto_compact_token_limit)
-        self._backend = Backend(
-            store=await database.tenant(self.config.tenant),
-            clock=self._clock,
-            limits=limits,
-            holder=f"{os.getpid()}-{self._clock.now_ms():x}-{id(self):x}",
-            persistence=Persistence(self.config.persistence),
-            redact=self._redact,
-        )
+        self._database = database = await open_database(self.config.store)
+        store = await database.tenant(self.config.tenant)
+        try:
+            self._backend = backend_of(
+                self.config, store, clock=self._clock, environ=self._environ, redact=self._redact, hooks=self._hooks
+            )
+        except HoldfastError:
+            await store.close()
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._backend is not None:
+            await self._backend.models.close()
             await self._backend.store.close()
             self._backend = None
+
+    async def for_tenant(self, name: str, *, observer: CompactionObserver | None = None) -> Holdfast:
+        """Return the same open store as the tenant called `name` has it; it lives as long as this one does, and is not closed.
+
+        `observer` is told of the compactions made through it, in place of whoever is told of this one's.
+
+        Raises:
+            StoreClosed: This one is not open.
+        """
+        known = self.backend
+        if self._database is None:
+            raise StoreClosed(self.config.store)
+        policy = replace(known.policy, observer=observer) if observer is not None else known.policy
+        other = copy(self)
+        other.config = replace(self.config, tenant=name)
+        other._backend = replace(known, store=await self._database.tenant(name), policy=policy)
+        return other
 
     @property
     def backend(self) -> Backend:

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.compaction import AuditReport
 from holdfast.compaction.comparison import Comparison, PlanSummary
-from holdfast.thread import Pointer
+from holdfast.thread import Attempt, Pointer
 from holdfast.tokens import Pressure
 
 
@@ -35,7 +35,10 @@ class Window(list[dict[str, Any]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What a compaction did, or would do: to the window (`plan`), and to what the state says (`changes`)."""
+    """What a compaction did, or would do: to the window (`plan`), and to what the state says (`changes`).
+
+    `attempts` are the strategies that were tried, in order, with what asking a model for each cost; the last one was taken.
+    """
 
     thread: str
     checkpoint: int | None
@@ -44,6 +47,7 @@ class CompactionReport:
     tokens_before: int
     tokens_after: int
     model_calls: int
+    attempts: tuple[Attempt, ...]
     over_target: bool
     audit: AuditReport
     plan: PlanSummary

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
-from holdfast.errors import CompactionError, Conflict
+from holdfast.errors import CompactionError, CompactionStopped, Conflict, ModelError
+from holdfast.llm.base import Model
+from holdfast.runtime.orders import Order
 from holdfast.runtime.reports import CompactionReport, Window
 
 
@@ -24,9 +26,11 @@ class TurnThread(Protocol):
 
     async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None: ...
 
-    async def window(self, *, head: Head | None = None, trouble: str | None = None) -> Window: ...
+    async def window(self, *, head: Head | None = None, model: str | None = None, trouble: str | None = None) -> Window: ...
 
-    async def compact(self) -> CompactionReport: ...
+    async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport: ...
+
+    async def last_model(self) -> str | None: ...
 
     async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None) -> None: ...
 
@@ -35,15 +39,20 @@ class TurnScope:
     """`async with thread.turn(incoming) as turn:`; see `Thread.turn`."""
 
     def __init__(
-        self, thread: TurnThread, incoming: Sequence[Mapping[str, Any]], *, model: str | None, head: Head | None
+        self, thread: TurnThread, incoming: Sequence[Mapping[str, Any]], *, model: str | Model | None, head: Head | None
     ) -> None:
         self._thread = thread
         self._incoming = incoming
-        self._model = model
+        self._model = None if model is None or isinstance(model, str) else model
+        self._model_name = model if model is None or isinstance(model, str) else model.name
         self._head = head
+        self._switched_from: str | None = None
+        self._answered = False
 
     async def __aenter__(self) -> TurnScope:
-        await self._thread.record(self._incoming, model=self._model)
+        before = await self._thread.last_model() if self._model_name else None
+        self._switched_from = before if before != self._model_name else None
+        await self._thread.record(self._incoming, model=self._model_name)
         return self
 
     async def __aexit__(
@@ -52,22 +61,38 @@ class TurnScope:
         return None
 
     async def window(self) -> Window:
-        """Return what to send next, compacting first if the hard limit is reached.
+        """Return what to send next, compacting first if the hard limit of this turn's model is reached.
 
         A compaction that fails changes nothing and loses nothing: the best window there is comes back, and `trouble`
         says what went wrong.
+
+        Raises:
+            CompactionStopped: A hook wants the turn to end; its input is recorded.
         """
-        window = await self._thread.window(head=self._head)
+        window = await self._thread.window(head=self._head, model=self._model_name)
         if not window.pressure.must_compact:
             return window
+        trouble: str | None = None
         try:
-            await self._thread.compact()
-        except (CompactionError, Conflict) as error:
-            return await self._thread.window(head=self._head, trouble=str(error))
-        return await self._thread.window(head=self._head)
+            await self._thread.carry_out(self._order(window), head=self._head)
+        except CompactionStopped:
+            raise
+        except (CompactionError, Conflict, ModelError) as error:
+            trouble = str(error)
+        return await self._thread.window(head=self._head, model=self._model_name, trouble=trouble)
+
+    def _order(self, window: Window) -> Order:
+        """Return the compaction a full window calls for; before the first answer it stands in front of the turn."""
+        return Order(
+            model=self._model,
+            trigger="auto",
+            phase="mid_turn" if self._answered else "pre_turn",
+            reason="model_downshift" if self._switched_from is not None and not self._answered else "context_limit",
+        )
 
     async def record(self, items: Sequence[Mapping[str, Any]], *, usage: Mapping[str, int] | None = None) -> None:
         """Record what the model or a tool produced; `usage` (`input_tokens`, `output_tokens`) sharpens the estimates."""
+        self._answered = True
         if usage and usage.get("input_tokens"):
             await self._thread.record_usage(
                 input_tokens=usage["input_tokens"], output_tokens=usage.get("output_tokens", 0), head=self._head

@@ -39,17 +39,19 @@ class Limits:
         window: int,
         *,
         auto_limit: int | None = None,
+        soft_limit: int | None = None,
         scope: Scope = "total",
         body_bytes: int | None = None,
     ) -> Limits:
         """Return the limits of a model whose context window has `window` tokens.
 
         `auto_limit` moves the hard limit, but never above 90 % of the window; unless only the body after the prefix is
-        charged, where it holds as given and the full window remains the cap.
+        charged, where it holds as given and the full window remains the cap. `soft_limit` is where a compaction is worth
+        preparing; never above the hard limit.
         """
         ceiling = window * AUTO_PERCENT // 100
         hard = ceiling if auto_limit is None else auto_limit if scope == "body_after_prefix" else min(auto_limit, ceiling)
-        soft = min(window * SOFT_PERCENT // 100, hard)
+        soft = min(window * SOFT_PERCENT // 100 if soft_limit is None else soft_limit, hard)
         return cls(soft=soft, hard=hard, full=window * EFFECTIVE_PERCENT // 100, body_bytes=body_bytes)
 
 

@@ -1,0 +1,157 @@
+"""The requests a strategy sends: on the thread's own warm prefix where it fits, else the span as a transcript, in parts.
+
+How large a request is, is estimated before it is sent. A provider that finds it too large all the same is believed, once: the
+next request is clearly smaller. There is no third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from holdfast.compaction.drafting import Brief, DraftRefused, Voice
+from holdfast.compaction.instructions import transcript_question
+from holdfast.compaction.plan import Seen
+from holdfast.compaction.transcript import chunked, passages
+from holdfast.dialects import Request
+from holdfast.errors import ModelOverflow
+from holdfast.items import ItemKind, Role, boundaries, open_calls
+from holdfast.llm.base import ModelReply
+from holdfast.thread import EntryKind
+from holdfast.tokens import estimate_bytes, estimate_item, estimate_text
+
+# What the answer, and the difference between our estimate and the provider's count, may take.
+ANSWER_TOKENS = 8_000
+HEADROOM_PERCENT = 90
+# After an overflow that names no limit, a request of this share of the refused one is clearly smaller.
+AFTER_OVERFLOW_PERCENT = 50
+LEAST_PART_TOKENS = 1_000
+PARTS_ASKED = 40
+
+
+class Drafting(Protocol):
+    """A draft being written, one reply after the other."""
+
+    def instruction(self) -> str:
+        """Return what to ask next, given what was taken so far."""
+        ...
+
+    def take(self, text: str) -> None:
+        """Take what the model answered.
+
+        Raises:
+            DraftRefused: It is nothing that can be used.
+        """
+        ...
+
+
+D = TypeVar("D", bound=Drafting)
+
+
+async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
+    """Return the draft that `begin` begins, finished: one request on the warm prefix, or the span in parts, oldest first.
+
+    Raises:
+        DraftRefused: A reply says nothing that can be used, or the span has more parts than are ever asked for.
+        ModelError: The model could not be asked.
+    """
+    room = _room(voice.window_tokens)
+    draft = begin()
+    if voice.own is not None:
+        request = warm_request(brief, voice.own, draft.instruction())
+        size = request_tokens(request)
+        if size <= room:
+            try:
+                draft.take(usable(await voice.ask(request)))
+            except ModelOverflow as overflow:
+                room = _smaller(overflow, size)
+            else:
+                return draft
+    try:
+        return await _in_parts(brief, voice, begin(), room=room)
+    except ModelOverflow as overflow:
+        return await _in_parts(brief, voice, begin(), room=_smaller(overflow, room))
+
+
+async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int) -> D:
+    told = passages([seen for seen in brief.window if seen.entry.kind is not EntryKind.STATE])
+    budget = max(LEAST_PART_TOKENS, room - estimate_text(draft.instruction()))
+    parts = chunked(told, budget_tokens=budget)
+    if len(parts) > PARTS_ASKED:
+        raise DraftRefused("too_many_parts")
+    for number, part in enumerate(parts, start=1):
+        question = transcript_question(draft.instruction(), part, part=number, parts=len(parts))
+        request = Request(fields={}, head=(), items=(voice.dialect.state_item(question),))
+        draft.take(usable(await voice.ask(request)))
+    return draft
+
+
+def warm_request(brief: Brief, own: Request, instruction: str) -> Request:
+    """Return the thread's own request with the instruction behind its history: what a turn would send, and one message more.
+
+    What is pending (a message not yet answered, a call not yet closed) is not shown: it is not what is compacted.
+    """
+    settled = [seen.entry.item for seen in settled_part(brief.window)]
+    fields = dict(own.fields)
+    if brief.dialect.name != "messages" and fields.get("tools", b"[]").strip() not in (b"[]", b"null"):
+        # Anthropic's cache is lost with another tool_choice, so there only the instruction forbids tools.
+        fields["tool_choice"] = b'"none"'
+    items = brief.dialect.arrange([*settled, brief.dialect.state_item(instruction)])
+    return Request(fields=fields, head=own.head, items=tuple(items))
+
+
+def settled_part(window: Sequence[Seen]) -> list[Seen]:
+    """Return a window without what is pending at its end: input nobody answered, and calls nobody closed."""
+    views = [seen.view for seen in window]
+    end = len(window)
+    while end and not _is_answer(window[end - 1]):
+        end -= 1
+    running = set(open_calls(views[:end]))
+    while running:
+        end = next(index for index, view in enumerate(views) if running & set(view.opens))
+        running = set(open_calls(views[:end]))
+    cuts = [cut for cut in boundaries(views) if cut <= end]
+    return list(window[: max(cuts, default=0)])
+
+
+def usable(reply: ModelReply) -> str:
+    """Return what a reply says.
+
+    Raises:
+        DraftRefused: It is blank, refuses, or calls a tool and says nothing; or goes round in circles.
+    """
+    text = reply.text.strip()
+    if reply.ending == "refused":
+        raise DraftRefused("refused")
+    if not text:
+        raise DraftRefused("called_tools" if reply.called_tools else "empty")
+    if _loops(text):
+        raise DraftRefused("looping")
+    return text
+
+
+def request_tokens(request: Request) -> int:
+    """Return what a request is estimated at."""
+    beside = sum(len(raw) for name, raw in request.fields.items() if name not in ("input", "messages"))
+    return estimate_bytes(beside) + sum(estimate_item(item.raw) for item in (*request.head, *request.items))
+
+
+def _is_answer(seen: Seen) -> bool:
+    """Whether an item settles what came before it: something of the model's, or a tool's output."""
+    return seen.view.kind is not ItemKind.MESSAGE or seen.view.role is Role.ASSISTANT
+
+
+def _room(window_tokens: int) -> int:
+    return window_tokens * HEADROOM_PERCENT // 100 - min(ANSWER_TOKENS, window_tokens // 4)
+
+
+def _smaller(overflow: ModelOverflow, refused_tokens: int) -> int:
+    """Return what to send after an overflow: what the provider said it takes, and clearly less than it refused."""
+    half = refused_tokens * AFTER_OVERFLOW_PERCENT // 100
+    return min(half, _room(overflow.limit_tokens)) if overflow.limit_tokens else half
+
+
+def _loops(text: str) -> bool:
+    """Whether most of a long text is one line over and over."""
+    lines = [line.strip() for line in text.splitlines() if len(line.strip()) > 8]
+    return len(lines) >= 40 and len(set(lines)) * 4 < len(lines)

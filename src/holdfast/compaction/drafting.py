@@ -1,0 +1,128 @@
+"""What a strategy is given, and what it gives back.
+
+A draft is never the new window: it is what a model had to say, as operations that code weighs, a summary, or items only its
+provider can read. What people said is in the ledger whatever the draft holds (`engine.conclude`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.compaction.ledger import Ledger
+from holdfast.compaction.operations import Operation
+from holdfast.compaction.plan import Plan, Seen
+from holdfast.dialects import Dialect, Request
+from holdfast.items import Item
+from holdfast.llm.base import ModelReply, RemoteCompaction
+from holdfast.thread import Attempt
+
+Ask = Callable[[Request], Awaitable[ModelReply]]
+AskRemote = Callable[[Request], Awaitable[RemoteCompaction]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voice:
+    """A model a strategy may ask.
+
+    Attributes:
+        name: As a person writes it.
+        dialect: The wire language its requests are written in.
+        ask: Sends one request and returns the whole answer, asking again where that may help.
+        compact: Has the provider compact a history by itself; None where it cannot.
+        window_tokens: What one request may hold.
+        own: The thread's own request, fields and head, where this is the thread's own model: everything before the instruction
+            is then what a turn sends, and so a cache hit. None has the span told as a transcript.
+    """
+
+    name: str
+    dialect: Dialect
+    ask: Ask
+    window_tokens: int
+    compact: AskRemote | None = None
+    own: Request | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """A compaction to be drafted.
+
+    Attributes:
+        plan: What is replaced and what stays, with the widest frontier.
+        window: The window as it stands, the old state included.
+        ledger: What the session remembers so far.
+        focus: What a person wants kept in view, subordinate to everything else.
+        prompt: The user's own wording of the instruction; see each strategy for what it may replace.
+    """
+
+    thread_id: str
+    dialect: Dialect
+    plan: Plan
+    window: tuple[Seen, ...]
+    ledger: Ledger
+    focus: str | None = None
+    prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a strategy came back with.
+
+    Attributes:
+        strategy: Its name.
+        stages: Operations of each model reply, in the order they were asked for; each names entries as the ledger stood then.
+        summary: What another model is to go on from; where it is set, the layout is the hand-off's.
+        literals: Items a provider wrote, bound to `issuer`.
+        attempts: What was tried on the way, this draft last.
+    """
+
+    strategy: str
+    stages: tuple[tuple[Operation, ...], ...] = ()
+    summary: str | None = None
+    literals: tuple[Item, ...] = ()
+    issuer: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+
+class DraftRefused(Exception):
+    """A reply that is no draft: what it was instead is recorded with the attempt, and the next rung of the ladder is taken.
+
+    Never leaves the compaction that asked.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Meter:
+    """What asking cost so far."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_micro_usd: int = 0
+
+    def heard(self, reply: ModelReply) -> None:
+        """Count one whole answer."""
+        self.input_tokens += reply.input_tokens or 0
+        self.output_tokens += reply.output_tokens or 0
+        self.cached_tokens += reply.cached_tokens or 0
+        self.cost_micro_usd += round((reply.cost_usd or 0) * 1_000_000)
+
+    def attempt(self, *, strategy: str, model: str | None, outcome: str, took_ms: int) -> Attempt:
+        """Return what was spent as the record of one attempt."""
+        return msgspec.structs.replace(
+            Attempt(strategy=strategy, outcome=outcome),
+            model=model,
+            calls=self.calls,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cached_tokens=self.cached_tokens,
+            cost_micro_usd=self.cost_micro_usd,
+            took_ms=took_ms,
+        )

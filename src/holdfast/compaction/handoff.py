@@ -1,0 +1,48 @@
+"""The hand-off strategy: a summary another model can go on from, in Codex's layout.
+
+The user's messages stand verbatim, newest first under a budget, in front of the summary; the message being worked on comes last
+where it was not yet answered. The ledger is kept behind it, so that another strategy can take over at the next compaction.
+"""
+
+from __future__ import annotations
+
+from holdfast.compaction.asking import drafted
+from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
+from holdfast.compaction.instructions import handoff_instruction
+from holdfast.compaction.transcript import untagged
+from holdfast.tokens import estimate_text
+
+NAME = "handoff"
+SUMMARY_TOKENS = 2_500
+# A summary several times what was asked for is no summary.
+MOST_SUMMARY_TOKENS = 12_000
+
+
+async def draft(brief: Brief, voice: Voice) -> Draft:
+    """Return the model's summary of the span.
+
+    Raises:
+        DraftRefused: It gave none.
+        ModelError: It could not be asked.
+    """
+    written = await drafted(brief, voice, lambda: _Written(brief))
+    return Draft(strategy=NAME, summary=written.summary)
+
+
+class _Written:
+    """A summary being written; each part of a long span extends the one before."""
+
+    def __init__(self, brief: Brief) -> None:
+        self.summary = ""
+        self._brief = brief
+
+    def instruction(self) -> str:
+        asked = handoff_instruction(prompt=self._brief.prompt, focus=self._brief.focus, target_tokens=SUMMARY_TOKENS)
+        if not self.summary:
+            return asked
+        return f"The summary of what came before:\n{self.summary}\n\nExtend it; drop nothing that still holds.\n\n{asked}"
+
+    def take(self, text: str) -> None:
+        if estimate_text(text) > MOST_SUMMARY_TOKENS:
+            raise DraftRefused("oversized")
+        self.summary = untagged(text)

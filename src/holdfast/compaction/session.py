@@ -1,0 +1,63 @@
+"""The session strategy: a model brings the ledger up to date, and code weighs what it says.
+
+The model is shown the state with its ids and the user's messages by number, on the thread's own prefix or as a transcript. What
+it answers becomes operations (`reply`); what people said is in the ledger whatever it answers.
+"""
+
+from __future__ import annotations
+
+from holdfast.compaction.asking import drafted
+from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
+from holdfast.compaction.instructions import session_instruction
+from holdfast.compaction.ledger import Ledger
+from holdfast.compaction.merge import amend, merge
+from holdfast.compaction.operations import Operation
+from holdfast.compaction.reply import operations_from, parse_state
+
+NAME = "session"
+BLOCK_TOKENS = 4_000
+
+
+async def draft(brief: Brief, voice: Voice) -> Draft:
+    """Return what the model makes of the span.
+
+    Raises:
+        DraftRefused: It made nothing of it.
+        ModelError: It could not be asked.
+    """
+    written = await drafted(brief, voice, lambda: _Written(brief))
+    return Draft(strategy=NAME, stages=tuple(written.stages))
+
+
+class _Written:
+    """A ledger being brought up to date, one reply after the other."""
+
+    def __init__(self, brief: Brief) -> None:
+        self.stages: list[tuple[Operation, ...]] = []
+        self._brief = brief
+        self._ledger: Ledger = brief.ledger
+        plan = brief.plan
+        self._spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
+        self._records = [seen.source for seen in plan.observed]
+
+    def instruction(self) -> str:
+        brief = self._brief
+        spoken = brief.plan.spoken
+        return session_instruction(self._ledger, spoken, prompt=brief.prompt, focus=brief.focus, target_tokens=BLOCK_TOKENS)
+
+    def take(self, text: str) -> None:
+        parsed = parse_state(text)
+        if not parsed.sections:
+            raise DraftRefused("unreadable")
+        operations = tuple(
+            operations_from(
+                parsed,
+                ledger=self._ledger,
+                spoken=self._spoken,
+                thread_id=self._brief.thread_id,
+                records=self._records,
+            )
+        )
+        apply = amend if self.stages else merge
+        self._ledger = apply(self._ledger, operations, spoken=self._spoken)
+        self.stages.append(operations)

@@ -1,0 +1,81 @@
+"""What is asked of a compaction, as a value; and the policy that holds for a whole store."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Literal
+
+from holdfast.compaction.engine import Phase
+from holdfast.compaction.ledger import Ledger
+from holdfast.dialects import Request
+from holdfast.hooks import Hooks, Trigger
+from holdfast.llm import Model
+from holdfast.llm.retrying import Jitter, Sleep
+from holdfast.runtime.drafting import Breaker
+from holdfast.runtime.telemetry import CompactionObserver, Unobserved
+
+Reason = Literal["user_requested", "context_limit", "model_downshift", "provider_overflow", "background"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One compaction, asked for.
+
+    Attributes:
+        strategy: None takes the policy's.
+        model: Whom to ask; None takes the policy's, if it has one.
+        own: The thread's own request beside its history, where `model` is the thread's own: it is then asked on its warm prefix.
+        target: Bound of the new window: tokens (`8000`) or a share of the old one (`10%`).
+        focus: What a person wants kept in view.
+        forced: The provider refused the window as it is; too little growth is then no reason to leave it.
+        ledger: What an earlier thread remembers that this one continues; counts while this one has no checkpoint of its own.
+    """
+
+    strategy: str | None = None
+    model: Model | None = None
+    own: Request | None = None
+    target: str | None = None
+    focus: str | None = None
+    dry_run: bool = False
+    trigger: Trigger = "manual"
+    phase: Phase = "standalone_turn"
+    reason: Reason = "user_requested"
+    forced: bool = False
+    ledger: Ledger | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often a model is asked again when that may help, and what waits in between."""
+
+    attempts: int = 4
+    sleep: Sleep = asyncio.sleep
+    jitter: Jitter = random.random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPolicy:
+    """How compactions of a store are made, where nothing else is said.
+
+    Attributes:
+        model: A model that may be asked about any thread; None leaves it to whoever has the thread's own.
+        prompt: The user's own wording of the instruction.
+        user_tokens: How many tokens of the user's messages a hand-off quotes.
+        timeout_s: How long one strategy may take before the next is tried.
+        cwd: The working directory hooks run in.
+        environ: The environment of hooks that are commands, whole.
+    """
+
+    strategy: str = "default"
+    model: Model | None = None
+    prompt: str | None = None
+    user_tokens: int = 20_000
+    timeout_s: float = 300
+    patience: Patience = field(default_factory=Patience)
+    hooks: Hooks = field(default_factory=Hooks)
+    observer: CompactionObserver = field(default_factory=Unobserved)
+    breaker: Breaker = field(default_factory=Breaker)
+    cwd: str = "."
+    environ: dict[str, str] = field(default_factory=dict, repr=False)
