@@ -33,7 +33,9 @@ def run(args: Namespace) -> int:
 async def _compact(args: Namespace) -> int:
     async with existing_store(args) as hf:
         thread = await hf.find(args.thread)
-        report = await thread.compact(strategy=args.strategy, target=args.target, focus=args.focus, dry_run=args.dry_run)
+        report = await thread.compact(
+            strategy=args.strategy, model=args.model, target=args.target, focus=args.focus, dry_run=args.dry_run
+        )
         history = await thread.history()
     if args.json:
         print_json(_as_json(report, dry_run=args.dry_run))
@@ -51,6 +53,7 @@ def _as_json(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:
         "tokens_before": report.tokens_before,
         "tokens_after": report.tokens_after,
         "model_calls": report.model_calls,
+        "attempts": [msgspec.to_builtins(attempt) for attempt in report.attempts],
         "audit": report.audit.counts(),
         "over_target": report.over_target,
         "dry_run": dry_run,
@@ -135,6 +138,7 @@ def _tell_window(screen: Screen, history: History) -> None:
         (EntryKind.STATE, "session state", "session states"),
         (EntryKind.KEEP, "item as it was", "items as they were"),
         (EntryKind.STUB, "output cut to a line", "outputs cut to a line each"),
+        (EntryKind.LITERAL, "item of another's compaction", "items of another's compaction"),
     ):
         entries = [entry for entry in history.entries if entry.kind is kind]
         if entries:

@@ -104,12 +104,33 @@ def _demo(parser: ArgumentParser) -> None:
 
 
 def _serve(parser: ArgumentParser) -> None:
-    parser.add_argument("--host", help="the address to listen on; only this machine's own are taken (default: 127.0.0.1)")
+    parser.add_argument("--host", help="the address to listen on; one that others reach needs --keys (default: 127.0.0.1)")
     parser.add_argument("--port", type=_port, help="the port to listen on; 0 takes a free one (default: 4621)")
-    parser.add_argument("--openai-upstream", metavar="URL", help="where requests go (default: https://api.openai.com)")
+    parser.add_argument(
+        "--openai-upstream", metavar="URL", help="where Responses and Chat requests go (default: https://api.openai.com)"
+    )
+    parser.add_argument(
+        "--anthropic-upstream", metavar="URL", help="where Messages requests go (default: https://api.anthropic.com)"
+    )
     parser.add_argument(
         "--auto-compact", choices=("off", "on"), help="compact a thread before it outgrows its model (default: off)"
     )
+    parser.add_argument(
+        "--keys", dest="keys_file", metavar="FILE", help="serve only who has a key of this file, each as its own tenant"
+    )
+    parser.add_argument(
+        "--control-token",
+        metavar="TOKEN",
+        help="opens the control API (default: $HOLDFAST_CONTROL_TOKEN, else a file by the store)",
+    )
+    parser.add_argument("--access-log", choices=("on", "off"), help="a line of JSON on stderr per request (default: on)")
+    parser.add_argument("--log-content", action="store_const", const="on", help="show what clients send in that log")
+
+
+def _key(parser: ArgumentParser) -> None:
+    parser.add_argument("tenant", metavar="TENANT", help="whose key it is; keys of one tenant share its threads")
+    parser.add_argument("--keys", dest="keys_file", metavar="FILE", help="the file its digest is added to (default: keys_file)")
+    parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
 
 
 def _bench(parser: ArgumentParser) -> None:
@@ -143,7 +164,10 @@ def _show(parser: ArgumentParser) -> None:
 
 def _compact(parser: ArgumentParser) -> None:
     _a_thread(parser)
-    parser.add_argument("--strategy", metavar="S", help="how the state is drafted")
+    parser.add_argument(
+        "--strategy", metavar="S", help="how the state is drafted: session, handoff, remote, extractive (default: as configured)"
+    )
+    parser.add_argument("--model", metavar="M", help="whom to ask: openai:NAME, anthropic:NAME or NAME@URL")
     parser.add_argument("--focus", metavar="TEXT", help="what to keep in view")
     parser.add_argument(
         "--target", type=_bound, metavar="N|N%", help="bound of the new window: tokens, or a share of the old one"
@@ -233,6 +257,14 @@ COMMANDS: Mapping[str, Command] = {
         example="holdfast serve --port 4621 --auto-compact on",
         entry="serve:run",
         arguments=_serve,
+    ),
+    "key": Command(
+        does="make a key of the gateway for a tenant; it is shown once, the file keeps its digest",
+        example="holdfast key alice --keys keys.toml",
+        entry="key:run",
+        arguments=_key,
+        opens_store=False,
+        prints_json=True,
     ),
     "bench": Command(
         does="measure the store, or what compactions keep, beside others in one run on this machine",

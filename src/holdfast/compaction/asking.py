@@ -146,9 +146,9 @@ def _room(window_tokens: int) -> int:
 
 
 def _smaller(overflow: ModelOverflow, refused_tokens: int) -> int:
-    """Return what to send after an overflow: what the provider said it takes, and clearly less than it refused."""
-    half = refused_tokens * AFTER_OVERFLOW_PERCENT // 100
-    return min(half, _room(overflow.limit_tokens)) if overflow.limit_tokens else half
+    """Return what to send after an overflow: what the provider said it takes, if that is less than it refused, else half."""
+    said = _room(overflow.limit_tokens) if overflow.limit_tokens else refused_tokens
+    return said if said < refused_tokens else refused_tokens * AFTER_OVERFLOW_PERCENT // 100
 
 
 def _loops(text: str) -> bool:

@@ -18,8 +18,7 @@ from holdfast.compaction.operations import Add, Operation
 from holdfast.compaction.plan import Plan
 from holdfast.compaction.statements import statements
 from holdfast.compaction.ties import terms
-from holdfast.compaction.working import observe
-from holdfast.thread import Pointer
+from holdfast.thread import EntryKind, Pointer
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +86,8 @@ def audit(plan: Plan, ledger: Ledger) -> Audited:
     required = list({(need.kind, normalised(need.text)): need for need in (*_demands(plan), *_work(plan))}.values())
     evidence = _Evidence.of(plan, ledger)
     missing = [need for need in required if not evidence.shows(need)]
-    repaired = amend(ledger, [_repair(need) for need in missing], spoken={}) if missing else ledger
+    said = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
+    repaired = amend(ledger, [_repair(need) for need in missing], spoken=said) if missing else ledger
     report = AuditReport(
         required=len(required),
         kept=len(required) - len(missing),
@@ -102,14 +102,14 @@ def _demands(plan: Plan) -> list[_Required]:
     return [
         _Required(kind="demand", text=text, source=seen.entry.source)
         for seen in plan.replaced
-        if seen.view.by_person and seen.entry.source is not None
+        if seen.view.by_person and seen.entry.source is not None and seen.entry.kind is not EntryKind.STUB
         for text in statements(seen.view.said)
     ]
 
 
 def _work(plan: Plan) -> list[_Required]:
     """Return what the thread still works on: open calls, the newest files, the last error."""
-    working = observe(plan.observed)
+    working = plan.working
     needs = [_Required(kind="open_call", text=line.text, source=line.source) for line in working.open_calls]
     needs.extend(_Required(kind="file", text=line.text, source=line.source) for line in working.files)
     if working.last_error:

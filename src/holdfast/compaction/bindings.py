@@ -17,7 +17,7 @@ from holdfast.thread import Pointer
 LONGEST_LINE = 160
 BINDINGS_KEPT = 40
 
-_token = re.compile(r"[\w./:@~+-]{6,}")
+_token = re.compile(r"[\w/@~+-][\w./:@~+-]{4,}[\w/@~+-]")
 # What names one thing and nobody would make up: letters and digits in one word, or an address. Names in source code, which
 # every patch repeats, hold no digit; files stand in the working state.
 _identifier = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w:.@-]{6,60}|\d+(?:\.\d+){3}(?::\d+)?")
@@ -36,21 +36,21 @@ def reused(items: Sequence[Observed]) -> tuple[Line, ...]:
     An id in a call that nothing in view explains was learned from output that is out of view by now: it comes with the call.
     Files are not repeated here; the working state lists them.
     """
+    used = {place: values for place, item in enumerate(items) if (values := _used(item))}
+    wanted = {value for values in used.values() for value in values}
     seen: dict[str, _Sighting] = {}
-    known: set[str] = set()
     found: dict[str, Line] = {}
-    for item in items:
+    for place, item in enumerate(items):
         if item.view.kind is ItemKind.OUTPUT:
             sighting = _Sighting(source=item.source, output=item.view.text)
-            for value in set(_token.findall(item.view.text)):
-                seen.setdefault(value.strip(".:"), sighting)
+            for value in wanted.intersection(_token.findall(item.view.text)):
+                seen.setdefault(value, sighting)
             continue
-        if item.view.kind is not ItemKind.CALL and not item.view.by_person:
-            continue
-        for value in dict.fromkeys(_values(item.view.text)):
-            if value in known:
+        for value in used.get(place, ()):
+            if value not in wanted:
                 continue
-            known.add(value)
+            # Its first use decides: what stands in an output after that is the echo of it.
+            wanted.discard(value)
             if value in seen:
                 found[value] = _binding(value, seen[value])
             elif item.view.kind is ItemKind.CALL and item.view.tool not in PLAN_TOOLS:
@@ -58,9 +58,15 @@ def reused(items: Sequence[Observed]) -> tuple[Line, ...]:
     return tuple(found.values())[-BINDINGS_KEPT:]
 
 
+def _used(item: Observed) -> tuple[str, ...]:
+    """Return the values a call or a person's message names, each once; an output names nothing to anyone."""
+    if item.view.kind is ItemKind.OUTPUT or not (item.view.kind is ItemKind.CALL or item.view.by_person):
+        return ()
+    return tuple(dict.fromkeys(_values(item.view.text)))
+
+
 def _values(text: str) -> list[str]:
-    values = (value.strip(".:") for value in _token.findall(text))
-    return [value for value in values if _identifier.fullmatch(value) and not _file.search(value)]
+    return [value for value in _token.findall(text) if _identifier.fullmatch(value) and not _file.search(value)]
 
 
 def _binding(value: str, sighting: _Sighting) -> Line:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -10,21 +10,30 @@ from holdfast.compaction.plan import Kept, Plan, Seen
 from holdfast.compaction.working import call_text, one_line
 from holdfast.dialects import Dialect
 from holdfast.items import Item, ItemKind, Role, View, open_calls, orphans
-from holdfast.thread import EntryKind, KeepEntry, LayoutEntry, StateEntry, StubEntry
+from holdfast.thread import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
 
 
-def lay_out(plan: Plan, *, state: Item, dialect: Dialect) -> list[LayoutEntry]:
-    """Return what stands before the cut: host context, the state, the running request, the older part of the frontier."""
-    calls = {call_id: seen.view for seen in (*plan.replaced, *(kept.seen for kept in plan.tail)) for call_id in seen.view.opens}
+def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[LiteralEntry] = ()) -> list[LayoutEntry]:
+    """Return what stands before the cut: host context, the state, the running request, the older part of the frontier.
+
+    `literals` come first of all: a provider reads its own compaction as standing for everything before it.
+    """
     systems = [seen for seen in plan.context if seen.view.role is Role.SYSTEM]
     return [
-        *(_kept(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM),
+        *literals,
+        *(kept_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM),
         StateEntry(item=msgspec.Raw(state.raw)),
         # Behind the state: a history may not begin with one where instructions have a field of their own.
-        *(_kept(seen) for seen in systems),
-        *((_kept(plan.request),) if plan.request else ()),
-        *(_tail_entry(kept, calls=calls, dialect=dialect) for kept in plan.tail[: placed_length(plan)]),
+        *(kept_entry(seen) for seen in systems),
+        *((kept_entry(plan.request),) if plan.request else ()),
+        *placed_tail(plan, dialect=dialect),
     ]
+
+
+def placed_tail(plan: Plan, *, dialect: Dialect) -> list[LayoutEntry]:
+    """Return the part of the tail that the layout must hold."""
+    calls = {call_id: seen.view for seen in (*plan.replaced, *(kept.seen for kept in plan.tail)) for call_id in seen.view.opens}
+    return [_tail_entry(kept, calls=calls, dialect=dialect) for kept in plan.tail[: placed_length(plan)]]
 
 
 def placed_length(plan: Plan) -> int:
@@ -65,10 +74,18 @@ def _loose_reasoning(views: list[View]) -> int:
     )
 
 
-def _kept(seen: Seen) -> LayoutEntry:
+def kept_entry(seen: Seen) -> LayoutEntry:
+    """Return the entry that keeps a position of the window as it stands there."""
     source = seen.entry.source
+    if seen.entry.kind is EntryKind.LITERAL:
+        return LiteralEntry(
+            item=msgspec.Raw(seen.entry.item.raw),
+            issuer=seen.entry.issuer,
+            thread=source.thread_id if source else None,
+            ordinal=source.ordinal if source else None,
+        )
     if source is None:
-        raise AssertionError("only the state has no record, and the state is never kept")
+        raise AssertionError("only the state and literals have no record, and the state is never kept")
     if seen.entry.kind is EntryKind.STUB:
         return _stub(seen, seen.entry.item)
     return KeepEntry(thread=source.thread_id, ordinal=source.ordinal, depth=seen.entry.depth)
@@ -83,10 +100,11 @@ def _stub(seen: Seen, item: Item) -> LayoutEntry:
 
 
 def _tail_entry(kept: Kept, *, calls: Mapping[str, View], dialect: Dialect) -> LayoutEntry:
-    if not kept.stub or kept.seen.entry.kind is EntryKind.STUB:
-        return _kept(kept.seen)
+    # A literal has no record that a stub could point at.
+    if not kept.stub or kept.seen.entry.kind in (EntryKind.STUB, EntryKind.LITERAL):
+        return kept_entry(kept.seen)
     stub = dialect.with_output(kept.seen.entry.item, _stub_text(kept.seen, calls))
-    return _stub(kept.seen, stub) if stub else _kept(kept.seen)
+    return _stub(kept.seen, stub) if stub else kept_entry(kept.seen)
 
 
 def _stub_text(seen: Seen, calls: Mapping[str, View]) -> str:

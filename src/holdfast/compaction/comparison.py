@@ -171,7 +171,7 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
     """Return a plan, and the layout made of it, in figures."""
     lines = {entry.ordinal: estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StubEntry)}
     tail = [kept.seen for kept in plan.tail]
-    stubbed = [seen for seen in tail if seen.entry.kind is not EntryKind.STUB and _ordinal(seen.entry) in lines]
+    stubbed = [seen for seen in tail if seen.entry.kind is EntryKind.KEEP and _ordinal(seen.entry) in lines]
     shortened = {id(seen) for seen in stubbed}
     frontier = [seen for seen in tail if id(seen) not in shortened]
     request = [plan.request] if plan.request else []
@@ -207,6 +207,8 @@ def _record_ranges(entries: Sequence[WindowEntry]) -> tuple[Range, ...]:
     ranges: list[Range] = []
     depth: int | None = None
     for entry in entries:
+        if entry.source is None:
+            continue
         _extend(ranges, _ordinal(entry), follows=depth is not None and entry.depth == depth + 1)
         depth = entry.depth
     return tuple(ranges)
@@ -222,5 +224,5 @@ def _extend(ranges: list[Range], number: int, *, follows: bool) -> None:
 
 def _ordinal(entry: WindowEntry) -> int:
     if entry.source is None:
-        raise AssertionError("only the state has no record, and the state is no part of a plan")
+        raise AssertionError("only the state and literals have no record, and neither is asked for one")
     return entry.source.ordinal

@@ -10,7 +10,7 @@ from holdfast.compaction.ledger import Ledger, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Refresh
 from holdfast.compaction.plan import Plan
 from holdfast.compaction.statements import statements
-from holdfast.compaction.working import Working, observe, one_line
+from holdfast.compaction.working import Working, one_line
 from holdfast.items import ItemKind, Role
 from holdfast.thread import Pointer
 
@@ -23,7 +23,7 @@ Lines = tuple[tuple[str, Pointer | None], ...]
 
 def draft(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> list[Operation]:
     """Return what this compaction changes in the ledger: a person's statements, then the working state."""
-    working = observe(plan.observed)
+    working = plan.working
     return [
         *_said(plan, ledger),
         Refresh(section=Section.ACTIVE, lines=_bindings(plan, ledger)),

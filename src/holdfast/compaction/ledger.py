@@ -60,13 +60,33 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Brevity:
+    """How a state that is over its budget is told in fewer words. No entry leaves the ledger by it.
+
+    Attributes:
+        passing: Entries shown by their pointers alone: messages that only tell, and demand nothing (`passing`).
+        in_view: Entries, and claims beside entries, whose words stand in a message that the window keeps whole.
+    """
+
+    passing: frozenset[str] = frozenset()
+    in_view: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Every entry, in the order they were made; how many compactions it has lived through; how many were archived."""
+    """Every entry, in the order they were made.
+
+    Attributes:
+        age: How many compactions it has lived through.
+        archived: How many entries have left it for the archive.
+        brevity: How it is told in fewer words; None where the budget allows all of them.
+    """
 
     entries: tuple[LedgerEntry, ...] = ()
     age: int = 0
     next_number: int = 1
     archived: int = 0
+    brevity: Brevity | None = None
 
     def section(self, section: Section) -> tuple[LedgerEntry, ...]:
         return tuple(entry for entry in self.entries if entry.section is section)
@@ -102,11 +122,17 @@ class _StoredEntry(msgspec.Struct, omit_defaults=True):
     claim: _StoredClaim | None = None
 
 
+class _StoredBrevity(msgspec.Struct, omit_defaults=True):
+    passing: list[str] = []
+    in_view: list[str] = []
+
+
 class _StoredLedger(msgspec.Struct, omit_defaults=True):
     entries: list[_StoredEntry]
     age: int
     next_number: int
     archived: int = 0
+    brevity: _StoredBrevity | None = None
     v: int = 1
 
 
@@ -129,6 +155,7 @@ def dump_ledger(ledger: Ledger) -> bytes:
         age=ledger.age,
         next_number=ledger.next_number,
         archived=ledger.archived,
+        brevity=_stored_brevity(ledger.brevity) if ledger.brevity else None,
     )
     return msgspec.json.encode(stored)
 
@@ -153,7 +180,16 @@ def load_ledger(raw: bytes) -> Ledger:
         age=stored.age,
         next_number=stored.next_number,
         archived=stored.archived,
+        brevity=_loaded_brevity(stored.brevity) if stored.brevity else None,
     )
+
+
+def _stored_brevity(brevity: Brevity) -> _StoredBrevity:
+    return _StoredBrevity(passing=sorted(brevity.passing), in_view=sorted(brevity.in_view))
+
+
+def _loaded_brevity(stored: _StoredBrevity) -> Brevity:
+    return Brevity(passing=frozenset(stored.passing), in_view=frozenset(stored.in_view))
 
 
 def _stored_claim(claim: Claim) -> _StoredClaim:

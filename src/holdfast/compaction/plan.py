@@ -7,11 +7,12 @@ where one serves. Kept whole in any case: what hosts say about their world in it
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from holdfast.compaction.working import Observed
+from holdfast.compaction.working import Observed, Working, observe
 from holdfast.items import Item, ItemKind, Role, View, boundaries
-from holdfast.thread import EntryKind, History, Tip, WindowEntry
+from holdfast.thread import EntryKind, History, Pointer, Tip, WindowEntry
 
 DEFAULT_WINDOW_TOKENS = 258_400
 FRONTIER_FLOOR_TOKENS = 4_000
@@ -55,6 +56,7 @@ class Plan:
     replaced: tuple[Seen, ...]
     tokens_before: int
     frontier_tokens: int
+    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def kept_tokens(self) -> int:
@@ -64,10 +66,24 @@ class Plan:
         return sum(seen.entry.tokens for seen in whole) + sum(tail)
 
     @property
-    def spoken(self) -> tuple[Seen, ...]:
-        """Every message of a person in the window, oldest first."""
+    def kept_words(self) -> dict[Pointer, str]:
+        """What people said in the messages that stay as they are, by record."""
         kept = (*((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
-        return tuple(seen for seen in (*self.replaced, *kept) if seen.view.by_person)
+        return {seen.entry.source: seen.view.said for seen in kept if seen.view.by_person and seen.entry.source is not None}
+
+    @property
+    def spoken(self) -> tuple[Seen, ...]:
+        """Every message of a person in the window, oldest first; one that was shortened is in the ledger already."""
+        kept = (*((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        return tuple(seen for seen in (*self.replaced, *kept) if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
+
+    @property
+    def working(self) -> Working:
+        """What the thread works on; looked at once, as it reads every item."""
+        if "working" not in self._known:
+            self._known["working"] = observe(self.observed)
+        found: Working = self._known["working"]
+        return found
 
     @property
     def observed(self) -> tuple[Observed, ...]:

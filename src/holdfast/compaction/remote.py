@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.compaction.asking import settled_part
 from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
 from holdfast.dialects import Request
-from holdfast.items import Item, ItemKind
+from holdfast.items import Item, ItemKind, Role
 
 NAME = "remote"
 
@@ -18,7 +18,7 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
     """Return what the provider put in place of the settled part of the window.
 
     Raises:
-        DraftRefused: The provider cannot, or gave nothing only it can read.
+        DraftRefused: The provider cannot, or gave nothing of its own.
         ModelError: It could not be asked.
     """
     if voice.compact is None or voice.dialect.name != brief.dialect.name:
@@ -29,12 +29,13 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
         raise DraftRefused("empty")
     request = Request(fields=own.fields, head=own.head, items=tuple(brief.dialect.arrange(settled)))
     made = await voice.compact(request)
-    literals = tuple(item for item in made.items if _is_opaque(brief, item))
+    literals = tuple(item for item in made.items if _is_the_providers(brief, item))
     if not literals:
         raise DraftRefused("empty")
     return Draft(strategy=NAME, literals=literals, issuer=made.issuer)
 
 
-def _is_opaque(brief: Brief, item: Item) -> bool:
-    """Whether only the provider can read an item; the rest of what it returned is history the thread already has."""
-    return brief.dialect.view(item).kind is ItemKind.OPAQUE
+def _is_the_providers(brief: Brief, item: Item) -> bool:
+    """Whether the provider wrote an item; messages of others that it returned are history the thread already has."""
+    view = brief.dialect.view(item)
+    return view.kind is not ItemKind.MESSAGE or view.role is Role.ASSISTANT

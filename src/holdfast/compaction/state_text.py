@@ -1,11 +1,19 @@
-"""The session state as the model reads it: one block, five sections, stable bytes."""
+"""The session state as the model reads it: one block, five sections, stable bytes.
+
+There are two forms. The whole one gives every entry a line, its id and its pointers. The brief one, for a state over its budget,
+has the same words of the user in fewer signs: sentences of one message on one line, what begins with the same label behind one, an
+entry and what contests it told once, sections without entries left out. The pointers tell the order.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
-from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from holdfast.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.secrets import masked
+from holdfast.compaction.ties import label_of
 from holdfast.dialects.base import STATE_OPENING
 from holdfast.thread import Pointer
 
@@ -22,20 +30,31 @@ PREFACE = (
     "is quoted word for word and still holds, unless it stands under Inactive Changes; where an entry is marked contested, the "
     "user's later words beside it decide. #N names the original record."
 )
+BRIEF_PREFACE = f"{STATE_OPENING} What the user said still holds; #N is its record."
 SOURCES_SHOWN = 3
 
 _tag = re.compile(rf"<(/?\s*{TAG})", re.IGNORECASE)
 
 
-def render_state(ledger: Ledger) -> str:
-    """Return the text of the state message. The same ledger always gives the same bytes."""
-    sections = ["\n".join([HEADINGS[section], *_lines(ledger, section)]) for section in Section]
-    return f"{PREFACE}\n\n<{TAG}>\n" + "\n\n".join(sections) + f"\n</{TAG}>"
+def render_state(ledger: Ledger, *, whole: bool = False) -> str:
+    """Return the text of the state message. The same ledger always gives the same bytes.
+
+    A ledger that was over its budget is told briefly. `whole` tells it with every id all the same, as whoever is to change it
+    must be shown it.
+    """
+    if ledger.brevity is not None and not whole:
+        return _block(BRIEF_PREFACE, _brief_sections(ledger, ledger.brevity), gap="\n")
+    sections = ("\n".join([HEADINGS[section], *_lines(ledger, section)]) for section in Section)
+    return _block(f"{PREFACE}\n", sections, gap="\n\n")
 
 
 def neutralised(text: str) -> str:
     """Return text on one line that cannot be taken for the block's own structure, credentials masked."""
     return _tag.sub(r"‹\1", masked(" ".join(text.split())))
+
+
+def _block(preface: str, sections: Iterable[str], *, gap: str) -> str:
+    return f"{preface}\n<{TAG}>\n" + gap.join(sections) + f"\n</{TAG}>"
 
 
 def _lines(ledger: Ledger, section: Section) -> list[str]:
@@ -65,3 +84,70 @@ def _sources(sources: tuple[Pointer, ...]) -> str:
     shown = ", ".join(f"#{source.ordinal}" for source in sources[-SOURCES_SHOWN:])
     more = len(sources) - SOURCES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _brief_sections(ledger: Ledger, brevity: Brevity) -> Iterator[str]:
+    told = {(claim.source, claim.text) for entry in ledger.entries if (claim := entry.claim) and entry.id not in brevity.in_view}
+    for section in Section:
+        lines = [f"- {line}" for line in _brief_lines(ledger.section(section), brevity, told)]
+        if section is Section.EVIDENCE:
+            lines.extend(_left_out(ledger, brevity))
+        if lines:
+            yield "\n".join([HEADINGS[section], *lines])
+
+
+def _brief_lines(entries: tuple[LedgerEntry, ...], brevity: Brevity, told: set[tuple[Pointer, str]]) -> Iterator[str]:
+    """Yield a section's lines. What stands beside an older entry as the claim on it is not told a second time."""
+    shown = [
+        entry
+        for entry in entries
+        if entry.id not in brevity.passing
+        and (entry.claim is not None or entry.id not in brevity.in_view)
+        and (entry.claim is not None or not any((source, entry.text) in told for source in entry.sources))
+    ]
+    lines: list[tuple[str, list[str]]] = []
+    labelled: dict[str, list[str]] = {}
+    for (claim, sources), group in groupby(shown, key=lambda entry: (entry.claim, entry.sources)):
+        members = list(group)
+        if claim is not None:
+            lines.append(("", [_brief_claim(members, claim, in_view=members[0].id in brevity.in_view)]))
+            continue
+        label = _label(members[0])
+        told_here = _pointed(" ".join(neutralised(each.text) for each in members).removeprefix(label), sources)
+        if label in labelled:
+            labelled[label].append(told_here)
+            continue
+        lines.append((label, [told_here]))
+        if label:
+            labelled[label] = lines[-1][1]
+    yield from (label + " · ".join(parts) for label, parts in lines)
+
+
+def _label(entry: LedgerEntry) -> str:
+    """Return what an entry begins with that others may begin with too: such are told on one line, behind it."""
+    if entry.speaker is Speaker.COMPUTED:
+        label, colon, _ = entry.text.partition(": ")
+        return f"{label}: " if colon else ""
+    return label_of(entry.text)
+
+
+def _brief_claim(members: list[LedgerEntry], claim: Claim, *, in_view: bool) -> str:
+    place = f"#{claim.source.ordinal}"
+    newer = place if in_view else f"{place}: {neutralised(claim.text)}"
+    if members[0].section is Section.INACTIVE:
+        return f"{' '.join(_pointed('', member.sources).strip() for member in members)} → {newer}"
+    older = "; ".join(_pointed(neutralised(member.text), member.sources) for member in members)
+    verb = "contested by" if claim.proven else "disputed by a summary, not the user:"
+    return f"{older} — {verb} {newer}"
+
+
+def _pointed(text: str, sources: tuple[Pointer, ...]) -> str:
+    return f"{text} #{sources[-1].ordinal}" if sources else text
+
+
+def _left_out(ledger: Ledger, brevity: Brevity) -> Iterator[str]:
+    passing = [entry.sources[-1].ordinal for entry in ledger.entries if entry.id in brevity.passing and entry.sources]
+    if passing:
+        yield f"- said in passing: {' '.join(f'#{ordinal}' for ordinal in dict.fromkeys(passing))}"
+    if ledger.archived:
+        yield f"- archived: {ledger.archived}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 # A statement longer than this is shortened in the middle; its pointer leads to the whole.
@@ -19,6 +20,8 @@ WRAPPED_CHARS = 50
 # Below this length a few figures make no machine's line.
 SHORTEST_MACHINE_LINE = 25
 MACHINE_SHARE = 0.22
+# A message longer than this is taken apart each time: what is remembered must not grow with what people paste.
+REMEMBERED_CHARS = 8_000
 
 _closed = re.compile(r"[.!?:;…。！？；।][\"'”’)\]]*$")
 _fence = re.compile(r"^[ \t]*(```|~~~)[^`\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -37,8 +40,16 @@ _figures = frozenset('0123456789{}[]<>=|\\/;$#@_*+~^"`')
 
 def statements(text: str) -> list[str]:
     """Return the statements of a person's message, in order, in their own words."""
+    return list(_remembered(text) if len(text) <= REMEMBERED_CHARS else _taken_apart(text))
+
+
+def _taken_apart(text: str) -> list[str]:
     spoken = _lone_fence.sub("", _fence.sub(_name_the_fenced, text))
     return [shortened(sentence) for line in _spoken_lines(spoken) for sentence in _sentences(line)]
+
+
+# Draft, merge and audit each take the same messages apart.
+_remembered = lru_cache(maxsize=4_096)(_taken_apart)
 
 
 def is_paste(statement: str) -> bool:

@@ -1,8 +1,9 @@
 """Whether a later statement speaks about the same thing as an earlier one, and whether it replaces it.
 
 A tie rests on shared values (ports, paths, names, versions) and shared words. A missed tie costs little: both statements stay.
-A wrong one would hide a rule, so a statement is replaced only where the later one denies its very value, puts another of the
-same shape in its place, and the older one says nothing else. Everything looser is a relation: both are shown side by side.
+A wrong one would hide a rule, so a statement is replaced only where the later one leaves nothing of it out but a value, and
+either denies that value and puts another of the same shape in its place, or says word for word the same of the one thing it is
+about. Everything looser is a relation: both are shown side by side.
 """
 
 from __future__ import annotations
@@ -34,11 +35,18 @@ _name = re.compile(r"\b[^\W\d_a-z]\w+(?: [^\W\d_a-z]\w+)+")
 _word = re.compile(rf"[^\W\d_{CJK}]{{4,}}")
 _cjk_run = re.compile(rf"[{CJK}]{{2,}}")
 
-# Words before a colon say what kind of thing follows; two statements of one kind are not about one thing.
-_label = re.compile(r"^\s*[A-Z][\w -]{0,40}:\s")
+# A few words before a colon say what kind of thing follows; two statements of one kind are not about one thing.
+_label = re.compile(r"^\s*[A-Z][\w-]*(?: [\w-]+){0,2}:\s")
 
 # What directly follows is what something is, not something one does something to.
 _is_value = re.compile(r"(?:\b(?:is|are|equals|ist|sind|es|son|est|sont)|[=:]|是|为|は)\s*[$€£#\"'`]?$", re.IGNORECASE)
+
+# Of such a thing there may be several, and the same can be said of each.
+_one_of_several = re.compile(
+    r"\b(?:an?|one|another|other|also|too|some|each|second|third|ein\w*|auch|noch|weitere\w*|una?|otr[oa]|también|une?|aussi|autre)\b"
+    r"|也|还|另|も",
+    re.IGNORECASE,
+)
 
 # What directly follows is denied; one word may stand between ("instead of port 8080").
 _denial = re.compile(
@@ -78,13 +86,23 @@ class Tie(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a statement is about: the values it names, those of them it denies, its telling words, and words it denies."""
+    """What a statement is about, and how it speaks of it.
+
+    Attributes:
+        values: What it names exactly; `denied` are those of them it denies.
+        words: Its telling words; `denied_words` are those it denies.
+        frame: What is left of it when its values are put aside.
+    """
 
     values: frozenset[str]
     denied: frozenset[str]
     words: frozenset[str]
     denied_words: frozenset[str]
+    frame: str
     negative: bool
+    changes: bool
+    withdraws: bool
+    pasted: bool
 
     @property
     def asserted(self) -> frozenset[str]:
@@ -94,11 +112,8 @@ class Terms:
 @lru_cache(maxsize=65_536)
 def terms(text: str) -> Terms:
     """Return what a statement is about."""
-    label = _label.match(text)
-    found = [
-        (match[0].strip('`".,:;'), _denial.search(text[: match.start()]) is not None)
-        for match in _value.finditer(text, label.end() if label else 0)
-    ]
+    whole, text = text, _label.sub("", text)
+    found = [(match[0].strip('`".,:;'), _denial.search(text[: match.start()]) is not None) for match in _value.finditer(text)]
     names = {f"{one} {other}" for run in _name.findall(text) for one, other in pairwise(run.split())}
     bare = _value.sub(" ", text)
     denied_words = {match[0].casefold() for match in _word.finditer(bare) if _denial.search(bare[: match.start()])}
@@ -107,51 +122,71 @@ def terms(text: str) -> Terms:
         denied=frozenset(value for value, denied in found if value and denied),
         words=frozenset(_words(bare)) - COMMON_WORDS,
         denied_words=frozenset(denied_words),
+        frame=" ".join(_value.sub(" … ", whole).casefold().split()).rstrip(".!"),
         negative=_negation.search(text) is not None,
+        changes=_change.search(whole) is not None,
+        withdraws=_withdrawal.search(whole) is not None,
+        pasted=is_paste(whole),
     )
+
+
+def label_of(text: str) -> str:
+    """Return the words, colon included, by which a statement says what kind of thing it is; empty where it does not."""
+    label = _label.match(text)
+    return label[0] if label else ""
+
+
+def is_negative(text: str) -> bool:
+    """Whether a statement denies or forbids something."""
+    return _negation.search(text) is not None
 
 
 def tie(older: str, newer: str) -> Tie:
     """Return how `newer` relates to `older`."""
-    if older == newer or is_paste(older) or is_paste(newer):
-        return Tie.NONE
     old, new = terms(older), terms(newer)
+    if older == newer or old.pasted or new.pasted:
+        return Tie.NONE
     shared = old.words & new.words
     fresh = new.asserted - old.asserted
-    if _replaces(old, new, fresh=fresh, shared=shared):
+    restated = old.frame == new.frame and _restates(older, old, new)
+    if _replaces(old, new, newer, fresh=fresh, shared=shared) or (restated and not _one_of_several.search(newer)):
         return Tie.REPLACES
-    changes = _change.search(newer) is not None
     named = {value for value in old.asserted & new.values if _has_shape_of(value, fresh)}
     gone = {value for value in old.values - new.values if _has_shape_of(value, fresh)}
     related = (
         bool(named and shared)
-        or (gone and changes and _is_close(old, new))
-        or (_withdrawal.search(newer) is not None and (old.values & new.values or len(shared) >= 2))
+        or (new.changes and _is_close(old, new))
+        or (gone and new.changes and shared and len(old.asserted) == len(new.asserted) == 1)
+        or (new.withdraws and (old.values & new.values or len(shared) >= 2))
         or (old.negative != new.negative and _is_close(old, new))
         or bool(old.words & new.denied_words)
-        or _restates(older, newer, old=old, new=new)
+        or restated
     )
     return Tie.RELATED if related else Tie.NONE
 
 
-def _restates(older: str, newer: str, *, old: Terms, new: Terms) -> bool:
-    """Whether both say of the same thing what it *is*, and differ in that one value: a second rule of a list does not."""
+def _restates(older: str, old: Terms, new: Terms) -> bool:
+    """Whether both, in the same frame, say of a thing what it *is*, and differ in that one value: a second rule does not."""
     gone, fresh = old.values - new.values, new.values - old.values
-    if len(gone) != 1 or len(fresh) != 1 or _frame(older) != _frame(newer):
+    if len(gone) != 1 or len(fresh) != 1:
         return False
     return _is_value.search(older[: older.find(next(iter(gone)))]) is not None
 
 
-def _frame(text: str) -> str:
-    """Return what is left of a statement when its values are put aside."""
-    return " ".join(_value.sub(" … ", text).casefold().split()).rstrip(".!")
-
-
-def _replaces(old: Terms, new: Terms, *, fresh: frozenset[str], shared: frozenset[str]) -> bool:
+def _replaces(old: Terms, new: Terms, newer: str, *, fresh: frozenset[str], shared: frozenset[str]) -> bool:
     """Whether the later statement denies what the older asserts, gives another value for it, and leaves nothing of it out."""
     replaced = old.asserted & new.denied
     says_more = bool(old.asserted - replaced - new.values) or len(old.words - new.words) > 1
-    return bool(replaced and shared) and not says_more and all(_has_shape_of(value, fresh) for value in replaced)
+    if not (replaced and shared) or says_more or not all(_has_shape_of(value, fresh) for value in replaced):
+        return False
+    return not any(_is_forbidden(value, newer, denied=replaced) for value in fresh)
+
+
+def _is_forbidden(value: str, text: str, *, denied: frozenset[str]) -> bool:
+    """Whether a negation stands before `value` that no denied value takes to itself: "do not use 9090 instead of 8080"."""
+    place = text.find(value)
+    before = [match.end() for match in _negation.finditer(text, 0, max(place, 0))]
+    return bool(before) and not any(gone in text[before[-1] : place] for gone in denied)
 
 
 def _is_close(old: Terms, new: Terms) -> bool:

@@ -48,6 +48,8 @@ def chunked(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
 
     A single passage larger than the budget is shortened in its middle; nothing else is left out.
     """
+    if sum(passage.tokens for passage in told) <= budget_tokens:
+        return ["\n\n".join(passage.text for passage in told)] if told else []
     chunks: list[list[Passage]] = [[]]
     held = 0
     for passage in told:

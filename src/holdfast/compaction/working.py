@@ -23,9 +23,10 @@ _path = re.compile(
     r"sql|sh|cfg|ini|lock|env|xml|csv|rb|php|swift|ex|exs|proto|tf)\b(?![\w/(])"
 )
 _exit_code = re.compile(r"exit(?:ed)?[ _]?(?:with )?(?:code|status)[\"']?\s*[:= ]\s*[\"']?(-?\d{1,3})\b", re.IGNORECASE)
-_error_line = re.compile(
-    r"^.*(?:\b\w*(?:Error|Exception)\b: ?|\berror(?:\[\w+\])?: |\bFAILED\b|\bpanicked at\b|\bfatal: ).*$", re.MULTILINE
-)
+# An output may itself be JSON, whose lines end in two signs.
+_error = re.compile(r"(?:Error|Exception):|(?:\b|(?<=\\n))(?:error(?:\[\w+\])?: |FAILED\b|panicked at\b|fatal: )")
+# Looking for plain words is many times faster than matching, and nearly every output has none of these.
+_ERROR_WORDS = ("Error:", "Exception:", "error:", "error[", "FAILED", "panicked at", "fatal: ")
 PLAN_TOOLS = frozenset({"update_plan", "todowrite", "todo_write", "TodoWrite", "write_todos"})
 
 
@@ -105,10 +106,17 @@ def failure(output: str) -> str | None:
     code = _exit_code.search(output[-2_000:]) or _exit_code.search(output[:2_000])
     if code and code[1] == "0":
         return None
-    error = _error_line.search(output.replace("\\n", "\n"))
+    error = _error.search(output) if any(word in output for word in _ERROR_WORDS) else None
     if error:
-        return one_line(error[0])
+        return one_line(_line_around(output, error.start()))
     return f"exit code {code[1]}" if code else None
+
+
+def _line_around(text: str, place: int) -> str:
+    """Return the line of `text` that holds `place`; a line also ends where JSON inside the text writes its end."""
+    start = max((begin + len(mark) for mark in ("\n", "\\n") if (begin := text.rfind(mark, 0, place)) >= 0), default=0)
+    end = min((end for mark in ("\n", "\\n") if (end := text.find(mark, place)) >= 0), default=len(text))
+    return text[start:end]
 
 
 def one_line(text: str) -> str:

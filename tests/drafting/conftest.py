@@ -1,0 +1,12 @@
+"""Every test here runs in each dialect, with a model that says what the test wrote down."""
+
+from __future__ import annotations
+
+import pytest
+from tests.scenarios.vocabulary import SPEECHES, Speech
+
+
+@pytest.fixture(params=SPEECHES, ids=[speech.dialect for speech in SPEECHES])
+def speech(request: pytest.FixtureRequest) -> Speech:
+    found: Speech = request.param
+    return found

@@ -1,0 +1,129 @@
+"""Rollback, fork, resume and undo across three checkpoints, whichever strategy made them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.drafting.replies import SUMMARY, block
+from tests.scenarios.vocabulary import Json, Speech, config, of_kind, play, turn, turns
+
+from holdfast import Holdfast, Thread
+from holdfast.store import RecordKind
+from holdfast.testing.scripted_model import Compacts, ScriptedRemoteModel, Step, says
+
+pytestmark = pytest.mark.anyio
+
+STRATEGIES = ("session", "handoff", "remote", "extractive")
+ROOM = 200_000
+
+
+def opaque(speech: Speech, number: int) -> Json:
+    """What only the provider can read, as each of them writes it."""
+    if speech.dialect == "messages":
+        return {"role": "assistant", "content": [{"type": "compaction", "content": f"sealed {number}"}]}
+    if speech.dialect == "responses":
+        return {"type": "compaction", "encrypted_content": f"sealed {number}"}
+    return {"role": "assistant", "compaction": f"sealed {number}"}
+
+
+def steps(strategy: str, speech: Speech) -> list[Step]:
+    match strategy:
+        case "session":
+            return [says(block(active=f"Finding {number} (#1)", handoff="go on")) for number in (1, 2, 3)]
+        case "handoff":
+            return [says(f"{SUMMARY} Hop {number}.") for number in (1, 2, 3)]
+        case "remote":
+            return [Compacts(items=(opaque(speech, number),)) for number in (1, 2, 3)]
+        case _:
+            return []
+
+
+class Compacted:
+    """A thread with three checkpoints, and what its window was at every step."""
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+        self.windows: list[list[Json]] = []
+
+    async def look(self) -> None:
+        self.windows.append(list(await self.thread.window()))
+
+
+@pytest.fixture(params=STRATEGIES)
+def strategy(request: pytest.FixtureRequest, speech: Speech) -> str:
+    name: str = request.param
+    if name == "remote" and speech.dialect == "chat":
+        pytest.skip("no provider compacts Chat Completions by itself")
+    return name
+
+
+@pytest.fixture
+async def compacted(hf: Holdfast, speech: Speech, strategy: str) -> AsyncIterator[Compacted]:
+    """Three times five turns and a compaction: windows 0, 2, 4 are those before each, 1, 3, 5 those after."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    made = Compacted(thread)
+    async with ScriptedRemoteModel(steps(strategy, speech), dialect=speech.dialect, window_tokens=ROOM) as model:
+        for hop in range(3):
+            await play(thread, speech, 6 * hop + 1, 6 * hop + 6)
+            await made.look()
+            report = await thread.compact(strategy=strategy, model=None if strategy == "extractive" else model)
+            assert (report.strategy, report.fell_back_from) == (strategy, None)
+            await made.look()
+        yield made
+
+
+async def test_undo_takes_back_one_compaction_after_the_other(compacted: Compacted) -> None:
+    """Each undo gives the window its compaction was made of, down to the whole history."""
+    thread = compacted.thread
+    for before in (4, 2):
+        await thread.undo()
+        window = list(await thread.window())
+        assert window == compacted.windows[before]
+        await thread.rollback(turns=6)
+        assert list(await thread.window()) == compacted.windows[before - 1]
+    await thread.undo()
+    assert list(await thread.window()) == compacted.windows[0]
+
+
+async def test_a_restart_shows_the_same_window(compacted: Compacted, store_file: Path) -> None:
+    """Another process reads what this one saw."""
+    async with Holdfast(config(store_file)) as again:
+        assert list(await (await again.thread("t")).window()) == compacted.windows[5]
+        assert (await again.verify()).problems == ()
+
+
+async def test_a_rollback_into_an_older_span_brings_its_window_back(compacted: Compacted, speech: Speech) -> None:
+    """Seven turns back lies before the second checkpoint; its own last turn is gone, everything before is there."""
+    thread = compacted.thread
+    await thread.rollback(turns=7)
+    window = list(await thread.window())
+    assert window == compacted.windows[2][: len(window)]
+    await thread.record(turn(speech, 40))
+    assert list(await thread.window())[-1] == turn(speech, 40)[-1]
+    assert (await of_kind(thread, RecordKind.ROLLBACK))[0].kind is RecordKind.ROLLBACK
+
+
+async def test_a_fork_before_every_checkpoint_sees_the_uncompacted_history(compacted: Compacted, speech: Speech) -> None:
+    """Five turns in, nothing was compacted yet."""
+    child = await compacted.thread.fork(before_turn=6)
+    shown = list(await child.window())
+    assert shown == compacted.windows[0][: len(shown)]
+    assert len(shown) == len(turns(speech, 1, 5))
+
+
+async def test_a_fork_at_the_end_goes_on_from_the_same_window(compacted: Compacted, speech: Speech) -> None:
+    """Parent and child share every byte up to the fork, and nothing after it."""
+    child = await compacted.thread.fork()
+    assert list(await child.window()) == compacted.windows[5]
+    await child.record(turn(speech, 50))
+    assert list(await compacted.thread.window()) == compacted.windows[5]
+
+
+async def test_every_window_holds_one_state_and_every_user_rule(compacted: Compacted) -> None:
+    """After three hops the requests of all eighteen turns are told, and there is one state block."""
+    text = "\n".join(str(item) for item in compacted.windows[5])
+    assert text.count("The earlier part of this session was compacted.") == 1
+    for number in range(1, 19):
+        assert f"Please look into part {number} of the parser." in text
