@@ -191,13 +191,13 @@ async def test_a_strategy_that_keeps_failing_rests_and_gets_another_chance(
 
 
 async def test_a_provider_that_says_too_large_is_believed_once(hf: Holdfast, speech: Speech) -> None:
-    """After the warm prefix overflows, the span goes out as a transcript in two parts, each within the limit that was named."""
+    """After the warm prefix overflows, the span goes out as a transcript within the limit that was named."""
     thread = await long_thread(hf, speech)
-    steps: list[Step] = [Overflows(limit_tokens=4_000), says(block(handoff="go on")), says(block(handoff="go on"))]
+    steps: list[Step] = [Overflows(limit_tokens=4_000), says(block(handoff="go on"))]
     async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="session", model=model)
     assert report.strategy == "session"
-    assert [len(request.items) for request in model.requests[1:]] == [1, 1]
+    assert [len(request.items) for request in model.requests[1:]] == [1]
     assert all(request_tokens(request) < 4_000 for request in model.requests[1:])
 
 

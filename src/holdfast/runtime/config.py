@@ -36,6 +36,12 @@ class Config:
     hooks: Mapping[str, object] = field(default_factory=dict)
     profile: str | None = None
     auto_compact: str = "off"
+    auto_compact_for: Mapping[str, str] = field(default_factory=dict)
+    gateway_asks_model: str = "no"
+    bound_thinking: str = "strip"
+    prompt_cache_key: str = "client"
+    compact_commands: str = "/compact /codex-compact"
+    control_commands: str = "/holdfast"
     persistence: str = "extended"
     openai_upstream: str = "https://api.openai.com"
     anthropic_upstream: str = "https://api.anthropic.com"
@@ -58,7 +64,10 @@ class Setting:
 CHOICES = {
     "compact_strategy": STRATEGIES,
     "model_auto_compact_token_limit_scope": ("total", "body_after_prefix"),
-    "auto_compact": ("off", "on"),
+    "auto_compact": ("off", "background", "on"),
+    "gateway_asks_model": ("no", "yes"),
+    "bound_thinking": ("strip", "drop_block"),
+    "prompt_cache_key": ("client", "derived"),
     "persistence": ("limited", "extended"),
     "access_log": ("on", "off"),
     "log_content": ("on", "off"),
@@ -75,7 +84,7 @@ NUMBERS = {
 
 
 # Settings that are tables, which only a file can hold. `profiles` holds settings of its own, taken by the name in `profile`.
-TABLES = frozenset({"model_windows", "hooks"})
+TABLES = frozenset({"model_windows", "auto_compact_for", "hooks"})
 PROFILES = "profiles"
 
 
@@ -175,6 +184,11 @@ def _table(name: str, value: object, origin: str) -> Mapping[str, object]:
         wrong = next((key for key, tokens in value.items() if not isinstance(tokens, int) or tokens < 1), None)
         if wrong is not None:
             raise BadInput(f"model_windows.{wrong} ({origin}) must be a number of tokens, not {value[wrong]!r}")
+    if name == "auto_compact_for":
+        choices = CHOICES["auto_compact"]
+        wrong = next((key for key, mode in value.items() if mode not in choices), None)
+        if wrong is not None:
+            raise BadInput(f"auto_compact_for.{wrong} ({origin}) must be one of {', '.join(choices)}, not {value[wrong]!r}")
     return value
 
 

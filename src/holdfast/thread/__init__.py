@@ -6,10 +6,12 @@ from holdfast.thread.path import Ask, LivePath, PathWalk
 from holdfast.thread.persistence import Persistence, keep
 from holdfast.thread.pointer import Pointer, checked_thread_id, parse_pointer
 from holdfast.thread.records import (
+    Attempt,
     Checkpoint,
     ContextBody,
     KeepEntry,
     LayoutEntry,
+    LiteralEntry,
     MetaBody,
     ReplyBody,
     RollbackBody,
@@ -24,6 +26,7 @@ from holdfast.thread.turns import Arrival, Tip, lay_down
 from holdfast.thread.window import EntryKind, History, WindowEntry, assemble
 
 __all__ = [
+    "Attempt",
     "Arrival",
     "Ask",
     "Checkpoint",
@@ -32,6 +35,7 @@ __all__ = [
     "History",
     "KeepEntry",
     "LayoutEntry",
+    "LiteralEntry",
     "LivePath",
     "MetaBody",
     "PathWalk",

@@ -16,12 +16,14 @@ VERSION = 1
 class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a thread is: its first record, and another each time that changes; the newest counts.
 
-    `agent` is the sub-agent whose chain it holds; a fork has its root's.
+    `agent` is the sub-agent whose chain it holds; a fork has its root's. `continues` is the thread whose history the client
+    rewrote to begin this one.
     """
 
     dialect: str
     parent: str | None = None
     agent: str = ""
+    continues: str | None = None
     title: str | None = None
     archived: bool = False
     v: int = VERSION
@@ -36,10 +38,24 @@ class TurnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model was told outside its history: every field that is not history, and the leading items."""
+    """What the model was told outside its history: every field that is not history, and the leading items.
+
+    Attributes:
+        session: A digest of what the client calls the conversation; empty where it gives it no name.
+        issuer: A digest of whose account at which provider answers from here on; never a credential.
+        issued_from: How many links of the chain were there when that account took over: what is sealed in them is not its own.
+        checkpoint: The checkpoint whose window is sent from here on.
+        bound_from: How many links of the chain were there when that window was first sent: what a provider bound to the
+            history before it is not bound to this window.
+    """
 
     fields: dict[str, msgspec.Raw]
     head: list[msgspec.Raw] = msgspec.field(default_factory=list)
+    session: str = ""
+    issuer: str = ""
+    issued_from: int = 0
+    checkpoint: int | None = None
+    bound_from: int = 0
     v: int = VERSION
 
 
@@ -92,7 +108,34 @@ class StateEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     item: msgspec.Raw
 
 
-LayoutEntry = KeepEntry | StubEntry | StateEntry
+class LiteralEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="literal"):
+    """A position of a checkpoint's replacement: an item that no record holds, because a compaction elsewhere wrote it.
+
+    `issuer` names who wrote it (a provider, a client); what is opaque in it only the issuer can read. `thread` and `ordinal`
+    name the record whose words it repeats, where there is one.
+    """
+
+    item: msgspec.Raw
+    issuer: str | None = None
+    thread: str | None = None
+    ordinal: int | None = None
+
+
+LayoutEntry = KeepEntry | StubEntry | StateEntry | LiteralEntry
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One strategy tried for a compaction: `outcome` is `taken`, or why it was not; what asking a model for it cost."""
+
+    strategy: str
+    outcome: str
+    model: str | None = None
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_micro_usd: int = 0
+    took_ms: int = 0
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,6 +149,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         state: The session state, in the form of `holdfast.compaction`.
         audit: What had to survive, and whether it did.
         figures: Tokens, calls, milliseconds.
+        trigger: Who asked for it: `manual` or `auto`; with the phase of the turn it happened in, and why.
+        attempts: Every strategy that was tried, in order; the last one is this checkpoint's.
     """
 
     strategy: str
@@ -118,6 +163,11 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     base: int | None = None
     focus: str | None = None
     fell_back_from: str | None = None
+    trigger: str = "manual"
+    phase: str = "standalone_turn"
+    reason: str = "user_requested"
+    model: str | None = None
+    attempts: list[Attempt] = msgspec.field(default_factory=list)
     v: int = VERSION
 
 

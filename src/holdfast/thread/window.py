@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
+
+import msgspec
 
 from holdfast.errors import RecordNotFound
 from holdfast.items import Item
 from holdfast.store import Record, RecordKind
 from holdfast.thread.pointer import Pointer
-from holdfast.thread.records import Checkpoint, KeepEntry, LayoutEntry, StateEntry, StubEntry
+from holdfast.thread.records import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
 from holdfast.tokens import estimate_item
 
 
@@ -21,13 +23,15 @@ class EntryKind(StrEnum):
     KEEP = "keep"
     STUB = "stub"
     STATE = "state"
+    LITERAL = "literal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEntry:
-    """One position of the window: an item, and the record it comes from unless it is the session state.
+    """One position of the window: an item, and the record it comes from unless it is the session state or a literal.
 
-    `depth` is the link of the client's chain it stands for; `after_cut` says that no checkpoint placed it.
+    `depth` is the link of the client's chain it stands for; `after_cut` says that no checkpoint placed it;
+    `issuer` is who wrote a literal.
     """
 
     kind: EntryKind
@@ -37,6 +41,7 @@ class WindowEntry:
     source: Pointer | None = None
     depth: int | None = None
     after_cut: bool = True
+    issuer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +94,10 @@ def assemble(
 def _placed(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> WindowEntry:
     match entry:
         case StateEntry():
-            item = Item(bytes(entry.item))
-            return WindowEntry(kind=EntryKind.STATE, item=item, tokens=estimate_item(item.raw), turn=0, after_cut=False)
+            return _placed_item(entry.item, kind=EntryKind.STATE)
+        case LiteralEntry():
+            source = Pointer(entry.thread, entry.ordinal) if entry.thread is not None and entry.ordinal is not None else None
+            return replace(_placed_item(entry.item, kind=EntryKind.LITERAL), issuer=entry.issuer, source=source)
         case StubEntry():
             item = Item(bytes(entry.item))
             return _placed_record(entry, kept, kind=EntryKind.STUB, item=item, tokens=estimate_item(item.raw))
@@ -98,6 +105,11 @@ def _placed(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> WindowEntry:
             return _placed_record(entry, kept, kind=EntryKind.KEEP)
         case _:
             assert_never(entry)
+
+
+def _placed_item(raw: msgspec.Raw, *, kind: EntryKind) -> WindowEntry:
+    item = Item(bytes(raw))
+    return WindowEntry(kind=kind, item=item, tokens=estimate_item(item.raw), turn=0, after_cut=False)
 
 
 def _placed_record(
