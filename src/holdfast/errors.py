@@ -7,6 +7,9 @@
     │   ├── InvalidPointer       not of the form THREAD#ORDINAL
     │   ├── InvalidTarget        a fork or rollback names a place that is not there
     │   ├── UnknownDialect
+    │   ├── UnreadableTranscript  a file to import that cannot be opened, or read to its end
+    │   ├── UnknownFormat        a file to import that nothing in it explains
+    │   ├── CannotExport         a thread in a form its items do not have
     │   └── UnknownStrategy
     ├── NotFound
     │   ├── ThreadNotFound
@@ -20,6 +23,7 @@
     ├── CompactionError
     │   ├── NothingToCompact     too little has happened since the last checkpoint
     │   ├── NothingToUndo
+    │   ├── CompactionStopped    a hook said so
     │   └── BrokenWindow         the structural validator refused a checkpoint
     ├── ModelError
     │   ├── UnknownModel         not of the form openai:NAME, anthropic:NAME or NAME@URL, or its extra is missing
@@ -29,7 +33,8 @@
     ├── GatewayError
     │   ├── UnsafeBind           a public address without keys
     │   ├── PortTaken
-    │   └── CannotListen         the address or port is not to be had
+    │   ├── CannotListen         the address or port is not to be had
+    │   └── CannotKeepToken      the control API's token can be neither read nor written
     └── StoreError
         ├── StoreMissing         nothing is there yet, and looking does not create it
         ├── StoreBusy            another process holds the write lock
@@ -99,6 +104,32 @@ class UnknownDialect(BadInput):
     def __init__(self, name: str, *, known: tuple[str, ...]) -> None:
         super().__init__(f"no dialect is called {name!r}; known: {', '.join(known)}")
         self.name = name
+
+
+class UnreadableTranscript(BadInput):
+    code = "unreadable_transcript"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path!r} cannot be imported: {reason}")
+        self.path = path
+
+
+class UnknownFormat(BadInput):
+    code = "unknown_format"
+
+    def __init__(self, path: str, *, known: tuple[str, ...]) -> None:
+        super().__init__(f"nothing in {path!r} says what it is; name it with --format, one of {', '.join(known)}")
+        self.path = path
+
+
+class CannotExport(BadInput):
+    code = "cannot_export"
+
+    def __init__(self, thread_id: str, *, form: str, dialect: str) -> None:
+        super().__init__(
+            f"thread {thread_id!r} speaks {dialect!r}, and items are never translated; it cannot be written as {form!r}"
+        )
+        self.thread_id = thread_id
 
 
 class UnknownStrategy(BadInput):
@@ -200,6 +231,17 @@ class NothingToUndo(CompactionError):
         self.thread_id = thread_id
 
 
+class CompactionStopped(CompactionError):
+    code = "compaction_stopped"
+
+    def __init__(self, thread_id: str, *, event: str, reason: str) -> None:
+        kept = "nothing was changed" if event == "PreCompact" else "the compaction is kept"
+        super().__init__(f"a {event} hook stopped the turn of thread {thread_id!r}: {reason}; {kept}")
+        self.thread_id = thread_id
+        self.event = event
+        self.reason = reason
+
+
 class BrokenWindow(CompactionError):
     code = "broken_window"
 
@@ -262,7 +304,7 @@ class UnsafeBind(GatewayError):
     code = "unsafe_bind"
 
     def __init__(self, host: str) -> None:
-        super().__init__(f"refusing to listen on {host}: anyone there could read every thread; use 127.0.0.1 or ::1")
+        super().__init__(f"refusing to listen on {host}: anyone there could read every thread; use 127.0.0.1 or ::1, or --keys")
         self.host = host
 
 
@@ -282,6 +324,15 @@ class CannotListen(GatewayError):
         super().__init__(f"cannot listen on {host}:{port}: {reason}; choose another --host or --port")
         self.host = host
         self.port = port
+
+
+class CannotKeepToken(GatewayError):
+    code = "cannot_keep_token"
+
+    def __init__(self, path: str, *, reason: str) -> None:
+        super().__init__(f"the control API's token cannot be kept in {path}: {reason}; give one with HOLDFAST_CONTROL_TOKEN")
+        self.path = path
+        self.reason = reason
 
 
 class StoreError(HoldfastError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.drafting.replies import SUMMARY, block
-from tests.scenarios.vocabulary import Json, Speech, config, of_kind, play, turn, turns
+from tests.scenarios.vocabulary import SPEECHES, Json, Speech, config, of_kind, play, turn, turns
 
 from holdfast import Holdfast, Thread
 from holdfast.store import RecordKind
@@ -16,6 +16,8 @@ from holdfast.testing.scripted_model import Compacts, ScriptedRemoteModel, Step,
 pytestmark = pytest.mark.anyio
 
 STRATEGIES = ("session", "handoff", "remote", "extractive")
+# No provider compacts Chat Completions by itself.
+CASES = [(speech, name) for speech in SPEECHES for name in STRATEGIES if (speech.dialect, name) != ("chat", "remote")]
 ROOM = 200_000
 
 
@@ -51,12 +53,23 @@ class Compacted:
         self.windows.append(list(await self.thread.window()))
 
 
-@pytest.fixture(params=STRATEGIES)
-def strategy(request: pytest.FixtureRequest, speech: Speech) -> str:
-    name: str = request.param
-    if name == "remote" and speech.dialect == "chat":
-        pytest.skip("no provider compacts Chat Completions by itself")
-    return name
+Case = tuple[Speech, str]
+
+
+@pytest.fixture(params=CASES, ids=[f"{speech.dialect}-{strategy}" for speech, strategy in CASES])
+def case(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+@pytest.fixture
+def speech(case: Case) -> Speech:
+    return case[0]
+
+
+@pytest.fixture
+def strategy(case: Case) -> str:
+    return case[1]
 
 
 @pytest.fixture

@@ -81,6 +81,7 @@ def kept_entry(seen: Seen) -> LayoutEntry:
         return LiteralEntry(
             item=msgspec.Raw(seen.entry.item.raw),
             issuer=seen.entry.issuer,
+            sealed=seen.entry.sealed,
             thread=source.thread_id if source else None,
             ordinal=source.ordinal if source else None,
         )

@@ -259,7 +259,7 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
 def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:
     dialect = proposal.brief.dialect
     if draft.summary is None:
-        literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer) for item in draft.literals]
+        literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer, sealed=True) for item in draft.literals]
         return lay_out(plan, state=dialect.state_item(render_state(state)), dialect=dialect, literals=literals)
     quoted = quoted_messages(plan, budget_tokens=proposal.user_tokens)
     text = summary_text(draft.summary, state, quoted=quoted)

@@ -68,7 +68,7 @@ def lay_out_handoff(
     """
     systems = [kept_entry(seen) for seen in plan.context if seen.view.role is Role.SYSTEM]
     context = [kept_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM]
-    pending = [quote for quote in quoted if quote.seen is plan.request and not plan.tail and not mid_turn]
+    pending = [quote for quote in quoted if quote.seen is plan.request and _is_unanswered(plan)]
     before = [_entry(quote, dialect) for quote in quoted if quote not in pending]
     at = max(0, len(before) - 1) if mid_turn else 0
     return [
@@ -88,6 +88,13 @@ def _entry(quote: Quoted, dialect: Dialect) -> LayoutEntry:
         return kept_entry(quote.seen)
     item = msgspec.Raw(dialect.state_item(quote.text).raw)
     return StubEntry(thread=source.thread_id, ordinal=source.ordinal, depth=quote.seen.entry.depth, item=item)
+
+
+def _is_unanswered(plan: Plan) -> bool:
+    """Whether nothing of the model's came after the newest message of the user."""
+    asked = plan.request.entry.source if plan.request else None
+    later = (seen for seen in plan.replaced if asked and seen.entry.source and seen.entry.source.ordinal > asked.ordinal)
+    return not plan.tail and all(seen.view.context is not None for seen in later)
 
 
 def _is_message(seen: Seen) -> bool:

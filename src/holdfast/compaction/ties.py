@@ -49,11 +49,14 @@ _one_of_several = re.compile(
 )
 
 # What directly follows is denied; one word may stand between ("instead of port 8080").
-_denial = re.compile(
+_DENIALS = (
     r"(?:\b(?:not|no longer|instead of|rather than|anymore|nicht(?: mehr)?|kein\w*|(?:an)?statt|ya no|en vez de|en lugar de|"
-    r"au lieu de|plus)\b|不再用?|不是|而不是|不用|不要用|代替|ではなく)[\s:]*(?:[^\W\d_]+\s+)?$",
-    re.IGNORECASE,
+    r"au lieu de|plus)\b|不再用?|不是|而不是|不用|不要用|代替|ではなく)"
 )
+_denial_word = re.compile(_DENIALS, re.IGNORECASE)
+_denial = re.compile(rf"{_DENIALS}[\s:]*(?:[^\W\d_]+\s+)?$", re.IGNORECASE)
+# The longest such phrase with a word behind it.
+DENIAL_CHARS = 48
 _change = re.compile(
     r"\b(?:not|instead|rather|longer|moved|changed|now|actually|correction|replaces?d?|nicht|statt|sondern|jetzt|ya no|ahora|"
     r"en vez|désormais|maintenant)\b|n['’]t\b|不再|不是|而是|改为|改成|改用|换成|変更|変わ",
@@ -86,48 +89,51 @@ class Tie(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a statement is about, and how it speaks of it.
+    """What a statement is about.
 
     Attributes:
-        values: What it names exactly; `denied` are those of them it denies.
+        values: What it names exactly; `denied` are those of them it denies, `asserted` the others.
         words: Its telling words; `denied_words` are those it denies.
-        frame: What is left of it when its values are put aside.
+        size: How many values and telling words it has.
     """
 
     values: frozenset[str]
     denied: frozenset[str]
+    asserted: frozenset[str]
     words: frozenset[str]
     denied_words: frozenset[str]
-    frame: str
-    negative: bool
-    changes: bool
-    withdraws: bool
-    pasted: bool
+    size: int
 
-    @property
-    def asserted(self) -> frozenset[str]:
-        return self.values - self.denied
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=65_536)
 def terms(text: str) -> Terms:
-    """Return what a statement is about."""
-    whole, text = text, _label.sub("", text)
-    found = [(match[0].strip('`".,:;'), _denial.search(text[: match.start()]) is not None) for match in _value.finditer(text)]
-    names = {f"{one} {other}" for run in _name.findall(text) for one, other in pairwise(run.split())}
+    """Return what a statement is about. Every statement of a ledger is asked, so nothing is looked for that need not be."""
+    text = _label.sub("", text)
     bare = _value.sub(" ", text)
-    denied_words = {match[0].casefold() for match in _word.finditer(bare) if _denial.search(bare[: match.start()])}
+    named = [(match[0].strip('`".,:;'), match.start()) for match in _value.finditer(text)]
+    names = {f"{one} {other}" for run in _name.findall(text) for one, other in pairwise(run.split())}
+    values = frozenset({value for value, _ in named if value} | names)
+    words = frozenset(_words(bare)) - COMMON_WORDS
+    denied = denied_words = _NOTHING
+    if _denial_word.search(text):
+        denied = frozenset(value for value, place in named if value and _is_denied(text, place))
+        denied_words = frozenset(match[0].casefold() for match in _word.finditer(bare) if _is_denied(bare, match.start()))
     return Terms(
-        values=frozenset({value for value, _ in found if value} | names),
-        denied=frozenset(value for value, denied in found if value and denied),
-        words=frozenset(_words(bare)) - COMMON_WORDS,
-        denied_words=frozenset(denied_words),
-        frame=" ".join(_value.sub(" … ", whole).casefold().split()).rstrip(".!"),
-        negative=_negation.search(text) is not None,
-        changes=_change.search(whole) is not None,
-        withdraws=_withdrawal.search(whole) is not None,
-        pasted=is_paste(whole),
+        values=values,
+        denied=denied,
+        asserted=values - denied,
+        words=words,
+        denied_words=denied_words,
+        size=len(values) + len(words),
     )
+
+
+def _is_denied(text: str, place: int) -> bool:
+    """Whether a phrase of denial stands right before `place`."""
+    return _denial.search(text, max(0, place - DENIAL_CHARS), place) is not None
 
 
 def label_of(text: str) -> str:
@@ -136,6 +142,7 @@ def label_of(text: str) -> str:
     return label[0] if label else ""
 
 
+@lru_cache(maxsize=16_384)
 def is_negative(text: str) -> bool:
     """Whether a statement denies or forbids something."""
     return _negation.search(text) is not None
@@ -143,41 +150,66 @@ def is_negative(text: str) -> bool:
 
 def tie(older: str, newer: str) -> Tie:
     """Return how `newer` relates to `older`."""
-    old, new = terms(older), terms(newer)
-    if older == newer or old.pasted or new.pasted:
+    if older == newer or is_paste(older) or is_paste(newer):
         return Tie.NONE
-    shared = old.words & new.words
-    fresh = new.asserted - old.asserted
-    restated = old.frame == new.frame and _restates(older, old, new)
-    if _replaces(old, new, newer, fresh=fresh, shared=shared) or (restated and not _one_of_several.search(newer)):
+    old, new = terms(older), terms(newer)
+    shared, both, fresh = old.words & new.words, old.values & new.values, new.asserted - old.asserted
+    restated = _restates(older, newer, old=old, new=new)
+    if (restated and not _one_of_several.search(newer)) or _replaces(old, new, newer, fresh=fresh, shared=shared):
         return Tie.REPLACES
-    named = {value for value in old.asserted & new.values if _has_shape_of(value, fresh)}
-    gone = {value for value in old.values - new.values if _has_shape_of(value, fresh)}
+    # Most of what the shorter one says, and at least two terms.
+    common = len(shared) + len(both)
+    close = common >= 2 and 2 * common >= min(old.size, new.size)
     related = (
-        bool(named and shared)
-        or (new.changes and _is_close(old, new))
-        or (gone and new.changes and shared and len(old.asserted) == len(new.asserted) == 1)
-        or (new.withdraws and (old.values & new.values or len(shared) >= 2))
-        or (old.negative != new.negative and _is_close(old, new))
-        or bool(old.words & new.denied_words)
-        or restated
+        restated
+        or (close and (_tells_a_change(newer) or is_negative(older) != is_negative(newer)))
+        or ((both or len(shared) >= 2) and _withdraws(newer))
+        or not old.words.isdisjoint(new.denied_words)
+        or (shared and fresh and _names_another(old, new, newer, fresh=fresh))
     )
     return Tie.RELATED if related else Tie.NONE
 
 
-def _restates(older: str, old: Terms, new: Terms) -> bool:
-    """Whether both, in the same frame, say of a thing what it *is*, and differ in that one value: a second rule does not."""
+def _names_another(old: Terms, new: Terms, newer: str, *, fresh: frozenset[str]) -> bool:
+    """Whether a value of the older one's stands beside another of its shape, or gave way to one where things changed."""
+    if any(_has_shape_of(value, fresh) for value in old.asserted & new.values):
+        return True
+    if not len(old.asserted) == len(new.asserted) == 1 or not _tells_a_change(newer):
+        return False
+    return any(_has_shape_of(value, fresh) for value in old.values - new.values)
+
+
+def _restates(older: str, newer: str, *, old: Terms, new: Terms) -> bool:
+    """Whether both say of the same thing what it *is*, and differ in that one value: a second rule of a list does not."""
     gone, fresh = old.values - new.values, new.values - old.values
-    if len(gone) != 1 or len(fresh) != 1:
+    if len(gone) != 1 or len(fresh) != 1 or _frame(older) != _frame(newer):
         return False
     return _is_value.search(older[: older.find(next(iter(gone)))]) is not None
+
+
+@lru_cache(maxsize=16_384)
+def _frame(text: str) -> str:
+    """Return what is left of a statement when its values are put aside."""
+    return " ".join(_value.sub(" … ", text).casefold().split()).rstrip(".!")
+
+
+@lru_cache(maxsize=16_384)
+def _tells_a_change(text: str) -> bool:
+    return _change.search(text) is not None
+
+
+@lru_cache(maxsize=16_384)
+def _withdraws(text: str) -> bool:
+    return _withdrawal.search(text) is not None
 
 
 def _replaces(old: Terms, new: Terms, newer: str, *, fresh: frozenset[str], shared: frozenset[str]) -> bool:
     """Whether the later statement denies what the older asserts, gives another value for it, and leaves nothing of it out."""
     replaced = old.asserted & new.denied
+    if not replaced or not shared:
+        return False
     says_more = bool(old.asserted - replaced - new.values) or len(old.words - new.words) > 1
-    if not (replaced and shared) or says_more or not all(_has_shape_of(value, fresh) for value in replaced):
+    if says_more or not all(_has_shape_of(value, fresh) for value in replaced):
         return False
     return not any(_is_forbidden(value, newer, denied=replaced) for value in fresh)
 
@@ -189,17 +221,10 @@ def _is_forbidden(value: str, text: str, *, denied: frozenset[str]) -> bool:
     return bool(before) and not any(gone in text[before[-1] : place] for gone in denied)
 
 
-def _is_close(old: Terms, new: Terms) -> bool:
-    """Whether two statements share most of what the shorter one says, and at least two terms."""
-    common = len(old.words & new.words) + len(old.values & new.values)
-    shorter = min(len(old.words) + len(old.values), len(new.words) + len(new.values))
-    return common >= 2 and 2 * common >= shorter
-
-
 def _words(text: str) -> Iterable[str]:
     """Yield telling words: long ones, folded, and every pair of neighbouring characters in scripts without spaces."""
     yield from (word.casefold() for word in _word.findall(text))
-    for run in _cjk_run.findall(text):
+    for run in () if text.isascii() else _cjk_run.findall(text):
         yield from (one + other for one, other in pairwise(run))
 
 
@@ -207,6 +232,7 @@ def _has_shape_of(value: str, others: Iterable[str]) -> bool:
     return any(_shape(value) == _shape(other) for other in others)
 
 
+@lru_cache(maxsize=16_384)
 def _shape(value: str) -> str:
     """Return a value's kind: a path, a plain number, a version, a name of a certain build."""
     if " " in value:

@@ -16,6 +16,8 @@ COMMANDS_SHOWN = 8
 IMAGES_SHOWN = 4
 LINE_CHARS = 160
 PLAN_CHARS = 1_200
+# An exit code stands at one of the ends of an output.
+EXIT_CHARS = 2_000
 
 _path = re.compile(
     r"(?<![\w/.:@-])(?:~?\.{0,2}/)?(?:[\w.@+-]++/)++[\w.@+-]*\w"
@@ -103,13 +105,17 @@ def failure(output: str) -> str | None:
 
     An exit code decides where there is one; otherwise a line that reads like an error does.
     """
-    code = _exit_code.search(output[-2_000:]) or _exit_code.search(output[:2_000])
+    code = _said_exit(output[-EXIT_CHARS:]) or (_said_exit(output[:EXIT_CHARS]) if len(output) > EXIT_CHARS else None)
     if code and code[1] == "0":
         return None
     error = _error.search(output) if any(word in output for word in _ERROR_WORDS) else None
     if error:
         return one_line(_line_around(output, error.start()))
     return f"exit code {code[1]}" if code else None
+
+
+def _said_exit(text: str) -> re.Match[str] | None:
+    return _exit_code.search(text) if "exit" in text or "Exit" in text or "EXIT" in text else None
 
 
 def _line_around(text: str, place: int) -> str:

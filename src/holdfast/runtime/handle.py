@@ -10,7 +10,8 @@ import msgspec
 
 from holdfast.compaction import Ledger, ledger_of
 from holdfast.dialects import Dialect, Request
-from holdfast.errors import InvalidPointer, OrdinalConflict, RecordNotFound
+from holdfast.errors import CompactionStopped, InvalidPointer, OrdinalConflict, RecordNotFound
+from holdfast.hooks import SessionFacts, run_hooks
 from holdfast.items import chain_seed, decoded
 from holdfast.llm.base import Model
 from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
@@ -83,14 +84,28 @@ class Thread:
         await self._backend.append(self.id, [record], expected=tip.next)
         self._tip = None
 
-    async def history(self) -> History:
-        """Return the window with where each item comes from."""
-        return await load_history(self._backend.store, await live_path(self._backend.store, self.id))
+    async def history(self, *, issuer: str | None = None) -> History:
+        """Return the window with where each item comes from; what is sealed for another than `issuer` is left out."""
+        history = await load_history(self._backend.store, await live_path(self._backend.store, self.id))
+        return history.readable_by(issuer)
 
-    async def window(self, *, head: Head | None = None, model: str | None = None, trouble: str | None = None) -> Window:
-        """Return what to send next; its pressure is measured against the limits of `model`. Pure: it never compacts."""
+    async def window(
+        self,
+        *,
+        head: Head | None = None,
+        model: str | None = None,
+        issuer: str | None = None,
+        trouble: str | None = None,
+    ) -> Window:
+        """Return what to send next. Pure: it never compacts.
+
+        Args:
+            head: What goes out beside it, and counts.
+            model: Whose limits its pressure is measured against.
+            issuer: The account it goes to; what a provider sealed for another is left out.
+        """
         path = await live_path(self._backend.store, self.id)
-        history = await load_history(self._backend.store, path)
+        history = (await load_history(self._backend.store, path)).readable_by(issuer)
         pressure = await pressure_of(self._backend, path, history, head_tokens=_head_tokens(head), model=model)
         return Window(
             self._provider_json(history),
@@ -157,6 +172,21 @@ class Thread:
         if order.model is not None and order.own is None and order.model.dialect == self.dialect.name:
             order = replace(order, own=self._own_request(head))
         return await compact_thread(self._backend, self.id, dialect=self.dialect, seed=self._seed, order=order)
+
+    async def started_anew(self, *, model: str | None = None) -> None:
+        """Run the SessionStart hooks that fit a compaction; what they add is recorded as the host's words, for the model to read.
+
+        Raises:
+            CompactionStopped: One of them wants the turn to end.
+        """
+        policy = self._backend.policy
+        facts = SessionFacts(thread_id=self.id, cwd=policy.cwd, source="compact", model=model or "")
+        verdict = await run_hooks(policy.hooks, facts, environ=policy.environ)
+        if verdict.added_context:
+            told = [self.dialect.state_item(f"<hook_prompt>{text}</hook_prompt>") for text in verdict.added_context]
+            await self.record([decoded(item.raw) for item in told])
+        if not verdict.goes_on:
+            raise CompactionStopped(self.id, event=str(facts.event), reason=verdict.stop_reason or "no reason given")
 
     def _own_request(self, head: Head | None) -> Request:
         """Return what goes out with this thread's requests beside their history."""

@@ -32,6 +32,8 @@ class TurnThread(Protocol):
 
     async def last_model(self) -> str | None: ...
 
+    async def started_anew(self, *, model: str | None) -> None: ...
+
     async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None) -> None: ...
 
 
@@ -75,6 +77,7 @@ class TurnScope:
         trouble: str | None = None
         try:
             await self._thread.carry_out(self._order(window), head=self._head)
+            await self._thread.started_anew(model=self._model_name)
         except CompactionStopped:
             raise
         except (CompactionError, Conflict, ModelError) as error:

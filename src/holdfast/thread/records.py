@@ -111,12 +111,13 @@ class StateEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
 class LiteralEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="literal"):
     """A position of a checkpoint's replacement: an item that no record holds, because a compaction elsewhere wrote it.
 
-    `issuer` names who wrote it (a provider, a client); what is opaque in it only the issuer can read. `thread` and `ordinal`
-    name the record whose words it repeats, where there is one.
+    `issuer` names who wrote it (a provider's account, a client); if it is `sealed`, only the issuer can read it. `thread` and
+    `ordinal` name the record whose words it repeats, where there is one.
     """
 
     item: msgspec.Raw
     issuer: str | None = None
+    sealed: bool = False
     thread: str | None = None
     ordinal: int | None = None
 

@@ -31,7 +31,7 @@ class WindowEntry:
     """One position of the window: an item, and the record it comes from unless it is the session state or a literal.
 
     `depth` is the link of the client's chain it stands for; `after_cut` says that no checkpoint placed it;
-    `issuer` is who wrote a literal.
+    `issuer` is who wrote a literal, and `sealed` says that only the issuer can read it.
     """
 
     kind: EntryKind
@@ -42,6 +42,7 @@ class WindowEntry:
     depth: int | None = None
     after_cut: bool = True
     issuer: str | None = None
+    sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,10 @@ class History:
     entries: tuple[WindowEntry, ...]
     checkpoint: Checkpoint | None = None
     checkpoint_ordinal: int | None = None
+
+    def readable_by(self, issuer: str | None) -> History:
+        """Return the window as it may go to `issuer`: without what is sealed for another, or, if None, for anybody."""
+        return replace(self, entries=tuple(e for e in self.entries if not e.sealed or e.issuer == issuer))
 
     @property
     def items(self) -> list[Item]:
@@ -97,7 +102,9 @@ def _placed(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> WindowEntry:
             return _placed_item(entry.item, kind=EntryKind.STATE)
         case LiteralEntry():
             source = Pointer(entry.thread, entry.ordinal) if entry.thread is not None and entry.ordinal is not None else None
-            return replace(_placed_item(entry.item, kind=EntryKind.LITERAL), issuer=entry.issuer, source=source)
+            return replace(
+                _placed_item(entry.item, kind=EntryKind.LITERAL), issuer=entry.issuer, source=source, sealed=entry.sealed
+            )
         case StubEntry():
             item = Item(bytes(entry.item))
             return _placed_record(entry, kept, kind=EntryKind.STUB, item=item, tokens=estimate_item(item.raw))
