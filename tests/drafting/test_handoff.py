@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -142,5 +143,5 @@ async def test_roles_alternate_where_they_must(hf: Holdfast, speech: Speech) -> 
     await thread.record([speech.said("Go on."), speech.answered("Yes.")])
     roles = [item.get("role") for item in await thread.window()]
     if speech.dialect != "responses":
-        assert all(one != other for one, other in zip(roles, roles[1:], strict=False))
+        assert all(one != other for one, other in itertools.pairwise(roles))
     assert roles[-1] == "assistant"
