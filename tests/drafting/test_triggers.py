@@ -173,22 +173,29 @@ class Watching:
         return hooks
 
 
-async def test_hooks_are_told_before_and_after_and_once_the_session_starts_anew(store_file: Path, speech: Speech) -> None:
-    """In this order, with the same trigger; what a SessionStart hook adds is in the window as the host's words."""
+async def test_hooks_are_told_before_and_after_and_when_the_next_turn_begins(store_file: Path, speech: Speech) -> None:
+    """In this order, with the same trigger; what a SessionStart hook adds stands before the turn's own request."""
     watching = Watching(context="The build is red.")
     async with Holdfast(small(store_file), hooks=watching.hooks) as hf:
         thread = await hf.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
-        async with thread.turn([speech.said("Go on.")]) as begun:
-            window = await begun.window()
+        async with thread.turn([speech.said("Go on.")], model="mini") as begun:
+            assert (await begun.window()).checkpoint is not None
+        async with thread.turn([speech.said("And on.")], model="mini") as begun:
+            await begun.window()
+        shown = await seen(thread)
+        async with thread.turn([speech.said("Still on.")], model="mini"):
+            pass
     assert [str(facts.event) for facts in watching.heard] == ["PreCompact", "PostCompact", "SessionStart"]
-    before, after, _ = watching.heard
+    before, after, start = watching.heard
     assert isinstance(before, CompactionFacts)
     assert isinstance(after, CompactionFacts)
-    assert (before.trigger, before.phase, after.tokens_before) == ("auto", "pre_turn", before.tokens_before)
+    assert isinstance(start, SessionFacts)
+    assert (before.trigger, before.phase, before.model, after.tokens_before) == ("auto", "pre_turn", "mini", before.tokens_before)
     assert after.tokens_after is not None
     assert after.tokens_after < before.tokens_before
-    assert "The build is red." in str(window[-1])
+    assert start.checkpoint == after.checkpoint
+    assert shown[-2:] == [speech.said("<session_start>The build is red.</session_start>"), speech.said("And on.")]
 
 
 async def test_a_hook_that_stops_before_leaves_everything_and_keeps_the_input(store_file: Path, speech: Speech) -> None:

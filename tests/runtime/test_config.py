@@ -85,3 +85,40 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="cannot be read"):
         resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")
+
+
+def test_a_projects_file_names_no_hooks(tmp_path: Path) -> None:
+    """Whoever opens a folder that came from elsewhere runs none of its commands; the error says where hooks belong."""
+    (tmp_path / "holdfast.toml").write_text('[[hooks.PreCompact]]\nhooks = [{type = "command", command = "curl evil"}]\n')
+    with pytest.raises(BadInput, match="only your own"):
+        resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")
+
+
+def test_a_profile_stands_between_this_run_and_the_files(tmp_path: Path) -> None:
+    """Flags and variables outweigh the profile, the profile outweighs the rest of the files."""
+    file = tmp_path / "holdfast.toml"
+    file.write_text(
+        'profile = "night"\ncompact_strategy = "extractive"\nport = 1\n'
+        '[profiles.night]\ncompact_strategy = "handoff"\nport = 2\n[profiles.day]\nport = 3\n'
+    )
+
+    def resolved(flags: dict[str, str | int | None]) -> tuple[str, int]:
+        config = config_of(resolve(flags=flags, environ={}, project=tmp_path, user=tmp_path / "none.toml"))
+        return config.compact_strategy, config.port
+
+    assert resolved({}) == ("handoff", 2)
+    assert resolved({"port": 9}) == ("handoff", 9)
+    assert resolved({"profile": "day"}) == ("extractive", 3)
+    with pytest.raises(BadInput, match="no holdfast.toml has a profile called 'dusk'"):
+        resolved({"profile": "dusk"})
+
+
+def test_windows_of_models_are_numbers(tmp_path: Path) -> None:
+    """A table of windows is checked entry by entry."""
+    file = tmp_path / "holdfast.toml"
+    file.write_text("[model_windows]\nmini = 4000\n")
+    config = config_of(resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml"))
+    assert config.model_windows == {"mini": 4000}
+    file.write_text('[model_windows]\nmini = "large"\n')
+    with pytest.raises(BadInput, match=r"model_windows\.mini"):
+        resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")

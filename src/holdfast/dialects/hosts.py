@@ -22,6 +22,7 @@ ELEMENTS: Final[dict[str, str | None]] = {
     "environment_details": "environment",
     "user_instructions": "user_instructions",
     "recommended_plugins": "plugins",
+    "session_start": "session_start",
 } | dict.fromkeys(
     (
         REMINDER,

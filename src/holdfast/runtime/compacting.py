@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -16,9 +16,10 @@ from holdfast.compaction.engine import Proposal, propose
 from holdfast.compaction.strategies import asks_a_model, ladder
 from holdfast.dialects import Dialect
 from holdfast.errors import BadInput, CompactionRunning, CompactionStopped, OrdinalConflict, StaleCheckpoint
-from holdfast.hooks import CompactionFacts, run_hooks
+from holdfast.hooks import CompactionFacts, HookRun, run_hooks
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.drafting import draft_down
+from holdfast.runtime.measuring import model_before
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
 from holdfast.runtime.reports import CompactionReport
@@ -45,7 +46,7 @@ class _Seen:
 async def compact_thread(
     backend: Backend, thread_id: str, *, dialect: Dialect, seed: bytes, order: Order | None = None
 ) -> CompactionReport:
-    """Compact a thread now. On any error, and when cancelled, its records and its window are what they were.
+    """Compact a thread now. Until its checkpoint is committed, an error or a cancellation leaves everything as it was.
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
@@ -71,14 +72,23 @@ async def compact_thread(
     )
     with observed(backend.policy.observer, watched) as watch:
         async with _lease(backend, thread_id):
-            report = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order)
-        watch.figures = _figures(report)
-    return report
+            done = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order)
+        watch.figures = _figures(done.report)
+    # Outside the lease: the checkpoint is durable, and whatever a hook does takes nothing of it back.
+    return await _told_afterwards(backend, done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Done:
+    """A compaction that was made or rehearsed, and what its hooks were told before."""
+
+    report: CompactionReport
+    facts: CompactionFacts
 
 
 async def _compact(
     backend: Backend, thread_id: str, rungs: tuple[str, ...], *, dialect: Dialect, seed: bytes, order: Order
-) -> CompactionReport:
+) -> _Done:
     policy = backend.policy
     seen = await _look(backend, thread_id, seed=seed)
     proposal = await _proposed(backend, thread_id, seen, dialect=dialect, order=order)
@@ -91,9 +101,9 @@ async def _compact(
         phase=order.phase,
         strategy=rungs[0],
         tokens_before=proposal.tokens_before,
+        model=await model_before(backend, seen.path) or "",
     )
-    if not order.dry_run:
-        await _stopped_by(backend, facts)
+    runs = () if order.dry_run else await _runs(backend, facts)
     outcome = await draft_down(
         proposal,
         rungs,
@@ -105,17 +115,24 @@ async def _compact(
     usage = await last_usage(backend.store, seen.path, seen.history.checkpoint)
     checkpoint = msgspec.structs.replace(_remembering(outcome.checkpoint, usage), trigger=order.trigger, reason=order.reason)
     if order.dry_run:
-        return _report(thread_id, seen.history, outcome, checkpoint=None)
+        return _Done(report=_report(thread_id, seen.history, outcome, checkpoint=None, runs=()), facts=facts)
     record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=seen.tip.turn, tokens=outcome.tokens_after)
     ordinal = await _commit(backend, thread_id, seen.history, record, expected=seen.tip.next)
-    after = facts.afterwards(
-        strategy=checkpoint.strategy,
-        fell_back_from=checkpoint.fell_back_from,
-        tokens_after=outcome.tokens_after,
-        checkpoint=ordinal,
+    return _Done(report=_report(thread_id, seen.history, outcome, checkpoint=ordinal, runs=runs), facts=facts)
+
+
+async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
+    """Return the report with what hooks made of a compaction that was committed."""
+    report = done.report
+    if report.checkpoint is None:
+        return report
+    after = done.facts.afterwards(
+        strategy=report.strategy,
+        fell_back_from=report.fell_back_from,
+        tokens_after=report.tokens_after,
+        checkpoint=report.checkpoint,
     )
-    await _stopped_by(backend, after)
-    return _report(thread_id, seen.history, outcome, checkpoint=ordinal)
+    return replace(report, hooks=(*report.hooks, *await _runs(backend, after)))
 
 
 async def _look(backend: Backend, thread_id: str, *, seed: bytes) -> _Seen:
@@ -143,10 +160,16 @@ async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: D
     )
 
 
-async def _stopped_by(backend: Backend, facts: CompactionFacts) -> None:
+async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:
+    """Run the hooks of one occasion.
+
+    Raises:
+        CompactionStopped: One of them said so.
+    """
     verdict = await run_hooks(backend.policy.hooks, facts, environ=backend.policy.environ)
     if not verdict.goes_on:
         raise CompactionStopped(facts.thread_id, event=str(facts.event), reason=verdict.stop_reason or "no reason given")
+    return verdict.runs
 
 
 def _figures(report: CompactionReport) -> CompactionFigures:
@@ -230,7 +253,9 @@ async def _renew(backend: Backend, key: str, *, holder: str) -> None:
         await backend.store.acquire(key, holder=holder, now_ms=backend.clock.now_ms(), ttl_ms=LEASE_MS)
 
 
-def _report(thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None) -> CompactionReport:
+def _report(
+    thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None, runs: tuple[HookRun, ...]
+) -> CompactionReport:
     return CompactionReport(
         thread=thread_id,
         checkpoint=checkpoint,
@@ -240,6 +265,7 @@ def _report(thread_id: str, history: History, outcome: Outcome, *, checkpoint: i
         tokens_after=outcome.tokens_after,
         model_calls=outcome.checkpoint.figures["model_calls"],
         attempts=tuple(outcome.checkpoint.attempts),
+        hooks=runs,
         over_target=outcome.over_target,
         audit=outcome.report,
         plan=outcome.plan,

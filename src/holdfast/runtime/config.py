@@ -100,7 +100,7 @@ def resolve(
     layers: Layers = [
         ("flag", {name: value for name, value in flags.items() if value is not None}),
         ("environment", _from_environment(environ)),
-        (str(project / FILE_NAME), _from_file(project / FILE_NAME)),
+        (str(project / FILE_NAME), _from_project(project / FILE_NAME)),
     ]
     user_file = user if user is not None else Path(USER_FILE).expanduser()
     layers.append((str(user_file), _from_file(user_file)))
@@ -160,6 +160,14 @@ def _from_file(path: Path) -> Mapping[str, object]:
     unknown = sorted(set(values) - known)
     if unknown:
         raise BadInput(f"{path}: no setting is called {unknown[0]!r}; known: {', '.join(sorted(known))}")
+    return values
+
+
+def _from_project(path: Path) -> Mapping[str, object]:
+    """Return what a project's file says. Hooks are commands: a folder that came from elsewhere must not run any."""
+    values = _from_file(path)
+    if "hooks" in values:
+        raise BadInput(f"{path}: hooks run commands, so only your own {USER_FILE} may name them; move [hooks] there")
     return values
 
 

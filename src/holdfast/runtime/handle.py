@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.compaction import Ledger, ledger_of
 from holdfast.dialects import Dialect, Request
-from holdfast.errors import CompactionStopped, InvalidPointer, OrdinalConflict, RecordNotFound
-from holdfast.hooks import SessionFacts, run_hooks
+from holdfast.errors import InvalidPointer, OrdinalConflict, RecordNotFound
+from holdfast.hooks import HookEvent, SessionFacts, run_hooks
 from holdfast.items import chain_seed, decoded
 from holdfast.llm.base import Model
 from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
@@ -19,12 +19,12 @@ from holdfast.runtime.backend import Backend
 from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
 from holdfast.runtime.compacting import compact_thread
 from holdfast.runtime.describing import describe, description
-from holdfast.runtime.measuring import model_before, pressure_of
+from holdfast.runtime.measuring import compacted_since_turn, model_before, pressure_of
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import live_path, load_history, load_tip
 from holdfast.runtime.recording import append_items, arrival
 from holdfast.runtime.reports import Branched, CompactionReport, Window
-from holdfast.runtime.turn import Head, TurnScope
+from holdfast.runtime.turn import Head, Start, TurnScope
 from holdfast.store import NewRecord, Record, RecordKind, Span
 from holdfast.thread import History, ReplyBody, Tip, encode_body, parse_pointer
 from holdfast.tokens import estimate_bytes, estimate_text
@@ -173,20 +173,24 @@ class Thread:
             order = replace(order, own=self._own_request(head))
         return await compact_thread(self._backend, self.id, dialect=self.dialect, seed=self._seed, order=order)
 
-    async def started_anew(self, *, model: str | None = None) -> None:
-        """Run the SessionStart hooks that fit a compaction; what they add is recorded as the host's words, for the model to read.
+    async def started_anew(self, *, model: str | None = None) -> Start:
+        """Run the SessionStart hooks where the thread was compacted since its last turn began.
 
-        Raises:
-            CompactionStopped: One of them wants the turn to end.
+        What they add is the host's words; nothing is recorded here.
         """
         policy = self._backend.policy
-        facts = SessionFacts(thread_id=self.id, cwd=policy.cwd, source="compact", model=model or "")
+        if not policy.hooks.any_on(HookEvent.SESSION_START):
+            return Start()
+        checkpoint = await compacted_since_turn(self._backend, await live_path(self._backend.store, self.id))
+        if checkpoint is None:
+            return Start()
+        facts = SessionFacts(thread_id=self.id, cwd=policy.cwd, source="compact", model=model or "", checkpoint=checkpoint)
         verdict = await run_hooks(policy.hooks, facts, environ=policy.environ)
-        if verdict.added_context:
-            told = [self.dialect.state_item(f"<hook_prompt>{text}</hook_prompt>") for text in verdict.added_context]
-            await self.record([decoded(item.raw) for item in told])
-        if not verdict.goes_on:
-            raise CompactionStopped(self.id, event=str(facts.event), reason=verdict.stop_reason or "no reason given")
+        told = [self.dialect.state_item(f"<session_start>{text}</session_start>") for text in verdict.added_context]
+        return Start(
+            items=tuple(decoded(item.raw) for item in told),
+            stopped_by=None if verdict.goes_on else verdict.stop_reason or "no reason given",
+        )
 
     def _own_request(self, head: Head | None) -> Request:
         """Return what goes out with this thread's requests beside their history."""

@@ -33,6 +33,16 @@ async def model_before(backend: Backend, path: LivePath) -> str | None:
     return None
 
 
+async def compacted_since_turn(backend: Backend, path: LivePath) -> int | None:
+    """Return the checkpoint a window rests on, if no turn has begun after it."""
+    if path.checkpoint is None:
+        return None
+    for span in path.spans:
+        for record in await backend.store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=1, bodies=False):
+            return path.checkpoint.ordinal if record.ordinal < path.checkpoint.ordinal else None
+    return path.checkpoint.ordinal
+
+
 async def _first_count(backend: Backend, path: LivePath) -> int | None:
     """Return what the provider first counted in this window: its prefix, which the scope leaves uncharged."""
     since = path.checkpoint.ordinal if path.checkpoint else 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.compaction import AuditReport
 from holdfast.compaction.comparison import Comparison, PlanSummary
+from holdfast.hooks import HookRun
 from holdfast.thread import Attempt, Pointer
 from holdfast.tokens import Pressure
 
@@ -38,6 +39,7 @@ class CompactionReport:
     """What a compaction did, or would do: to the window (`plan`), and to what the state says (`changes`).
 
     `attempts` are the strategies that were tried, in order, with what asking a model for each cost; the last one was taken.
+    `hooks` says what became of everything that was run around it.
     """
 
     thread: str
@@ -48,6 +50,7 @@ class CompactionReport:
     tokens_after: int
     model_calls: int
     attempts: tuple[Attempt, ...]
+    hooks: tuple[HookRun, ...]
     over_target: bool
     audit: AuditReport
     plan: PlanSummary

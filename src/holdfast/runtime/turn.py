@@ -21,6 +21,14 @@ class Head:
     tools: Sequence[Mapping[str, Any]] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What hooks want said before a turn's input, and why the turn is to end, if it is."""
+
+    items: tuple[Mapping[str, Any], ...] = ()
+    stopped_by: str | None = None
+
+
 class TurnThread(Protocol):
     """What a turn asks of its thread."""
 
@@ -32,7 +40,10 @@ class TurnThread(Protocol):
 
     async def last_model(self) -> str | None: ...
 
-    async def started_anew(self, *, model: str | None) -> None: ...
+    @property
+    def id(self) -> str: ...
+
+    async def started_anew(self, *, model: str | None) -> Start: ...
 
     async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None) -> None: ...
 
@@ -52,9 +63,20 @@ class TurnScope:
         self._answered = False
 
     async def __aenter__(self) -> TurnScope:
+        """Record the input, after what SessionStart hooks add if the thread was compacted since its last turn began.
+
+        Raises:
+            CompactionStopped: Such a hook wants the turn to end; the input is recorded all the same.
+        """
         before = await self._thread.last_model() if self._model_name else None
         self._switched_from = before if before != self._model_name else None
-        await self._thread.record(self._incoming, model=self._model_name)
+        start = Start()
+        try:
+            start = await self._thread.started_anew(model=self._model_name)
+        finally:
+            await self._thread.record([*start.items, *self._incoming], model=self._model_name)
+        if start.stopped_by is not None:
+            raise CompactionStopped(self._thread.id, event="SessionStart", reason=start.stopped_by)
         return self
 
     async def __aexit__(
@@ -77,7 +99,6 @@ class TurnScope:
         trouble: str | None = None
         try:
             await self._thread.carry_out(self._order(window), head=self._head)
-            await self._thread.started_anew(model=self._model_name)
         except CompactionStopped:
             raise
         except (CompactionError, Conflict, ModelError) as error:

@@ -1,0 +1,110 @@
+"""Running the hooks of one occasion: all at once, reported in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, assert_never
+
+from holdfast.hooks.command import CommandEnd, run_command
+from holdfast.hooks.facts import Facts
+from holdfast.hooks.hook import CommandHook, FunctionHook, Hook, HookFunction, Hooks
+from holdfast.hooks.reply import Fault, HookReply, read_reply
+from holdfast.hooks.verdict import HookRun, RunOutcome, Verdict, failed_run, run_with_reply
+
+# How long a cancelled coroutine may take to clean up before it is no longer waited for.
+GRACE_S: Final = 5.0
+
+
+async def run_hooks(hooks: Hooks, facts: Facts, *, environ: Mapping[str, str]) -> Verdict:
+    """Run every hook that fits the occasion, all at once, and return what they come to when the last one has ended.
+
+    Nothing a hook does is raised: one that cannot be started, fails, overruns its time or answers nonsense is reported and holds
+    nothing up. Cancelling this ends every command with all it started.
+
+    Args:
+        environ: The environment of commands, whole: they inherit nothing else.
+    """
+    matching = hooks.for_occasion(facts)
+    if not matching:
+        return Verdict()
+    # ASCII with escapes: a working directory may hold bytes that are no UTF-8.
+    stdin = json.dumps(facts.payload()).encode("ascii")
+    async with asyncio.TaskGroup() as group:
+        runs = [group.create_task(_timed(hook, facts, stdin=stdin, environ=environ)) for hook in matching]
+    return Verdict(runs=tuple(run.result() for run in runs))
+
+
+async def _timed(hook: Hook, facts: Facts, *, stdin: bytes, environ: Mapping[str, str]) -> HookRun:
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    match hook:
+        case CommandHook():
+            run = await _commanded(hook, facts, stdin=stdin, environ=environ)
+        case FunctionHook():
+            run = await _called(hook, facts)
+        case _:
+            assert_never(hook)
+    return replace(run, duration_ms=round((loop.time() - started) * 1_000))
+
+
+async def _commanded(hook: CommandHook, facts: Facts, *, stdin: bytes, environ: Mapping[str, str]) -> HookRun:
+    try:
+        end = await run_command(hook, stdin=stdin, cwd=facts.cwd, environ=environ)
+    except TimeoutError:
+        return _timed_out(hook)
+    except (OSError, ValueError) as error:
+        return failed_run(hook.name, f"it could not be started: {error}")
+    return run_with_reply(hook.name, _read_end(end, facts), event=facts.event)
+
+
+def _read_end(end: CommandEnd, facts: Facts) -> HookReply | Fault:
+    """Return the answer of a command; its output counts only if it ended well."""
+    if end.exit_code == 0:
+        return read_reply(end.stdout.text, event=facts.event, cut=end.stdout.cut)
+    how = f"it exited with code {end.exit_code}" if end.exit_code > 0 else f"signal {-end.exit_code} ended it"
+    said = end.stderr.text.strip()
+    return Fault(f"{how}: {said}" if said else how)
+
+
+async def _called(hook: FunctionHook, facts: Facts) -> HookRun:
+    """Call a function in a task of its own, which keeps whatever it raises."""
+    task = asyncio.create_task(_answer(hook.function, facts))
+    try:
+        ended, _ = await asyncio.wait({task}, timeout=hook.timeout_s)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=GRACE_S)
+    if not ended:
+        return _timed_out(hook)
+    if task.cancelled():
+        return failed_run(hook.name, "it was cancelled")
+    error = task.exception()
+    if error is not None:
+        return failed_run(hook.name, f"{type(error).__name__}: {error}")
+    return run_with_reply(hook.name, _checked(task.result()), event=facts.event)
+
+
+async def _answer(function: HookFunction, facts: Facts) -> object:
+    if inspect.iscoroutinefunction(function):
+        return await function(facts)
+    answer = await asyncio.to_thread(function, facts)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _checked(answer: object) -> HookReply | Fault:
+    match answer:
+        case None:
+            return HookReply()
+        case HookReply():
+            return answer
+        case _:
+            return Fault(f"it returned a {type(answer).__name__}; return a HookReply, or nothing")
+
+
+def _timed_out(hook: Hook) -> HookRun:
+    return HookRun(name=hook.name, outcome=RunOutcome.TIMED_OUT, message=f"it took longer than {hook.timeout_s:g} s")

@@ -1,0 +1,267 @@
+"""Every attempt to compact, told to whoever watches: OpenTelemetry where it is installed (extra `otel`), else nobody.
+
+One attempt is one span, and one point in each of a few metrics. Names follow OpenTelemetry's conventions for generative AI where
+these have one, and begin with `holdfast.` where they have not. No word of a transcript is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import Token
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, Protocol
+
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span, TracerProvider
+
+SCOPE: Final = "holdfast"
+SPAN_NAME: Final = "holdfast.compact"
+# OpenTelemetry's own boundaries end at 10,000 and are thought of as milliseconds.
+DURATIONS_S: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+WINDOWS_TOKENS: Final = tuple(1_000.0 * 2**power for power in range(12))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionAttempt:
+    """What is known of an attempt when it begins.
+
+    Attributes:
+        attempt_id: No two attempts share one.
+        strategy: What was asked for.
+        model: The model that drafts, as a person writes it; None without one.
+    """
+
+    attempt_id: str
+    thread_id: str
+    trigger: str
+    phase: str
+    strategy: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFigures:
+    """What an attempt came to.
+
+    Attributes:
+        strategy: The one that drafted, after any fallback.
+        checkpoint: The record it was committed as; None if it was only tried out.
+        input_tokens: As the provider counted them, over all calls; None where none did. So the other two.
+    """
+
+    strategy: str
+    fell_back_from: str | None
+    tokens_before: int
+    tokens_after: int
+    checkpoint: int | None
+    model_calls: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+class CompactionObserver(Protocol):
+    """Someone who watches. After `started` exactly one of the others is called, from the same task. None may raise or block."""
+
+    def started(self, attempt: CompactionAttempt) -> None: ...
+
+    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None: ...
+
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int) -> None:
+        """The attempt ended with `error`; a cancelled one counts too."""
+        ...
+
+
+class Unobserved:
+    """Nobody watches."""
+
+    def started(self, attempt: CompactionAttempt) -> None: ...
+
+    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None: ...
+
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int) -> None: ...
+
+
+class Watch:
+    """One attempt being watched; whoever makes it says what it came to."""
+
+    def __init__(self) -> None:
+        self.figures: CompactionFigures | None = None
+
+
+@contextmanager
+def observed(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterator[Watch]:
+    """Tell `observer` how the attempt in this block ends; the block leaves its figures in the watch before it does.
+
+    An error goes on its way once it was told.
+    """
+    # The loop's own clock: durations must not jump with the time of day.
+    clock = asyncio.get_running_loop().time
+    begun = clock()
+
+    def elapsed_ms() -> int:
+        return round((clock() - begun) * 1_000)
+
+    watch = Watch()
+    observer.started(attempt)
+    try:
+        yield watch
+        if watch.figures is None:
+            raise AssertionError("an attempt that ends well leaves its figures")
+    except BaseException as error:
+        observer.failed(attempt, error, duration_ms=elapsed_ms())
+        raise
+    observer.finished(attempt, watch.figures, duration_ms=elapsed_ms())
+
+
+def installed_observer() -> CompactionObserver:
+    """Return an observer that reports to OpenTelemetry's global providers, or one that does nothing where it is not installed."""
+    try:
+        installed = find_spec("opentelemetry.trace") is not None
+    except ModuleNotFoundError:
+        installed = False
+    return OpenTelemetryObserver() if installed else Unobserved()
+
+
+def error_type(error: BaseException) -> str:
+    """Return what kind of error it is, in few enough words for a metric: holdfast's own code, or the class."""
+    if isinstance(error, HoldfastError):
+        return error.code
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__qualname__
+
+
+class _Instruments:
+    """A tracer, and what the metrics are made of."""
+
+    def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
+        from opentelemetry import metrics, trace
+
+        self.tracer = trace.get_tracer(SCOPE, tracer_provider=tracers)
+        meter = metrics.get_meter(SCOPE, meter_provider=meters)
+        self.duration = meter.create_histogram(
+            "holdfast.compaction.duration",
+            unit="s",
+            description="How long an attempt to compact took.",
+            explicit_bucket_boundaries_advisory=DURATIONS_S,
+        )
+        self.window = meter.create_histogram(
+            "holdfast.compaction.window.size",
+            unit="{token}",
+            description="The window before and after a compaction.",
+            explicit_bucket_boundaries_advisory=WINDOWS_TOKENS,
+        )
+        self.calls = meter.create_counter(
+            "holdfast.compaction.model.calls", unit="{call}", description="Calls to a model made to compact."
+        )
+        # Not gen_ai.client.token.usage: instrumented provider libraries count the same tokens there already.
+        self.spent = meter.create_counter(
+            "holdfast.compaction.token.usage", unit="{token}", description="Tokens a provider counted for compactions."
+        )
+        self.cached = meter.create_counter(
+            "holdfast.compaction.token.cached", unit="{token}", description="Of the input tokens, those read from a cache."
+        )
+
+
+class OpenTelemetryObserver:
+    """Reports to OpenTelemetry. Spans made meanwhile, such as a provider library's own, become children of the attempt's.
+
+    Imports it at the first attempt: that takes a tenth of a second, which a command that compacts nothing need not wait for.
+    """
+
+    def __init__(self, *, tracers: TracerProvider | None = None, meters: MeterProvider | None = None) -> None:
+        """Take the global providers unless others are given."""
+        self._tracers = tracers
+        self._meters = meters
+        self._open: dict[str, tuple[Span, Token[Context]]] = {}
+
+    @cached_property
+    def _instruments(self) -> _Instruments:
+        return _Instruments(self._tracers, self._meters)
+
+    def started(self, attempt: CompactionAttempt) -> None:
+        from opentelemetry import context, trace
+
+        span = self._instruments.tracer.start_span(
+            SPAN_NAME, attributes={"gen_ai.conversation.id": attempt.thread_id, **_labels(attempt)}
+        )
+        self._open[attempt.attempt_id] = (span, context.attach(trace.set_span_in_context(span)))
+
+    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
+        from opentelemetry.trace import StatusCode
+
+        labels = {**_labels(attempt), **_results(figures), "holdfast.compaction.outcome": _outcome(figures)}
+        span = self._closed(attempt)
+        if span is not None:
+            span.set_attributes({**labels, **_sizes(figures)})
+            span.set_status(StatusCode.OK)
+            span.end()
+        self._instruments.duration.record(duration_ms / 1_000, labels)
+        self._instruments.window.record(figures.tokens_before, {**labels, "holdfast.compaction.window": "before"})
+        self._instruments.window.record(figures.tokens_after, {**labels, "holdfast.compaction.window": "after"})
+        self._instruments.calls.add(figures.model_calls, labels)
+        for kind, tokens in (("input", figures.input_tokens), ("output", figures.output_tokens)):
+            self._instruments.spent.add(tokens or 0, {**labels, "gen_ai.token.type": kind})
+        self._instruments.cached.add(figures.cached_tokens or 0, labels)
+
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int) -> None:
+        from opentelemetry.trace import StatusCode
+
+        labels = {**_labels(attempt), "holdfast.compaction.outcome": "failed", "error.type": error_type(error)}
+        span = self._closed(attempt)
+        if span is not None:
+            span.set_attributes(labels)
+            # The kind of error and no more: what a provider says in one may quote the transcript.
+            span.set_status(StatusCode.ERROR, error_type(error))
+            span.end()
+        self._instruments.duration.record(duration_ms / 1_000, labels)
+
+    def _closed(self, attempt: CompactionAttempt) -> Span | None:
+        from opentelemetry import context
+
+        opened = self._open.pop(attempt.attempt_id, None)
+        if opened is None:
+            return None
+        span, token = opened
+        context.detach(token)
+        return span
+
+
+def _labels(attempt: CompactionAttempt) -> dict[str, str]:
+    """Return what every span and point of an attempt carries; few values each, so that metrics stay small."""
+    labels = {
+        "gen_ai.operation.name": "compact",
+        "holdfast.compaction.trigger": attempt.trigger,
+        "holdfast.compaction.phase": attempt.phase,
+        "holdfast.compaction.strategy": attempt.strategy,
+    }
+    return labels if attempt.model is None else {**labels, "gen_ai.request.model": attempt.model}
+
+
+def _results(figures: CompactionFigures) -> dict[str, str]:
+    fell = {} if figures.fell_back_from is None else {"holdfast.compaction.fell_back_from": figures.fell_back_from}
+    return {"holdfast.compaction.strategy": figures.strategy, **fell}
+
+
+def _outcome(figures: CompactionFigures) -> str:
+    return "tried_out" if figures.checkpoint is None else "compacted"
+
+
+def _sizes(figures: CompactionFigures) -> dict[str, int]:
+    named = {
+        "holdfast.compaction.tokens_before": figures.tokens_before,
+        "holdfast.compaction.tokens_after": figures.tokens_after,
+        "holdfast.compaction.checkpoint": figures.checkpoint,
+        "holdfast.compaction.model_calls": figures.model_calls,
+        "gen_ai.usage.input_tokens": figures.input_tokens,
+        "gen_ai.usage.output_tokens": figures.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": figures.cached_tokens,
+    }
+    return {name: value for name, value in named.items() if value is not None}

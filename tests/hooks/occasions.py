@@ -1,0 +1,39 @@
+"""Facts that tests of hooks speak of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.hooks import CommandHook, CompactionFacts, HookEvent, Hooks, SessionFacts, StartSource, Trigger
+
+
+def compaction(cwd: Path | str = "/srv/app", *, trigger: Trigger = "manual") -> CompactionFacts:
+    return CompactionFacts(
+        thread_id="ship-it",
+        turn_id="3",
+        cwd=str(cwd),
+        model="gpt-5",
+        trigger=trigger,
+        reason="user_requested" if trigger == "manual" else "context_limit",
+        phase="standalone_turn" if trigger == "manual" else "pre_turn",
+        strategy="session",
+        tokens_before=9_000,
+    )
+
+
+def committed(cwd: Path | str = "/srv/app", *, trigger: Trigger = "manual") -> CompactionFacts:
+    return compaction(cwd, trigger=trigger).afterwards(
+        strategy="extractive", fell_back_from="session", tokens_after=1_200, checkpoint=41
+    )
+
+
+def started(cwd: Path | str = "/srv/app", *, source: StartSource = "compact") -> SessionFacts:
+    return SessionFacts(thread_id="ship-it", cwd=str(cwd), model="gpt-5", source=source, checkpoint=41)
+
+
+def commands(event: HookEvent, *lines: str | tuple[str, ...], timeout_s: float = 60.0) -> Hooks:
+    """Return hooks that run `lines`, called a, b, c and so on."""
+    hooks = Hooks()
+    for name, line in zip("abcdef", lines, strict=False):
+        hooks = hooks.on(event, CommandHook(command=line, timeout_s=timeout_s, name=name))
+    return hooks

@@ -1,0 +1,128 @@
+"""The `[hooks]` table of holdfast.toml."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import BadInput
+from holdfast.hooks import CommandHook, HookEvent, Hooks, Matcher, hooks_from
+from holdfast.hooks.hook import HookGroup
+
+WRITTEN = """
+[[hooks.PreCompact]]
+matcher = "manual|auto"
+hooks = [
+  { type = "command", command = "python3 notes.py", timeout = 30 },
+  { type = "command", command = ["/usr/bin/logger", "compacting"] },
+]
+
+[[hooks.PreCompact]]
+hooks = [{ type = "command", command = "true", timeout = 0 }]
+
+[[hooks.SessionStart]]
+matcher = "^compact$"
+
+[[hooks.SessionStart.hooks]]
+type = "command"
+command = "cat NOTES.md"
+"""
+
+
+def test_a_table_is_read_in_its_order() -> None:
+    """Each hook is named by its place; the time is 600 s if none is given, and 1 s at least."""
+    assert hooks_from(tomllib.loads(WRITTEN)["hooks"]) == Hooks(
+        groups=(
+            HookGroup(
+                event=HookEvent.PRE_COMPACT,
+                matcher=Matcher("manual|auto"),
+                hooks=(
+                    CommandHook(command="python3 notes.py", timeout_s=30.0, name="hooks.PreCompact[0].hooks[0]"),
+                    CommandHook(command=("/usr/bin/logger", "compacting"), timeout_s=600.0, name="hooks.PreCompact[0].hooks[1]"),
+                ),
+            ),
+            HookGroup(
+                event=HookEvent.PRE_COMPACT,
+                matcher=Matcher(None),
+                hooks=(CommandHook(command="true", timeout_s=1.0, name="hooks.PreCompact[1].hooks[0]"),),
+            ),
+            HookGroup(
+                event=HookEvent.SESSION_START,
+                matcher=Matcher("^compact$"),
+                hooks=(CommandHook(command="cat NOTES.md", timeout_s=600.0, name="hooks.SessionStart[0].hooks[0]"),),
+            ),
+        )
+    )
+
+
+def test_an_empty_table_holds_no_hooks() -> None:
+    """So does an event without groups."""
+    assert hooks_from({}) == hooks_from({"PreCompact": []}) == Hooks()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"PreToolUse": []}, "hooks.PreToolUse: no such event; known: PreCompact, PostCompact, SessionStart"),
+        ({"PreCompact": {}}, "hooks.PreCompact must be a list of tables with a list of hooks, not {}"),
+        ({"PreCompact": ["true"]}, "hooks.PreCompact[0] must be a table, not 'true'"),
+        ({"PreCompact": [{}]}, "hooks.PreCompact[0] lists no hooks; add hooks = [{type = 'command', command = '…'}]"),
+        ({"PreCompact": [{"hooks": {}}]}, "hooks.PreCompact[0].hooks must be a list of commands, not {}"),
+        ({"PreCompact": [{"hooks": [], "on": 1}]}, "hooks.PreCompact[0]: nothing is called 'on' here; known: hooks, matcher"),
+        ({"PreCompact": [{"hooks": [], "matcher": 1}]}, "hooks.PreCompact[0].matcher must be a text, not 1"),
+        (
+            {"PreCompact": [{"hooks": [], "matcher": "("}]},
+            "hooks.PreCompact[0].matcher: '(' is no matcher: missing ), unterminated subpattern at position 0; "
+            "write manual|auto, *, or a regular expression",
+        ),
+        ({"PreCompact": [{"hooks": ["true"]}]}, "hooks.PreCompact[0].hooks[0] must be a table, not 'true'"),
+        (
+            {"PreCompact": [{"hooks": [{"type": "prompt"}]}]},
+            "hooks.PreCompact[0].hooks[0].type must be 'command', not 'prompt'",
+        ),
+        (
+            {"PreCompact": [{"hooks": [{"type": "command", "async": True}]}]},
+            "hooks.PreCompact[0].hooks[0]: nothing is called 'async' here; known: command, timeout, type",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(table: dict[str, object], message: str) -> None:
+    """The message says where, what, and what is known instead."""
+    with pytest.raises(BadInput) as caught:
+        hooks_from(table)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("command", [None, "", "  ", 3, [], ["ls", 3], [""], {"run": "ls"}])
+def test_a_command_is_a_line_or_a_program_with_arguments(command: object) -> None:
+    """Anything else is refused before it could be started."""
+    with pytest.raises(BadInput, match=r"^hooks\.PostCompact\[0\]\.hooks\[0\]\.command must be a line for the shell"):
+        hooks_from({"PostCompact": [{"hooks": [{"type": "command", "command": command}]}]})
+
+
+@pytest.mark.parametrize("timeout", ["30", 1.5, True, -1, 86_401, None])
+def test_a_timeout_is_a_whole_number_of_seconds(timeout: object) -> None:
+    """Up to a day."""
+    with pytest.raises(BadInput, match=r"\.timeout must be a whole number of seconds up to 86400"):
+        hooks_from({"PostCompact": [{"hooks": [{"type": "command", "command": "true", "timeout": timeout}]}]})
+
+
+words = st.sampled_from(["PreCompact", "SessionStart", "hooks", "matcher", "type", "command", "timeout", "x"])
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(table=st.dictionaries(words, anything, max_size=3))
+def test_any_table_is_hooks_or_bad_input(table: dict[str, object]) -> None:
+    """No other error comes out of a configuration."""
+    try:
+        read = hooks_from(table)
+    except BadInput:
+        return
+    assert len(read.groups) == sum(len(groups) for groups in table.values() if isinstance(groups, list))
