@@ -53,6 +53,8 @@ def _as_json(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:
         "tokens_before": report.tokens_before,
         "tokens_after": report.tokens_after,
         "model_calls": report.model_calls,
+        "sheds": report.worth.sheds,
+        "rebills": report.worth.rebills,
         "attempts": [msgspec.to_builtins(attempt) for attempt in report.attempts],
         "audit": report.audit.counts(),
         "over_target": report.over_target,
@@ -80,6 +82,8 @@ def _tell(screen: Screen, report: CompactionReport, history: History | None, *, 
     before, after = report.tokens_before, report.tokens_after
     screen.bar("before  ", before, of=before, caption=f"{before:>9,} tokens", style="yellow")
     screen.bar("after   ", after, of=before, caption=f"{after:>9,} tokens  -{share(before - after, before)}", style="green")
+    worth = report.worth
+    screen.line((f"every later request is {worth.sheds:,} tokens shorter; the next one re-bills {worth.rebills:,}", "dim"))
     screen.gap()
     if history is not None:
         _tell_window(screen, history)

@@ -24,6 +24,7 @@ from holdfast.compaction.ledger import Ledger, dump_ledger, load_ledger
 from holdfast.compaction.merge import amend, merge
 from holdfast.compaction.plan import Plan, Seen, frontier_budget, plan_cut
 from holdfast.compaction.state_text import render_state
+from holdfast.compaction.worth import Worth, worth_of
 from holdfast.dialects import Dialect
 from holdfast.errors import BadInput, BrokenWindow, NothingToCompact
 from holdfast.items import Item
@@ -52,6 +53,7 @@ class Outcome:
     plan: PlanSummary
     tokens_before: int
     tokens_after: int
+    worth: Worth
     over_target: bool
 
 
@@ -221,10 +223,13 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
     if problems:
         raise BrokenWindow(proposal.brief.thread_id, faults=tuple(problems))
     after = sum(estimate_item(item.raw) for item in items)
+    worth = worth_of(history.items, items, asks=sum(each.input_tokens + each.output_tokens for each in draft.attempts))
     cut, covers = cut_of(plan)
     figures = {
         "tokens_before": plan.tokens_before,
         "tokens_after": after,
+        "shed_tokens": worth.sheds,
+        "rebilled_tokens": worth.rebills,
         "replaced_items": len(plan.replaced),
         "kept_items": len(plan.tail),
         "model_calls": sum(attempt.calls for attempt in draft.attempts),
@@ -252,6 +257,7 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
         plan=summarise(plan, layout),
         tokens_before=plan.tokens_before,
         tokens_after=after,
+        worth=worth,
         over_target=after > proposal.wanted,
     )
 

@@ -263,6 +263,7 @@ def _report(
         fell_back_from=outcome.checkpoint.fell_back_from,
         tokens_before=outcome.tokens_before,
         tokens_after=outcome.tokens_after,
+        worth=outcome.worth,
         model_calls=outcome.checkpoint.figures["model_calls"],
         attempts=tuple(outcome.checkpoint.attempts),
         hooks=runs,

@@ -13,11 +13,12 @@ from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from holdfast.thread import (
     Checkpoint,
     History,
+    KeepEntry,
     LivePath,
     PathWalk,
     Pointer,
     ReplyBody,
-    StateEntry,
+    StubEntry,
     Tip,
     assemble,
     decode_body,
@@ -146,7 +147,7 @@ async def load_checkpoint(store: ThreadStore, landmark: Record) -> Checkpoint:
 async def _load_kept(store: ThreadStore, checkpoint: Checkpoint) -> dict[Pointer, Record]:
     wanted: defaultdict[str, set[int]] = defaultdict(set)
     for entry in checkpoint.layout:
-        if not isinstance(entry, StateEntry):
+        if isinstance(entry, KeepEntry | StubEntry):
             wanted[entry.thread].add(entry.ordinal)
     kept: dict[Pointer, Record] = {}
     for thread_id, ordinals in wanted.items():

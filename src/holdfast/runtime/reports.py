@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.compaction import AuditReport
 from holdfast.compaction.comparison import Comparison, PlanSummary
+from holdfast.compaction.worth import Worth
 from holdfast.hooks import HookRun
 from holdfast.thread import Attempt, Pointer
 from holdfast.tokens import Pressure
@@ -48,6 +49,7 @@ class CompactionReport:
     fell_back_from: str | None
     tokens_before: int
     tokens_after: int
+    worth: Worth
     model_calls: int
     attempts: tuple[Attempt, ...]
     hooks: tuple[HookRun, ...]

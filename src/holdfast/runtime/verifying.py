@@ -16,7 +16,7 @@ from holdfast.items import Item, body_digest, chain_link, chain_seed, orphans, w
 from holdfast.runtime.reading import live_path, load_history
 from holdfast.runtime.reports import Problem
 from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from holdfast.thread import Checkpoint, LivePath, MetaBody, Pointer, StateEntry, decode_body
+from holdfast.thread import Checkpoint, KeepEntry, LivePath, MetaBody, Pointer, StubEntry, decode_body
 
 PAGE = 512
 
@@ -93,7 +93,7 @@ def _pointers(record: Record, problems: list[Problem]) -> set[Pointer]:
         pointer = Pointer(record.thread_id, record.ordinal)
         problems.append(_problem(pointer, "unreadable", f"this checkpoint cannot be read: {error}"))
         return set()
-    named = {Pointer(entry.thread, entry.ordinal) for entry in checkpoint.layout if not isinstance(entry, StateEntry)}
+    named = {Pointer(entry.thread, entry.ordinal) for entry in checkpoint.layout if isinstance(entry, KeepEntry | StubEntry)}
     for entry in entries:
         named.update(entry.sources)
         if entry.claim:
