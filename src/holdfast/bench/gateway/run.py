@@ -1,0 +1,186 @@
+"""`holdfast bench gateway`: latency that is added, and requests a second, for every size and for known and unknown histories."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from holdfast.bench.gateway.contenders import DIRECT, HOLDFAST, LITELLM, Proxy, provider, proxies, running
+from holdfast.bench.gateway.conversation import Conversation
+from holdfast.bench.result import Competitor, Found, Result, machine
+from holdfast.bench.timing import Summary, fsync_ms, interleaved, summary
+
+PATH: Final = "/v1/chat/completions"
+KNOWN: Final = "request, known history"
+UNKNOWN: Final = "request, unknown history"
+ADDED: Final = "added to it"
+WORST: Final = "added at p99"
+RATE: Final = "requests a second"
+MEGABYTE: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        sizes: Bodies, in bytes.
+        rounds: Samples of every size, after one that is not counted.
+        clients: How many ask at once where requests a second are counted.
+        seconds: For how long.
+        probes: How often fsync is timed.
+    """
+
+    name: str
+    sizes: Sequence[int]
+    rounds: int
+    clients: int
+    seconds: float
+    probes: int
+
+
+QUICK = Plan(name="quick", sizes=(1_000, 100_000, MEGABYTE), rounds=25, clients=32, seconds=3, probes=50)
+FULL = Plan(name="full", sizes=(1_000, 10_000, 100_000, MEGABYTE, 8 * MEGABYTE), rounds=101, clients=32, seconds=15, probes=100)
+
+
+async def run_gateway(plan: Plan, *, seed: int, say: Callable[[str], None], only: Sequence[str] | None = None) -> Result:
+    """Measure everything on loopback; every process that was started is gone afterwards.
+
+    Args:
+        only: Names of those who take part, beside the provider itself; everyone who is installed, if None.
+    """
+    began = time.monotonic()
+    present = [proxy for proxy in proxies() if proxy.version is not None and (only is None or proxy.name in only)]
+    found = Found()
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as made:
+        before = fsync_ms(Path(made), times=plan.probes)
+        async with AsyncExitStack() as stack:
+            urls = await _started(present, stack, folder=Path(made), say=say)
+            session = await stack.enter_async_context(_session())
+            await _measure(plan, found, urls, session=session, seed=seed, say=say)
+        after = fsync_ms(Path(made), times=plan.probes)
+    _hold(found, plan)
+    took_part = {proxy.name for proxy in present}
+    return Result(
+        bench="gateway",
+        plan=plan.name,
+        seed=seed,
+        seconds=round(time.monotonic() - began, 1),
+        machine=machine(fsync_before=before, fsync_after=after),
+        contenders=[
+            Competitor(name=each.name, version=each.version if each.name in took_part else None, durability=None, note=each.note)
+            for each in proxies()
+        ],
+        figures=found.figures,
+        targets=found.targets,
+    )
+
+
+async def _started(
+    present: Sequence[Proxy], stack: AsyncExitStack, *, folder: Path, say: Callable[[str], None]
+) -> dict[str, str]:
+    upstream = await stack.enter_async_context(provider())
+    urls = {DIRECT: upstream}
+    for proxy in present:
+        say(f"starting {proxy.name}")
+        urls[proxy.name] = await stack.enter_async_context(running(proxy, upstream=upstream, folder=folder))
+    return urls
+
+
+async def _measure(
+    plan: Plan, found: Found, urls: Mapping[str, str], *, session: aiohttp.ClientSession, seed: int, say: Callable[[str], None]
+) -> None:
+    for size in plan.sizes:
+        say(f"requests of {size:,} bytes, each beside the others")
+        for measure, known in ((KNOWN, True), (UNKNOWN, False)):
+            samplers = {name: _sampler(session, url, size, seed=seed, known=known) for name, url in urls.items()}
+            samples = await interleaved(samplers, rounds=plan.rounds, warm_up=2)
+            for name, taken in samples.items():
+                found.add(measure, name, "ms", summary(taken), size=size)
+                if name != DIRECT:
+                    added = [mine - bare for mine, bare in zip(taken, samples[DIRECT], strict=True)]
+                    found.add(f"{measure}: {ADDED}", name, "ms", summary(added), size=size)
+                    found.add(f"{measure}: {WORST}", name, "ms", _at_p99(added), size=size)
+    for name, url in urls.items():
+        say(f"{plan.clients} clients at once: {name}")
+        found.add(RATE, name, "1/s", await _rate(session, url, plan, seed=seed))
+
+
+def _sampler(session: aiohttp.ClientSession, url: str, size: int, *, seed: int, known: bool) -> Callable[[], Awaitable[float]]:
+    """Return what sends the next request of a conversation that is known so far, or the first of another each time."""
+    numbers = iter(range(seed * 1_000_003, 2**62))
+    conversation = Conversation(size, seed=next(numbers))
+
+    async def sample() -> float:
+        nonlocal conversation
+        if not known:
+            conversation = Conversation(size, seed=next(numbers))
+        return await _asked(session, url, conversation.next_body())
+
+    return sample
+
+
+async def _asked(session: aiohttp.ClientSession, url: str, body: bytes) -> float:
+    """Return how long it took until the last byte of the answer."""
+    began = time.perf_counter_ns()
+    async with session.post(url + PATH, data=body) as answer:
+        whole = await answer.read()
+    taken = (time.perf_counter_ns() - began) / 1e6
+    if answer.status != 200 or not whole.rstrip().endswith(b"[DONE]"):
+        raise RuntimeError(f"{url} answered {answer.status}: {whole[:200]!r}")
+    return taken
+
+
+async def _rate(session: aiohttp.ClientSession, url: str, plan: Plan, *, seed: int) -> Summary:
+    """Return how many small requests were answered a second while `clients` asked at once, in five slices of the time."""
+    slices: list[float] = []
+    conversations = [Conversation(1_000, seed=seed * 7_919 + number) for number in range(plan.clients)]
+    bodies = [conversation.next_body() for conversation in conversations]
+    for _ in range(5):
+        began, until = time.monotonic(), time.monotonic() + plan.seconds / 5
+        counts = await asyncio.gather(*(_keep_asking(partial(_asked, session, url, body), until=until) for body in bodies))
+        slices.append(sum(counts) / (time.monotonic() - began))
+    return summary(slices)
+
+
+async def _keep_asking(ask: Callable[[], Awaitable[float]], *, until: float) -> int:
+    count = 0
+    while time.monotonic() < until:
+        await ask()
+        count += 1
+    return count
+
+
+def _at_p99(samples: Sequence[float]) -> Summary:
+    worst = statistics.quantiles(samples, n=100, method="inclusive")[98] if len(samples) > 1 else samples[0]
+    return Summary(median=worst, low=worst, high=worst, samples=1)
+
+
+def _hold(found: Found, plan: Plan) -> None:
+    if MEGABYTE in plan.sizes:
+        for measure, most in ((KNOWN, 5.0), (UNKNOWN, 25.0)):
+            value = found.value(f"{measure}: {ADDED}", size=MEGABYTE)
+            found.hold_below(f"1 MB streamed, {measure.split(', ')[1]}: added at p50", at_most=most, value=value, unit="ms")
+    ours, theirs = found.value(RATE, HOLDFAST), found.value(RATE, LITELLM)
+    if ours is None or theirs is None:
+        found.hold("requests a second beside LiteLLM's proxy", bound="≥ 5 ×", found="not measured: not installed", met=None)
+        return
+    ratio = ours.median / theirs.median
+    found.hold("requests a second beside LiteLLM's proxy", bound="≥ 5 ×", found=f"{ratio:.1f} ×", met=ratio >= 5)
+
+
+def _session() -> aiohttp.ClientSession:
+    headers = {"content-type": "application/json", "authorization": "Bearer none"}
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=120), headers=headers
+    )
