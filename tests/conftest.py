@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,8 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.target),
 )
 settings.load_profile("found")
+
+from tests.postgres import PostgresServer, running_postgres  # noqa: E402  # only importable from here on
 
 
 class ManualClock:
@@ -57,3 +59,10 @@ async def hf(store_file: Path, clock: ManualClock) -> AsyncIterator[Holdfast]:
     """An open store whose window is small, so that a few turns are enough to compact."""
     async with Holdfast(Config(store=str(store_file), model_context_window=4_000), clock=clock) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A real PostgreSQL server, started when a test first asks for it."""
+    with running_postgres() as server:
+        yield server

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.postgres import PostgresServer
 
 from holdfast.store import ThreadStore
 from holdfast.store.memory import MemoryDatabase, MemoryStore
+from holdfast.store.postgres import PostgresDatabase, PostgresStore
 from holdfast.store.sqlite import SqliteDatabase, SqliteStore
 from holdfast.testing.store_checks import CHECKS, Check, WholeStore
 from holdfast.testing.store_facts import StoreMaker
@@ -43,7 +46,24 @@ def sqlite(tmp_path: Path) -> StoreMaker[SqliteStore]:
     return make
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture
+async def postgres(postgres_server: PostgresServer) -> AsyncIterator[StoreMaker[PostgresStore]]:
+    places: dict[int, str] = {}
+    opened: list[PostgresStore] = []
+
+    async def make(*, tenant: str = "local", beside: ThreadStore | None = None) -> PostgresStore:
+        place = await postgres_server.new_store() if beside is None else places[id(beside)]
+        store = await (await PostgresDatabase.open(place, searchable=text_of)).tenant(tenant)
+        places[id(store)] = place
+        opened.append(store)
+        return store
+
+    yield make
+    for store in opened:
+        await store.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def make_store(request: pytest.FixtureRequest) -> StoreMaker[WholeStore]:
     make: StoreMaker[WholeStore] = request.getfixturevalue(request.param)
     return make
@@ -52,5 +72,5 @@ def make_store(request: pytest.FixtureRequest) -> StoreMaker[WholeStore]:
 @pytest.mark.anyio
 @pytest.mark.parametrize("check", CHECKS, ids=[getattr(check, "__name__", "") for check in CHECKS])
 async def test_the_backend_keeps_the_contract(check: Check, make_store: StoreMaker[WholeStore]) -> None:
-    """Each fact of the conformance suite holds in memory and on a SQLite file."""
+    """Each fact of the conformance suite holds in memory, on a SQLite file and in a PostgreSQL database."""
     await check(make_store)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.errors import StoreMissing
 from holdfast.runtime import Config, Holdfast, Setting, config_of, resolve
-from holdfast.runtime.locations import sqlite_path
+from holdfast.runtime.locations import is_file, sqlite_path
 
 
 def settings_of(args: Namespace) -> list[Setting]:
@@ -27,6 +27,14 @@ def store_path(config: Config) -> Path:
     return sqlite_path(config.store)
 
 
+def store_name(config: Config) -> str:
+    """Return where the store is, as it may be shown: a database's address without its password."""
+    if is_file(config.store):
+        return str(store_path(config))
+    address, at, place = config.store.rpartition("@")
+    return f"{address.split('://')[0]}://{place}" if at else config.store
+
+
 def is_there(path: Path) -> bool:
     """Whether there is a file, or something stands in the way of knowing; opening it will then say what."""
     try:
@@ -42,7 +50,6 @@ def existing_store(args: Namespace) -> Holdfast:
         StoreMissing: There is no such file.
     """
     config = config_of(settings_of(args))
-    path = store_path(config)
-    if not is_there(path):
+    if is_file(config.store) and not is_there(path := store_path(config)):
         raise StoreMissing(str(path))
-    return Holdfast(config)
+    return Holdfast(config, environ=os.environ)

@@ -8,9 +8,10 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from holdfast.cli.figures import ago, count
-from holdfast.cli.opening import is_there, settings_of, store_path
+from holdfast.cli.opening import is_there, settings_of, store_name, store_path
 from holdfast.cli.output import open_screen, print_json
 from holdfast.runtime import Config, Holdfast, ThreadSummary, config_of
+from holdfast.runtime.locations import is_file
 
 if TYPE_CHECKING:
     from holdfast.cli.screen import Part, Screen
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
 def run(args: Namespace) -> int:
     """List the threads. A store that is not there yet has none, and is not made by looking."""
     config = config_of(settings_of(args))
-    path = store_path(config)
-    threads = asyncio.run(_list(config, limit=args.limit)) if is_there(path) else []
+    there = not is_file(config.store) or is_there(store_path(config))
+    threads = asyncio.run(_list(config, limit=args.limit)) if there else []
     if args.json:
         print_json({"threads": threads})
     elif threads:
         _tell(open_screen(), threads, limit=args.limit)
     else:
-        open_screen().line(f"no threads in {path} yet; `holdfast serve` records those of an agent that talks through it")
+        open_screen().line(
+            f"no threads in {store_name(config)} yet; `holdfast serve` records those of an agent that talks through it"
+        )
     return 0
 
 

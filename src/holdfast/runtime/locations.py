@@ -12,6 +12,7 @@ from holdfast.store.memory import MemoryDatabase
 from holdfast.store.sqlite import SqliteDatabase
 
 IN_MEMORY = "memory:"
+SERVERS = ("postgresql://", "postgres://")
 
 
 class Database(Protocol):
@@ -20,15 +21,31 @@ class Database(Protocol):
     async def tenant(self, name: str = ...) -> Backing: ...
 
 
+def is_file(location: str) -> bool:
+    """Whether a location names a file, which may not be there yet."""
+    return location != IN_MEMORY and not location.startswith(SERVERS)
+
+
 async def open_database(location: str) -> Database:
-    """Open the store at `location`: a path, `sqlite:///PATH`, or `memory:` for one that ends with the process.
+    """Open the store at `location`: a path, `sqlite:///PATH`, `postgresql://…`, or `memory:` for one that ends with the process.
 
     Raises:
-        BadInput: It names a kind of store this holdfast does not have.
+        BadInput: It names a kind of store this holdfast does not have, or whose extra is not installed.
     """
     if location == IN_MEMORY:
         return MemoryDatabase(searchable=searchable_text)
+    if location.startswith(SERVERS):
+        return await _postgres(location)
     return await SqliteDatabase.open(sqlite_path(location), searchable=searchable_text)
+
+
+async def _postgres(location: str) -> Database:
+    # The driver is an extra; whoever has no server needs none of it.
+    try:
+        from holdfast.store.postgres import PostgresDatabase
+    except ImportError as error:
+        raise BadInput("a PostgreSQL store needs its driver; pip install 'holdfast[postgres]'") from error
+    return await PostgresDatabase.open(location, searchable=searchable_text)
 
 
 def sqlite_path(location: str) -> Path:
@@ -41,5 +58,5 @@ def sqlite_path(location: str) -> Path:
         location = location.removeprefix("sqlite:///")
     elif "://" in location:
         scheme = location.split("://", 1)[0]
-        raise BadInput(f"no store is reached by {scheme}://; write a path, sqlite:///PATH or memory:")
+        raise BadInput(f"no store is reached by {scheme}://; write a path, sqlite:///PATH, postgresql://… or memory:")
     return Path(location).expanduser()

@@ -1,0 +1,8 @@
+"""Threads in PostgreSQL, for a team whose agents run on many machines; the extra `postgres`."""
+
+from __future__ import annotations
+
+from holdfast.store.postgres.database import PostgresDatabase
+from holdfast.store.postgres.store import PostgresStore
+
+__all__ = ["PostgresDatabase", "PostgresStore"]
