@@ -3,49 +3,110 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 
-from holdfast.cli.opening import settings_of
+from holdfast.cli.opening import settings_of, store_path
 from holdfast.cli.output import open_screen, print_json
-from holdfast.gateway.serve import run_gateway
+from holdfast.cli.screen import Screen
+from holdfast.gateway.control_token import kept_token, new_token, token_file
+from holdfast.gateway.keys import read_keys
+from holdfast.gateway.serve import Serving, run_gateway
 from holdfast.runtime import Config, Holdfast, config_of
+from holdfast.runtime.locations import IN_MEMORY
+
+TOKEN_VARIABLE = "HOLDFAST_CONTROL_TOKEN"
+AUTO_COMPACTION = {
+    "off": "off: type /compact to the agent, or --auto-compact on",
+    "background": "on in the background: prepared while the agent works",
+    "on": "on: before a window overflows",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Token:
+    """The control API's token, and the file it is kept in; None where whoever started the gateway gave it."""
+
+    text: str = field(repr=False)
+    file: Path | None = None
 
 
 def run(args: Namespace) -> int:
     """Serve until SIGINT or SIGTERM, then let running answers finish."""
     config = config_of(settings_of(args))
+    keys = read_keys(Path(config.keys_file).expanduser()) if config.keys_file else None
+    token = _token(config, given=args.control_token or os.environ.get(TOKEN_VARIABLE))
+    serving = Serving(
+        upstream=config.openai_upstream,
+        anthropic_upstream=config.anthropic_upstream,
+        keys=keys,
+        control_token=token.text,
+        log_content=config.log_content == "on",
+    )
+    if config.access_log == "on":
+        _log_to_stderr()
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-        runner.run(_serve(config, as_json=args.json))
+        runner.run(_serve(config, serving, token=token, as_json=args.json))
     return 0
 
 
-async def _serve(config: Config, *, as_json: bool) -> None:
+async def _serve(config: Config, serving: Serving, *, token: _Token, as_json: bool) -> None:
     def announce(url: str) -> None:
-        _announce(url, config, as_json=as_json)
+        if as_json:
+            _announce_json(url, config, token=token)
+        else:
+            _announce(open_screen(), url, config, token=token)
 
-    async with Holdfast(config) as hf:
-        await run_gateway(
-            hf,
-            host=config.host,
-            port=config.port,
-            upstream=config.openai_upstream,
-            auto_compact=config.auto_compact == "on",
-            on_ready=announce,
-        )
+    async with Holdfast(config, environ=os.environ) as hf:
+        await run_gateway(hf, serving, host=config.host, port=config.port, on_ready=announce)
 
 
-def _announce(url: str, config: Config, *, as_json: bool) -> None:
+def _token(config: Config, *, given: str | None) -> _Token:
+    if given:
+        return _Token(text=given)
+    if config.store == IN_MEMORY:
+        return _Token(text=new_token())
+    store = store_path(config)
+    return _Token(text=kept_token(store), file=token_file(store))
+
+
+def _log_to_stderr() -> None:
+    """Put the access log on stderr, a bare line of JSON each: the lines carry their own time."""
+    access = logging.getLogger("holdfast.access")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    access.addHandler(handler)
+    access.setLevel(logging.INFO)
+    access.propagate = False
+
+
+def _announce_json(url: str, config: Config, *, token: _Token) -> None:
+    print_json(
+        {
+            "url": url,
+            "base_url": f"{url}/v1",
+            "upstream": config.openai_upstream,
+            "anthropic_upstream": config.anthropic_upstream,
+            "store": config.store,
+            "control_token_file": str(token.file) if token.file else None,
+        }
+    )
+
+
+def _announce(screen: Screen, url: str, config: Config, *, token: _Token) -> None:
     """Say where the gateway listens and how an agent is pointed at it."""
     base_url = f"{url}/v1"
-    if as_json:
-        print_json({"url": url, "base_url": base_url, "upstream": config.openai_upstream, "store": config.store})
-        return
-    screen = open_screen()
     screen.line(("holdfast", "bold green"), f" listens on {url}, asks {config.openai_upstream}, records in {config.store}")
-    screen.heading("Any client of the Responses API", "set its base URL")
+    screen.heading("Any client of OpenAI's API", "set its base URL")
     screen.line(f"export OPENAI_BASE_URL={base_url}", indent=2)
+    screen.heading("Claude Code, and any client of Anthropic's API", f"asks {config.anthropic_upstream}")
+    screen.line(f"export ANTHROPIC_BASE_URL={url}", indent=2)
     screen.heading("Codex", "in ~/.codex/config.toml")
     for line in (
         'model_provider = "holdfast"',
@@ -59,12 +120,13 @@ def _announce(url: str, config: Config, *, as_json: bool) -> None:
     ):
         screen.line(line, indent=2)
     screen.gap()
-    compacts = (
-        "on: before a window overflows"
-        if config.auto_compact == "on"
-        else "off: type /compact to the agent, or --auto-compact on"
-    )
-    screen.line((f"auto-compaction is {compacts}. Ctrl-C stops.", "dim"))
+    where = f"its token is in {token.file}" if token.file else "with the token it was started with"
+    screen.line((f"auto-compaction is {AUTO_COMPACTION[config.auto_compact]}. Ctrl-C stops.", "dim"))
+    screen.line((f"control API: {url}/holdfast/v1/threads, {where}", "dim"))
+    if config.keys_file:
+        screen.line((f"keys: {config.keys_file}; a client sends X-Holdfast-Key, or has {url}/k/KEY/v1 as its base URL", "dim"))
+    if config.store == IN_MEMORY and token.file is None:
+        screen.line((f"control token: {token.text}", "dim"))
 
 
 def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

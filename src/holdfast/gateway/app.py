@@ -2,248 +2,226 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
-from dataclasses import dataclass
-from typing import Any, assert_never
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from uuid import uuid4
 
-from aiohttp import ClientError, ClientSession
-from msgspec import MsgspecError, Struct
-from msgspec.json import Decoder, encode
+from aiohttp import ClientSession
+from msgspec.json import encode
 
-from holdfast.dialects import Answer, Reply, Wire
+from holdfast.dialects import DIALECTS
 from holdfast.errors import HoldfastError
+from holdfast.gateway import control
+from holdfast.gateway.access_log import AccessLog, Entry
+from holdfast.gateway.call import Call
 from holdfast.gateway.caller import Caller, Receive, Scope, Send
-from holdfast.gateway.exchange import Answered, Conversations, Forward, Incoming, Refused
-from holdfast.gateway.headers import RawHeaders, as_mapping, every, first, for_upstream
-from holdfast.gateway.hosts import host_allowed, origin_allowed
-from holdfast.gateway.relay import Finish, relay, relay_reply
-from holdfast.gateway.upstream import Upstream
+from holdfast.gateway.content_encoding import codings_of, is_known
+from holdfast.gateway.conversing import Exchange, Signing, stay
+from holdfast.gateway.doorway import NO_KEY, NO_TOKEN, UNKNOWN_PATH, turned_away
+from holdfast.gateway.exchange import Conversations, Refused
+from holdfast.gateway.headers import first, for_upstream
+from holdfast.gateway.keys import Admitted, Keys, admit, keyless
+from holdfast.gateway.metrics import CONTENT_TYPE, Metrics
+from holdfast.gateway.relay import relay
+from holdfast.gateway.routes import Provider, Route, route_of
+from holdfast.gateway.upstream import Unanswered, Upstream
+from holdfast.runtime import Holdfast
 
-log = logging.getLogger("holdfast.gateway")
-
-MOUNT = b"/v1"
 BODY_LIMIT = 64 * 1024 * 1024
+READY_SECONDS = 5.0
 
-
-class _Asked(Struct):
-    """What a request says about the form of its answer."""
-
-    stream: bool = False
-    model: str = ""
-
-
-_ASKED = Decoder(_Asked)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
-    """One request, before its body is read."""
-
-    method: str
-    path: bytes
-    query: bytes
-    headers: RawHeaders
-
-    @property
-    def under_mount(self) -> bool:
-        return self.path == MOUNT or self.path.startswith(MOUNT + b"/")
-
-    @property
-    def after_mount(self) -> bytes:
-        return self.path.removeprefix(MOUNT) if self.under_mount else self.path
-
-    @property
-    def is_conversation(self) -> bool:
-        """Whether it can be read as a conversation request; a compressed one cannot."""
-        encoding = first(self.headers, b"content-encoding").lower()
-        return self.method == "POST" and self.path.endswith(b"/responses") and encoding in ("", "identity")
-
-    @property
-    def length(self) -> int:
-        """The announced length of the body; 0 where none is announced."""
-        announced = first(self.headers, b"content-length")
-        return int(announced) if announced.isascii() and announced.isdigit() else 0
-
-    def target(self) -> str:
-        """Return path and query for the provider, as they were sent.
-
-        Raises:
-            UnicodeDecodeError: They hold bytes that no URL may hold.
-        """
-        query = b"?" + self.query if self.query else b""
-        return (self.after_mount + query).decode("ascii")
+# Given a tenant (None: the one without keys) and a dialect's name, returns who decides about its requests.
+ConversationsOf = Callable[[str | None, str], Awaitable[Conversations]]
+# Given a tenant, returns its open store.
+StoreOf = Callable[[str | None], Awaitable[Holdfast]]
 
 
 class Gateway:
-    """Relays what a client sends to `upstream`, and lets `conversations` decide about conversation requests.
+    """Relays what a client sends to its provider, and lets `conversations` decide about conversation requests.
 
-    A `POST` to a path that ends in `/responses` is a conversation request. Everything else under `/v1` passes through
-    untouched, whatever its method, streaming both ways. `upstream` takes the place of `/v1`; see `Upstream`. `session` is one
-    that `upstream_session` made: another could keep cookies or wait for a free connection.
+    `POST` to `/v1/responses`, `/v1/chat/completions` and `/v1/messages`, and to what compacts or counts the same histories, are
+    conversation requests, each in its dialect. Everything else under `/v1` passes through untouched, whatever its method,
+    streaming both ways. An upstream takes the place of `/v1`; see `Upstream`. `session` is one that `upstream_session` made:
+    another could keep cookies or wait for a free connection.
 
-    Only requests that name this machine, or one of `allowed_hosts`, as their host are served, and none that a page from
-    elsewhere makes. Credentials pass through and are never logged. `failures` counts what went wrong beside the relay.
+    Without `keys`, only requests that name this machine, or one of `allowed_hosts`, as their host are served; with them, only
+    those that hold one, whatever they call the host. None that a page from elsewhere makes is. Credentials pass through and are
+    never logged; keys do not pass. The control API is there where `stores` and `control_token` are given. `failures` counts
+    what went wrong beside the relay.
 
     Raises:
-        ValueError: `upstream` is not an http:// or https:// URL.
+        BadInput: An upstream is not an http:// or https:// URL.
     """
 
     def __init__(
         self,
         *,
-        upstream: str,
-        conversations: Conversations,
-        wire: Wire,
+        upstreams: Mapping[Provider, str],
+        conversations: ConversationsOf,
         session: ClientSession,
         version: str,
         allowed_hosts: Collection[str] = (),
+        keys: Keys | None = None,
+        stores: StoreOf | None = None,
+        control_token: str | None = None,
+        ready: Callable[[], Awaitable[None]] | None = None,
+        access_log: AccessLog | None = None,
+        metrics: Metrics | None = None,
         body_limit: int = BODY_LIMIT,
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
-        self.failures: Counter[str] = Counter()
-        self._upstream = Upstream(upstream, session=session)
+        self.metrics = metrics or Metrics()
+        self._stopping = asyncio.Event()
+        self._upstreams = {name: Upstream(base, session=session, provider=name) for name, base in upstreams.items()}
         self._conversations = conversations
-        self._wire = wire
         self._health = encode({"ok": True, "version": version})
-        self._allowed_hosts = frozenset(host.lower() for host in allowed_hosts)
+        self._hosts = None if keys is not None else frozenset(host.lower() for host in allowed_hosts)
+        self._keys = keys
+        self._ready = ready
+        self._access_log = access_log or AccessLog()
         self._body_limit = body_limit
-        self._now = now
-        self._new_id = new_id
+        self._signing = Signing(now=now, new_id=new_id)
+        self._control = (
+            control.Control(stores, token=control_token, stopping=self._stopping)
+            if stores is not None and control_token is not None
+            else None
+        )
+
+    @property
+    def failures(self) -> Counter[str]:
+        return self.metrics.failures
+
+    def stop(self) -> None:
+        """End what would not end by itself, so that a stop waits for answers alone."""
+        self._stopping.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"the gateway speaks HTTP, not {scope['type']}")
-        call = _Call(method=scope["method"], path=scope["raw_path"], query=scope["query_string"], headers=scope["headers"])
-        has_body = call.length > 0 or bool(first(call.headers, b"transfer-encoding"))
-        caller = Caller(receive, send, has_body=has_body)
-        refusal = self._refusal(call)
-        if refusal is not None:
-            await self._refuse(caller, refusal)
-        elif call.path == b"/healthz":
-            await caller.answer(200, self._health)
-        elif call.is_conversation:
-            await self._converse(call, caller)
-        elif call.under_mount:
-            await self._pass_through(call, caller, has_body=has_body)
-        else:
-            message = "nothing is served at this path; the API is under /v1, and /healthz tells whether the gateway is up"
-            await self._refuse(caller, Refused(status=404, code="unknown_path", message=message))
-
-    def _refusal(self, call: _Call) -> Refused | None:
-        """Return why this request is not served at all, if so."""
-        hosts = every(call.headers, b"host")
-        if len(hosts) != 1 or not host_allowed(hosts[0], allowed=self._allowed_hosts):
-            message = "the Host header does not name this machine; call the gateway as 127.0.0.1 or localhost"
-            return Refused(status=403, code="host_not_allowed", message=message)
-        if not all(map(origin_allowed, every(call.headers, b"origin"))):
-            message = "the request comes from a web page that this machine does not serve"
-            return Refused(status=403, code="origin_not_allowed", message=message)
+        call = Call.of(scope)
+        caller = Caller(receive, send, has_body=call.has_body)
+        entry = Entry(method=call.method)
+        began = time.perf_counter()
         try:
-            call.target()
-            for_upstream(call.headers, readable_answer=False)
-        except UnicodeDecodeError:
-            message = "the URL or a header holds bytes that cannot be passed on unchanged"
-            return Refused(status=400, code="invalid_request", message=message)
-        return None
+            with self.metrics.stream():
+                await self._serve(call, caller, entry)
+        finally:
+            self.metrics.answered(route=entry.route, status=caller.status)
+            self._log(entry, caller, seconds=time.perf_counter() - began)
 
-    async def _pass_through(self, call: _Call, caller: Caller, *, has_body: bool) -> None:
+    def _log(self, entry: Entry, caller: Caller, *, seconds: float) -> None:
+        # Probes come every few seconds and say nothing.
+        if entry.route != "own":
+            at = self._signing.now() - seconds
+            counted = {"received": caller.received, "sent": caller.sent}
+            self._access_log.write(entry, status=caller.status, seconds=seconds, at=at, gone=caller.gone, **counted)
+
+    async def _serve(self, call: Call, caller: Caller, entry: Entry) -> None:
+        refusal = turned_away(call, hosts=self._hosts)
+        bare = keyless(call)
+        if refusal is not None:
+            await _refuse(caller, refusal, dialect=_dialect_of(bare))
+            return
+        admitted = admit(call, self._keys)
+        if await self._own(bare, caller, entry, admitted=admitted):
+            return
+        if admitted is None:
+            await _refuse(caller, NO_KEY, dialect=_dialect_of(bare))
+            return
+        entry.tenant = admitted.tenant
+        route = route_of(call.method, bare.path.decode("ascii"), admitted.call.headers)
+        if route is None:
+            await _refuse(caller, UNKNOWN_PATH)
+        elif route.is_conversation and is_known(codings_of(first(call.headers, b"content-encoding"))):
+            entry.route = route.dialect
+            await self._converse(admitted.call, caller, route, entry)
+        else:
+            entry.route = f"{route.provider}.other"
+            await self._pass_through(admitted.call, caller, route)
+
+    async def _own(self, bare: Call, caller: Caller, entry: Entry, *, admitted: Admitted | None) -> bool:
+        """Answer what is the gateway's own; false where the request is something else."""
+        if bare.path in (b"/healthz", b"/readyz"):
+            entry.route = "own"
+            await (caller.answer(200, self._health) if bare.path == b"/healthz" else self._tell_ready(caller))
+        elif bare.path == b"/metrics":
+            entry.route = "own"
+            if admitted is not None or (self._control is not None and self._control.holds_token(bare)):
+                await caller.answer(200, self.metrics.text(), content_type=CONTENT_TYPE)
+            else:
+                await control.refuse(caller, NO_KEY)
+        elif self._control is not None and bare.path.startswith(control.PREFIX):
+            entry.route = "control"
+            await self._steer(self._control, bare, caller, entry, admitted=admitted)
+        else:
+            return False
+        return True
+
+    async def _steer(
+        self, steering: control.Control, bare: Call, caller: Caller, entry: Entry, *, admitted: Admitted | None
+    ) -> None:
+        """Pass a request to the control API if it may be made: with the token for the gateway's own tenant, or with a key."""
+        if steering.holds_token(bare):
+            await steering.answer(bare, caller, tenant=None)
+        elif self._keys is not None and admitted is not None:
+            entry.tenant = admitted.tenant
+            await steering.answer(admitted.call, caller, tenant=admitted.tenant)
+        else:
+            await control.refuse(caller, NO_TOKEN)
+
+    async def _tell_ready(self, caller: Caller) -> None:
+        """Say whether the store can be written: without it nothing is recorded, and another replica should be asked."""
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                if self._ready is not None:
+                    await self._ready()
+        except (HoldfastError, TimeoutError) as error:
+            code = error.code if isinstance(error, HoldfastError) else "timeout"
+            await caller.answer(503, encode({"ok": False, "reason": code}))
+        else:
+            await caller.answer(200, encode({"ok": True}))
+
+    async def _converse(self, call: Call, caller: Caller, route: Route, entry: Entry) -> None:
+        exchange = Exchange(
+            call=call,
+            caller=caller,
+            route=route,
+            wire=DIALECTS[route.dialect].wire,
+            upstream=self._upstreams[route.provider],
+            metrics=self.metrics,
+            entry=entry if self._access_log.content else None,
+        )
+        conversations = partial(self._conversations, entry.tenant, route.dialect)
+        await exchange.run(conversations, body_limit=self._body_limit, signing=self._signing)
+
+    async def _pass_through(self, call: Call, caller: Caller, route: Route) -> None:
         headers = for_upstream(call.headers, readable_answer=False)
         if call.length:
             # Framing is passed on here: without a length the body would be sent in chunks, which not every server takes.
             headers["content-length"] = str(call.length)
-        body = caller.chunks() if has_body else None
+        body = caller.chunks() if call.has_body else None
+        upstream = self._upstreams[route.provider]
 
         async def exchange() -> None:
-            async with self._upstream.exchange(call.method, call.target(), headers=headers, body=body) as answer:
+            async with upstream.exchange(call.method, call.target(route.path), headers=headers, body=body) as answer:
+                if isinstance(answer, Unanswered):
+                    self.metrics.failed(f"relay.{answer.code}")
                 if not caller.gone:
-                    await relay(caller, answer, wire=self._wire)
+                    await relay(caller, answer, wire=DIALECTS[route.dialect].wire)
 
-        await self._stay(caller, exchange())
-
-    async def _converse(self, call: _Call, caller: Caller) -> None:
-        body = await self._body(call, caller)
-        if body is None:
-            return
-        incoming = Incoming(path=call.after_mount.decode("ascii"), headers=as_mapping(call.headers), body=body)
-        try:
-            decision = await self._conversations.open(incoming)
-        except HoldfastError as error:
-            self.failures[f"open.{error.code}"] += 1
-            # Its code and not its text, which may quote what the client sent.
-            log.warning("a conversation could not be opened and was forwarded as it came: %s", error.code)
-            decision = Forward(body=body, finished=_nobody)
-        match decision:
-            case Forward():
-                await self._forward(call, caller, decision)
-            case Answered():
-                await self._answer(caller, decision, body=body)
-            case Refused():
-                await self._refuse(caller, decision)
-            case _:
-                assert_never(decision)
-
-    async def _body(self, call: _Call, caller: Caller) -> bytes | None:
-        """Return the request's body; None where there is nobody left to answer or the answer was given here."""
-        try:
-            body = None if call.length > self._body_limit else await caller.read(limit=self._body_limit)
-        except ConnectionResetError:
-            return None
-        if body is None:
-            message = f"the request is longer than the {self._body_limit} bytes this gateway reads"
-            await self._refuse(caller, Refused(status=413, code="request_too_large", message=message))
-        return body
-
-    async def _forward(self, call: _Call, caller: Caller, forward: Forward) -> None:
-        headers = for_upstream(call.headers, readable_answer=True)
-        finish = Finish(forward, failures=self.failures)
-
-        async def exchange() -> None:
-            async with self._upstream.exchange(call.method, call.target(), headers=headers, body=forward.body) as answer:
-                await relay_reply(caller, answer, wire=self._wire, finish=finish)
-
-        try:
-            await self._stay(caller, exchange())
-        finally:
-            await finish(Reply(outcome="cut"))
-
-    async def _stay(self, caller: Caller, exchange: Coroutine[Any, Any, None]) -> None:
-        try:
-            await caller.stay_for(exchange)
-        except ClientError as error:
-            # An answer that broke off must not look whole: the server drops the connection when this is raised.
-            self.failures["relay.upstream_cut"] += 1
-            log.warning("the provider's answer broke off: %s", type(error).__name__)
-            if not caller.gone:
-                raise
-
-    async def _answer(self, caller: Caller, answered: Answered, *, body: bytes) -> None:
-        asked = _asked(body)
-        answer = Answer(
-            text=answered.text,
-            response_id=f"resp_{self._new_id()}",
-            message_id=f"msg_{self._new_id()}",
-            model=asked.model,
-            created_at=int(self._now()),
-        )
-        written = self._wire.answer_stream(answer) if asked.stream else self._wire.answer_json(answer)
-        content_type = b"text/event-stream; charset=utf-8" if asked.stream else b"application/json"
-        await caller.answer(200, written, content_type=content_type)
-
-    async def _refuse(self, caller: Caller, refused: Refused) -> None:
-        await caller.answer(refused.status, self._wire.error_json(refused.status, refused.code, refused.message))
+        await stay(caller, exchange(), metrics=self.metrics)
 
 
-def _asked(body: bytes) -> _Asked:
-    try:
-        return _ASKED.decode(body)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Asked()
+def _dialect_of(bare: Call) -> str:
+    """Return the dialect in which a request that is not served will understand why; its path may be anything."""
+    route = route_of(bare.method, bare.path.decode("latin-1"), bare.headers)
+    return route.dialect if route is not None else "responses"
 
 
-async def _nobody(reply: Reply) -> None:
-    """Take the reply to a request that was never opened."""
+async def _refuse(caller: Caller, refused: Refused, *, dialect: str = "responses") -> None:
+    wire = DIALECTS[dialect].wire
+    await caller.answer(refused.status, wire.error_json(refused.status, refused.code, refused.message))

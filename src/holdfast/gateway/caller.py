@@ -15,7 +15,8 @@ Send = Callable[[Message], Awaitable[None]]
 class Caller:
     """Reads one request's body and writes its answer. Writing waits until the client can take more.
 
-    `gone` is whether the client was seen to leave before its answer was whole.
+    `gone` is whether the client was seen to leave before its answer was whole; `status` is what it was answered with (0 until
+    then), `received` and `sent` count the bytes of both bodies.
     """
 
     def __init__(self, receive: Receive, send: Send, *, has_body: bool) -> None:
@@ -25,6 +26,9 @@ class Caller:
         if not has_body:
             self._body_read.set()
         self.gone = False
+        self.status = 0
+        self.received = 0
+        self.sent = 0
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives.
@@ -41,6 +45,7 @@ class Caller:
             if not message.get("more_body", False):
                 self._body_read.set()
             if chunk := message.get("body", b""):
+                self.received += len(chunk)
                 yield chunk
 
     async def read(self, *, limit: int) -> bytes | None:
@@ -59,13 +64,16 @@ class Caller:
         return b"".join(pieces)
 
     async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
     async def write(self, chunk: bytes) -> None:
+        self.sent += len(chunk)
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def end(self, chunk: bytes = b"") -> None:
         """Write the last bytes and with them the end of the answer."""
+        self.sent += len(chunk)
         await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
 
     async def answer(self, status: int, body: bytes, *, content_type: bytes = b"application/json") -> None:

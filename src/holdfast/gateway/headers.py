@@ -35,17 +35,18 @@ def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
     return [(name, value) for name, value in lowered if name not in HOP_BY_HOP and name not in named]
 
 
-def for_upstream(headers: RawHeaders, *, readable_answer: bool) -> CIMultiDict[str]:
+def for_upstream(headers: RawHeaders, *, readable_answer: bool, decoded_body: bool = False) -> CIMultiDict[str]:
     """Return the headers to send to the provider.
 
-    With `readable_answer` the provider is asked not to compress, so that what it answers can be read as it passes.
+    With `readable_answer` the provider is asked not to compress, so that what it answers can be read as it passes. With
+    `decoded_body` the body goes out without the encoding it came with.
 
     Raises:
         UnicodeDecodeError: A value is not UTF-8 and could not be passed on unchanged.
     """
     passed: CIMultiDict[str] = CIMultiDict()
     for name, value in end_to_end(headers):
-        if readable_answer and name == b"accept-encoding":
+        if (readable_answer and name == b"accept-encoding") or (decoded_body and name == b"content-encoding"):
             continue
         passed.add(name.decode("ascii"), value.decode())
     if readable_answer:

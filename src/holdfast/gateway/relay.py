@@ -6,14 +6,12 @@ import asyncio
 import logging
 from collections import Counter
 
-from aiohttp import ClientResponse
-
 from holdfast.dialects import Reply, ReplyReader, Wire
 from holdfast.errors import HoldfastError
 from holdfast.gateway.caller import Caller
 from holdfast.gateway.exchange import Forward
-from holdfast.gateway.headers import end_to_end, first
-from holdfast.gateway.upstream import Unanswered
+from holdfast.gateway.headers import end_to_end
+from holdfast.gateway.upstream import Arriving, Unanswered
 
 log = logging.getLogger("holdfast.gateway")
 
@@ -52,18 +50,18 @@ class Finish:
             log.warning("an answer was relayed but not recorded: %s", error.code)
 
 
-async def relay(caller: Caller, answer: ClientResponse | Unanswered, *, wire: Wire) -> None:
+async def relay(caller: Caller, answer: Arriving | Unanswered, *, wire: Wire) -> None:
     """Relay an answer nobody reads."""
     if isinstance(answer, Unanswered):
         await _tell(caller, answer, wire=wire)
         return
     await _start(caller, answer)
-    async for chunk in answer.content.iter_any():
+    async for chunk in answer.chunks():
         await caller.write(chunk)
     await caller.end()
 
 
-async def relay_reply(caller: Caller, answer: ClientResponse | Unanswered, *, wire: Wire, finish: Finish) -> None:
+async def relay_reply(caller: Caller, answer: Arriving | Unanswered, *, wire: Wire, finish: Finish) -> None:
     """Relay an answer and report it to `finish` before its last bytes go out.
 
     Raises:
@@ -75,16 +73,16 @@ async def relay_reply(caller: Caller, answer: ClientResponse | Unanswered, *, wi
     elif answer.status >= 400:
         await finish(Reply(outcome="failed"))
         await relay(caller, answer, wire=wire)
-    elif "json" in first(answer.raw_headers, b"content-type"):
+    elif answer.is_json:
         await _relay_json(caller, answer, wire=wire, finish=finish)
     else:
         await _relay_stream(caller, answer, reader=wire.reply_reader(), finish=finish)
 
 
-async def _relay_stream(caller: Caller, answer: ClientResponse, *, reader: ReplyReader, finish: Finish) -> None:
+async def _relay_stream(caller: Caller, answer: Arriving, *, reader: ReplyReader, finish: Finish) -> None:
     await _start(caller, answer)
     try:
-        async for chunk in answer.content.iter_any():
+        async for chunk in answer.chunks():
             if reader.feed(chunk):
                 await finish(reader.reply)
             await caller.write(chunk)
@@ -93,14 +91,14 @@ async def _relay_stream(caller: Caller, answer: ClientResponse, *, reader: Reply
     await caller.end()
 
 
-async def _relay_json(caller: Caller, answer: ClientResponse, *, wire: Wire, finish: Finish) -> None:
+async def _relay_json(caller: Caller, answer: Arriving, *, wire: Wire, finish: Finish) -> None:
     """Relay a JSON answer one chunk late: only its end tells which chunk was the last."""
     seen = bytearray()
     last = b""
     reply = Reply(outcome="cut")
     await _start(caller, answer)
     try:
-        async for chunk in answer.content.iter_any():
+        async for chunk in answer.chunks():
             if last:
                 await caller.write(last)
             last = chunk
@@ -113,8 +111,8 @@ async def _relay_json(caller: Caller, answer: ClientResponse, *, wire: Wire, fin
     await caller.end(last)
 
 
-async def _start(caller: Caller, answer: ClientResponse) -> None:
-    await caller.start(answer.status, end_to_end(answer.raw_headers))
+async def _start(caller: Caller, answer: Arriving) -> None:
+    await caller.start(answer.status, end_to_end(answer.headers))
 
 
 async def _tell(caller: Caller, unanswered: Unanswered, *, wire: Wire) -> None:

@@ -1,37 +1,110 @@
-"""The gateway put together: a store, an upstream, a listening socket."""
+"""The gateway put together: a store, two upstreams, a listening socket."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 
 from holdfast import __version__
-from holdfast.dialects import dialect_named
+from holdfast.dialects import Dialect
+from holdfast.gateway.access_log import AccessLog
 from holdfast.gateway.app import Gateway
 from holdfast.gateway.conversations import RecordedConversations
+from holdfast.gateway.keys import Keys
+from holdfast.gateway.metrics import Metrics
+from holdfast.gateway.routes import ERROR_DIALECTS, Provider
+from holdfast.gateway.rules import Rules, rules_of
 from holdfast.gateway.server import running, serve
+from holdfast.gateway.tenants import Tenants
 from holdfast.gateway.upstream import upstream_session
-from holdfast.runtime import Holdfast
+from holdfast.runtime import Config, Holdfast
 
 
-async def run_gateway(
-    hf: Holdfast, *, host: str, port: int, upstream: str, auto_compact: bool, on_ready: Callable[[str], None]
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How a gateway serves.
+
+    Attributes:
+        upstream: Where OpenAI's API is, and Anthropic's too unless `anthropic_upstream` is given.
+        auto_compact: Turns automatic compaction on where the configuration leaves it off.
+        keys: Whose requests are served; None serves everyone on this machine as one tenant.
+        control_token: What opens the control API; without it there is none.
+        log_content: Whether the access log shows what clients send.
+    """
+
+    upstream: str
+    anthropic_upstream: str | None = None
+    auto_compact: bool = False
+    keys: Keys | None = None
+    control_token: str | None = field(default=None, repr=False)
+    log_content: bool = False
+
+
+async def run_gateway(hf: Holdfast, serving: Serving, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
     """Serve until a signal; see `holdfast.gateway.server.serve`."""
-    async with _gateway(hf, upstream=upstream, auto_compact=auto_compact) as gateway:
-        await serve(gateway, host=host, port=port, on_ready=on_ready)
+    async with open_gateway(hf, serving) as gateway:
+        has_keys = serving.keys is not None
+        await serve(gateway, host=host, port=port, on_ready=on_ready, on_stop=gateway.stop, has_keys=has_keys)
 
 
 @asynccontextmanager
-async def running_gateway(hf: Holdfast, *, upstream: str, auto_compact: bool = False, port: int = 0) -> AsyncIterator[str]:
-    """Serve on loopback inside the block, which is given the URL."""
-    async with _gateway(hf, upstream=upstream, auto_compact=auto_compact) as gateway, running(gateway, port=port) as url:
+async def running_gateway(
+    hf: Holdfast,
+    *,
+    upstream: str,
+    anthropic_upstream: str | None = None,
+    auto_compact: bool = False,
+    keys: Keys | None = None,
+    control_token: str | None = None,
+    port: int = 0,
+) -> AsyncIterator[str]:
+    """Serve on loopback inside the block, which is given the URL. Both providers are at `upstream` unless one is named."""
+    serving = Serving(
+        upstream=upstream,
+        anthropic_upstream=anthropic_upstream,
+        auto_compact=auto_compact,
+        keys=keys,
+        control_token=control_token,
+    )
+    async with open_gateway(hf, serving) as gateway, running(gateway, port=port, on_stop=gateway.stop) as url:
         yield url
 
 
+def rules_for(config: Config, *, dialect: str, auto_compact: bool) -> Rules:
+    """Return how one tenant's conversations in one dialect are treated.
+
+    In `auto_compact_for`, `tenant:NAME` speaks for who has a key of that tenant and `route:DIALECT` for one of the three APIs.
+    The tenant counts before the route, and a client or model that is named there before both.
+    """
+    rules = rules_of(config, auto_compact=auto_compact)
+    named = rules.auto_compact_for
+    mode = named.get(f"tenant:{config.tenant}", named.get(f"route:{dialect}"))
+    return rules if mode is None else replace(rules, auto_compact=mode)
+
+
 @asynccontextmanager
-async def _gateway(hf: Holdfast, *, upstream: str, auto_compact: bool) -> AsyncIterator[Gateway]:
-    dialect = dialect_named("responses")
-    conversations = RecordedConversations(hf, dialect, auto_compact=auto_compact)
-    async with upstream_session() as session:
-        yield Gateway(upstream=upstream, conversations=conversations, wire=dialect.wire, session=session, version=__version__)
+async def open_gateway(hf: Holdfast, serving: Serving) -> AsyncIterator[Gateway]:
+    """Make the application inside the block, on an open store, without a server around it."""
+    metrics = Metrics()
+    upstreams = {Provider.OPENAI: serving.upstream, Provider.ANTHROPIC: serving.anthropic_upstream or serving.upstream}
+
+    def conversing(store: Holdfast, dialect: Dialect) -> RecordedConversations:
+        upstream = upstreams[Provider.ANTHROPIC if dialect.name == ERROR_DIALECTS[Provider.ANTHROPIC] else Provider.OPENAI]
+        rules = rules_for(store.config, dialect=dialect.name, auto_compact=serving.auto_compact)
+        return RecordedConversations(store, dialect, rules=rules, upstream=upstream)
+
+    # What a conversation still does for a client it does over the session, so that this is closed last.
+    async with upstream_session() as session, Tenants(hf, conversing=conversing, metrics=metrics) as tenants:
+        yield Gateway(
+            upstreams=upstreams,
+            conversations=tenants.conversations,
+            session=session,
+            version=__version__,
+            keys=serving.keys,
+            stores=tenants.store,
+            control_token=serving.control_token,
+            ready=tenants.check_writable,
+            access_log=AccessLog(content=serving.log_content),
+            metrics=metrics,
+        )

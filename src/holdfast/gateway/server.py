@@ -26,20 +26,30 @@ RECORD_SECONDS = 5
 BACKLOG = 2048
 
 
-async def serve(gateway_app: App, *, host: str, port: int, on_ready: Callable[[str], None], takes_signals: bool = True) -> None:
+async def serve(
+    gateway_app: App,
+    *,
+    host: str,
+    port: int,
+    on_ready: Callable[[str], None],
+    on_stop: Callable[[], None] = lambda: None,
+    takes_signals: bool = True,
+    has_keys: bool = False,
+) -> None:
     """Serve until SIGINT, SIGTERM or cancellation, then let running streams finish, for at most `GRACE_SECONDS`.
 
     A second signal does not wait for them. `on_ready` is called with the real URL once requests are accepted; port 0
-    takes a free one. `takes_signals=False` leaves signals to whoever embeds the server. Returns normally after a signal, so
-    that the caller can close what the gateway used. Runs on the event loop it is called in; uvloop is the fast one.
+    takes a free one. `on_stop` is called when no one new is let in, before running answers are waited for.
+    `takes_signals=False` leaves signals to whoever embeds the server. Returns normally after a signal, so that the caller can
+    close what the gateway used. Runs on the event loop it is called in; uvloop is the fast one.
 
     Raises:
-        UnsafeBind: `host` is not this machine alone.
+        UnsafeBind: `host` is not this machine alone, and the gateway asks for no keys.
         PortTaken: Something listens there already.
         CannotListen: The system refuses the address or port.
     """
-    listener = _listen(host, port)
-    server = _Server(gateway_app, on_ready=on_ready, takes_signals=takes_signals)
+    listener = _listen(host, port, has_keys=has_keys)
+    server = _Server(gateway_app, on_ready=on_ready, on_stop=on_stop, takes_signals=takes_signals)
     try:
         await server.serve(sockets=[listener])
     except asyncio.CancelledError:
@@ -51,7 +61,9 @@ async def serve(gateway_app: App, *, host: str, port: int, on_ready: Callable[[s
 
 
 @asynccontextmanager
-async def running(gateway_app: App, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+async def running(
+    gateway_app: App, *, host: str = "127.0.0.1", port: int = 0, on_stop: Callable[[], None] = lambda: None
+) -> AsyncIterator[str]:
     """Serve inside the block, which is given the URL; leaving it stops the server. Signals stay with the caller.
 
     Raises:
@@ -60,7 +72,9 @@ async def running(gateway_app: App, *, host: str = "127.0.0.1", port: int = 0) -
         CannotListen: The system refuses the address or port.
     """
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(gateway_app, host=host, port=port, on_ready=ready.set_result, takes_signals=False))
+    serving = asyncio.create_task(
+        serve(gateway_app, host=host, port=port, on_ready=ready.set_result, on_stop=on_stop, takes_signals=False)
+    )
     await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
     if not ready.done():
         await serving
@@ -71,9 +85,9 @@ async def running(gateway_app: App, *, host: str = "127.0.0.1", port: int = 0) -
         await asyncio.wait((serving,))
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket bound to this machine and nothing else."""
-    if not is_loopback(host):
+def _listen(host: str, port: int, *, has_keys: bool) -> socket.socket:
+    """Return a socket bound to this machine and nothing else, unless whoever calls must have a key."""
+    if not (is_loopback(host) or (has_keys and host)):
         raise UnsafeBind(host)
     # The name is not looked up: what a resolver says about it is not what the promise above rests on.
     address = "127.0.0.1" if host.lower().removesuffix(".") == "localhost" else host
@@ -92,7 +106,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, app: App, *, on_ready: Callable[[str], None], takes_signals: bool) -> None:
+    def __init__(self, app: App, *, on_ready: Callable[[str], None], on_stop: Callable[[], None], takes_signals: bool) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -110,6 +124,7 @@ class _Server(uvicorn.Server):
             )
         )
         self._on_ready = on_ready
+        self._on_stop = on_stop
         self._takes_signals = takes_signals
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -119,6 +134,7 @@ class _Server(uvicorn.Server):
             self._on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stop()
         await super().shutdown(sockets=sockets)
         left = list(self.server_state.tasks)
         for task in left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from aiohttp import (
 )
 from multidict import CIMultiDict
 from yarl import URL
+
+from holdfast.errors import BadInput
+from holdfast.gateway.headers import RawHeaders, first
+from holdfast.gateway.routes import Provider
 
 CONNECT_SECONDS = 30
 # A model that thinks for minutes sends nothing meanwhile; a provider silent for longer than this is not coming back.
@@ -48,24 +53,98 @@ class Unanswered:
     message: str
 
 
-class Upstream:
-    """A provider at a base URL, as its own clients would be given it (`https://api.openai.com/v1`).
+class Arriving:
+    """An answer whose headers are here. Its beginning can be looked at before it is relayed; no byte is lost by that."""
 
-    A URL without a path means the provider's root, whose API is under `/v1`.
+    def __init__(self, response: ClientResponse) -> None:
+        self._response = response
+        self._ahead: list[bytes] = []
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    @property
+    def headers(self) -> RawHeaders:
+        return self._response.raw_headers
+
+    @property
+    def is_json(self) -> bool:
+        return "json" in first(self.headers, b"content-type")
+
+    @property
+    def seen(self) -> bytes:
+        """What was looked at so far."""
+        return b"".join(self._ahead)
+
+    async def look_ahead(self, *, within_seconds: float) -> bool:
+        """Read what comes next without relaying it; false where nothing more came: the end, or the time was over.
+
+        Raises:
+            ClientError: The answer broke off.
+        """
+        try:
+            async with asyncio.timeout(within_seconds):
+                chunk = await self._response.content.readany()
+        except TimeoutError:
+            return False
+        self._ahead.append(chunk)
+        return bool(chunk)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the whole body as it comes, what was looked at first.
+
+        Raises:
+            ClientError: The answer broke off.
+        """
+        while self._ahead:
+            if chunk := self._ahead.pop(0):
+                yield chunk
+        async for chunk in self._response.content.iter_any():
+            yield chunk
+
+    def close(self) -> None:
+        """Abandon what was not read: the connection is closed, which the provider can notice."""
+        self._response.close()
+
+
+def _url(base: str) -> URL:
+    try:
+        url = URL(base)
+        usable = url.scheme in ("http", "https") and url.host is not None and url.port is not None
+    except ValueError:
+        usable = False
+    if not usable:
+        raise BadInput(f"an upstream is an http:// or https:// URL, not {base!r}")
+    if url.user is not None or url.password is not None:
+        # Not repeated: an error must not show a password.
+        raise BadInput("the URL of an upstream holds a user or password; clients send credentials of their own")
+    return url
+
+
+class Upstream:
+    """A provider at a base URL, as its own clients would be given it.
+
+    For OpenAI that is `https://api.openai.com/v1`, and a URL without a path means the provider's root, whose API is under
+    `/v1`. Clients of Anthropic are given what stands before `/v1` and add it themselves, whatever the path.
+
+    Raises:
+        BadInput: `base` is not an http:// or https:// URL, or holds credentials.
     """
 
-    def __init__(self, base: str, *, session: ClientSession) -> None:
-        url = URL(base)
-        if url.scheme not in ("http", "https") or url.host is None:
-            raise ValueError(f"an upstream is an http:// or https:// URL, not {base!r}")
-        self._base = str(url).rstrip("/") if url.path.strip("/") else f"{url.origin()}/v1"
+    def __init__(self, base: str, *, session: ClientSession, provider: Provider = Provider.OPENAI) -> None:
+        url = _url(base)
+        path = url.path.rstrip("/")
+        versioned = path.endswith("/v1") if provider is Provider.ANTHROPIC else bool(path)
+        stem = f"{url.origin()}{url.raw_path.rstrip('/')}"
+        self._base = stem if versioned else f"{stem}/v1"
         self._place = f"{url.host_subcomponent}:{url.port}"
         self._session = session
 
     @asynccontextmanager
     async def exchange(
         self, method: str, target: str, *, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
-    ) -> AsyncIterator[ClientResponse | Unanswered]:
+    ) -> AsyncIterator[Arriving | Unanswered]:
         """Send a request and yield the answer once its headers are here; `target` is a path and query, already encoded.
 
         An answer not read to its end is abandoned: the connection is closed, which the provider can notice.
@@ -74,16 +153,16 @@ class Upstream:
         try:
             yield answer
         finally:
-            if isinstance(answer, ClientResponse):
+            if isinstance(answer, Arriving):
                 answer.close()
 
     async def _send(
         self, method: str, target: str, *, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
-    ) -> ClientResponse | Unanswered:
+    ) -> Arriving | Unanswered:
         # Raw bytes beyond 1 MB would be written in one go, and warned about.
         data = BytesIO(body) if isinstance(body, bytes) else body
         try:
-            return await self._session.request(
+            response = await self._session.request(
                 method,
                 URL(self._base + target, encoded=True),
                 headers=headers,
@@ -95,6 +174,7 @@ class Upstream:
             )
         except (ClientError, TimeoutError) as error:
             return self._unanswered(error)
+        return Arriving(response)
 
     def _unanswered(self, error: Exception) -> Unanswered:
         # The text of a client error can hold the whole URL; only where it was sent to is said.

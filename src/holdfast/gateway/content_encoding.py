@@ -1,0 +1,102 @@
+"""Undoes the compression of a request's body, never beyond a limit: a few bytes can claim to be gigabytes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from io import BytesIO
+
+import zstandard
+
+GZIP_WINDOW = 16 + zlib.MAX_WBITS
+STEP = 256 * 1024
+
+
+class Unreadable(Enum):
+    """Why a body could not be undone."""
+
+    UNKNOWN = auto()
+    DAMAGED = auto()
+    TOO_LARGE = auto()
+
+
+# Takes a body and the most it may become; one byte more tells that it was too large.
+_Undo = Callable[[bytes, int], bytes]
+
+
+def codings_of(header: str) -> list[str]:
+    """Return the codings a Content-Encoding header names, in the order they were applied; none for `identity`."""
+    named = [coding.strip().lower() for coding in header.split(",")]
+    return [coding for coding in named if coding not in ("", "identity")]
+
+
+def undone(body: bytes, codings: Sequence[str], *, limit: int) -> bytes | Unreadable:
+    """Return `body` with `codings` undone, or why not. What it returns is never longer than `limit`."""
+    for coding in reversed(codings):
+        undo = _UNDO.get(coding)
+        if undo is None:
+            return Unreadable.UNKNOWN
+        try:
+            body = undo(body, limit + 1)
+        except (zlib.error, zstandard.ZstdError, EOFError, MemoryError):
+            return Unreadable.DAMAGED
+        if len(body) > limit:
+            return Unreadable.TOO_LARGE
+    return body
+
+
+def is_known(codings: Sequence[str]) -> bool:
+    """Whether every one of `codings` can be undone here."""
+    return all(coding in _UNDO for coding in codings)
+
+
+def _gunzip(body: bytes, most: int) -> bytes:
+    return _inflate(body, most, window=GZIP_WINDOW)
+
+
+def _undeflate(body: bytes, most: int) -> bytes:
+    # The name means a zlib stream; some senders leave its two bytes of header out.
+    try:
+        return _inflate(body, most, window=zlib.MAX_WBITS)
+    except zlib.error:
+        return _inflate(body, most, window=-zlib.MAX_WBITS)
+
+
+def _inflate(body: bytes, most: int, *, window: int) -> bytes:
+    whole = bytearray()
+    while True:
+        stream = zlib.decompressobj(wbits=window)
+        whole += stream.decompress(body, most - len(whole))
+        if len(whole) >= most:
+            return bytes(whole)
+        if not stream.eof:
+            raise EOFError("the stream breaks off")
+        # A gzip file may be several, one after the other.
+        body = stream.unused_data
+        if not body:
+            return bytes(whole)
+
+
+def _unzstd(body: bytes, most: int) -> bytes:
+    """Undo one or several frames. What reads within a bound cannot tell whether the last frame was whole, so it goes first."""
+    # The memory a frame may ask for is bounded too; 2 ** 27 is what every decoder must take.
+    decoder = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    beginning = bytearray()
+    with decoder.stream_reader(BytesIO(body), read_across_frames=True) as reader:
+        while len(beginning) < most and (chunk := reader.read(min(STEP, most - len(beginning)))):
+            beginning += chunk
+    if len(beginning) >= most:
+        return bytes(beginning)
+    whole = bytearray()
+    while True:
+        frame = decoder.decompressobj()
+        whole += frame.decompress(body)
+        if not frame.eof:
+            raise EOFError("the frame breaks off")
+        body = frame.unused_data
+        if not body:
+            return bytes(whole)
+
+
+_UNDO: dict[str, _Undo] = {"gzip": _gunzip, "x-gzip": _gunzip, "deflate": _undeflate, "zstd": _unzstd}

@@ -1,0 +1,142 @@
+"""Gateway keys: which tenant a request belongs to, and what of the key must not travel on.
+
+A key is not a provider's credential and does not take its place. It is looked for, in this order,
+
+1. in the URL, before everything else: `/k/KEY/v1/…`, for clients of which only the base URL can be set;
+2. in the header `X-Holdfast-Key`;
+3. where the provider's credential stands (`Authorization: Bearer`, `x-api-key`), and there only if it *is* one of the keys: any
+   other value there is the provider's own and passes through.
+
+Wherever it was found it is taken out before anything else sees the request, so that no log and no provider ever does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.errors import BadInput
+from holdfast.gateway.call import Call
+from holdfast.gateway.headers import RawHeaders
+
+KEY_HEADER = b"x-holdfast-key"
+CREDENTIAL_HEADERS = (b"authorization", b"x-api-key")
+URL_PREFIX = b"/k/"
+DIGEST_PREFIX = "sha256:"
+
+_digest = re.compile(r"sha256:[0-9a-f]{64}")
+_tenant = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A request as everyone after the door sees it; `tenant` is None where the gateway has no keys."""
+
+    call: Call
+    tenant: str | None
+
+
+class Keys:
+    """The keys of a gateway, known by their digests alone."""
+
+    def __init__(self, tenants: Mapping[str, object]) -> None:
+        """Take `sha256:…` digests and whose they are.
+
+        Raises:
+            BadInput: A digest or a tenant's name is not of the right form.
+        """
+        checked: list[tuple[str, str]] = []
+        for digest, tenant in tenants.items():
+            if _digest.fullmatch(digest) is None:
+                raise BadInput(f"the key of tenant {tenant!r} must be given as sha256:HEX; `holdfast key {tenant}` makes one")
+            if not isinstance(tenant, str) or _tenant.fullmatch(tenant) is None:
+                raise BadInput(f"{tenant!r} cannot name a tenant; use letters, digits, '.', '_' or '-'")
+            checked.append((digest, tenant))
+        self._tenants = tuple(checked)
+
+    def tenant_of(self, key: str) -> str | None:
+        """Return whose key this is. Takes the same time whichever it is, and if it is none."""
+        asked = digest_of(key)
+        found = None
+        for digest, tenant in self._tenants:
+            if hmac.compare_digest(digest, asked):
+                found = tenant
+        return found
+
+
+def digest_of(key: str) -> str:
+    """Return how a key is written down. Keys are random and long, so one round of a plain hash hides them."""
+    return DIGEST_PREFIX + hashlib.sha256(key.encode()).hexdigest()
+
+
+def new_key() -> str:
+    """Return a fresh key."""
+    return f"hfk_{secrets.token_urlsafe(32)}"
+
+
+def read_keys(path: Path) -> Keys:
+    """Read a file of keys: TOML, its table `[keys]` maps each digest to a tenant.
+
+    Raises:
+        BadInput: It cannot be read or understood.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"the file of keys {path} cannot be read: {error}") from error
+    tenants = values.get("keys")
+    if not isinstance(tenants, dict) or not tenants or set(values) != {"keys"}:
+        raise BadInput(f'{path} must hold one table [keys] with lines such as "sha256:HEX" = "tenant"')
+    return Keys(tenants)
+
+
+def keyless(call: Call) -> Call:
+    """Return a request without the key in its URL and the header made for it."""
+    path, _ = _without_url_key(call.path)
+    return replace(call, path=path, headers=[(name, value) for name, value in call.headers if name.lower() != KEY_HEADER])
+
+
+def admit(call: Call, keys: Keys | None) -> Admitted | None:
+    """Return the request without its key, and whose it is; None where a key is needed and none of ours is there."""
+    bare = keyless(call)
+    if keys is None:
+        return Admitted(call=bare, tenant=None)
+    _, in_url = _without_url_key(call.path)
+    if in_url is not None:
+        return _admitted(bare, keys.tenant_of(in_url))
+    given = [value for name, value in call.headers if name.lower() == KEY_HEADER]
+    if given:
+        tenants = {keys.tenant_of(value.decode("latin-1").strip()) for value in given}
+        return _admitted(bare, tenants.pop() if len(tenants) == 1 else None)
+    for name, value, credential in _credentials(bare.headers):
+        tenant = keys.tenant_of(credential)
+        if tenant is not None:
+            kept = [header for header in bare.headers if header != (name, value)]
+            return Admitted(call=replace(bare, headers=kept), tenant=tenant)
+    return None
+
+
+def _admitted(call: Call, tenant: str | None) -> Admitted | None:
+    return Admitted(call=call, tenant=tenant) if tenant is not None else None
+
+
+def _without_url_key(path: bytes) -> tuple[bytes, str | None]:
+    if not path.startswith(URL_PREFIX):
+        return path, None
+    key, slash, rest = path.removeprefix(URL_PREFIX).partition(b"/")
+    return slash + rest or b"/", key.decode("latin-1")
+
+
+def _credentials(headers: RawHeaders) -> Iterator[tuple[bytes, bytes, str]]:
+    """Yield the headers in which a provider's credential can stand, and what stands there."""
+    for name, value in headers:
+        if name.lower() in CREDENTIAL_HEADERS:
+            text = value.decode("latin-1").strip()
+            scheme, _, token = text.partition(" ")
+            yield name, value, token.strip() if scheme.lower() == "bearer" else text
