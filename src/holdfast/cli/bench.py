@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.bench.gateway import run as gateway
 from holdfast.bench.report import facts, tables, target_rows
 from holdfast.bench.store import FULL, QUICK, run_store
-from holdfast.cli import bench_retention
+from holdfast.cli import bench_compaction, bench_retention
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import BadInput
 
@@ -27,10 +28,12 @@ def run(args: Namespace) -> int:
     """Measure, say on stderr what is being measured, and print the figures. A missed target is a finding, not a failure."""
     if args.what == "retention":
         return bench_retention.run(args)
+    if args.what == "compaction":
+        return bench_compaction.run(args)
     output = None if args.output is None else Path(args.output)
     if output is not None and not output.parent.is_dir():
         raise BadInput(f"there is no folder {str(output.parent)!r} to write {output.name!r} into")
-    result = asyncio.run(run_store(FULL if args.full else QUICK, seed=args.seed, say=_say))
+    result = asyncio.run(_measured(args))
     if output is not None:
         output.write_bytes(msgspec.json.encode(result.as_json()) + b"\n")
     if args.json:
@@ -38,6 +41,13 @@ def run(args: Namespace) -> int:
     else:
         _tell(open_screen(), result)
     return 0
+
+
+async def _measured(args: Namespace) -> Result:
+    if args.what == "gateway":
+        plan = gateway.FULL if args.full else gateway.QUICK
+        return await gateway.run_gateway(plan, seed=args.seed, say=_say)
+    return await run_store(FULL if args.full else QUICK, seed=args.seed, say=_say)
 
 
 def _say(text: str) -> None:

@@ -113,7 +113,9 @@ def _serve(parser: ArgumentParser) -> None:
         "--anthropic-upstream", metavar="URL", help="where Messages requests go (default: https://api.anthropic.com)"
     )
     parser.add_argument(
-        "--auto-compact", choices=("off", "on"), help="compact a thread before it outgrows its model (default: off)"
+        "--auto-compact",
+        choices=("off", "background", "on"),
+        help="compact a thread before it outgrows its model, and prepare that in the background (default: off)",
     )
     parser.add_argument(
         "--keys", dest="keys_file", metavar="FILE", help="serve only who has a key of this file, each as its own tenant"
@@ -134,14 +136,49 @@ def _key(parser: ArgumentParser) -> None:
 
 
 def _bench(parser: ArgumentParser) -> None:
-    parser.add_argument("what", metavar="WHAT", choices=("store", "retention"), help="what is measured: store, or retention")
+    parser.add_argument(
+        "what",
+        metavar="WHAT",
+        choices=("store", "retention", "compaction", "gateway"),
+        help="store, retention, compaction, or gateway",
+    )
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--quick", action="store_true", help="a minute at most (the default)")
     length.add_argument("--full", action="store_true", help="some minutes: a million records, or fifty compactions")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which items are used (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the JSON object to FILE too")
-    parser.add_argument("--plots", metavar="FOLDER", help="retention: write curves as SVG into FOLDER (needs the extra bench)")
+    parser.add_argument(
+        "--family",
+        choices=("story", "frozen", "both"),
+        default="both",
+        help="retention: the sessions holdfast was developed on, those it never saw, or both (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--plots", metavar="FOLDER", help="retention: write tables, and curves if the extra bench is there, into FOLDER"
+    )
     parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
+
+
+def _import(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="FILE", help="a transcript, or a folder of them")
+    parser.add_argument(
+        "--format",
+        choices=("auto", "codex", "claude-code", "pi", "hermes", "chat", "responses", "messages"),
+        default="auto",
+        help="what wrote it (default: what stands in it)",
+    )
+    parser.add_argument("--watch", action="store_true", help="go on, and import what is added, until interrupted")
+
+
+def _export(parser: ArgumentParser) -> None:
+    _a_thread(parser)
+    parser.add_argument(
+        "--format",
+        choices=("codex", "jsonl", "markdown", "responses", "chat", "messages"),
+        required=True,
+        help="a rollout Codex resumes, all items one a line, a document, or the window as a list in the thread's own dialect",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to; a folder gets a file named as its program would")
 
 
 def _threads(parser: ArgumentParser) -> None:
@@ -273,6 +310,18 @@ COMMANDS: Mapping[str, Command] = {
         arguments=_bench,
         opens_store=False,
         prints_json=True,
+    ),
+    "import": Command(
+        does="take transcripts of Codex, Claude Code, pi, Hermes or plain lists in, one thread each; again adds what is new",
+        example="holdfast import ~/.codex/sessions --watch",
+        entry="import_:run",
+        arguments=_import,
+    ),
+    "export": Command(
+        does="write a thread as a Codex rollout, as lines, as a document or as a provider's list",
+        example="holdfast export ship-it --format codex -o ~/.codex/sessions",
+        entry="export:run",
+        arguments=_export,
     ),
     "threads": Command(
         does="list the threads, the most recently written first",

@@ -28,9 +28,9 @@ START_SECONDS: Final = 120
 
 LITELLM_CONFIG: Final = """\
 model_list:
-  - model_name: bench
+  - model_name: "*"
     litellm_params:
-      model: openai/bench
+      model: "openai/*"
       api_base: {upstream}/v1
       api_key: none
 """
@@ -78,7 +78,8 @@ async def running(proxy: Proxy, *, upstream: str, folder: Path) -> AsyncIterator
     """Run a proxy inside the block, which is given its address."""
     port = free_port()
     command = proxy.command(port, upstream, folder)
-    environ = {"HEADROOM_TELEMETRY": "off", "OPENAI_API_KEY": "none"}
+    # No window is full here: a compaction in the middle would be measured as latency.
+    environ = {"HOLDFAST_MODEL_CONTEXT_WINDOW": "100000000", "HEADROOM_TELEMETRY": "off", "OPENAI_API_KEY": "none"}
     async with _running(command, url=f"http://127.0.0.1:{port}", ready=proxy.ready, environ=environ) as url:
         yield url
 

@@ -18,7 +18,8 @@ Message = dict[str, Any]
 class Conversation:
     """One conversation: a body of about `size` bytes that nobody else sends, and every later one a turn longer."""
 
-    def __init__(self, size: int, *, seed: int) -> None:
+    def __init__(self, size: int, *, seed: int, model: str = "bench") -> None:
+        self._model = model
         self._random = random.Random(seed)
         self._messages: list[Message] = [
             {"role": "user", "content": f"Session {seed}. Please work through the list. {self._words(8)}"}
@@ -31,7 +32,7 @@ class Conversation:
 
     def next_body(self) -> bytes:
         """Return the next request of the conversation."""
-        body = json.dumps({"model": "bench", "stream": True, "messages": self._messages}).encode()
+        body = json.dumps({"model": self._model, "stream": True, "messages": self._messages}).encode()
         self._add([{"role": "assistant", "content": "word " * 20}, {"role": "user", "content": f"Next: {self._words(6)}."}])
         return body
 

@@ -1,6 +1,7 @@
 """A provider that does nothing but answer: `python -m holdfast.bench.gateway.provider PORT`.
 
-Raw asyncio, one fixed answer: what is measured in front of it is not its own work.
+Raw asyncio, one fixed answer: what is measured in front of it is not its own work. Asked for the model `bench-slow` it thinks for
+a fifth of a second first, which is less than any real one does.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import sys
 from typing import Final
 
 EVENTS: Final = 20
+SLOW: Final = b"bench-slow"
+THINKING_SECONDS: Final = 0.2
 HEAD_BYTES: Final = 64 * 1024
 BODY_BYTES: Final = 64 * 1024 * 1024
 
@@ -37,8 +40,9 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             head = await reader.readuntil(b"\r\n\r\n")
             found = _length.search(head)
             length = min(int(found[1]), BODY_BYTES) if found else 0
-            if length:
-                await reader.readexactly(length)
+            body = await reader.readexactly(length) if length else b""
+            if SLOW in body:
+                await asyncio.sleep(THINKING_SECONDS)
             writer.write(ANSWER if head.startswith(b"POST") else NOTHING)
             await writer.drain()
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
