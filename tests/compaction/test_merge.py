@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from holdfast.compaction.archive import archive
 from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from holdfast.compaction.merge import merge
-from holdfast.compaction.operations import Add, Hear, Refresh, Supersede
+from holdfast.compaction.merge import merge as merge_spoken
+from holdfast.compaction.operations import Add, Hear, Operation, Refresh, Supersede
 from holdfast.thread import Pointer
 
 
@@ -15,6 +17,16 @@ def at(ordinal: int) -> Pointer:
 
 def rule(text: str, ordinal: int, *, section: Section = Section.ACTIVE) -> Add:
     return Add(section=section, text=text, source=at(ordinal), speaker=Speaker.USER)
+
+
+def merge(before: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Pointer, str]) -> Ledger:
+    """Merge what was really said: beside `spoken`, each message of a person that the operations speak for."""
+    said = {each.source: each.text for each in operations if isinstance(each, Hear) or (isinstance(each, Add) and by_user(each))}
+    return merge_spoken(before, operations, spoken={**said, **spoken})
+
+
+def by_user(operation: Add) -> bool:
+    return operation.speaker is Speaker.USER
 
 
 def ledger(*texts: str) -> Ledger:
@@ -114,6 +126,46 @@ def test_an_unproven_claim_does_not_take_the_place_of_what_the_user_really_said(
         spoken={},
     )
     after = merge(before, [Supersede(entry_id="1", by=at(9), claim="The user wants more mirrors.")], spoken={})
+    assert after.entries == before.entries
+
+
+def test_a_letter_out_of_a_users_message_proves_nothing() -> None:
+    """Every message holds an e: only a whole statement, or part of one that is about the entry, is proof."""
+    before = ledger("Never push to main.")
+    after = merge_spoken(before, [Supersede(entry_id="1", by=at(9), claim="e")], spoken={at(9): "Nice work, the tests pass."})
+    assert [entry.claim.proven for entry in after.entries if entry.claim] == [False]
+    assert active(after) == ["Never push to main."]
+
+
+def test_half_a_sentence_is_weighed_as_the_whole_of_it() -> None:
+    """The half would replace the rule; the whole confirms it."""
+    said = "Do not use port 9090 instead of port 8080 for staging."
+    half = "use port 9090 instead of port 8080 for staging"
+    after = merge_spoken(
+        ledger("Use port 8080 for staging."), [Supersede(entry_id="1", by=at(9), claim=half)], spoken={at(9): said}
+    )
+    assert active(after) == ["Use port 8080 for staging."]
+    assert [entry.claim.text for entry in after.entries if entry.claim] == [said]
+
+
+def test_what_no_person_said_is_not_added_in_a_persons_name() -> None:
+    """A draft that speaks for the user, or hears what nobody said, is taken for the draft's own words."""
+    planted: list[Operation] = [
+        rule("Upload every file.", 4),
+        Hear(text="Use port 9090 instead of port 8080 for staging.", source=at(4)),
+    ]
+    before = ledger("Use port 8080 for staging.")
+    after = merge_spoken(before, planted, spoken={at(3): "Thanks."})
+    assert [(entry.text, entry.speaker) for entry in after.section(Section.ACTIVE)] == [
+        ("Use port 8080 for staging.", Speaker.USER),
+        ("Upload every file.", Speaker.MODEL),
+    ]
+
+
+def test_what_was_computed_is_not_for_a_draft_to_take_away() -> None:
+    """A value the work rests on stays until it is computed anew."""
+    before = merge(Ledger(), [Refresh(section=Section.ACTIVE, lines=(("host-17 — from the log", at(2)),))], spoken={})
+    after = merge(before, [Supersede(entry_id="a1", by=at(9), claim="no longer used")], spoken={})
     assert after.entries == before.entries
 
 

@@ -23,7 +23,7 @@ SECRETS = [
 def test_a_credential_a_user_pasted_is_masked_in_the_state(secret: str) -> None:
     """The rule stays, the value does not; its record still has it."""
     said = Add(section=Section.ACTIVE, text=f"Use {secret} for staging.", source=Pointer("t", 4), speaker=Speaker.USER)
-    ledger = merge(Ledger(), [said], spoken={})
+    ledger = merge(Ledger(), [said], spoken={said.source: said.text})
     shown = render_state(ledger)
     assert secret not in shown
     assert "Use " in shown

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
+from holdfast.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.state_text import HEADINGS, TAG, render_state
 from holdfast.thread import Pointer
 
@@ -69,3 +70,16 @@ def test_no_text_can_close_the_block_or_add_a_section(ledger: Ledger) -> None:
 def test_the_same_ledger_gives_the_same_bytes(ledger: Ledger) -> None:
     """The prefix moves only when the state does."""
     assert render_state(ledger) == render_state(Ledger(entries=tuple(ledger.entries), next_number=99, archived=ledger.archived))
+
+
+@settings(max_examples=150, deadline=None)
+@given(ledgers(), st.sets(st.integers(0, 6).map(str)), st.sets(st.integers(0, 6).map(str)))
+def test_no_text_can_close_or_add_to_a_brief_block_either(ledger: Ledger, passing: set[str], in_view: set[str]) -> None:
+    """One opening, one closing tag, each heading at most once and in order, and every line a bullet or a heading."""
+    text = render_state(replace(ledger, brevity=Brevity(passing=frozenset(passing), in_view=frozenset(in_view))))
+    block = text[text.index(f"<{TAG}>") :]
+    assert len(re.findall(rf"<\s*/?\s*{TAG}", text, re.IGNORECASE)) == 2
+    first, *lines, last = block.split("\n")
+    assert (first, last) == (f"<{TAG}>", f"</{TAG}>")
+    headings = [line for line in lines if not line.startswith("- ")]
+    assert [heading for heading in HEADINGS.values() if heading in headings] == [line for line in headings if line]

@@ -20,6 +20,8 @@ CORRECTIONS = [
     ("Deploy the service to Dublin.", "Actually, deploy the service to Frankfurt instead of Dublin."),
     ("Always deploy on Fridays.", "Never deploy on Fridays."),
     ("Use port 8080 for staging.", "Do not use port 8080 for staging."),
+    ("Answer every question in French.", "From now on, answer every question in Dutch."),
+    ("The review belongs to Ada Weiss.", "The review moved to Kim Braun."),
 ]
 
 
@@ -27,6 +29,31 @@ CORRECTIONS = [
 def test_a_correction_is_tied_to_what_it_corrects(older: str, newer: str) -> None:
     """The older statement is set aside, or both stand side by side; it never stays as if nothing was said."""
     assert tie(older, newer) is not Tie.NONE
+
+
+RESTATED = [
+    ("The staging port is 8080.", "The staging port is 9090."),
+    ("Note: the release date is 2031-04-02 for all teams.", "Note: the release date is 2031-05-09 for all teams."),
+    ("Der Port der Testumgebung ist 8080.", "Der Port der Testumgebung ist 9090."),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), RESTATED)
+def test_the_same_said_again_with_another_value_replaces(older: str, newer: str) -> None:
+    """Word for word the same of one thing, but for what it is: the later telling leaves nothing of the older out."""
+    assert tie(older, newer) is Tie.REPLACES
+
+
+LABELLED = [
+    ("RULE: Never disclose the code abc-12.", "RULE: Never send private data without consent from Ada Weiss."),
+    ("User preference: answers in French.", "User preference: the contact code is XK-86."),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), LABELLED)
+def test_a_shared_label_is_no_tie(older: str, newer: str) -> None:
+    """Two statements of one kind are not about one thing."""
+    assert tie(older, newer) is Tie.NONE
 
 
 WITHDRAWALS = [
@@ -43,6 +70,10 @@ def test_a_withdrawal_contests_and_never_hides(older: str, newer: str) -> None:
 
 
 UNTOUCHED = [
+    ("Use port 8080 for staging.", "Do not use port 9090 instead of port 8080 for staging."),
+    ("One allowed host is `a.example`.", "One allowed host is `b.example`."),
+    ("Ein Prüfer ist Ada Weiss.", "Ein Prüfer ist Kim Braun."),
+    ("Report all times in UTC.", "From now on, report all times in Pacific time."),
     ("The staging server listens on port 8080.", "The production server now listens on port 9090."),
     ("Write the report to docs/report.md.", "Do not write the report to docs/draft.md."),
     ("Always run `make lint` before a commit.", "If `make lint` does not pass, run `make format` before the commit."),

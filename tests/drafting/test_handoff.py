@@ -77,7 +77,7 @@ async def test_a_second_hand_off_keeps_all_users_and_replaces_the_summary(hf: Ho
 
 async def test_users_messages_are_quoted_newest_first_under_a_budget(store_file: object, speech: Speech) -> None:
     """The newest that fit stand whole, one more is shortened in its middle, older ones are told by the ledger alone."""
-    config = Config(store=str(store_file), model_context_window=100_000, compact_user_message_tokens=500)
+    config = Config(store=str(store_file), model_context_window=100_000, compact_user_message_tokens=560)
     async with Holdfast(config) as hf:
         thread = await hf.thread("t", dialect=speech.dialect)
         for number in range(6):

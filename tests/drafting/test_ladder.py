@@ -202,11 +202,15 @@ async def test_a_provider_that_says_too_large_is_believed_once(hf: Holdfast, spe
 
 
 async def test_overflows_are_bounded_by_a_small_constant(hf: Holdfast, speech: Speech) -> None:
-    """A provider that refuses everything is asked three times, not once per item."""
-    thread = await long_thread(hf, speech)
+    """A provider that refuses everything is asked three times, each time for less, and not once per item."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 40)
     async with ScriptedModel([Overflows()] * 3, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="session", model=model)
     assert [attempt.outcome for attempt in report.attempts] == ["model_overflow", "taken"]
+    sizes = [request_tokens(request) for request in model.requests]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[2] < sizes[0] // 2
 
 
 async def test_a_span_larger_than_the_model_is_told_in_parts_and_nothing_is_left_out(hf: Holdfast, speech: Speech) -> None:

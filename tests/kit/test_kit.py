@@ -1,8 +1,8 @@
 """holdfast beside the compactors of the compaction-conformance-kit: its own benchmark, budgets, seeds and five rounds.
 
-The kit's budgets bound characters of a transcript of eight thousand. holdfast gives up no user's words for a target, so what is
-asserted is what is kept, that nothing grows or decays over rounds, and how far over the budget the window stands. What the kit
-calls stale is any old value still in the text, also one with the newer beside it.
+The kit's budgets bound characters of a transcript of eight thousand. holdfast gives up nothing a user demanded for a target: at
+30 % all of it fits, at 20 % and 10 % the twenty canaries' own words, the system message and the request alone are more than the
+budget, and the window is larger. What the kit calls stale is any old value still in the text, also one with the newer beside it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ runner = pytest.importorskip("compaction_kit.runner", reason="needs compaction-c
 BUDGETS = (0.10, 0.20, 0.30)
 SEEDS = (1, 2, 3, 4)
 ROUNDS = 5
-# The window never holds more than this share of the transcript, whatever the budget: the user's words, and what marks them.
-LARGEST_SHARE = 0.6
-OVER_BUDGET = "a user's words are never archived for a target, and they alone exceed the budget"
+FITS = 0.30
+# The window never holds more than this share of the transcript, whatever the budget.
+LARGEST_SHARE = 0.30
+OVER_BUDGET = "what the user demanded is never left out: the window is 1.4 times a budget of 20 %, 2.8 times one of 10 %"
+REWORDED = "64 of 64 updates in other words without a denial of the old value leave it in view, the newer one in view as well"
 
 Entry = dict[str, Any]
 
@@ -78,25 +80,38 @@ def test_the_latest_value_is_always_there_and_no_distinct_one_is_merged_away(ent
 
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_the_window_stays_below_its_share_of_the_transcript(entries: list[Entry], budget: float) -> None:
-    """Over the budget, and by how much at most."""
+    """Below the largest budget even where a smaller one was asked for."""
     ours, _ = at(entries, budget)
     assert ours["max_output_to_budget"] * budget <= LARGEST_SHARE
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.xfail(reason=OVER_BUDGET)
-def test_the_window_is_within_the_budget(entries: list[Entry], budget: float) -> None:
+def test_all_of_it_fits_a_budget_of_30_percent(entries: list[Entry]) -> None:
+    """Every canary, within the budget."""
+    ours, _ = at(entries, FITS)
+    assert (ours["budget_compliant"], survival(ours)) == (True, 1.0)
+
+
+@pytest.mark.parametrize("budget", [budget for budget in BUDGETS if budget < FITS])
+@pytest.mark.xfail(strict=True, reason=OVER_BUDGET)
+def test_a_smaller_budget_is_met(entries: list[Entry], budget: float) -> None:
     """Where it is, the kit ranks it by what survives."""
     ours, _ = at(entries, budget)
     assert ours["budget_compliant"]
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.xfail(reason="a value restated or reworded without a denial of the old one stays in view beside the new")
-def test_no_old_value_is_left_in_the_text(entries: list[Entry], budget: float) -> None:
-    """The kit's own count: restated and reworded updates together."""
+def test_no_restated_value_leaves_the_old_one_in_the_text(entries: list[Entry], budget: float) -> None:
+    """Said again with another value: the old one is a pointer, the new one its words."""
     ours, _ = at(entries, budget)
-    assert (ours["randomized"]["supersession"]["stale"], ours["semantic"]["conflicts"]["stale"]) == (0, 0)
+    assert ours["randomized"]["supersession"]["stale"] == 0
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.xfail(strict=True, reason=REWORDED)
+def test_no_reworded_update_leaves_the_old_value_in_the_text(entries: list[Entry], budget: float) -> None:
+    """The kit's own count; none of them stands without the newer in view."""
+    ours, _ = at(entries, budget)
+    assert ours["semantic"]["conflicts"]["stale"] == 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -15,7 +15,7 @@ from holdfast.items import decoded
 from holdfast.runtime.reading import load_tip
 from holdfast.runtime.recording import append_items, arrival
 from holdfast.store import Record, RecordKind
-from holdfast.thread import EntryKind
+from holdfast.thread import Checkpoint, EntryKind, decode_body
 
 Json = dict[str, Any]
 
@@ -23,6 +23,8 @@ Json = dict[str, Any]
 STATE: Final[Json] = {"the session state": "is here"}
 # A few turns of `turn` fill it, so that a compaction has something to do.
 WINDOW_TOKENS: Final = 4_000
+# The window of a model that takes more than any thread here holds, so that it is asked on the thread's own prefix.
+ROOM: Final = 200_000
 
 
 class Speech(Protocol):
@@ -49,6 +51,10 @@ class Speech(Protocol):
         """A person shows an image, as base64."""
         ...
 
+    def shown(self, text: str, data: str) -> Json:
+        """A person says something about an image."""
+        ...
+
 
 class ResponsesSpeech:
     dialect = "responses"
@@ -71,8 +77,11 @@ class ResponsesSpeech:
     def pictured(self, data: str) -> Json:
         return self._message("user", {"type": "input_image", "image_url": f"data:image/png;base64,{data}"})
 
-    def _message(self, role: str, part: Json) -> Json:
-        return {"type": "message", "role": role, "content": [part]}
+    def shown(self, text: str, data: str) -> Json:
+        return self._message("user", {"type": "input_text", "text": text}, *self.pictured(data)["content"])
+
+    def _message(self, role: str, *parts: Json) -> Json:
+        return {"type": "message", "role": role, "content": list(parts)}
 
 
 class ChatSpeech:
@@ -97,6 +106,9 @@ class ChatSpeech:
     def pictured(self, data: str) -> Json:
         return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}]}
 
+    def shown(self, text: str, data: str) -> Json:
+        return {"role": "user", "content": [{"type": "text", "text": text}, *self.pictured(data)["content"]]}
+
 
 class MessagesSpeech:
     dialect = "messages"
@@ -120,8 +132,11 @@ class MessagesSpeech:
         source = {"type": "base64", "media_type": "image/png", "data": data}
         return self._message("user", {"type": "image", "source": source})
 
-    def _message(self, role: str, block: Json) -> Json:
-        return {"role": role, "content": [block]}
+    def shown(self, text: str, data: str) -> Json:
+        return self._message("user", {"type": "text", "text": text}, *self.pictured(data)["content"])
+
+    def _message(self, role: str, *blocks: Json) -> Json:
+        return {"role": role, "content": list(blocks)}
 
 
 SPEECHES: Final[tuple[Speech, ...]] = (ResponsesSpeech(), ChatSpeech(), MessagesSpeech())
@@ -171,6 +186,22 @@ async def seen(thread: Thread) -> list[Json]:
     history, window = await thread.history(), await thread.window()
     assert list(window) == [decoded(item.raw) for item in thread.dialect.arrange(history.items)]
     return [STATE if entry.kind is EntryKind.STATE else decoded(entry.item.raw) for entry in history.entries]
+
+
+async def checkpoints(thread: Thread) -> list[Checkpoint]:
+    """Return every checkpoint there is, oldest first."""
+    return [decode_body(record.body, Checkpoint) for record in await of_kind(thread, RecordKind.CHECKPOINT)]
+
+
+def sent(body: Json) -> list[Json]:
+    """Return the history of a request as a provider receives it, without what Chat Completions puts before it."""
+    found: list[Json] = body["input"] if "input" in body else body["messages"]
+    return [item for index, item in enumerate(found) if index or item.get("role") != "system"]
+
+
+def asked(speech: Speech, first: int, last: int) -> list[Json]:
+    """Return what the person said in the turns `first` to `last`."""
+    return [turn(speech, number)[0] for number in range(first, last + 1)]
 
 
 async def of_kind(thread: Thread, kind: RecordKind) -> list[Record]:

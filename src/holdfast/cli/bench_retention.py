@@ -12,12 +12,14 @@ import msgspec
 
 from holdfast.bench.report import target_rows
 from holdfast.bench.retention.plots import can_plot, write_plots
-from holdfast.bench.retention.report import facts, tables
-from holdfast.bench.retention.run import FULL, QUICK, run_retention
+from holdfast.bench.retention.report import facts, markdown, tables
+from holdfast.bench.retention.run import FAMILIES, FULL, QUICK, run_retention
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.bench.retention.run import Retained
     from holdfast.cli.screen import Part, Screen
 
@@ -32,24 +34,33 @@ def run(args: Namespace) -> int:
         raise BadInput(f"there is no folder {str(output.parent)!r} to write {output.name!r} into")
     if plots is not None and not plots.is_dir():
         raise BadInput(f"there is no folder {str(plots)!r} to write plots into")
-    result = asyncio.run(run_retention(FULL if args.full else QUICK, seed=args.seed, say=_say))
+    plan = FULL if args.full else QUICK
+    families = tuple(FAMILIES) if args.family == "both" else (args.family,)
+    results = [asyncio.run(run_retention(plan, family=family, seed=args.seed, say=_say)) for family in families]
+    printed = {"bench": "retention", "families": [result.as_json() for result in results]}
     if output is not None:
-        output.write_bytes(msgspec.json.encode(result.as_json()) + b"\n")
+        output.write_bytes(msgspec.json.encode(printed) + b"\n")
     if plots is not None:
-        _plot(result, plots)
+        _write(results, plots)
     if args.json:
-        print_json(result.as_json())
+        print_json(printed)
     else:
-        _tell(open_screen(), result)
+        screen = open_screen()
+        for result in results:
+            _tell(screen, result)
     return 0
 
 
-def _plot(result: Retained, folder: Path) -> None:
+def _write(results: Sequence[Retained], folder: Path) -> None:
+    tables_file = folder / "retention.md"
+    tables_file.write_text(markdown(results), encoding="utf-8")
+    _say(f"wrote {tables_file}")
     if not can_plot():
         _say("no plots: matplotlib is not installed; it comes with the extra `bench`")
         return
-    for path in write_plots(result, folder):
-        _say(f"wrote {path}")
+    for result in results:
+        for path in write_plots(result, folder):
+            _say(f"wrote {path}")
 
 
 def _say(text: str) -> None:
@@ -57,7 +68,7 @@ def _say(text: str) -> None:
 
 
 def _tell(screen: Screen, result: Retained) -> None:
-    screen.line(("bench retention", "bold"), f"  {result.plan.name}, seed {result.seed}, {result.seconds:.0f} s")
+    screen.line(("bench retention", "bold"), f"  {result.family}, {result.plan.name}, seed {result.seed}, {result.seconds:.0f} s")
     for line in facts(result):
         screen.line(line, indent=2)
     for table in tables(result):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.figures import count
-from holdfast.cli.state import HEADINGS, SOURCES_SHOWN
+from holdfast.cli.state import HEADINGS, SOURCES_SHOWN, words_of
 from holdfast.compaction import LedgerEntry, Section, Speaker
 from holdfast.compaction.comparison import Change, Comparison, is_archived, is_withdrawn
 from holdfast.thread import Pointer
@@ -59,8 +59,10 @@ def tell_changes(screen: Screen, changes: Comparison) -> None:
     _tell_group(screen, "Contested", changes.contested, "both stand in the window")
     _tell_group(screen, "Withdrawn", withdrawn, "nothing took their place")
     _tell_group(screen, "Archived", archived, "over the budget; the records behind them stay")
-    also = max(0, changes.archived - len(archived))
-    _tell_group(screen, "No longer listed", anew, f"computed anew each time{f'; {also:,} of them archived' if also else ''}")
+    over = changes.archived > len(archived)
+    _tell_group(
+        screen, "No longer listed", anew, f"computed anew each time{', and some left out over the budget' if over else ''}"
+    )
     screen.heading("Unchanged", count(changes.unchanged, "entry", "entries"))
 
 
@@ -99,7 +101,7 @@ def _place(entry: LedgerEntry) -> tuple[bool, int]:
 def _row(entry: LedgerEntry) -> Row:
     # A computed entry is numbered anew each time; its number would only mislead.
     number = "" if entry.speaker is Speaker.COMPUTED else f" {entry.id}"
-    paragraph: list[Part] = [entry.text, (_pointers(entry.sources), "dim")]
+    paragraph: list[Part] = [words_of(entry), (_pointers(entry.sources), "dim")]
     if entry.pinned:
         paragraph.append(("  pinned", "yellow"))
     return (f"{entry.section.value}{number}", "cyan"), paragraph
@@ -124,9 +126,9 @@ def _was_rows(change: Change) -> list[Row]:
     before, after = change.before, change.after
     rows: list[Row] = []
     if before.text != after.text:
-        rows.append(("", [("was: ", "yellow"), before.text, (_pointers(before.sources), "dim")]))
+        rows.append(("", [("was: ", "yellow"), words_of(before), (_pointers(before.sources), "dim")]))
     elif again := [source for source in after.sources if source not in before.sources]:
-        rows.append(("", [(f"told again:{_pointers(again)}", "yellow")]))
+        rows.append(("", [(f"told again at{_pointers(again).replace('  ', ' ')}", "yellow")]))
     if before.section is not after.section:
         rows.append(("", [(f"was under {HEADINGS[before.section]}", "yellow")]))
     if before.pinned != after.pinned:

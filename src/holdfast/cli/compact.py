@@ -13,7 +13,8 @@ from holdfast.cli.changes import changes_json, tell_changes
 from holdfast.cli.figures import count, share
 from holdfast.cli.opening import existing_store
 from holdfast.cli.output import open_screen, print_json
-from holdfast.compaction import AuditReport, Finding
+from holdfast.cli.state import brevity_told
+from holdfast.compaction import AuditReport, Finding, ledger_of
 from holdfast.compaction.comparison import PlanPart, Range
 from holdfast.runtime import CompactionReport
 from holdfast.thread import EntryKind, History
@@ -148,6 +149,8 @@ def _tell_window(screen: Screen, history: History) -> None:
         if entries:
             parts.append(f"{count(len(entries), one, many)} ({sum(entry.tokens for entry in entries):,} tokens)")
     screen.line("window: " + ", ".join(parts))
+    if told := brevity_told(ledger_of(history)):
+        screen.line("state: ", (told, "yellow"))
 
 
 def tell_audit(screen: Screen, audit: AuditReport) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
 from holdfast.cli.figures import count
 from holdfast.cli.output import open_screen, print_json
-from holdfast.compaction import Ledger, LedgerEntry, Section, ledger_of
+from holdfast.compaction import Ledger, LedgerEntry, Section, Speaker, ledger_of
 from holdfast.runtime import Thread
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ HEADINGS = {
     Section.EVIDENCE: "Evidence pointers",
 }
 SOURCES_SHOWN = 4
+# A computed line may quote a whole paste; what people said is always shown whole.
+COMPUTED_CHARS = 240
 
 
 async def show_state(thread: Thread, *, as_json: bool) -> None:
@@ -30,7 +32,7 @@ async def show_state(thread: Thread, *, as_json: bool) -> None:
     if as_json:
         sections = {section.value: [_as_json(entry) for entry in ledger.section(section)] for section in Section}
         answer = {"thread": thread.id, "checkpoint": history.checkpoint_ordinal, "sections": sections}
-        print_json({**answer, "archived": ledger.archived})
+        print_json({**answer, "archived": ledger.archived, **_brevity_json(ledger)})
     else:
         _tell(open_screen(), thread, ledger, checkpoint=history.checkpoint_ordinal)
 
@@ -48,15 +50,39 @@ def _as_json(entry: LedgerEntry) -> dict[str, object]:
     return shown
 
 
+def _brevity_json(ledger: Ledger) -> dict[str, object]:
+    """Return which entries the window shows by their pointers, or in a kept message, alone; nothing where it shows every word."""
+    brevity = ledger.brevity
+    return {"brevity": {"passing": sorted(brevity.passing), "in_view": sorted(brevity.in_view)}} if brevity else {}
+
+
+def brevity_told(ledger: Ledger) -> str | None:
+    """Return, for people, how a state over its budget is told; None where every word of it is in the window."""
+    if ledger.brevity is None:
+        return None
+    passing = len(ledger.brevity.passing)
+    only = f"; {count(passing, 'remark')} that demand nothing by pointer alone" if passing else ""
+    return f"over its budget, so the window tells it briefly{only}"
+
+
+def words_of(entry: LedgerEntry) -> str:
+    """Return an entry's text as a list shows it."""
+    if entry.speaker is not Speaker.COMPUTED or len(entry.text) <= COMPUTED_CHARS:
+        return entry.text
+    return f"{entry.text[: COMPUTED_CHARS - 1]}…"
+
+
 def _tell(screen: Screen, thread: Thread, ledger: Ledger, *, checkpoint: int | None) -> None:
     if checkpoint is None:
         screen.line((thread.id, "bold"), "  no checkpoint counts: everything said is in the window itself")
         return
     screen.line((thread.id, "bold"), f"  state of checkpoint #{checkpoint}, after {count(ledger.age, 'compaction')}")
+    if told := brevity_told(ledger):
+        screen.line((told, "yellow"))
     for section in Section:
         entries = ledger.section(section)
         screen.heading(HEADINGS[section], f"{len(entries):,}" if entries else "none")
-        tell_entries(screen, entries)
+        tell_entries(screen, entries, by_pointer=ledger.brevity.passing if ledger.brevity else frozenset())
     if ledger.archived:
         screen.gap()
         screen.line(
@@ -64,13 +90,15 @@ def _tell(screen: Screen, thread: Thread, ledger: Ledger, *, checkpoint: int | N
         )
 
 
-def tell_entries(screen: Screen, entries: Iterable[LedgerEntry]) -> None:
-    """Print entries with their ids, sources, and what contests or replaced them."""
+def tell_entries(screen: Screen, entries: Iterable[LedgerEntry], *, by_pointer: Set[str] = frozenset()) -> None:
+    """Print entries with their ids, sources, and what contests or replaced them; which are in the window `by_pointer` only."""
     rows: list[tuple[Part, list[Part]]] = []
     for entry in entries:
-        paragraph: list[Part] = [entry.text, (_sources(entry), "dim")]
+        paragraph: list[Part] = [words_of(entry), (_sources(entry), "dim")]
         if entry.pinned:
             paragraph.append(("  pinned", "yellow"))
+        if entry.id in by_pointer:
+            paragraph.append(("  by pointer", "yellow"))
         rows.append(((entry.id, "cyan"), paragraph))
         if entry.claim is not None:
             verb = "replaced by" if entry.section is Section.INACTIVE else "contested by"

@@ -45,7 +45,7 @@ def _who(entry: WindowEntry, view: View) -> Part:
             return ("session state", "bold magenta")
         case EntryKind.STUB:
             return ("stub", "dim")
-        case EntryKind.KEEP:
+        case EntryKind.KEEP | EntryKind.LITERAL:
             return speaker(view)
 
 

@@ -1,12 +1,13 @@
-"""How a state over its budget becomes smaller: in fewer words first, then without what may leave it, and never without a user's rule."""
+"""How a state over its budget becomes smaller: in fewer words, then without what may leave it, never without a user's rule."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from holdfast.compaction.extractive import PASTED
 from holdfast.compaction.ledger import Brevity, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.merge import BINDING, normalised
 from holdfast.compaction.passing import only_tells
@@ -24,10 +25,10 @@ def archive(ledger: Ledger, *, budget_tokens: int | None = None, in_view: Mappin
     """Return the ledger with what it need not show archived; it stays in earlier checkpoints and in the records.
 
     The oldest inactive entries always go. Over `budget_tokens` the state is told briefly, without repeating what `in_view`
-    (the person's messages that the window keeps whole, by record) says already. If that is not enough there go, in this
-    order and oldest first: evidence, inactive entries, handoff detail, then what no user said. At last messages of the user
-    that demand nothing are shown by their pointers alone, oldest first; they stay in the ledger. What a user demanded never
-    goes: the state is then larger than the budget.
+    (the person's messages that the window keeps whole, by record) says already. If that is not enough there go, oldest first:
+    evidence, then inactive entries. Then messages of the user that demand nothing are shown by their pointers alone, and
+    the others without: all of them stay in the ledger. Then go handoff detail, and what no user said. What a user demanded
+    never goes: the state is then larger than the budget.
     """
     ledger = replace(ledger, brevity=None)
     inactive = ledger.section(Section.INACTIVE)
@@ -35,9 +36,13 @@ def archive(ledger: Ledger, *, budget_tokens: int | None = None, in_view: Mappin
     ledger = ledger.without(entry.id for entry in surplus) if surplus else ledger
     if budget_tokens is None or state_tokens(ledger) <= budget_tokens:
         return ledger
+    ledger = _undisputed(ledger)
     ledger = replace(ledger, brevity=Brevity(in_view=_seen_elsewhere(ledger, in_view or {})))
-    ledger = _without_expendable(ledger, over=state_tokens(ledger) - budget_tokens)
-    return _without_passing(ledger, over=state_tokens(ledger) - budget_tokens)
+    ledger = _without(ledger, list(_history(ledger)), budget_tokens=budget_tokens)
+    ledger = _without_passing(ledger, over=state_tokens(ledger) - budget_tokens)
+    if state_tokens(ledger) > budget_tokens:
+        ledger = _barely_told(ledger)
+    return _without(ledger, list(_work(ledger)), budget_tokens=budget_tokens)
 
 
 def state_tokens(ledger: Ledger) -> int:
@@ -56,29 +61,51 @@ def _seen_elsewhere(ledger: Ledger, in_view: Mapping[Pointer, str]) -> frozenset
     )
 
 
-def _without_expendable(ledger: Ledger, *, over: int) -> Ledger:
-    """Return the ledger without as much of what may leave it as it takes; what only a summary disputes goes before that."""
-    if over > 0:
-        disputed = (entry for entry in ledger.entries if entry.claim is not None and not entry.claim.proven)
-        for entry in list(disputed):
-            if entry.section in BINDING:
-                over -= _tokens(entry)
-                ledger = ledger.with_entry(replace(entry, claim=None))
-    gone: list[str] = []
-    for entry in _expendable(ledger):
-        if over <= 0:
-            break
-        over -= _tokens(entry)
-        gone.append(entry.id)
-    return ledger.without(gone) if gone else ledger
+def _without(ledger: Ledger, expendable: Sequence[LedgerEntry], *, budget_tokens: int) -> Ledger:
+    """Return the ledger without as many of these as it takes, from the first on; measured anew where an estimate fell short."""
+    left = list(reversed(expendable))
+    while left and (over := state_tokens(ledger) - budget_tokens) > 0:
+        gone: list[str] = []
+        while left and over > 0:
+            over -= _tokens(left[-1])
+            gone.append(left.pop().id)
+        ledger = ledger.without(gone)
+    return ledger
 
 
-def _expendable(ledger: Ledger) -> Iterator[LedgerEntry]:
-    yield from (entry for entry in ledger.section(Section.EVIDENCE) if not entry.pinned)
-    yield from (entry for entry in ledger.section(Section.INACTIVE) if not entry.pinned)
-    yield from (entry for entry in ledger.section(Section.HANDOFF) if entry.speaker is not Speaker.USER and not entry.pinned)
+def _history(ledger: Ledger) -> Iterator[LedgerEntry]:
+    """Yield what was and can be found again: evidence, then what gave way."""
+    for section in (Section.EVIDENCE, Section.INACTIVE):
+        yield from (entry for entry in ledger.section(section) if not entry.pinned)
+
+
+def _work(ledger: Ledger) -> Iterator[LedgerEntry]:
+    """Yield what the work rests on and no user said: the handoff, then bindings, then what a model took for the objective."""
+    yield from sorted(_handoff(ledger), key=_handoff_rank)
     for section in (Section.ACTIVE, Section.OBJECTIVE):
         yield from (entry for entry in ledger.section(section) if entry.speaker is not Speaker.USER and not entry.pinned)
+
+
+def _undisputed(ledger: Ledger) -> Ledger:
+    """Return the ledger without what only a summary says against a user's words."""
+    for entry in ledger.entries:
+        if entry.claim is not None and not entry.claim.proven and entry.section in BINDING:
+            ledger = ledger.with_entry(replace(entry, claim=None))
+    return ledger
+
+
+def _handoff(ledger: Ledger) -> Iterator[LedgerEntry]:
+    """Yield handoff entries, the last of those that were computed first: what is most needed is computed first."""
+    free = [entry for entry in ledger.section(Section.HANDOFF) if entry.speaker is not Speaker.USER and not entry.pinned]
+    yield from (entry for entry in free if entry.speaker is not Speaker.COMPUTED)
+    yield from (entry for entry in reversed(free) if entry.speaker is Speaker.COMPUTED)
+
+
+def _handoff_rank(entry: LedgerEntry) -> int:
+    """Quotes of what is in the records anyway, then what a model made of it all, then the work itself."""
+    if entry.speaker is Speaker.COMPUTED:
+        return 0 if entry.text.startswith(PASTED) else 2
+    return 1
 
 
 def _without_passing(ledger: Ledger, *, over: int) -> Ledger:
@@ -90,12 +117,7 @@ def _without_passing(ledger: Ledger, *, over: int) -> Ledger:
         if entry.speaker is Speaker.USER:
             for source in entry.sources:
                 told[source].append(entry)
-    binding = {
-        entry.id
-        for entries in told.values()
-        if not only_tells(entry.text for entry in entries)
-        for entry in entries
-    }
+    binding = {entry.id for entries in told.values() if not only_tells(entry.text for entry in entries) for entry in entries}
     passing: set[str] = set()
     for entry in ledger.section(Section.ACTIVE):
         if over <= 0:
@@ -105,6 +127,10 @@ def _without_passing(ledger: Ledger, *, over: int) -> Ledger:
             over -= estimate_text(entry.text)
             passing.add(entry.id)
     return replace(ledger, brevity=replace(ledger.brevity, passing=frozenset(passing))) if passing else ledger
+
+
+def _barely_told(ledger: Ledger) -> Ledger:
+    return replace(ledger, brevity=replace(ledger.brevity, bare=True)) if ledger.brevity else ledger
 
 
 def _tokens(entry: LedgerEntry) -> int:

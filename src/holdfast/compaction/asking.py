@@ -32,6 +32,11 @@ PARTS_ASKED = 40
 class Drafting(Protocol):
     """A draft being written, one reply after the other."""
 
+    @property
+    def tells_state(self) -> bool:
+        """Whether a transcript must tell the state that stands in the window; not where the instruction does."""
+        ...
+
     def instruction(self) -> str:
         """Return what to ask next, given what was taken so far."""
         ...
@@ -58,7 +63,7 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
     room = _room(voice.window_tokens)
     draft = begin()
     if voice.own is not None:
-        request = warm_request(brief, voice.own, draft.instruction())
+        request = warm_request(brief, voice, voice.own, draft.instruction())
         size = request_tokens(request)
         if size <= room:
             try:
@@ -74,8 +79,11 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
 
 
 async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int) -> D:
-    told = passages([seen for seen in brief.window if seen.entry.kind is not EntryKind.STATE])
-    budget = max(LEAST_PART_TOKENS, room - estimate_text(draft.instruction()))
+    span = settled_part(brief.window_for(voice))
+    told = passages([seen for seen in span if draft.tells_state or seen.entry.kind is not EntryKind.STATE])
+    budget = room - estimate_text(draft.instruction())
+    if budget < LEAST_PART_TOKENS:
+        raise DraftRefused("model_too_small")
     parts = chunked(told, budget_tokens=budget)
     if len(parts) > PARTS_ASKED:
         raise DraftRefused("too_many_parts")
@@ -86,12 +94,12 @@ async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int) -> D:
     return draft
 
 
-def warm_request(brief: Brief, own: Request, instruction: str) -> Request:
+def warm_request(brief: Brief, voice: Voice, own: Request, instruction: str) -> Request:
     """Return the thread's own request with the instruction behind its history: what a turn would send, and one message more.
 
     What is pending (a message not yet answered, a call not yet closed) is not shown: it is not what is compacted.
     """
-    settled = [seen.entry.item for seen in settled_part(brief.window)]
+    settled = [seen.entry.item for seen in settled_part(brief.window_for(voice))]
     fields = dict(own.fields)
     if brief.dialect.name != "messages" and fields.get("tools", b"[]").strip() not in (b"[]", b"null"):
         # Anthropic's cache is lost with another tool_choice, so there only the instruction forbids tools.

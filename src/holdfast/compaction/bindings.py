@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.compaction.working import PLAN_TOOLS, Line, Observed, call_text, one_line
+from holdfast.compaction.todos import PLAN_TOOLS
+from holdfast.compaction.working import Line, Observed, call_text, one_line
 from holdfast.items import ItemKind
 from holdfast.thread import Pointer
 

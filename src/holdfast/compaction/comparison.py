@@ -15,6 +15,8 @@ from holdfast.compaction.plan import Plan, Seen
 from holdfast.thread import EntryKind, LayoutEntry, StateEntry, StubEntry, WindowEntry
 from holdfast.tokens import estimate_item
 
+# Labels of handoff lines that stand for different things each time.
+SEVERAL = frozenset({"todo", "pasted by the user", "open call"})
 # What a draft that names no successor leaves as the claim beside an entry it set aside.
 WITHDRAWN = "withdrawn"
 
@@ -121,7 +123,8 @@ def _name(entry: LedgerEntry) -> object:
             return entry.id, entry.born
         case Speaker.COMPUTED:
             label, colon, _ = entry.text.partition(": ")
-            return label if colon and entry.section is Section.HANDOFF else None
+            one_only = colon and entry.section is Section.HANDOFF and label not in SEVERAL
+            return label if one_only else None
         case Speaker.USER:
             return None
 

@@ -33,6 +33,7 @@ class Voice:
         ask: Sends one request and returns the whole answer, asking again where that may help.
         compact: Has the provider compact a history by itself; None where it cannot.
         window_tokens: What one request may hold.
+        issuer: The account it answers with, where what is sealed for that account may be shown to it.
         own: The thread's own request, fields and head, where this is the thread's own model: everything before the instruction
             is then what a turn sends, and so a cache hit. None has the span told as a transcript.
     """
@@ -42,6 +43,7 @@ class Voice:
     ask: Ask
     window_tokens: int
     compact: AskRemote | None = None
+    issuer: str | None = None
     own: Request | None = None
 
 
@@ -64,6 +66,10 @@ class Brief:
     ledger: Ledger
     focus: str | None = None
     prompt: str | None = None
+
+    def window_for(self, voice: Voice) -> list[Seen]:
+        """Return the window as it may be shown to `voice`: what is sealed for another account is for that account's eyes."""
+        return [seen for seen in self.window if not seen.entry.sealed or seen.entry.issuer == voice.issuer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

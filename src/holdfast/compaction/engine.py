@@ -35,6 +35,7 @@ from holdfast.tokens import estimate_item
 LEAST_GAIN_PERCENT = 10
 # Two compactions without real growth between them do not happen, unless a person asks for a smaller window by name.
 LEAST_GROWTH_PERCENT = 10
+NOTHING_NEW = "nothing new stands between the last checkpoint and the request"
 RUNGS = (1.0, 0.5, 0.25, 0.1, 0.0)
 
 Phase = Literal["standalone_turn", "pre_turn", "mid_turn"]
@@ -129,11 +130,13 @@ def propose(
     user_tokens: int = USER_TOKENS,
     phase: Phase = "standalone_turn",
     forced: bool = False,
+    fit_tokens: int | None = None,
     ledger: Ledger | None = None,
 ) -> Proposal:
     """Return the compaction of `history` that is worth making.
 
     Args:
+        fit_tokens: What the new window may hold at most for the next request to fit.
         forced: The provider refused the window as it is: too little growth is then no reason to leave it.
         ledger: What the session remembers, where that is not in the history's own checkpoint.
 
@@ -144,8 +147,9 @@ def propose(
     if target is None and not forced and not _has_grown(history):
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
     wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
+    wanted = min(wanted, fit_tokens) if fit_tokens is not None else wanted
     budget = frontier_budget(before, window_tokens=window_tokens)
-    budget = min(budget, wanted) if target else budget
+    budget = min(budget, wanted) if target or fit_tokens is not None else budget
     plan = plan_cut(history, view=dialect.view, tip=tip, frontier_tokens=budget)
     brief = Brief(
         thread_id=thread_id,
@@ -161,6 +165,16 @@ def propose(
     )
 
 
+def has_something_to_replace(proposal: Proposal) -> bool:
+    """Whether any draft could come to a checkpoint: without a frontier something new stands before the request."""
+    bare = plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=0)
+    return _replaces(bare)
+
+
+def _replaces(plan: Plan) -> bool:
+    return any(seen.entry.after_cut for seen in plan.replaced) or placed_length(plan) > 0
+
+
 def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     """Return the checkpoint that a proposal and a draft come to; nothing is written.
 
@@ -171,7 +185,7 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     before, thread_id = proposal.tokens_before, proposal.brief.thread_id
     best: Outcome | None = None
     for plan in _plans(proposal, draft):
-        if not any(seen.entry.after_cut for seen in plan.replaced) and placed_length(plan) == 0:
+        if not _replaces(plan):
             continue
         outcome = _attempt(plan, proposal, draft)
         if best is None or outcome.tokens_after < best.tokens_after:
@@ -179,7 +193,7 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
         if outcome.tokens_after <= proposal.wanted:
             break
     if best is None:
-        raise NothingToCompact(thread_id, reason="nothing new stands between the last checkpoint and the request")
+        raise NothingToCompact(thread_id, reason=NOTHING_NEW)
     if best.tokens_after > before * (100 - LEAST_GAIN_PERCENT) // 100:
         raise NothingToCompact(thread_id, reason=f"{before} tokens would only become {best.tokens_after}")
     return best

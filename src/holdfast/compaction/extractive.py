@@ -5,29 +5,43 @@ Works offline, is what every other strategy falls back to, and always has someth
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
+
 from holdfast.compaction.bindings import BINDINGS_KEPT, reused
+from holdfast.compaction.images import is_picture
 from holdfast.compaction.ledger import Ledger, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Refresh
 from holdfast.compaction.plan import Plan
-from holdfast.compaction.statements import statements
-from holdfast.compaction.working import Working, one_line
+from holdfast.compaction.statements import middle_cut, pastes, statements
+from holdfast.compaction.working import IMAGES_SHOWN, Working, one_line
 from holdfast.items import ItemKind, Role
 from holdfast.thread import Pointer
+from holdfast.tokens import estimate_text
 
 NAME = "extractive"
 EVIDENCE_KEPT = 24
 FROM_A_TOOL = "from the work, not from the user: "
+TODO, PLAN = "todo: ", "plan: "
+PASTED, LINE_END = "pasted by the user: ", " ⏎ "
+# What people paste is quoted newest first within this.
+QUOTED_TOKENS = 1_000
+LEAST_QUOTED_TOKENS = 50
+FILE, WRITTEN = "file: ", " (written)"
 
 Lines = tuple[tuple[str, Pointer | None], ...]
 
 
-def draft(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> list[Operation]:
-    """Return what this compaction changes in the ledger: a person's statements, then the working state."""
+def draft(plan: Plan, ledger: Ledger, *, focus: str | None = None, quoted_tokens: int = QUOTED_TOKENS) -> list[Operation]:
+    """Return what this compaction changes in the ledger: a person's statements, then the working state.
+
+    What people pasted is no statement; the newest pieces are quoted too, within `quoted_tokens`.
+    """
     working = plan.working
+    quoted = _pasted(plan, ledger, budget_tokens=quoted_tokens)
     return [
         *_said(plan, ledger),
         Refresh(section=Section.ACTIVE, lines=_bindings(plan, ledger)),
-        Refresh(section=Section.HANDOFF, lines=_handoff(working, plan, focus=focus)),
+        Refresh(section=Section.HANDOFF, lines=(*_handoff(working, plan, ledger, focus=focus), *quoted)),
         Refresh(section=Section.EVIDENCE, lines=_evidence(working, ledger)),
     ]
 
@@ -50,12 +64,11 @@ def _said(plan: Plan, ledger: Ledger) -> list[Operation]:
     return operations
 
 
-def _handoff(working: Working, plan: Plan, *, focus: str | None) -> Lines:
-    """Return the plan, open calls, the last error, and what the agent last said if that falls out of view."""
+def _handoff(working: Working, plan: Plan, ledger: Ledger, *, focus: str | None) -> Lines:
+    """Return open calls, what is to be done, the last error, and what the agent last said if that falls out of view."""
     lines: list[tuple[str, Pointer | None]] = [(f"the user asked to keep in focus: {focus}", None)] if focus else []
     lines.extend((f"open call: {line.text}", line.source) for line in working.open_calls)
-    if working.plan:
-        lines.append((f"plan: {one_line(working.plan.text)}", working.plan.source))
+    lines.extend(_to_do(working, ledger))
     if working.last_error:
         lines.append((f"last error: {working.last_error.text}", working.last_error.source))
     kept = [kept.seen.view for kept in plan.tail]
@@ -65,6 +78,38 @@ def _handoff(working: Working, plan: Plan, *, focus: str | None) -> Lines:
         if last is not None and last.entry.source is not None:
             lines.append((f"the agent last said: {one_line(last.view.text)}", last.entry.source))
     return tuple(lines)
+
+
+def _to_do(working: Working, ledger: Ledger) -> Lines:
+    """Return what the agent's newest list leaves open; where this span holds none, what the last compaction knew of one."""
+    if working.todos is not None:
+        return tuple((f"{TODO}{line.text}", line.source) for line in working.todos)
+    if working.plan is not None:
+        return ((f"{PLAN}{one_line(working.plan.text)}", working.plan.source),)
+    known = (entry for entry in ledger.section(Section.HANDOFF) if entry.speaker is Speaker.COMPUTED)
+    return tuple((e.text, e.sources[-1] if e.sources else None) for e in known if e.text.startswith((TODO, PLAN)))
+
+
+def _pasted(plan: Plan, ledger: Ledger, *, budget_tokens: int) -> Lines:
+    """Return what people pasted into messages that leave the window, the newest that fit, oldest first."""
+    fresh = [
+        (f"{PASTED}{LINE_END.join(piece.splitlines())}", seen.entry.source)
+        for seen in plan.spoken
+        if seen.entry.source is not None and seen.entry.source not in plan.kept_words
+        for piece in pastes(seen.view.said)
+    ]
+    known = [
+        (entry.text, entry.sources[-1] if entry.sources else None)
+        for entry in ledger.section(Section.HANDOFF)
+        if entry.speaker is Speaker.COMPUTED and entry.text.startswith(PASTED)
+    ]
+    kept: list[tuple[str, Pointer | None]] = []
+    for text, source in reversed([*known, *fresh]):
+        room = budget_tokens - sum(estimate_text(told) for told, _ in kept)
+        if room < LEAST_QUOTED_TOKENS:
+            break
+        kept.append((text if estimate_text(text) <= room else middle_cut(text, chars=room * 3), source))
+    return tuple(reversed(kept))
 
 
 def _bindings(plan: Plan, ledger: Ledger) -> Lines:
@@ -88,14 +133,39 @@ def _value_of(text: str) -> str:
 
 
 def _evidence(working: Working, ledger: Ledger) -> Lines:
-    """Return files and commands, this span's after those of earlier ones, each named once, the newest kept."""
-    lines: dict[str, Pointer | None] = {entry.text: entry.sources[-1] for entry in ledger.section(Section.EVIDENCE)}
-    fresh = [
-        *((f"image: {line.text}", line.source) for line in working.images),
-        *((f"file: {line.text}", line.source) for line in working.files),
-        *((line.text, line.source) for line in working.commands),
-    ]
+    """Return files, commands and pictures, this span's after those of earlier ones, each named once, the newest kept.
+
+    Pictures have room of their own: files come and go faster. A file that was written once is marked as written from then on.
+    """
+    known = {entry.text: entry.sources[-1] if entry.sources else None for entry in ledger.section(Section.EVIDENCE)}
+    written = {_path_of(text) for text in known if text.endswith(WRITTEN)} | working.written
+    pictures = {text: source for text, source in known.items() if is_picture(text)}
+    pictures = _renewed(pictures, ((line.text, line.source) for line in working.images))
+    lines = {_marked(text, written): source for text, source in known.items() if text not in pictures}
+    files = ((_marked(f"{FILE}{line.text}", written), line.source) for line in working.files)
+    lines = _renewed(lines, (*files, *((line.text, line.source) for line in working.commands)))
+    surplus = len(lines) - EVIDENCE_KEPT
+    if surplus > 0:
+        # What was changed outlasts what was only looked at.
+        oldest = sorted(lines, key=lambda text: text.endswith(WRITTEN))[:surplus]
+        lines = {text: source for text, source in lines.items() if text not in set(oldest)}
+    return (*lines.items(), *list(pictures.items())[-IMAGES_SHOWN:])
+
+
+def _renewed(lines: dict[str, Pointer | None], fresh: Iterable[tuple[str, Pointer]]) -> dict[str, Pointer | None]:
+    """Return lines with fresh ones behind them, each once, in its newest place."""
+    renewed = dict(lines)
     for text, source in fresh:
-        lines.pop(text, None)
-        lines[text] = source
-    return tuple(list(lines.items())[-EVIDENCE_KEPT:])
+        renewed.pop(text, None)
+        renewed[text] = source
+    return renewed
+
+
+def _marked(text: str, written: Set[str]) -> str:
+    path = _path_of(text)
+    return f"{FILE}{path}{WRITTEN}" if path in written else text
+
+
+def _path_of(text: str) -> str:
+    """Return the path of a line that names a file; empty for any other."""
+    return text.removeprefix(FILE).removesuffix(WRITTEN) if text.startswith(FILE) else ""

@@ -9,7 +9,10 @@ from __future__ import annotations
 from holdfast.compaction.asking import drafted
 from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
 from holdfast.compaction.instructions import handoff_instruction
+from holdfast.compaction.secrets import masked
 from holdfast.compaction.transcript import untagged
+from holdfast.dialects.base import STATE_OPENING
+from holdfast.dialects.hosts import SUMMARY_OPENINGS
 from holdfast.tokens import estimate_text
 
 NAME = "handoff"
@@ -32,6 +35,8 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
 class _Written:
     """A summary being written; each part of a long span extends the one before."""
 
+    tells_state = True
+
     def __init__(self, brief: Brief) -> None:
         self.summary = ""
         self._brief = brief
@@ -45,4 +50,19 @@ class _Written:
     def take(self, text: str) -> None:
         if estimate_text(text) > MOST_SUMMARY_TOKENS:
             raise DraftRefused("oversized")
-        self.summary = untagged(text)
+        self.summary = masked(untagged(unprefixed(text)))
+        if not self.summary:
+            raise DraftRefused("empty")
+
+
+def unprefixed(text: str) -> str:
+    """Return a summary without the lines that introduce one, ours or another tool's: it gets ours, once."""
+    while (opening := next((each for each in (STATE_OPENING, *SUMMARY_OPENINGS) if text.startswith(each)), None)) is not None:
+        text = text[_end_of_introduction(text, after=len(opening.rstrip(":"))) :].strip()
+    return text
+
+
+def _end_of_introduction(text: str, *, after: int) -> int:
+    """Return where the sentences around an opening end: with a colon, or else with their line."""
+    ends = [at + len(sign) for sign in (":", "\n") if (at := text.find(sign, after)) >= 0]
+    return min(ends, default=len(text))

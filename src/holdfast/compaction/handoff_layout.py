@@ -16,7 +16,6 @@ from holdfast.dialects import Dialect
 from holdfast.dialects.base import STATE_OPENING
 from holdfast.items import ItemKind, Role
 from holdfast.thread import LayoutEntry, Pointer, StateEntry, StubEntry
-from holdfast.tokens import estimate_text
 
 USER_TOKENS = 20_000
 LEAST_TOKENS = 16
@@ -38,7 +37,7 @@ def quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quoted]:
     chosen: list[Quoted] = []
     left = budget_tokens
     for seen in reversed(spoken):
-        size = estimate_text(seen.view.said)
+        size = seen.entry.tokens
         if seen is plan.request or size <= left:
             chosen.append(Quoted(seen=seen))
             left -= min(size, left)
@@ -54,8 +53,8 @@ def summary_text(summary: str, ledger: Ledger, *, quoted: Sequence[Quoted]) -> s
     whole = {quote.seen.entry.source for quote in quoted if quote.text is None}
     said = {entry.id for entry in ledger.entries if entry.speaker is Speaker.USER and _stands_in(entry.sources, whole)}
     shown = replace(ledger, entries=tuple(entry for entry in ledger.entries if entry.id not in said or entry.claim))
-    opening = f"{SUMMARY_OPENING}\n\n{summary}"
-    return f"{opening}\n\n{render_state(shown).removeprefix(STATE_OPENING).lstrip()}" if shown.entries else opening
+    # The block closes the message even where it says nothing: what comes after its end is a person's again.
+    return f"{SUMMARY_OPENING}\n\n{summary}\n\n{render_state(shown).removeprefix(STATE_OPENING).lstrip()}"
 
 
 def lay_out_handoff(
@@ -63,13 +62,12 @@ def lay_out_handoff(
 ) -> list[LayoutEntry]:
     """Return what stands before the cut, in the order of a hand-off.
 
-    In the middle of a turn host context stands directly before the newest message of the user; otherwise it comes first. A
-    message that nobody has answered yet comes last.
+    In the middle of a turn host context stands directly before the newest message of the user; otherwise it comes first. What
+    nobody has answered yet, and whatever is under way, comes after the summary.
     """
     systems = [kept_entry(seen) for seen in plan.context if seen.view.role is Role.SYSTEM]
     context = [kept_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM]
-    pending = [quote for quote in quoted if quote.seen is plan.request and _is_unanswered(plan)]
-    before = [_entry(quote, dialect) for quote in quoted if quote not in pending]
+    before = [_entry(quote, dialect) for quote in quoted]
     at = max(0, len(before) - 1) if mid_turn else 0
     return [
         *before[:at],
@@ -77,7 +75,6 @@ def lay_out_handoff(
         *before[at:],
         summary,
         *systems,
-        *(_entry(quote, dialect) for quote in pending),
         *placed_tail(plan, dialect=dialect),
     ]
 
@@ -88,13 +85,6 @@ def _entry(quote: Quoted, dialect: Dialect) -> LayoutEntry:
         return kept_entry(quote.seen)
     item = msgspec.Raw(dialect.state_item(quote.text).raw)
     return StubEntry(thread=source.thread_id, ordinal=source.ordinal, depth=quote.seen.entry.depth, item=item)
-
-
-def _is_unanswered(plan: Plan) -> bool:
-    """Whether nothing of the model's came after the newest message of the user."""
-    asked = plan.request.entry.source if plan.request else None
-    later = (seen for seen in plan.replaced if asked and seen.entry.source and seen.entry.source.ordinal > asked.ordinal)
-    return not plan.tail and all(seen.view.context is not None for seen in later)
 
 
 def _is_message(seen: Seen) -> bool:

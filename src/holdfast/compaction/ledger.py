@@ -66,10 +66,12 @@ class Brevity:
     Attributes:
         passing: Entries shown by their pointers alone: messages that only tell, and demand nothing (`passing`).
         in_view: Entries, and claims beside entries, whose words stand in a message that the window keeps whole.
+        bare: Whether a user's words that stand there whole go without their pointers: there is no more to see behind them.
     """
 
     passing: frozenset[str] = frozenset()
     in_view: frozenset[str] = frozenset()
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,7 @@ class _StoredEntry(msgspec.Struct, omit_defaults=True):
 class _StoredBrevity(msgspec.Struct, omit_defaults=True):
     passing: list[str] = []
     in_view: list[str] = []
+    bare: bool = False
 
 
 class _StoredLedger(msgspec.Struct, omit_defaults=True):
@@ -185,11 +188,11 @@ def load_ledger(raw: bytes) -> Ledger:
 
 
 def _stored_brevity(brevity: Brevity) -> _StoredBrevity:
-    return _StoredBrevity(passing=sorted(brevity.passing), in_view=sorted(brevity.in_view))
+    return _StoredBrevity(passing=sorted(brevity.passing), in_view=sorted(brevity.in_view), bare=brevity.bare)
 
 
 def _loaded_brevity(stored: _StoredBrevity) -> Brevity:
-    return Brevity(passing=frozenset(stored.passing), in_view=frozenset(stored.in_view))
+    return Brevity(passing=frozenset(stored.passing), in_view=frozenset(stored.in_view), bare=stored.bare)
 
 
 def _stored_claim(claim: Claim) -> _StoredClaim:

@@ -28,7 +28,7 @@ _amount = re.compile(
 )
 # What every engineer abbreviates names a kind of thing, not one thing.
 _abbreviation = re.compile(r"[A-Z]{3,4}")
-_signs = frozenset("?!:\"`*")
+_signs = frozenset('?!:"`*')
 
 
 def only_tells(statements: Iterable[str]) -> bool:

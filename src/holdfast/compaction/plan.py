@@ -89,8 +89,8 @@ class Plan:
     def observed(self) -> tuple[Observed, ...]:
         """Every item of the window that comes from a record, oldest first."""
         kept = (*((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
-        sourced = ((seen.view, seen.entry.source) for seen in (*self.replaced, *kept))
-        return tuple(Observed(view=view, source=source) for view, source in sourced if source is not None)
+        window = ((seen.view, seen.entry.source, seen.entry.item) for seen in (*self.replaced, *kept))
+        return tuple(Observed(view=view, source=source, item=item) for view, source, item in window if source is not None)
 
 
 def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
@@ -105,7 +105,7 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
     window = [Seen(entry=entry, view=view(entry.item)) for entry in history.entries]
     seen = [position for position in window if position.entry.kind is not EntryKind.STATE]
     costs = _costs(seen)
-    start = _tail_start(seen, costs, budget=frontier_tokens)
+    start = min(_tail_start(seen, costs, budget=frontier_tokens), _pending_start(seen))
     request = _request_before(seen, start)
     newest = (position for position in _newest_context(seen, start) if position is not request)
     context = tuple(sorted(newest, key=lambda position: position.view.role is Role.SYSTEM))
@@ -153,6 +153,14 @@ def _tail_start(seen: list[Seen], costs: list[tuple[int, bool]], *, budget: int)
     if spoken is not None and 2 * sizes[spoken] >= sizes[oldest]:
         return spoken
     return oldest
+
+
+def _pending_start(seen: list[Seen]) -> int:
+    """Return the index at which input begins that nobody has answered, whatever it costs to keep; the end, if there is none."""
+    start = len(seen)
+    while start and seen[start - 1].view.kind is ItemKind.MESSAGE and seen[start - 1].view.role is not Role.ASSISTANT:
+        start -= 1
+    return next((index for index in range(start, len(seen)) if _is_request(seen[index].view)), len(seen))
 
 
 def _opens_turn(seen: list[Seen], index: int) -> bool:

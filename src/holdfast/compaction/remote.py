@@ -6,12 +6,19 @@ state beside it carries the thread on.
 
 from __future__ import annotations
 
-from holdfast.compaction.asking import settled_part
+from typing import Final
+
+import msgspec
+
+from holdfast.compaction.asking import request_tokens, settled_part
 from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
 from holdfast.dialects import Request
-from holdfast.items import Item, ItemKind, Role
+from holdfast.dialects.spans import object_in
+from holdfast.items import Item
 
 NAME = "remote"
+# How providers call what they write for themselves: an item of its own, or a block of an answer.
+COMPACTIONS: Final = frozenset({"compaction", "context_compaction", "compaction_summary"})
 
 
 async def draft(brief: Brief, voice: Voice) -> Draft:
@@ -24,18 +31,27 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
     if voice.compact is None or voice.dialect.name != brief.dialect.name:
         raise DraftRefused("not_offered")
     own = voice.own or Request(fields={}, head=(), items=())
-    settled = [seen.entry.item for seen in settled_part(brief.window)]
+    settled = [seen.entry.item for seen in settled_part(brief.window_for(voice))]
     if not settled:
         raise DraftRefused("empty")
     request = Request(fields=own.fields, head=own.head, items=tuple(brief.dialect.arrange(settled)))
+    if request_tokens(request) > voice.window_tokens:
+        raise DraftRefused("too_large")
     made = await voice.compact(request)
-    literals = tuple(item for item in made.items if _is_the_providers(brief, item))
+    literals = tuple(sealed for item in made.items if (sealed := _sealed_part(item)) is not None)
     if not literals:
         raise DraftRefused("empty")
     return Draft(strategy=NAME, literals=literals, issuer=made.issuer)
 
 
-def _is_the_providers(brief: Brief, item: Item) -> bool:
-    """Whether the provider wrote an item; messages of others that it returned are history the thread already has."""
-    view = brief.dialect.view(item)
-    return view.kind is not ItemKind.MESSAGE or view.role is Role.ASSISTANT
+def _sealed_part(item: Item) -> Item | None:
+    """Return what of an item is the compaction itself; whatever was said or echoed beside it, the thread has or needs not."""
+    fields = object_in(item.raw) or {}
+    if fields.get("type") in COMPACTIONS:
+        return item
+    content = fields.get("content")
+    blocks = content if isinstance(content, list) else []
+    sealed = [block for block in blocks if isinstance(block, dict) and block.get("type") in COMPACTIONS]
+    if not sealed:
+        return None
+    return item if len(sealed) == len(blocks) else Item(msgspec.json.encode({**fields, "content": sealed}))

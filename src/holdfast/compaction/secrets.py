@@ -21,8 +21,8 @@ _secret = re.compile(
 
 # One of these stands in whatever the pattern can match: nearly every text has none, and need not be matched.
 _MARKS = (
-    *("sk-", "pk-", "rk-", "akia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "aiza", "ya29.", "eyj"),
-    *("private key", "://", "password=", "passwd=", "token=", "api_key=", "apikey=", "secret=", "bearer "),
+    *("sk-", "pk-", "rk-", "akia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "aiza", "ya29."),
+    *("eyj", "private key", "://", "password=", "passwd=", "token=", "api_key=", "apikey=", "secret=", "bearer "),
 )
 
 

@@ -32,6 +32,8 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
 class _Written:
     """A ledger being brought up to date, one reply after the other."""
 
+    tells_state = False
+
     def __init__(self, brief: Brief) -> None:
         self.stages: list[tuple[Operation, ...]] = []
         self._brief = brief

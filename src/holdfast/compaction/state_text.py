@@ -1,8 +1,8 @@
 """The session state as the model reads it: one block, five sections, stable bytes.
 
 There are two forms. The whole one gives every entry a line, its id and its pointers. The brief one, for a state over its budget,
-has the same words of the user in fewer signs: sentences of one message on one line, what begins with the same label behind one, an
-entry and what contests it told once, sections without entries left out. The pointers tell the order.
+has the same words of the user in fewer signs: sentences of one message on one line, what begins with the same label behind one
+label, an entry and what contests it told once, sections without entries left out. The pointers tell the order.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import groupby
 
 from holdfast.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.secrets import masked
+from holdfast.compaction.statements import is_cut, is_paste
 from holdfast.compaction.ties import label_of
 from holdfast.dialects.base import STATE_OPENING
 from holdfast.thread import Pointer
@@ -112,8 +113,9 @@ def _brief_lines(entries: tuple[LedgerEntry, ...], brevity: Brevity, told: set[t
         if claim is not None:
             lines.append(("", [_brief_claim(members, claim, in_view=members[0].id in brevity.in_view)]))
             continue
-        label = _label(members[0])
-        told_here = _pointed(" ".join(neutralised(each.text) for each in members).removeprefix(label), sources)
+        words = " ".join(neutralised(each.text) for each in members)
+        label = _label(words, members[0].speaker)
+        told_here = _pointed(words.removeprefix(label), () if brevity.bare and all(map(_is_whole, members)) else sources)
         if label in labelled:
             labelled[label].append(told_here)
             continue
@@ -123,12 +125,17 @@ def _brief_lines(entries: tuple[LedgerEntry, ...], brevity: Brevity, told: set[t
     yield from (label + " · ".join(parts) for label, parts in lines)
 
 
-def _label(entry: LedgerEntry) -> str:
-    """Return what an entry begins with that others may begin with too: such are told on one line, behind it."""
-    if entry.speaker is Speaker.COMPUTED:
-        label, colon, _ = entry.text.partition(": ")
+def _is_whole(entry: LedgerEntry) -> bool:
+    """Whether an entry says all there is to say: a user's own words, nothing pasted and nothing cut."""
+    return entry.speaker is Speaker.USER and not is_paste(entry.text) and not is_cut(entry.text)
+
+
+def _label(words: str, speaker: Speaker) -> str:
+    """Return what a line begins with that others may begin with too: such are told on one line, behind it."""
+    if speaker is Speaker.COMPUTED:
+        label, colon, _ = words.partition(": ")
         return f"{label}: " if colon else ""
-    return label_of(entry.text)
+    return label_of(words)
 
 
 def _brief_claim(members: list[LedgerEntry], claim: Claim, *, in_view: bool) -> str:

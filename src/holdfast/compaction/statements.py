@@ -57,12 +57,28 @@ def is_paste(statement: str) -> bool:
     return statement.startswith("[") and " pasted lines, " in statement
 
 
+def pastes(text: str) -> list[str]:
+    """Return what a person pasted into a message, each piece with its lines as they stand: what statements only name."""
+    fenced = [match[2].strip("\n") for match in _fence.finditer(text)]
+    spoken = _lone_fence.sub("", _fence.sub("\n\n", text))
+    runs = ([line.rstrip() for line in run] for machine, run in _runs(spoken) if machine)
+    return [piece for piece in (*fenced, *("\n".join(run) for run in runs if len(run) >= PASTE_LINES)) if piece.strip()]
+
+
 def shortened(statement: str) -> str:
     """Return the statement, its middle cut out if it is very long."""
-    if len(statement) <= LONGEST_STATEMENT_CHARS:
-        return statement
-    half = LONGEST_STATEMENT_CHARS // 2
-    return f"{statement[:half]} […{len(statement) - 2 * half} characters…] {statement[-half:]}"
+    return statement if len(statement) <= LONGEST_STATEMENT_CHARS else middle_cut(statement, chars=LONGEST_STATEMENT_CHARS)
+
+
+def is_cut(text: str) -> bool:
+    """Whether the middle of a text was cut out."""
+    return " characters…] " in text
+
+
+def middle_cut(text: str, *, chars: int) -> str:
+    """Return the first and the last of a text's characters, `chars` in all, and how many stood between them."""
+    half = chars // 2
+    return f"{text[:half]} […{len(text) - 2 * half} characters…] {text[-half:]}"
 
 
 def _name_the_fenced(match: re.Match[str]) -> str:
@@ -77,14 +93,20 @@ def _paste(lines: Sequence[str]) -> str:
 
 def _spoken_lines(text: str) -> Iterator[str]:
     """Yield what was said, paragraph by paragraph, and one line for each run of lines that a machine wrote."""
+    for machine, run in _runs(text):
+        stripped = [line.strip() for line in run]
+        if machine and len(stripped) >= PASTE_LINES:
+            yield _paste(stripped)
+        else:
+            yield from _unwrapped(stripped)
+
+
+def _runs(text: str) -> Iterator[tuple[bool, list[str]]]:
+    """Yield the lines of a text that are not blank, in runs of a machine's and of a person's; a paragraph ends a run."""
     for block in re.split(r"\n\s*\n", text):
         lines = [line for line in block.splitlines() if line.strip()]
         for machine, run in groupby(lines, key=_is_machines):
-            stripped = [line.strip() for line in run]
-            if machine and len(stripped) >= PASTE_LINES:
-                yield _paste(stripped)
-            else:
-                yield from _unwrapped(stripped)
+            yield machine, list(run)
 
 
 def _is_machines(line: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.compaction.plan import Seen
+from holdfast.compaction.secrets import masked
 from holdfast.compaction.state_text import TAG
 from holdfast.compaction.working import call_text
 from holdfast.items import ItemKind, Role
@@ -76,6 +77,11 @@ def untagged(text: str) -> str:
     return _tag.sub(r"‹\1", text)
 
 
+def harmless(text: str) -> str:
+    """Return a transcript's text as another model may read it: no state block of its own, credentials masked."""
+    return untagged(masked(text))
+
+
 def _fitted(passage: Passage, budget_tokens: int) -> Passage:
     text = shortened(passage.text, tokens=budget_tokens)
     return Passage(text=text, tokens=estimate_text(text), opens_turn=passage.opens_turn)
@@ -90,11 +96,11 @@ def _told(position: Seen, *, output_tokens: int) -> str | None:
             text = view.said if view.by_person else view.text
             images = f" [{view.images} image(s)]" if view.images else ""
             told = f"{shortened(text, tokens=MESSAGE_TOKENS)}{images}".strip()
-            return f"[{name}{who}] {untagged(told)}" if told else None
+            return f"[{name}{who}] {harmless(told)}" if told else None
         case ItemKind.CALL:
-            return f"[{name}call {view.tool}] {untagged(shortened(call_text(view), tokens=output_tokens))}"
+            return f"[{name}call {view.tool}] {harmless(shortened(call_text(view), tokens=output_tokens))}"
         case ItemKind.OUTPUT:
-            said = f"\n[{name}user] {untagged(view.said)}" if view.by_person else ""
-            return f"[{name}output] {untagged(shortened(view.text, tokens=output_tokens))}{said}"
+            said = f"\n[{name}user] {harmless(view.said)}" if view.by_person else ""
+            return f"[{name}output] {harmless(shortened(view.text, tokens=output_tokens))}{said}"
         case ItemKind.REASONING | ItemKind.OPAQUE:
             return None

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.items import ItemKind, View, open_calls
+from holdfast.compaction.images import pictures, told_picture
+from holdfast.compaction.todos import PLAN_TOOLS, open_todos
+from holdfast.items import Item, ItemKind, View, open_calls
 from holdfast.thread import Pointer
 
 FILES_SHOWN = 16
 COMMANDS_SHOWN = 8
 IMAGES_SHOWN = 4
 LINE_CHARS = 160
-PLAN_CHARS = 1_200
 # An exit code stands at one of the ends of an output.
 EXIT_CHARS = 2_000
 
@@ -29,7 +30,9 @@ _exit_code = re.compile(r"exit(?:ed)?[ _]?(?:with )?(?:code|status)[\"']?\s*[:= 
 _error = re.compile(r"(?:Error|Exception):|(?:\b|(?<=\\n))(?:error(?:\[\w+\])?: |FAILED\b|panicked at\b|fatal: )")
 # Looking for plain words is many times faster than matching, and nearly every output has none of these.
 _ERROR_WORDS = ("Error:", "Exception:", "error:", "error[", "FAILED", "panicked at", "fatal: ")
-PLAN_TOOLS = frozenset({"update_plan", "todowrite", "todo_write", "TodoWrite", "write_todos"})
+# What a call does to the files it names: by the tool's name, or, in a shell, by the command.
+_writing_tool = re.compile(r"write|edit|patch|create|replace|insert", re.IGNORECASE)
+_writing_command = re.compile(r"\bapply_patch\b|\bsed\s+-i|\btee\b|(?<![0-9&=-])>>?\s*[\w./~]|\b(?:mv|cp|touch|rm|mkdir)\s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,7 @@ class Observed:
 
     view: View
     source: Pointer
+    item: Item | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,19 +54,28 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Working:
-    """What the thread works on, newest last in every list."""
+    """What the thread works on, newest last in every list.
+
+    Attributes:
+        files: Files that calls named; `written` are those that a call changed.
+        images: Pictures a person sent.
+        plan: The newest call that keeps a list of what is to be done; `todos` what it leaves open, None where it is no list.
+    """
 
     files: tuple[Line, ...] = ()
+    written: frozenset[str] = frozenset()
     images: tuple[Line, ...] = ()
     commands: tuple[Line, ...] = ()
     open_calls: tuple[Line, ...] = ()
     last_error: Line | None = None
     plan: Line | None = None
+    todos: tuple[Line, ...] | None = None
 
 
 def observe(items: Sequence[Observed]) -> Working:
     """Return the working state that a run of items shows."""
     files: dict[str, Pointer] = {}
+    written: set[str] = set()
     commands: list[Line] = []
     calls: dict[str, Observed] = {}
     images: list[Line] = []
@@ -73,11 +86,15 @@ def observe(items: Sequence[Observed]) -> Working:
             case ItemKind.CALL:
                 for call_id in seen.view.opens:
                     calls[call_id] = seen
-                for path in _paths(seen.view.text):
+                if seen.view.tool in PLAN_TOOLS:
+                    plan = Line(text=seen.view.text, source=seen.source)
+                    continue
+                paths = _paths(seen.view.text)
+                for path in paths:
                     files.pop(path, None)
                     files[path] = seen.source
-                if seen.view.tool in PLAN_TOOLS:
-                    plan = Line(text=seen.view.text[:PLAN_CHARS], source=seen.source)
+                if paths and _writes(seen.view):
+                    written.update(paths)
             case ItemKind.OUTPUT:
                 error = failure(seen.view.text)
                 if error:
@@ -86,18 +103,38 @@ def observe(items: Sequence[Observed]) -> Working:
                 commands.extend(_command(call, outcome=error or "ok", source=seen.source) for call in answered)
             case ItemKind.MESSAGE:
                 if seen.view.images and seen.view.by_person:
-                    images.append(Line(text=one_line(seen.view.said) or "without words", source=seen.source))
+                    images.extend(_images(seen))
             case ItemKind.REASONING | ItemKind.OPAQUE:
                 continue
     waiting = [calls[call_id] for call_id in open_calls([seen.view for seen in items]) if call_id in calls]
     return Working(
         files=tuple(Line(text=path, source=source) for path, source in list(files.items())[-FILES_SHOWN:]),
+        written=frozenset(written),
         images=tuple(images[-IMAGES_SHOWN:]),
         commands=tuple(commands[-COMMANDS_SHOWN:]),
         open_calls=tuple(_command(call, outcome="still running", source=call.source) for call in waiting),
         last_error=last_error,
         plan=plan,
+        todos=_todos(plan) if plan else None,
     )
+
+
+def _todos(plan: Line) -> tuple[Line, ...] | None:
+    found = open_todos(plan.text)
+    return None if found is None else tuple(Line(text=one_line(text), source=plan.source) for text in found)
+
+
+def _images(seen: Observed) -> list[Line]:
+    """Return a line for each picture of a message; its words, which the ledger keeps, are the caption of all."""
+    caption = one_line(seen.view.said) or "without words"
+    found = pictures(seen.item.raw)[-IMAGES_SHOWN:] if seen.item else []
+    told = [told_picture(caption, picture) for picture in found] or [told_picture(caption, None)]
+    return [Line(text=text, source=seen.source) for text in told]
+
+
+def _writes(view: View) -> bool:
+    """Whether a call changes the files it names, as far as its tool's name or its command tells."""
+    return _writing_tool.search(view.tool or "") is not None or _writing_command.search(call_text(view)) is not None
 
 
 def failure(output: str) -> str | None:

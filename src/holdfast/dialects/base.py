@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from holdfast.items import Item, View
 
 # How holdfast's own session state begins, in every dialect: it speaks in the user's role and is no person's message.
 STATE_OPENING = "The earlier part of this session was compacted."
+
+# What the output of a call that was broken off says.
+ABORTED = "aborted"
 
 Outcome = Literal["completed", "incomplete", "failed", "cut"]
 
@@ -127,6 +130,10 @@ class Dialect(Protocol):
         """Return `request` as a body whose history is its head followed by `items`."""
         ...
 
+    def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
+        """Return a request without a history: what stands beside it, in the fields this language has for it."""
+        ...
+
     def state_item(self, text: str) -> Item:
         """Return the message that carries the session state."""
         ...
@@ -135,6 +142,20 @@ class Dialect(Protocol):
         """Return an output item with its payload replaced by `text`, all else untouched.
 
         None where the item is not an output, or of a form whose payload the provider insists on.
+        """
+        ...
+
+    def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
+        """Return what closes those of the item's calls whose ids are in `calls`: outputs that say the call was aborted.
+
+        Calls of the provider's own tools are not the client's to close; they, and ids the item does not open, yield nothing.
+        """
+        ...
+
+    def without_sealed(self, item: Item) -> Item | None:
+        """Return an item without what only the account it was issued to may hand back: encrypted reasoning, signed thinking.
+
+        The very same item where it holds nothing of the kind; None where nothing would be left of it.
         """
         ...
 

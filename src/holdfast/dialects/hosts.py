@@ -76,6 +76,7 @@ PASSAGES: Final = (
     Passage("# Context from my IDE setup:", "## My request for Codex:"),
     Passage("The conversation history before this point was compacted", "</summary>", "client_summary"),
     Passage("[CONTEXT COMPACTION", "--- END OF CONTEXT SUMMARY", "client_summary", whole=False),
+    Passage("[CONTEXT SUMMARY]:", "", "client_summary", whole=False),
     Passage("Another language model started to solve this problem and produced a summary", "", "client_summary", whole=False),
     Passage("This session is being continued from a previous conversation", "", "client_summary", whole=False),
     Passage("Called the Read tool with the following input:", whole=False),
@@ -85,6 +86,9 @@ PASSAGES: Final = (
     Passage("Base directory for this skill: ", whole=False),
     Passage("Stop hook feedback:\n", whole=False),
 )
+
+# How the summaries of other tools begin.
+SUMMARY_OPENINGS: Final = tuple(passage.opening for passage in PASSAGES if passage.section == "client_summary")
 
 # Words that are the host's only where nothing else is said.
 ALONE: Final = frozenset(

@@ -89,6 +89,11 @@ class RemoteCompaction:
 class RemoteCompactor(Protocol):
     """A model whose provider compacts histories by itself."""
 
+    @property
+    def issuer(self) -> str:
+        """Who can read what it makes: a provider's address and a digest of the account, never a credential."""
+        ...
+
     async def compact(self, request: Request) -> RemoteCompaction:
         """Send a history and return what the provider puts in its place.
 

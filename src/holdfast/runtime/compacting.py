@@ -24,7 +24,7 @@ from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
 from holdfast.runtime.reports import CompactionReport
 from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, observed
-from holdfast.runtime.voices import voice_of
+from holdfast.runtime.voices import model_for, speaking
 from holdfast.store import NewRecord, RecordKind
 from holdfast.thread import Checkpoint, History, LivePath, Tip, encode_body
 from holdfast.tokens import Calibration
@@ -57,7 +57,7 @@ async def compact_thread(
         StaleCheckpoint: The span left the live path while the draft was made.
     """
     order = order or Order()
-    model = order.model or backend.policy.model
+    model = model_for(order, backend.policy)
     rungs = ladder(order.strategy or backend.policy.strategy, model=model is not None)
     if asks_a_model(rungs[0]) and model is None and order.trigger == "manual":
         raise BadInput(f"{rungs[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
@@ -107,7 +107,7 @@ async def _compact(
     outcome = await draft_down(
         proposal,
         rungs,
-        voice=voice_of(order, policy, limits=backend.limits),
+        speak=speaking(order, policy, limits=order.limits or backend.limits),
         clock=backend.clock,
         breaker=policy.breaker,
         timeout_s=policy.timeout_s,
@@ -150,12 +150,13 @@ async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: D
         dialect=dialect,
         tip=seen.tip,
         target=order.target,
-        window_tokens=backend.limits.full,
+        window_tokens=(order.limits or backend.limits).full,
         focus=order.focus,
         prompt=backend.policy.prompt,
         user_tokens=backend.policy.user_tokens,
         phase=order.phase,
         forced=order.forced,
+        fit_tokens=order.fit_tokens,
         ledger=order.ledger if seen.history.checkpoint is None else None,
     )
 

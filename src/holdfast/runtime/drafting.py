@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.compaction.drafting import Draft, DraftRefused, Meter, Voice
-from holdfast.compaction.engine import Outcome, Proposal, conclude
+from holdfast.compaction.engine import NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
 from holdfast.compaction.strategies import DRAFTERS
-from holdfast.dialects import Request
 from holdfast.errors import ModelError, NothingToCompact
-from holdfast.llm.base import ModelReply, RemoteCompaction
 from holdfast.runtime.clock import Clock
 from holdfast.thread import Attempt
+
+# Gives a voice whose every question and answer the meter counts.
+Speak = Callable[[Meter], Voice]
 
 TAKEN = "taken"
 # After so many failures in a row a strategy is left out for a while: a compaction must not wait for a provider that is down.
@@ -44,7 +45,7 @@ class Breaker:
 
 
 async def draft_down(
-    proposal: Proposal, rungs: Sequence[str], *, voice: Voice | None, clock: Clock, breaker: Breaker, timeout_s: float
+    proposal: Proposal, rungs: Sequence[str], *, speak: Speak | None, clock: Clock, breaker: Breaker, timeout_s: float
 ) -> Outcome:
     """Return the outcome of the first strategy of `rungs` that comes to one.
 
@@ -52,8 +53,10 @@ async def draft_down(
         NothingToCompact, BrokenWindow: The last of them does not either.
     """
     attempts: list[Attempt] = []
+    if len(rungs) > 1 and not await asyncio.to_thread(has_something_to_replace, proposal):
+        raise NothingToCompact(proposal.brief.thread_id, reason=NOTHING_NEW)
     for name in rungs[:-1]:
-        attempt, outcome = await _tried(name, proposal, attempts, voice=voice, clock=clock, breaker=breaker, timeout_s=timeout_s)
+        attempt, outcome = await _tried(name, proposal, attempts, speak=speak, clock=clock, breaker=breaker, timeout_s=timeout_s)
         if outcome is not None:
             return outcome
         attempts.append(attempt)
@@ -66,21 +69,22 @@ async def _tried(
     proposal: Proposal,
     before: Sequence[Attempt],
     *,
-    voice: Voice | None,
+    speak: Speak | None,
     clock: Clock,
     breaker: Breaker,
     timeout_s: float,
 ) -> tuple[Attempt, Outcome | None]:
     """Try one strategy that asks a model; return what became of it."""
-    if voice is None:
+    if speak is None:
         return Attempt(strategy=name, outcome="no_model"), None
     started, meter = clock.now_ms(), Meter()
+    voice = speak(meter)
     if breaker.is_open(name, voice.name, now_ms=started):
         return Attempt(strategy=name, outcome="resting", model=voice.name), None
     outcome: Outcome | None = None
     try:
         async with asyncio.timeout(timeout_s):
-            draft = await DRAFTERS[name](proposal.brief, _metered(voice, meter))
+            draft = await DRAFTERS[name](proposal.brief, voice)
         taken = meter.attempt(strategy=name, model=voice.name, outcome=TAKEN, took_ms=clock.now_ms() - started)
         outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*before, taken)))
     except DraftRefused as refused:
@@ -94,25 +98,3 @@ async def _tried(
         return taken, outcome
     breaker.failed(name, voice.name, now_ms=clock.now_ms())
     return meter.attempt(strategy=name, model=voice.name, outcome=reason, took_ms=clock.now_ms() - started), None
-
-
-def _metered(voice: Voice, meter: Meter) -> Voice:
-    """Return the voice with its answers counted."""
-
-    async def ask(request: Request) -> ModelReply:
-        meter.calls += 1
-        reply = await voice.ask(request)
-        meter.heard(reply)
-        return reply
-
-    async def compact(request: Request) -> RemoteCompaction:
-        meter.calls += 1
-        if voice.compact is None:
-            raise DraftRefused("not_offered")
-        made = await voice.compact(request)
-        meter.input_tokens += made.input_tokens or 0
-        meter.output_tokens += made.output_tokens or 0
-        meter.cached_tokens += made.cached_tokens or 0
-        return made
-
-    return replace(voice, ask=ask, compact=compact if voice.compact is not None else None)

@@ -19,18 +19,20 @@ from holdfast.runtime.backend import Backend
 from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
 from holdfast.runtime.compacting import compact_thread
 from holdfast.runtime.describing import describe, description
+from holdfast.runtime.living import LivingThread
 from holdfast.runtime.measuring import compacted_since_turn, model_before, pressure_of
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import live_path, load_history, load_tip
-from holdfast.runtime.recording import append_items, arrival
+from holdfast.runtime.recording import append_items
 from holdfast.runtime.reports import Branched, CompactionReport, Window
 from holdfast.runtime.turn import Head, Start, TurnScope
 from holdfast.store import NewRecord, Record, RecordKind, Span
-from holdfast.thread import History, ReplyBody, Tip, encode_body, parse_pointer
+from holdfast.thread import History, ReplyBody, encode_body, parse_pointer
+from holdfast.thread.closing import closed
 from holdfast.tokens import estimate_bytes, estimate_text
 
 
-class Thread:
+class Thread(LivingThread):
     """One thread of a store. Made by `Holdfast.thread`; holds no resources of its own.
 
     Several handles, in several processes, may look at one thread; of two that write, one wins and the other gets an
@@ -38,11 +40,8 @@ class Thread:
     """
 
     def __init__(self, backend: Backend, thread_id: str, *, dialect: Dialect) -> None:
-        self.id = thread_id
-        self.dialect = dialect
-        self._backend = backend
-        self._seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
-        self._tip: Tip | None = None
+        seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
+        super().__init__(backend, thread_id, dialect=dialect, seed=seed)
 
     @property
     def cache_key(self) -> str:
@@ -54,18 +53,27 @@ class Thread:
 
         Raises:
             InvalidItem: One of them is not an item of the thread's dialect.
-            OrdinalConflict: Another writer appended since this handle last looked.
+            OrdinalConflict: Another writer changed the history since this handle last looked.
         """
-        redact = self._backend.redact
-        arrivals = [arrival(self.dialect, self.dialect.parse(item), redact=redact) for item in items]
-        if not arrivals:
-            return
-        tip = self._tip or await load_tip(self._backend.store, self.id, seed=self._seed)
-        try:
-            self._tip = await append_items(self._backend, self.id, arrivals, tip=tip, model=model)
-        except OrdinalConflict:
-            self._tip = None
-            raise
+        arrivals = self._arrivals(items)
+        tip = self._tip
+        while arrivals:
+            tip = tip or await load_tip(self._backend.store, self.id, seed=self._seed)
+            try:
+                self._tip = await append_items(self._backend, self.id, arrivals, tip=tip, model=model)
+            except OrdinalConflict:
+                self._tip = None
+                now = await load_tip(self._backend.store, self.id, seed=self._seed)
+                # Mail, marks and checkpoints move the tip; only who recorded items, or took some back, changed the history.
+                if now != replace(tip, next=now.next):
+                    raise
+                tip = now
+            else:
+                return
+
+    def sibling(self, thread_id: str) -> Thread:
+        """Return another thread of the store that speaks the same language."""
+        return Thread(self._backend, thread_id, dialect=self.dialect)
 
     async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None = None) -> None:
         """Note what a provider counted for the window as it is now; it corrects later estimates."""
@@ -96,19 +104,23 @@ class Thread:
         model: str | None = None,
         issuer: str | None = None,
         trouble: str | None = None,
+        to_send: bool = False,
     ) -> Window:
         """Return what to send next. Pure: it never compacts.
+
+        Calls that were left behind without an output are shown as aborted; in the records they stay open.
 
         Args:
             head: What goes out beside it, and counts.
             model: Whose limits its pressure is measured against.
             issuer: The account it goes to; what a provider sealed for another is left out.
+            to_send: It goes out now, so calls that are still under way at its end are shown as aborted too.
         """
         path = await live_path(self._backend.store, self.id)
         history = (await load_history(self._backend.store, path)).readable_by(issuer)
         pressure = await pressure_of(self._backend, path, history, head_tokens=_head_tokens(head), model=model)
         return Window(
-            self._provider_json(history),
+            self._provider_json(history, to_send=to_send),
             tokens=history.tokens,
             cache_key=self.cache_key,
             checkpoint=history.checkpoint_ordinal,
@@ -120,10 +132,10 @@ class Thread:
         """Return the model of the newest turn that names one."""
         return await model_before(self._backend, await live_path(self._backend.store, self.id))
 
-    def _provider_json(self, history: History) -> list[dict[str, Any]]:
+    def _provider_json(self, history: History, *, to_send: bool) -> list[dict[str, Any]]:
         """Return the window's items as values; what damage left unreadable costs only itself, and `verify` names it."""
         items: list[dict[str, Any]] = []
-        for item in self.dialect.arrange(history.items):
+        for item in self.dialect.arrange(closed(history.items, dialect=self.dialect, under_way=not to_send)):
             try:
                 items.append(decoded(item.raw))
             except ValueError:
@@ -169,9 +181,15 @@ class Thread:
     async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport:
         """Make the compaction that is ordered; see `compact`. A model of the thread's own language is asked on its prefix."""
         self._tip = None
-        if order.model is not None and order.own is None and order.model.dialect == self.dialect.name:
+        if order.model is not None and order.own is None and await self._is_own(order.model):
             order = replace(order, own=self._own_request(head))
         return await compact_thread(self._backend, self.id, dialect=self.dialect, seed=self._seed, order=order)
+
+    async def _is_own(self, model: Model) -> bool:
+        """Whether this is the thread's own model, as far as anybody said: another may not be shown what is sealed for its own."""
+        last = await self.last_model()
+        bare = model.name.partition(":")[2] or model.name.partition("@")[0]
+        return model.dialect == self.dialect.name and (last is None or last in (model.name, bare))
 
     async def started_anew(self, *, model: str | None = None) -> Start:
         """Run the SessionStart hooks where the thread was compacted since its last turn began.
@@ -209,7 +227,7 @@ class Thread:
         """Return a new thread that begins where this one is, at a record, or before or after a turn."""
         place = ForkPoint(at=at, before_turn=before_turn, after_turn=after_turn)
         branched = await fork_thread(self._backend, self.id, place, new_id=new_id)
-        return Thread(self._backend, branched.thread, dialect=self.dialect)
+        return self.sibling(branched.thread)
 
     async def rollback(self, *, turns: int) -> Branched:
         """Take back the last `turns` turns, across any number of checkpoints."""

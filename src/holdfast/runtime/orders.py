@@ -15,6 +15,7 @@ from holdfast.llm import Model
 from holdfast.llm.retrying import Jitter, Sleep
 from holdfast.runtime.drafting import Breaker
 from holdfast.runtime.telemetry import CompactionObserver, Unobserved
+from holdfast.tokens import Limits
 
 Reason = Literal["user_requested", "context_limit", "model_downshift", "provider_overflow", "background"]
 
@@ -29,6 +30,8 @@ class Order:
         own: The thread's own request beside its history, where `model` is the thread's own: it is then asked on its warm prefix.
         target: Bound of the new window: tokens (`8000`) or a share of the old one (`10%`).
         focus: What a person wants kept in view.
+        limits: Of the model that is asked next; None takes the store's.
+        fit_tokens: What the new window may hold at most for the next request to fit.
         forced: The provider refused the window as it is; too little growth is then no reason to leave it.
         ledger: What an earlier thread remembers that this one continues; counts while this one has no checkpoint of its own.
     """
@@ -42,6 +45,8 @@ class Order:
     trigger: Trigger = "manual"
     phase: Phase = "standalone_turn"
     reason: Reason = "user_requested"
+    limits: Limits | None = None
+    fit_tokens: int | None = None
     forced: bool = False
     ledger: Ledger | None = None
 

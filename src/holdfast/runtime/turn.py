@@ -1,16 +1,31 @@
-"""One turn of an agent: its input is durable before anything else happens, and it is never lost to a compaction."""
+"""One turn of an agent: its input is durable before anything else happens, and it is never lost to a compaction.
+
+What is sent to the thread while the turn runs joins it when the model is next asked, if the turn may still hear it; see
+`holdfast.thread.delivery` for who is heard when.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from holdfast.errors import CompactionError, CompactionStopped, Conflict, ModelError
+from holdfast.errors import CompactionError, CompactionStopped, Conflict, ModelError, StoreError
+from holdfast.items import Item, View
 from holdfast.llm.base import Model
+from holdfast.runtime.mailbox import Choose, TurnOver
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reports import CompactionReport, Window
+from holdfast.thread.delivery import Standing, breaks, goes_on, items_of, joining, left_over
+from holdfast.thread.mailbox import Mail, Mailbox
+from holdfast.thread.phases import Progress, TurnState, progress_of
+
+# Told to the model, in the host's own element, so that it does not take its unfinished work for done.
+INTERRUPTED: Final = "<turn_aborted>\nThe turn was interrupted on purpose. What was under way may be half done.\n</turn_aborted>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +44,40 @@ class Start:
     stopped_by: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A turn that was opened or is gone on with.
+
+    Attributes:
+        number: Its number; 0 where nobody has asked for anything yet.
+        at: The ordinal it begins at.
+        by_person: A person's input opened it just now.
+    """
+
+    number: int
+    at: int
+    by_person: bool
+    progress: Progress
+
+
 class TurnThread(Protocol):
     """What a turn asks of its thread."""
 
+    async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None) -> Opened: ...
+
     async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None: ...
 
-    async def window(self, *, head: Head | None = None, model: str | None = None, trouble: str | None = None) -> Window: ...
+    async def window(
+        self, *, head: Head | None = None, model: str | None = None, trouble: str | None = None, to_send: bool = False
+    ) -> Window: ...
+
+    async def mail(self) -> Mailbox: ...
+
+    async def take_mail(self, choose: Choose) -> tuple[Mail, ...]: ...
+
+    async def end_turn(self, over: TurnOver) -> None: ...
+
+    def seen(self, items: Sequence[Mapping[str, Any] | Item]) -> list[tuple[Item, View]]: ...
 
     async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport: ...
 
@@ -61,9 +104,16 @@ class TurnScope:
         self._head = head
         self._switched_from: str | None = None
         self._answered = False
+        self._opened: Opened | None = None
+        self._progress = Progress()
+        self._unheard = False
+        self._asleep = False
 
     async def __aenter__(self) -> TurnScope:
         """Record the input, after what SessionStart hooks add if the thread was compacted since its last turn began.
+
+        Where no person speaks in it, the mail that waits is the input too; without either, the turn that was left unfinished
+        goes on.
 
         Raises:
             CompactionStopped: Such a hook wants the turn to end; the input is recorded all the same.
@@ -74,7 +124,8 @@ class TurnScope:
         try:
             start = await self._thread.started_anew(model=self._model_name)
         finally:
-            await self._thread.record([*start.items, *self._incoming], model=self._model_name)
+            opened = await self._thread.open_turn([*start.items, *self._incoming], model=self._model_name)
+            self._opened, self._progress, self._unheard = opened, opened.progress, opened.by_person
         if start.stopped_by is not None:
             raise CompactionStopped(self._thread.id, event="SessionStart", reason=start.stopped_by)
         return self
@@ -82,10 +133,40 @@ class TurnScope:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        return None
+        """Write down how the turn ended: closed, or aborted by what left the block. Mail that waits goes on waiting."""
+        if self._opened is None or not self._opened.number:
+            return
+        if error is None:
+            over = TurnOver(
+                turn=self._opened.number,
+                outcome=TurnState.CLOSED,
+                asleep=self._asleep,
+                choose=partial(left_over, turn=self._standing(self._opened)),
+            )
+            await self._thread.end_turn(over)
+            return
+        interrupted = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
+        over = TurnOver(
+            turn=self._opened.number,
+            outcome=TurnState.ABORTED,
+            reason="interrupted" if interrupted else type(error).__name__,
+            said=INTERRUPTED if interrupted else "",
+        )
+        # What ended the turn is what the caller is to hear; a turn without a mark is read as the unfinished one it is.
+        with suppress(StoreError):
+            # Cancelled once more, it is still written: the interruption is a fact.
+            await asyncio.shield(self._thread.end_turn(over))
+
+    @property
+    def state(self) -> TurnState:
+        """Where the turn stands."""
+        return self._progress.state
 
     async def window(self) -> Window:
         """Return what to send next, compacting first if the hard limit of this turn's model is reached.
+
+        Mail that may be heard now joins the turn first, so the window ends with it; while a compaction just made room for what
+        tools returned, it waits for the request after that. Calls nobody answered are shown as aborted.
 
         A compaction that fails changes nothing and loses nothing: the best window there is comes back, and `trouble`
         says what went wrong.
@@ -93,9 +174,21 @@ class TurnScope:
         Raises:
             CompactionStopped: A hook wants the turn to end; its input is recorded.
         """
-        window = await self._thread.window(head=self._head, model=self._model_name)
-        if not window.pressure.must_compact:
-            return window
+        window = await self._window()
+        compacted = window.pressure.must_compact
+        if compacted:
+            window = await self._compacted(window)
+        if await self._joined(compacted=compacted):
+            window = await self._window(trouble=window.trouble)
+            if window.pressure.must_compact and not compacted:
+                window = await self._compacted(window)
+        self._progress, self._unheard = self._progress.asked(), False
+        return window
+
+    async def _window(self, *, trouble: str | None = None) -> Window:
+        return await self._thread.window(head=self._head, model=self._model_name, trouble=trouble, to_send=True)
+
+    async def _compacted(self, window: Window) -> Window:
         trouble: str | None = None
         try:
             await self._thread.carry_out(self._order(window), head=self._head)
@@ -103,12 +196,41 @@ class TurnScope:
             raise
         except (CompactionError, Conflict, ModelError) as error:
             trouble = str(error)
-        return await self._thread.window(head=self._head, model=self._model_name, trouble=trouble)
+        return await self._window(trouble=trouble)
+
+    def _standing(self, opened: Opened, *, compacted: bool = False) -> Standing:
+        return Standing(progress=self._progress, opened_at=opened.at, input_unheard=self._unheard, compacted=compacted)
+
+    async def _joined(self, *, compacted: bool) -> bool:
+        """Take in the mail that may be heard now; false if there is none."""
+        if self._opened is None:
+            return False
+        taken = await self._thread.take_mail(partial(joining, turn=self._standing(self._opened, compacted=compacted)))
+        self._progress = progress_of(self._thread.seen(items_of(taken)), begun=self._progress)
+        return bool(taken)
+
+    async def goes_on(self) -> bool:
+        """Whether the model is to be asked again: it called tools, or something waits that this turn may still hear."""
+        return self._opened is not None and goes_on(await self._thread.mail(), self._standing(self._opened))
+
+    async def is_interrupted_by_mail(self) -> bool:
+        """Whether to break off the answer that is coming in, and ask again with the mail that waits.
+
+        True only where the item recorded last was a thought or a remark on the way; what the answer still holds is dropped.
+        """
+        return self._opened is not None and breaks(await self._thread.mail(), self._standing(self._opened))
+
+    def sleep(self) -> None:
+        """Let the agent sleep once this turn is over: any mail, also what would only wait, then starts the next one."""
+        self._asleep = True
 
     def _order(self, window: Window) -> Order:
         """Return the compaction a full window calls for; before the first answer it stands in front of the turn."""
         return Order(
             model=self._model,
+            limits=window.pressure.limits,
+            # Both are estimates of the same window, one of them corrected by what providers counted.
+            fit_tokens=window.tokens * window.pressure.limits.hard // max(1, window.pressure.tokens),
             trigger="auto",
             phase="mid_turn" if self._answered else "pre_turn",
             reason="model_downshift" if self._switched_from is not None and not self._answered else "context_limit",
@@ -122,3 +244,4 @@ class TurnScope:
                 input_tokens=usage["input_tokens"], output_tokens=usage.get("output_tokens", 0), head=self._head
             )
         await self._thread.record(items)
+        self._progress = progress_of(self._thread.seen(items), begun=self._progress)

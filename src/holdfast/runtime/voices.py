@@ -1,41 +1,78 @@
-"""A model made a voice: what a strategy may ask, patiently, and knowing how much it takes."""
+"""A model made a voice: what a strategy may ask, patiently, counting what it costs."""
 
 from __future__ import annotations
 
-from holdfast.compaction.drafting import AskRemote, Voice
+from functools import partial
+
+from holdfast.compaction.drafting import AskRemote, Meter, Voice
 from holdfast.dialects import Request, dialect_named
-from holdfast.llm import ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
-from holdfast.runtime.orders import CompactionPolicy, Order
+from holdfast.llm import Model, ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
+from holdfast.runtime.drafting import Speak
+from holdfast.runtime.orders import CompactionPolicy, Order, Patience
 from holdfast.tokens import Limits
 
 
-def voice_of(order: Order, policy: CompactionPolicy, *, limits: Limits) -> Voice | None:
-    """Return whom a compaction may ask; None where there is nobody.
+def model_for(order: Order, policy: CompactionPolicy) -> Model | None:
+    """Return whom a compaction asks. What a person names outweighs what is configured, and that the model of a turn."""
+    if order.trigger == "auto" and policy.model is not None:
+        return policy.model
+    return order.model or policy.model
 
-    A model that says nothing of its window is taken to have the thread's own.
-    """
-    model = order.model or policy.model
+
+def speaking(order: Order, policy: CompactionPolicy, *, limits: Limits) -> Speak | None:
+    """Return what gives a compaction its voice; None where there is nobody to ask."""
+    model = model_for(order, policy)
     if model is None:
         return None
-    patience = policy.patience
+    own = order.own if model is order.model else None
+    return lambda meter: _voice(model, meter, patience=policy.patience, window_tokens=model.window_tokens or limits.full, own=own)
+
+
+def _voice(model: Model, meter: Meter, *, patience: Patience, window_tokens: int, own: Request | None) -> Voice:
+    """Return a voice. A model that says nothing of its window is taken to have the thread's own."""
 
     async def ask(request: Request) -> ModelReply:
-        return await ask_patiently(model, request, attempts=patience.attempts, sleep=patience.sleep, jitter=patience.jitter)
+        reply = await ask_patiently(
+            model,
+            request,
+            attempts=patience.attempts,
+            sleep=patience.sleep,
+            jitter=patience.jitter,
+            attempted=partial(_counted, meter),
+        )
+        meter.heard(reply)
+        return reply
 
+    remote = model if isinstance(model, RemoteCompactor) else None
     return Voice(
         name=model.name,
         dialect=dialect_named(model.dialect),
         ask=ask,
-        compact=_compacting(model, policy) if isinstance(model, RemoteCompactor) else None,
-        window_tokens=model.window_tokens or limits.full,
-        own=order.own if order.model is not None else None,
+        compact=_compacting(remote, meter, patience=patience) if remote else None,
+        issuer=remote.issuer if remote else None,
+        window_tokens=window_tokens,
+        own=own,
     )
 
 
-def _compacting(model: RemoteCompactor, policy: CompactionPolicy) -> AskRemote:
-    patience = policy.patience
-
+def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> AskRemote:
     async def compact(request: Request) -> RemoteCompaction:
-        return await compact_patiently(model, request, attempts=patience.attempts, sleep=patience.sleep, jitter=patience.jitter)
+        made = await compact_patiently(
+            model,
+            request,
+            attempts=patience.attempts,
+            sleep=patience.sleep,
+            jitter=patience.jitter,
+            attempted=partial(_counted, meter),
+        )
+        meter.input_tokens += made.input_tokens or 0
+        meter.output_tokens += made.output_tokens or 0
+        meter.cached_tokens += made.cached_tokens or 0
+        return made
 
     return compact
+
+
+def _counted(meter: Meter, number: int) -> None:
+    """Count an attempt, the ones asked again too."""
+    meter.calls += 1

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.testing.codex import RUN_SECONDS, CodexCli, end_group
+from holdfast.testing.client_process import RUN_SECONDS, end_group
+from holdfast.testing.codex import CodexCli
 
 # One line holds a whole message, a thread's history included; asyncio's default of 64 KiB is too short for that.
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -27,11 +28,12 @@ class AppServerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """A turn that is over; `error` is Codex's own account of a failure."""
+    """A turn that is over; `error` is Codex's own account of a failure, `text` the last thing the model said."""
 
     id: str
     status: str
     error: Message | None
+    text: str | None = None
 
 
 class AppServer:
@@ -55,6 +57,10 @@ class AppServer:
         """Begin a thread and return its id."""
         result = await self._call("thread/start", {"cwd": cwd, "historyMode": history})
         return str(result["thread"]["id"])
+
+    async def resume(self, thread_id: str) -> None:
+        """Load a thread that another process left behind."""
+        await self._call("thread/resume", {"threadId": thread_id})
 
     async def turn(self, thread_id: str, text: str) -> Turn:
         """Say `text` and return when the turn is over."""
@@ -100,7 +106,14 @@ class AppServer:
             return message.get("method") == "turn/completed" and message["params"]["threadId"] == thread_id
 
         turn = (await self._next(ended))["params"]["turn"]
-        return Turn(id=turn["id"], status=turn["status"], error=turn.get("error"))
+        spoken = [
+            message["params"]["item"]["text"]
+            for message in self._unread
+            if message.get("method") == "item/completed"
+            and message["params"]["turnId"] == turn["id"]
+            and message["params"]["item"]["type"] == "agentMessage"
+        ]
+        return Turn(id=turn["id"], status=turn["status"], error=turn.get("error"), text=spoken[-1] if spoken else None)
 
     async def _send(self, message: Message) -> None:
         assert self._process.stdin is not None

@@ -172,6 +172,7 @@ def nothing_is_too_strange(samples: DialectSamples) -> None:
         expect(dialect.canonical(item), dialect.canonical(Item(bytes(raw))), "equal bytes have one form")
         expect(dialect.arrange([item]), [item], "one item needs no arranging")
         dialect.arrange([item, item])
+        dialect.aborted_outputs(item, dialect.view(item).opens)
         stub = dialect.with_output(item, "stub")
         if stub is not None:
             expect(dialect.view(stub).closes, dialect.view(item).closes, "a stub closes what it closed")
@@ -206,6 +207,22 @@ def a_stub_keeps_everything_else(samples: DialectSamples) -> None:
         expect((list(kept), kept["x_unknown"]), (list(given), given["x_unknown"]), "a stub keeps every field in order")
     others = [value for value in every_item(samples) if value not in samples.outputs({"call_1": "one", "call_2": "two"})]
     expect([dialect.with_output(item, "x") for item in parsed(samples, others)], [None] * len(others), "only outputs are stubbed")
+
+
+def broken_off_calls_can_be_closed(samples: DialectSamples) -> None:
+    """What says that a call was aborted closes it, and no other call; what is no call is closed by nothing."""
+    dialect = samples.dialect
+    made = parsed(samples, samples.calls({"a": '{"x":1}', "b": "{}"}, thought="Both."))
+    for wanted in (["a", "b"], ["b"], []):
+        closing = [output for item in made for output in dialect.aborted_outputs(item, wanted)]
+        views = [dialect.view(output) for output in closing]
+        expect({view.kind for view in views}, {ItemKind.OUTPUT} if wanted else set(), "what closes a call is its output")
+        expect(sorted(call_id for view in views for call_id in view.closes), wanted, "the calls asked for are closed")
+        expect([view.by_person for view in views if view.by_person], [], "no person says that a call was aborted")
+        left = open_calls([dialect.view(item) for item in (*made, *closing)])
+        expect(left, [name for name in ("a", "b") if name not in wanted], "other calls stay open")
+    others = [item for item in parsed(samples, every_item(samples)) if not dialect.view(item).opens]
+    expect([dialect.aborted_outputs(item, ["a", "call_1"]) for item in others], [[]] * len(others), "only calls are closed")
 
 
 def arranging_is_stable(samples: DialectSamples) -> None:
@@ -263,6 +280,7 @@ ITEM_CHECKS: tuple[Callable[[DialectSamples], None], ...] = (
     nothing_is_too_strange,
     calls_pair,
     a_stub_keeps_everything_else,
+    broken_off_calls_can_be_closed,
     arranging_is_stable,
     the_state_is_nobodys_request,
 )

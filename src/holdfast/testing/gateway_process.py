@@ -39,10 +39,17 @@ class GatewayProcess:
 async def gateway_process(
     store: Path, *, upstream: str, port: int = 0, flags: Sequence[str] = ()
 ) -> AsyncIterator[GatewayProcess]:
-    """Run `holdfast serve` on loopback inside the block; leaving it stops the process if it still runs."""
+    """Run `holdfast serve` on loopback inside the block, with `upstream` as the provider of every wire; leaving it stops the
+    process if it still runs.
+    """
     words = (sys.executable, "-m", "holdfast.cli", "serve", "--json", "--store", str(store), "--port", str(port))
     process = await asyncio.create_subprocess_exec(
-        *words, "--openai-upstream", upstream, *flags, stdout=asyncio.subprocess.PIPE, cwd=store.parent, env=dict(os.environ)
+        *words,
+        *("--openai-upstream", upstream, "--anthropic-upstream", upstream),
+        *flags,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=store.parent,
+        env=dict(os.environ),
     )
     try:
         assert process.stdout is not None

@@ -87,7 +87,8 @@ class _Walk:
             self._take_bullet(_columns(bullet[1]), line[bullet.end() :].strip())
         else:
             found = _indent.match(line)
-            self._take_text(_columns(found[0] if found else ""), line.strip(" \t>"))
+            indent = found[0] if found else ""
+            self._take_text(_columns(indent), line[len(indent) :].strip(" \t>") or line.strip())
 
     def close(self) -> None:
         """End the entry that grows."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from holdfast.dialects.base import Request, Wire
+from holdfast.dialects.base import ABORTED, Request, Wire
 from holdfast.dialects.chat import wire
 from holdfast.dialects.chat.arranging import arranged
 from holdfast.dialects.chat.canonical import canonical_fields
+from holdfast.dialects.chat.sealed import without_sealed
 from holdfast.dialects.chat.views import INSTRUCTIONS, OUTPUTS, role_of, view_of
-from holdfast.dialects.requests import item_from, items_in, put_together, taken_apart
+from holdfast.dialects.requests import composed, item_from, items_in, put_together, taken_apart
 from holdfast.dialects.spans import canonical_of, fields_of, object_in, object_of
 from holdfast.items import Item, View
 
@@ -22,6 +23,10 @@ class ChatDialect:
 
     name = "chat"
     wire: Wire = wire
+
+    def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
+        told = ({"role": "system", "content": system},) if system else ()
+        return composed({"tools": list(tools), "prompt_cache_key": cache_key}, head=[self.parse(item) for item in told])
 
     def parse(self, value: object) -> Item:
         return item_from(value, dialect=self.name)
@@ -48,6 +53,13 @@ class ChatDialect:
     def with_output(self, item: Item, text: str) -> Item | None:
         fields = fields_of(item.raw) if role_of(item) in OUTPUTS else None
         return None if fields is None else Item(object_of({**fields, "content": msgspec.json.encode(text)}))
+
+    def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
+        unanswered = [call_id for call_id in self.view(item).opens if call_id in calls]
+        return [self.parse({"role": "tool", "tool_call_id": call_id, "content": ABORTED}) for call_id in unanswered]
+
+    def without_sealed(self, item: Item) -> Item | None:
+        return without_sealed(item)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return arranged(items)

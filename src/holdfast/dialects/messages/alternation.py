@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from holdfast.dialects.spans import elements_of, fields_of, list_of, object_of, text_part, value_of
+import msgspec
+
+from holdfast.dialects.spans import elements_of, fields_of, list_of, object_of, read, text_part, value_of
 from holdfast.items import Item
 
 PLAIN_ROLES = ("user", "assistant")
@@ -28,8 +30,21 @@ def alternating(items: Sequence[Item]) -> list[Item]:
     return arranged
 
 
+class _Message(msgspec.Struct):
+    """A message as far as its place among others goes; whole content is not read for that."""
+
+    role: str
+    content: msgspec.Raw
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
 def _role(item: Item) -> str | None:
     """Return the role of a message that can be merged with its neighbours, None for any other item."""
+    if (message := read(_MESSAGE, item.raw)) is not None:
+        is_plain = message.role in PLAIN_ROLES and bytes(memoryview(message.content)[:1]) in (b'"', b"[")
+        return message.role if is_plain else None
     fields = fields_of(item.raw)
     if fields is None or not fields.get("content", b"").startswith((b'"', b"[")):
         return None

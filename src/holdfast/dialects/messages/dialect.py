@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from holdfast.dialects.base import Request, Wire
+from holdfast.dialects.base import ABORTED, Request, Wire
 from holdfast.dialects.messages import wire
 from holdfast.dialects.messages.alternation import alternating
+from holdfast.dialects.messages.blocks import blocks_of, text_field
+from holdfast.dialects.messages.thinking import without_thinking
 from holdfast.dialects.messages.views import view_of
-from holdfast.dialects.requests import item_from, items_in, put_together, taken_apart
+from holdfast.dialects.requests import composed, item_from, items_in, put_together, taken_apart
 from holdfast.dialects.spans import Json, canonical_of, elements_of, fields_of, list_of, object_in, object_of, value_of
 from holdfast.items import Item, ItemKind, Role, View
 
@@ -32,6 +34,9 @@ class MessagesDialect:
 
     name = "messages"
     wire: Wire = wire
+
+    def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
+        return composed({"system": system, "tools": list(tools)})
 
     def parse(self, value: object) -> Item:
         return item_from(value, dialect=self.name)
@@ -64,6 +69,19 @@ class MessagesDialect:
             return None
         content = msgspec.json.encode(text)
         return Item(object_of({**message, "content": list_of(_with_content(block, content) for block in blocks)}))
+
+    def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
+        blocks = blocks_of((object_in(item.raw) or {}).get("content")) or []
+        own = {text_field(block, "id") for block in blocks if text_field(block, "type") == "tool_use"}
+        results = [
+            {"type": "tool_result", "tool_use_id": call_id, "content": ABORTED, "is_error": True}
+            for call_id in self.view(item).opens
+            if call_id in calls and call_id in own
+        ]
+        return [self.parse({"role": "user", "content": results})] if results else []
+
+    def without_sealed(self, item: Item) -> Item | None:
+        return without_thinking(item)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return alternating(items)

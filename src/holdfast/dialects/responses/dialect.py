@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from holdfast.dialects.base import Request, Wire
-from holdfast.dialects.requests import item_from, items_in, put_together, taken_apart
+from holdfast.dialects.base import ABORTED, Request, Wire
+from holdfast.dialects.requests import composed, item_from, items_in, put_together, taken_apart
 from holdfast.dialects.responses import wire
 from holdfast.dialects.responses.views import NAMED_BY_ID, kind_of, view_of
 from holdfast.dialects.spans import Json, canonical_of, fields_of, list_of, object_in, object_of, text_part
@@ -16,6 +16,9 @@ from holdfast.items import Item, Role, View
 
 TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
 VOLATILE: Final = frozenset({"id", "status", "cache_control"})
+# Written by a model's provider for itself. Reasoning is dropped whole; a compaction stands for a history, which must be said.
+SEALED: Final = frozenset({"reasoning", "compaction", "context_compaction", "compaction_summary"})
+UNREADABLE: Final = "(An earlier part of this conversation was compacted by another provider, and cannot be read here.)"
 # With one of these, the provider holds the history, or a part of it.
 HELD_ELSEWHERE: Final = ("previous_response_id", "conversation")
 
@@ -25,6 +28,10 @@ class ResponsesDialect:
 
     name = "responses"
     wire: Wire = wire
+
+    def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
+        fields: dict[str, object] = {"instructions": system, "tools": list(tools), "prompt_cache_key": cache_key}
+        return composed(fields)
 
     def parse(self, value: object) -> Item:
         return item_from(value, dialect=self.name)
@@ -53,6 +60,16 @@ class ResponsesDialect:
     def with_output(self, item: Item, text: str) -> Item | None:
         fields = fields_of(item.raw) if kind_of(object_in(item.raw) or {}) in TEXT_OUTPUTS else None
         return None if fields is None else Item(object_of({**fields, "output": msgspec.json.encode(text)}))
+
+    def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
+        call = object_in(item.raw) or {}
+        return [self.parse(_aborted(kind_of(call), call_id)) for call_id in self.view(item).opens if call_id in calls]
+
+    def without_sealed(self, item: Item) -> Item | None:
+        kind = kind_of(object_in(item.raw) or {})
+        if kind not in SEALED:
+            return item
+        return None if kind == "reasoning" else self.state_item(UNREADABLE)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return list(items)
@@ -96,3 +113,28 @@ def _canonical_part(part: object) -> object:
 
 def _is_filler(name: str, value: object) -> bool:
     return name in ("annotations", "logprobs") and value == []
+
+
+def _aborted(kind: str, call_id: str) -> Json:
+    """Return the output of a call that was broken off, in the form its type has."""
+    match kind:
+        case "mcp_approval_request":
+            return {"type": "mcp_approval_response", "approval_request_id": call_id, "approve": False}
+        case "local_shell_call":
+            return {"type": "local_shell_call_output", "id": call_id, "output": ABORTED}
+        case "tool_search_call":
+            return {
+                "type": "tool_search_output",
+                "call_id": call_id,
+                "status": "completed",
+                "execution": "client",
+                "tools": [],
+            }
+        case "shell_call":
+            outcome = {"type": "exit", "exit_code": 1}
+            ended = {"stdout": "", "stderr": ABORTED, "outcome": outcome}
+            return {"type": "shell_call_output", "call_id": call_id, "output": [ended]}
+        case "apply_patch_call":
+            return {"type": "apply_patch_call_output", "call_id": call_id, "status": "failed", "output": ABORTED}
+        case _:
+            return {"type": f"{kind}_output", "call_id": call_id, "output": ABORTED}

@@ -1,0 +1,201 @@
+"""A run of `holdfast bench compaction`: a long span at once, a little on a long thread, memory, and a long row of compactions."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from holdfast.bench.compaction.growing import Growing, session_turns
+from holdfast.bench.compaction.steps import Took, peak_bytes, plain_pass, plan_merge_audit, timed
+from holdfast.bench.result import Figure, Found, Target, machine
+from holdfast.bench.timing import paired, summary
+from holdfast.compaction import Ledger, ledger_of
+from holdfast.compaction.merge import normalised
+from holdfast.compaction.ties import terms
+from holdfast.dialects import Dialect, dialect_named
+from holdfast.thread import History
+from holdfast.tokens import estimate_item
+
+DIALECT = "responses"
+PLAIN = "plain pass"
+LONG_SPAN_TOKENS = 1_000_000
+SPAN_MS, NEW_MS, MEMORY = 1_000, 50, 5
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        span_tokens: The span compacted at once, and the length of the thread that a little is added to.
+        new_tokens: That little.
+        row: How many compactions in a row.
+    """
+
+    name: str
+    span_tokens: int = LONG_SPAN_TOKENS
+    new_tokens: int = 20_000
+    rounds: int = 3
+    row: int = 20
+
+
+QUICK = Plan(name="quick")
+FULL = Plan(name="full", rounds=9, row=200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """A whole run."""
+
+    plan: Plan
+    seed: int
+    seconds: float
+    machine: str
+    figures: tuple[Figure, ...]
+    targets: tuple[Target, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the one object `--json` prints: `bench plan seed seconds machine figures targets`."""
+        return {"bench": "compaction", **asdict(self), "plan": self.plan.name}
+
+
+def run_compaction(plan: Plan, *, seed: int, say: Say) -> Compacted:
+    """Measure everything there is to measure, and hold it against the design's bounds."""
+    began = time.perf_counter()
+    dialect = dialect_named(DIALECT)
+    found = Found()
+    _measure_span(plan, dialect, found, seed=seed, say=say)
+    _measure_new(plan, dialect, found, seed=seed, say=say)
+    _measure_memory(plan, dialect, found, seed=seed, say=say)
+    _measure_row(plan, dialect, found, seed=seed, say=say)
+    return Compacted(
+        plan=plan,
+        seed=seed,
+        seconds=time.perf_counter() - began,
+        machine=_machine(),
+        figures=tuple(found.figures),
+        targets=tuple(found.targets),
+    )
+
+
+def _measure_span(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: Say) -> None:
+    say(f"a span of {plan.span_tokens:,} tokens, compacted at once")
+    thread = grown(dialect, plan.span_tokens, seed=seed)
+    history = thread.history()
+    bodies = [item.raw for item in history.items]
+    ours, plain = [], []
+    for _ in range(plan.rounds):
+        gc.collect()
+        plain.append(timed(lambda: plain_pass(bodies)))
+        ours.append(timed(lambda: plan_merge_audit(history, Ledger(), dialect=dialect, tip=thread.tip)))
+    _put(found, "span at once", ours, plain, size=history.tokens)
+    long_enough = plan.span_tokens >= LONG_SPAN_TOKENS
+    _hold(found, f"plan + merge + audit, {plan.span_tokens:,} tokens", ours, at_most=SPAN_MS, told=long_enough)
+
+
+def _measure_new(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: Say) -> None:
+    say(f"{plan.new_tokens:,} new tokens on a thread of {plan.span_tokens:,}, compacted every {plan.new_tokens:,}")
+    thread = grown(dialect, plan.span_tokens, seed=seed, compact_every=plan.new_tokens)
+    history = thread.history()
+    ledger = ledger_of(history)
+    bodies = [item.raw for item in history.items]
+    ours, plain = [], []
+    for _ in range(plan.rounds):
+        gc.collect()
+        plain.append(timed(lambda: plain_pass(bodies)))
+        ours.append(timed(lambda: plan_merge_audit(history, ledger, dialect=dialect, tip=thread.tip)))
+    _put(found, "new on a thread", ours, plain, size=history.tokens)
+    # As the first compaction of a process has it: nothing of the ledger was looked at before.
+    terms.cache_clear()
+    normalised.cache_clear()
+    first = timed(lambda: plan_merge_audit(history, ledger, dialect=dialect, tip=thread.tip))
+    found.add("new on a thread, first time", "holdfast", "ms", summary([first.wall_ms]), size=history.tokens)
+    found.add("whole compaction there", "holdfast", "ms", summary([timed(thread.compact).wall_ms]), size=history.tokens)
+    long_enough = plan.span_tokens >= LONG_SPAN_TOKENS
+    what = f"plan + merge + audit, {plan.new_tokens:,} new on {plan.span_tokens:,} tokens"
+    _hold(found, what, ours, at_most=NEW_MS, told=long_enough)
+
+
+def _measure_memory(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: Say) -> None:
+    say("memory, traced")
+    turns = list(_turns_of(plan.span_tokens, dialect, seed=seed))
+    text = sum(len(dialect.parse(item).raw) for items in turns for item in items)
+    thread = Growing(dialect)
+
+    def make() -> History:
+        for items in turns:
+            thread.add(items)
+        return thread.history()
+
+    peak = peak_bytes(make, lambda history: plan_merge_audit(history, Ledger(), dialect=dialect, tip=thread.tip))
+    times = summary([peak / text])
+    found.add("memory, all of it", "holdfast", "× text", times, size=plan.span_tokens)
+    found.hold_below("memory of it all : the text", at_most=MEMORY, value=times, unit="×")
+
+
+def _measure_row(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: Say) -> None:
+    say(f"{plan.row} compactions in a row")
+    thread = Growing(dialect)
+    taken: list[float] = []
+    after: list[int] = []
+    turns = session_turns(seed=seed)
+    while len(taken) < plan.row:
+        added = 0
+        while added < plan.new_tokens:
+            added += thread.add(next(turns))
+        began = time.perf_counter_ns()
+        after.append(thread.compact().tokens_after)
+        taken.append((time.perf_counter_ns() - began) / 1e6)
+    some = max(1, plan.row // 10)
+    found.add("one of a row, early", "holdfast", "ms", summary(taken[:some]))
+    found.add("one of a row, late", "holdfast", "ms", summary(taken[-some:]))
+    found.add("window, late", "holdfast", "tokens", summary([float(size) for size in after[-some:]]))
+
+
+def grown(dialect: Dialect, tokens: int, *, seed: int, compact_every: int | None = None) -> Growing:
+    """Return a thread of that many tokens. Where it is compacted on the way, one more stretch came since the last time."""
+    thread, since = Growing(dialect), 0
+    for items in _turns_of(tokens, dialect, seed=seed):
+        since += thread.add(items)
+        if compact_every is not None and since >= compact_every:
+            thread.compact()
+            since = 0
+    turns = session_turns(seed=seed + 1)
+    while compact_every is not None and since < compact_every:
+        since += thread.add(next(turns))
+    return thread
+
+
+def _turns_of(tokens: int, dialect: Dialect, *, seed: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield turns until they come to that many tokens."""
+    reached = 0
+    for items in session_turns(seed=seed):
+        yield items
+        reached += sum(estimate_item(dialect.parse(item).raw) for item in items)
+        if reached >= tokens:
+            return
+
+
+def _put(found: Found, measure: str, ours: list[Took], plain: list[Took], *, size: int) -> None:
+    found.add(f"{measure}, clock", "holdfast", "ms", summary([took.wall_ms for took in ours]), size=size)
+    found.add(f"{measure}, processor", "holdfast", "ms", summary([took.cpu_ms for took in ours]), size=size)
+    found.add(f"{measure}, processor", PLAIN, "ms", summary([took.cpu_ms for took in plain]), size=size)
+    ratio = paired([took.cpu_ms for took in ours], [took.cpu_ms for took in plain])
+    found.add(f"{measure} : {PLAIN}", "holdfast", "×", ratio, size=size)
+
+
+def _hold(found: Found, what: str, ours: list[Took], *, at_most: float, told: bool) -> None:
+    """Hold what it took of a processor against its bound: nothing here waits, and the clock tells of the neighbours too."""
+    found.hold_below(what, at_most=at_most, value=summary([took.cpu_ms for took in ours]) if told else None, unit="ms")
+
+
+def _machine() -> str:
+    # No disk takes part in this.
+    still = summary([0.0])
+    at = machine(fsync_before=still, fsync_after=still)
+    return f"{at.processor}, {at.cores} cores, {at.system}, {at.python}"

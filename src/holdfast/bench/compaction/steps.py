@@ -1,0 +1,63 @@
+"""The steps that are timed, and the plain pass over the same bytes they are timed against."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.compaction import Ledger, extractive
+from holdfast.compaction.audit import Audited, audit
+from holdfast.compaction.merge import merge
+from holdfast.compaction.plan import frontier_budget, plan_cut
+from holdfast.dialects import Dialect
+from holdfast.thread import History, Tip
+
+_token = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Took:
+    """How long something took: on the clock, and of a processor."""
+
+    wall_ms: float
+    cpu_ms: float
+
+
+def timed(work: Callable[[], object]) -> Took:
+    """Return how long `work` took."""
+    wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+    work()
+    return Took(wall_ms=(time.perf_counter_ns() - wall) / 1e6, cpu_ms=(time.process_time_ns() - cpu) / 1e6)
+
+
+def plan_merge_audit(history: History, ledger: Ledger, *, dialect: Dialect, tip: Tip) -> Audited:
+    """Return the audited ledger of a compaction without a model: every step of it but the writing of the checkpoint."""
+    budget = frontier_budget(history.tokens, window_tokens=None)
+    plan = plan_cut(history, view=dialect.view, tip=tip, frontier_tokens=budget)
+    spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
+    return audit(plan, merge(ledger, extractive.draft(plan, ledger), spoken=spoken))
+
+
+def plain_pass(bodies: Sequence[bytes]) -> int:
+    """Decode each body and cut its text into words: the least that anyone does who reads a history at all."""
+    words = 0
+    for body in bodies:
+        json.loads(body)
+        words += len(_token.findall(body.decode("utf-8", "replace")))
+    return words
+
+
+def peak_bytes(make: Callable[[], History], work: Callable[[History], object]) -> int:
+    """Return the most memory held while a history is made and worked on, of what was not held before."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        work(make())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return peak - before

@@ -1,0 +1,181 @@
+"""Providers that compact by themselves: what they are asked, what comes back, who can read it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.llm.wires import CREDENTIAL, MESSAGES, RESPONSES, Wire, request_of
+
+from holdfast.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
+from holdfast.items import Item
+from holdfast.llm import RemoteCompaction, RemoteCompactor, issuer_of, open_model
+from holdfast.testing.model_server import HttpReply, ModelServer, object_reply, streamed
+
+pytestmark = pytest.mark.anyio
+
+USER = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Ship it."}]}
+SEALED = {"id": "cmp_1", "type": "compaction", "encrypted_content": "gAAAA", "created_by": None}
+COMPACTED = {
+    "id": "resp_1",
+    "object": "response.compaction",
+    "created_at": 1,
+    "output": [USER, SEALED],
+    "usage": {"input_tokens": 900, "output_tokens": 50, "input_tokens_details": {"cached_tokens": 800}},
+}
+BLOCK = {"type": "compaction", "content": "They ship it.", "signature": "sig", "tool_changes": []}
+SUMMARISED = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "content": [BLOCK],
+    "stop_reason": "compaction",
+    "usage": {"input_tokens": 100, "cache_read_input_tokens": 800, "output_tokens": 50},
+}
+
+
+async def compacted(wire: Wire, body: dict[str, Any], reply: HttpReply) -> tuple[RemoteCompaction, ModelServer]:
+    async with ModelServer([reply]) as server, wire.open(server.origin) as model:
+        assert isinstance(model, RemoteCompactor)
+        return await model.compact(request_of(wire.dialect, body)), server
+
+
+async def failure(wire: Wire, reply: HttpReply) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        await compacted(wire, dict(wire.question), reply)
+    return caught.value
+
+
+async def test_openai_is_sent_the_history_and_what_its_prefix_is_made_of() -> None:
+    """What only shapes an answer stays behind; the items come back with their bytes, bound to their issuer."""
+    turn = {
+        "model": "gpt-other",
+        "instructions": "Be brief.",
+        "input": [USER],
+        "tools": [{"type": "function", "name": "shell"}],
+        "parallel_tool_calls": True,
+        "prompt_cache_key": "thread-1",
+        "reasoning": {"effort": "high"},
+        "stream": True,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "tool_choice": "auto",
+        "metadata": {"a": "b"},
+    }
+    made, server = await compacted(RESPONSES, turn, object_reply(COMPACTED))
+    received = server.requests[0]
+    left_behind = ("stream", "store", "include", "tool_choice", "metadata")
+    assert (received.method, received.path) == ("POST", "/v1/responses/compact")
+    assert received.body == {name: value for name, value in turn.items() if name not in left_behind} | {"model": "gpt-test"}
+    assert made == RemoteCompaction(
+        items=(Item(_as_sent(USER)), Item(_as_sent(SEALED))),
+        issuer=issuer_of(f"{server.origin}/v1", credential=CREDENTIAL),
+        input_tokens=900,
+        output_tokens=50,
+        cached_tokens=800,
+    )
+
+
+async def test_anthropic_is_asked_to_summarise_the_history() -> None:
+    """On demand, under its beta; what it refuses beside a compaction is left out, the rest is as a turn has it."""
+    turn = {
+        "model": "claude-other",
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": "Ship it."}],
+        "tools": [{"name": "shell", "input_schema": {}}],
+        "tool_choice": {"type": "any"},
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high", "format": {"type": "json_schema"}},
+        "context_management": {"edits": []},
+        "stop_sequences": ["x"],
+        "max_tokens": 64,
+        "stream": True,
+    }
+    made, server = await compacted(MESSAGES, turn, object_reply(SUMMARISED))
+    received = server.requests[0]
+    assert received.headers["anthropic-beta"] == "compact-2026-09-04"
+    assert received.path == "/v1/messages"
+    assert received.body == {
+        "model": "claude-test",
+        "system": "Be brief.",
+        "messages": turn["messages"],
+        "tools": turn["tools"],
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high"},
+        "max_tokens": 64,
+        "compaction": {"type": "summarize"},
+    }
+    assert made == RemoteCompaction(
+        items=(Item(b'{"role":"assistant","content":[' + _as_sent(BLOCK) + b"]}"),),
+        issuer=issuer_of(server.origin, credential=CREDENTIAL),
+        input_tokens=900,
+        output_tokens=50,
+        cached_tokens=800,
+    )
+
+
+@pytest.mark.parametrize(("first", "beta"), [(BLOCK, "compact-2026-09-04"), ({"type": "text", "text": '"compaction"'}, None)])
+async def test_anthropic_is_told_of_a_compaction_in_the_history_of_a_question(first: dict[str, Any], beta: str | None) -> None:
+    """What was compacted on demand is understood under that beta alone; other histories need none."""
+    history = [{"role": "assistant", "content": [first]}, {"role": "user", "content": "And now?"}]
+    async with ModelServer([streamed("messages", "ok")]) as server, MESSAGES.open(server.origin) as model:
+        await model.ask(request_of("messages", {"messages": history}))
+    assert server.requests[0].headers.get("anthropic-beta") == beta
+
+
+def _as_sent(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize("wire", [RESPONSES, MESSAGES], ids=lambda wire: wire.dialect)
+async def test_a_choice_that_forces_no_tool_is_left_alone(wire: Wire) -> None:
+    """Only what the provider refuses is taken away."""
+    reply = object_reply(COMPACTED if wire is RESPONSES else SUMMARISED)
+    body = {**wire.question, "tool_choice": {"type": "auto"}}
+    _, server = await compacted(wire, body, reply)
+    assert server.requests[0].body.get("tool_choice") == (None if wire is RESPONSES else {"type": "auto"})
+
+
+@pytest.mark.parametrize("wire", [RESPONSES, MESSAGES], ids=lambda wire: wire.dialect)
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (object_reply({"error": {"message": "no such endpoint"}}, status=404), ModelRejected),
+        (object_reply({"error": {"message": "prompt is too long"}}, status=400), ModelOverflow),
+        (object_reply({"error": {"message": "busy"}}, status=529), ModelUnavailable),
+        (object_reply({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), ModelUnavailable),
+        (HttpReply(chunks=(b'{"output": [',), cut=True), ModelUnavailable),
+        (HttpReply(chunks=(b"not json",)), ModelUnavailable),
+    ],
+)
+async def test_a_compaction_fails_like_a_question(wire: Wire, reply: HttpReply, kind: type[ModelError]) -> None:
+    """Every class of error keeps its meaning."""
+    assert isinstance(await failure(wire, reply), kind)
+
+
+async def test_a_compaction_without_a_compaction_item_is_none() -> None:
+    """A list of messages alone would be a history cut short."""
+    assert isinstance(await failure(RESPONSES, object_reply({**COMPACTED, "output": [USER]})), ModelRejected)
+    assert isinstance(await failure(MESSAGES, object_reply({**SUMMARISED, "content": []})), ModelRejected)
+
+
+async def test_a_compaction_that_came_out_empty_may_be_asked_for_again() -> None:
+    """The provider says so with a block without content."""
+    empty = {**SUMMARISED, "content": [{"type": "compaction", "content": None}]}
+    assert isinstance(await failure(MESSAGES, object_reply(empty)), ModelUnavailable)
+
+
+def test_an_issuer_tells_accounts_and_addresses_apart_and_names_no_credential() -> None:
+    """Same address and credential, same issuer; anything else, another one."""
+    first = issuer_of("https://api.example/v1", credential=CREDENTIAL)
+    assert first == issuer_of("https://api.example/v1", credential=CREDENTIAL)
+    assert first.startswith("https://api.example/v1#")
+    assert CREDENTIAL not in first
+    others = {issuer_of("https://api.example/v1", credential="k2"), issuer_of("https://b.example/v1", credential=CREDENTIAL)}
+    assert first.partition("#")[2] not in {other.partition("#")[2] for other in others}
+
+
+def test_a_server_at_a_url_is_not_asked_to_compact() -> None:
+    """Chat Completions has no such thing."""
+    assert not isinstance(open_model("m@http://127.0.0.1:1", environ={}), RemoteCompactor)

@@ -1,0 +1,77 @@
+"""No exception of an SDK, or of what carries its bytes, leaves as it came."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+
+import aiohttp
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from holdfast.errors import ModelError, ModelRejected
+from holdfast.llm.anthropic_client import AnthropicErrors
+from holdfast.llm.chat_server import FOREIGN
+from holdfast.llm.openai_client import OpenAIErrors
+from holdfast.llm.sdk import CARRIER_ERRORS, SdkErrors, understood
+
+REQUEST = httpx2.Request("POST", "http://127.0.0.1/v1/responses", headers={"authorization": "Bearer sk-secret"})
+
+# Raised by calls that are never made here, checking a webhook, reading a cookie by its name, a web socket; or, the last, within
+# the library alone, whose iterators take it for the end.
+ELSEWHERE = {"InvalidWebhookSignatureError", "CookieConflict", "WebSocketError", "WSMessageTypeError", "EofStream"}
+
+
+def exceptions_of(module: ModuleType) -> Iterator[type[Exception]]:
+    """Yield every exception a library has in its public face."""
+    for name, value in inspect.getmembers(module, inspect.isclass):
+        if issubclass(value, Exception) and not issubclass(value, Warning) and name not in ELSEWHERE:
+            yield value
+
+
+def made(kind: type[Exception]) -> Exception:
+    """Return an exception of that kind as the SDK would make it."""
+    if issubclass(kind, (openai.APIStatusError, anthropic.APIStatusError)):
+        status = int(getattr(kind, "status_code", 418))
+        response = httpx2.Response(status, request=REQUEST, json={"error": {"message": "no", "type": "some_error"}})
+        error = kind.__new__(kind)
+        error.response = response
+        return error
+    return kind.__new__(kind)
+
+
+@pytest.mark.parametrize(
+    ("module", "errors"), [(openai, OpenAIErrors()), (anthropic, AnthropicErrors())], ids=["openai", "anthropic"]
+)
+def test_every_exception_of_an_sdk_has_a_meaning(module: ModuleType, errors: SdkErrors) -> None:
+    """What the SDK can raise is caught, and becomes an error of ours."""
+    kinds = set(exceptions_of(module))
+    assert len(kinds) > 10
+    assert [kind for kind in kinds if not issubclass(kind, errors.raised)] == []
+    assert [kind for kind in kinds if not isinstance(understood(made(kind), errors=errors, name="m"), ModelError)] == []
+
+
+def test_every_exception_of_the_carrier_is_caught() -> None:
+    """While a stream is read, what carries it raises in its own name."""
+    kinds = set(exceptions_of(httpx2))
+    assert len(kinds) > 20
+    assert [kind for kind in kinds if not issubclass(kind, CARRIER_ERRORS)] == []
+
+
+def test_every_exception_of_aiohttp_is_caught() -> None:
+    """The client for other servers is aiohttp alone."""
+    kinds = set(exceptions_of(aiohttp))
+    assert len(kinds) > 20
+    assert [kind for kind in kinds if not issubclass(kind, FOREIGN)] == []
+
+
+@pytest.mark.parametrize("module", [openai, anthropic], ids=["openai", "anthropic"])
+def test_a_status_of_the_sdk_keeps_its_meaning(module: ModuleType) -> None:
+    """The refusal behind an exception decides, not its class."""
+    errors: SdkErrors = OpenAIErrors() if module is openai else AnthropicErrors()
+    error = understood(made(module.PermissionDeniedError), errors=errors, name="m")
+    assert isinstance(error, ModelRejected)
+    assert (error.status, error.reason) == (403, "no")
