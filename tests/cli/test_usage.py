@@ -19,7 +19,7 @@ HEAVY = ("aiohttp", "holdfast.runtime", "msgspec", "rich", "sqlite3", "uvicorn")
 
 def test_the_commands_are_the_ones_promised() -> None:
     """The first release has these commands and no others."""
-    promised = "demo serve bench threads show compact fork rollback undo recall diff verify doctor"
+    promised = "demo serve key bench import export threads show compact fork rollback undo recall diff verify doctor"
     assert list(COMMANDS) == promised.split()
 
 

@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.prefixes import stable_prefix
 
-from holdfast.testing.codex import ClientUnavailable, CodexCli, install
+from holdfast.testing.client_process import ClientUnavailable
+from holdfast.testing.codex import CodexCli
+from holdfast.testing.npm_clients import CODEX_0_150, CODEX_0_166, NpmClient, install
 
-CODEX_VERSIONS = ("0.150.1", "0.166.0")
+__all__ = ["stable_prefix"]
+
+CODEX = {client.version: client for client in (CODEX_0_150, CODEX_0_166)}
 REPOSITORY = Path(__file__).parents[2]
 
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+Installed = Callable[[NpmClient], Awaitable[Path]]
 
 
-@pytest.fixture(params=CODEX_VERSIONS)
+@pytest.fixture(params=CODEX)
 def codex_version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-async def codex_at(codex_version: str, tmp_path: Path) -> Callable[[str], CodexCli]:
-    """Return a function that makes a Codex of this version, with an empty home, for a base URL."""
+@pytest.fixture(scope="session")
+def installed() -> Installed:
+    """Return a function that gives a client's command, installing it on first use."""
     folder = Path(os.environ.get("HOLDFAST_CLIENTS") or REPOSITORY / ".cache" / "clients")
-    try:
-        binary = await install(codex_version, folder)
-    except ClientUnavailable as error:
-        if shutil.which("npm") is None:
-            pytest.skip(error.reason)
-        raise
+
+    async def command(client: NpmClient) -> Path:
+        try:
+            return await install(client, folder)
+        except ClientUnavailable as error:
+            if shutil.which("npm") is None:
+                pytest.skip(error.reason)
+            raise
+
+    return command
+
+
+@pytest.fixture
+async def codex_at(codex_version: str, tmp_path: Path, installed: Installed) -> Callable[[str], CodexCli]:
+    """Return a function that makes a Codex of this version, with an empty home, for a base URL."""
+    binary = await installed(CODEX[codex_version])
     return lambda base_url: CodexCli(binary, home=tmp_path / "home", cwd=tmp_path / "work", base_url=base_url)

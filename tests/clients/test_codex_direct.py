@@ -167,6 +167,7 @@ async def test_a_resume_respells_empty_reasoning_content(codex_at: CodexAt) -> N
     assert echoes == [spelled, spelled | {"content": None}]
 
 
+@pytest.mark.moves_prefix(reason="Codex compacts its own history")
 async def test_a_compaction_on_request_names_itself(codex_at: CodexAt) -> None:
     """Codex's own compaction says so in its metadata, sends no tools, and moves to the next window."""
     async with ScriptedProvider([say("one"), say("SUMMARY"), say("two")]) as provider:

@@ -7,12 +7,15 @@ import os
 import select
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from holdfast.testing.codex import ClientUnavailable, CodexCli, install, run_to_end
+from holdfast.testing.client_process import ClientUnavailable, run_to_end
+from holdfast.testing.codex import CodexCli
 from holdfast.testing.codex_app_server import AppServerError, app_server
+from holdfast.testing.npm_clients import CODEX_0_166, install
 from holdfast.testing.provider import ScriptedProvider, http_error, say
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +71,7 @@ async def test_a_version_that_is_not_there_is_unavailable(tmp_path: Path) -> Non
     """A failed install says what npm could not do and leaves no half of it behind."""
     folder = tmp_path / "clients"
     with pytest.raises(ClientUnavailable, match=r"npm could not install @openai/codex@0\.0\.0-absent"):
-        await install("0.0.0-absent", folder)
+        await install(replace(CODEX_0_166, version="0.0.0-absent"), folder)
     assert list(folder.iterdir()) == []
 
 

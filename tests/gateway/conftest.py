@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any, Protocol
 
 import pytest
 from aiohttp import ClientSession, web
+from tests.prefixes import stable_prefix
 
-from holdfast.dialects import Reply, dialect_named
+from holdfast.dialects import Reply
 from holdfast.gateway.app import Gateway
-from holdfast.gateway.exchange import Answered, Forward, Incoming, Refused
+from holdfast.gateway.exchange import Answered, Conversations, Forward, Incoming, Refused
+from holdfast.gateway.routes import Provider as ProviderName
 from holdfast.gateway.server import running
 from holdfast.gateway.upstream import upstream_session
+
+__all__ = ["stable_prefix"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Headers = list[tuple[bytes, bytes]]
@@ -69,10 +74,16 @@ class Provider:
 class Script:
     """Conversations that do what a test tells them; by default every request is forwarded as it came."""
 
+    asked: list[tuple[str | None, str]] = field(default_factory=list)
     opened: list[Incoming] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     replied: asyncio.Event = field(default_factory=asyncio.Event)
     decide: Callable[[Incoming], Forward | Answered | Refused] | None = None
+
+    async def of(self, tenant: str | None, dialect: str) -> Conversations:
+        """Decide for every tenant and dialect."""
+        self.asked.append((tenant, dialect))
+        return self
 
     async def open(self, incoming: Incoming) -> Forward | Answered | Refused:
         self.opened.append(incoming)
@@ -94,6 +105,12 @@ class Proxy:
     provider: Provider
     script: Script
     client: ClientSession
+
+
+class ProxyWith(Protocol):
+    """Makes a gateway whose settings are those of `Gateway`."""
+
+    def __call__(self, **settings: Any) -> AbstractAsyncContextManager[Proxy]: ...
 
 
 @pytest.fixture
@@ -123,26 +140,42 @@ def numbered() -> Callable[[], str]:
     return lambda: str(next(numbers))
 
 
-@pytest.fixture
-async def proxy(provider: Provider) -> AsyncIterator[Proxy]:
-    """A gateway in front of `provider`, and a client that neither adds nor undoes anything."""
+@asynccontextmanager
+async def proxy_before(provider: Provider, settings: Mapping[str, Any]) -> AsyncIterator[Proxy]:
+    """Run a gateway in front of `provider`, and a client that neither adds nor undoes anything."""
     async with AsyncExitStack() as stack, asyncio.timeout(SECONDS):
         session = await stack.enter_async_context(upstream_session())
         client = await stack.enter_async_context(ClientSession(auto_decompress=False))
         script = Script()
+        upstreams = dict.fromkeys(ProviderName, provider.url)
+        defaults = {
+            "upstreams": upstreams,
+            "conversations": script.of,
+            "allowed_hosts": ("gateway.test",),
+            "body_limit": BODY_LIMIT,
+        }
         app = Gateway(
-            upstream=provider.url,
-            conversations=script,
-            wire=dialect_named("responses").wire,
             session=session,
             version="1.2.3",
-            allowed_hosts=("gateway.test",),
-            body_limit=BODY_LIMIT,
             now=lambda: 1_700_000_000.9,
             new_id=numbered(),
+            **{**defaults, **settings},
         )
-        url = await stack.enter_async_context(running(app))
+        url = await stack.enter_async_context(running(app, on_stop=app.stop))
         yield Proxy(url=url, app=app, provider=provider, script=script, client=client)
+
+
+@pytest.fixture
+async def proxy(provider: Provider) -> AsyncIterator[Proxy]:
+    """A gateway in front of `provider`."""
+    async with proxy_before(provider, {}) as made:
+        yield made
+
+
+@pytest.fixture
+def proxy_with(provider: Provider) -> ProxyWith:
+    """What makes a gateway in front of `provider` with settings of its own."""
+    return lambda **settings: proxy_before(provider, settings)
 
 
 @pytest.fixture

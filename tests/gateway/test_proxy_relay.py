@@ -13,19 +13,21 @@ import pytest
 from aiohttp import ClientPayloadError, ClientSession, web
 from yarl import URL
 
-from holdfast.dialects import dialect_named
 from holdfast.gateway.app import Gateway
+from holdfast.gateway.routes import Provider
 from holdfast.gateway.server import running
 from holdfast.gateway.upstream import upstream_session
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Headers, Proxy
 
-WIRE = dialect_named("responses").wire
-
 pytestmark = pytest.mark.anyio
 
 OWN = (b"x-odd", b"x-many", b"authorization", b"anthropic-beta", b"user-agent", b"accept-encoding", b"content-type")
+
+
+def _both(upstream: str) -> dict[Provider, str]:
+    return dict.fromkeys(Provider, upstream)
 
 
 async def test_a_request_arrives_as_it_was_sent(proxy: Proxy) -> None:
@@ -111,6 +113,35 @@ async def test_each_chunk_is_relayed_before_the_next_exists(proxy: Proxy) -> Non
         assert await answer.content.read() == b"two"
 
 
+@pytest.mark.parametrize(("path", "method"), [("/v1/models", "GET"), ("/v1/responses", "POST")])
+async def test_a_client_that_does_not_read_holds_up_its_provider(proxy: Proxy, path: str, method: str) -> None:
+    """A slow client fills some buffers and then the provider waits for it; once it reads, it gets every byte."""
+    piece, pieces = b"x" * 65_536, 1_000
+    progress: asyncio.Queue[None] = asyncio.Queue()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        for _ in range(pieces):
+            await answer.write(piece)
+            progress.put_nowait(None)
+        return answer
+
+    proxy.provider.handler = handler
+    async with proxy.client.request(method, proxy.url + path, data=b"{}" if method == "POST" else None) as answer:
+        written = 0
+        try:
+            while True:
+                await asyncio.wait_for(progress.get(), timeout=1)
+                written += 1
+        except TimeoutError:
+            assert written < pieces / 2
+        received = 0
+        async for chunk in answer.content.iter_any():
+            received += len(chunk)
+    assert received == len(piece) * pieces
+
+
 async def test_a_request_body_is_relayed_while_it_is_written(proxy: Proxy) -> None:
     """The client writes its next piece only when the provider has the one before."""
     arrived = asyncio.Event()
@@ -169,7 +200,7 @@ async def test_a_cookie_is_kept_by_nobody_but_the_client(proxy: Proxy) -> None:
     # Cookies are kept for names only, so the provider must be called by one.
     by_name = proxy.provider.url.replace("127.0.0.1", "localhost")
     async with upstream_session() as session:
-        app = Gateway(upstream=by_name, conversations=proxy.script, wire=WIRE, session=session, version="0")
+        app = Gateway(upstreams=_both(by_name), conversations=proxy.script.of, session=session, version="0")
         async with running(app) as url:
             for _ in range(2):
                 async with ClientSession() as client, client.get(f"{url}/v1/models") as answer:
@@ -240,9 +271,8 @@ async def test_an_answer_that_breaks_off_does_not_look_whole(proxy: Proxy) -> No
 async def test_a_provider_that_is_not_there(proxy: Proxy, unused_port: int) -> None:
     """The client is told which host and port could not be reached, in the provider's own error shape, and not the path."""
     app = Gateway(
-        upstream=f"http://127.0.0.1:{unused_port}/secret/v1",
-        conversations=proxy.script,
-        wire=WIRE,
+        upstreams=_both(f"http://127.0.0.1:{unused_port}/secret/v1"),
+        conversations=proxy.script.of,
         session=proxy.client,
         version="0",
     )

@@ -10,7 +10,7 @@ from tests.histories import answered, call, output, said, turns
 from holdfast import Holdfast
 from holdfast.errors import RecordNotFound
 from holdfast.recall import excerpt
-from holdfast.recall.recall import EXCERPT_CHARS
+from holdfast.recall.quoting import EXCERPT_CHARS
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +47,76 @@ async def test_cjk_words_are_found(hf: Holdfast) -> None:
     await thread.record([said("测试数据库的端口是5433。"), answered("好的。"), *turns(1, 3)])
     hits = await thread.recall("数据库端口")
     assert str(hits[0].pointer) == "t#2"
+
+
+async def test_what_a_person_said_comes_before_a_log_with_the_same_words(hf: Holdfast) -> None:
+    """The statement that holds the question's words in one place wins over outputs that hold them all over."""
+    thread = await hf.thread("t")
+    log = "\n".join(f"line {number}: the job run took some seconds" for number in range(60)) + "\nmost of it at night"
+    for number in range(20):
+        await thread.record(
+            [said(f"Go on with part {number}."), call(f"c{number}"), output(f"c{number}", log), answered("Done.")]
+        )
+    await thread.record([said("Fix the flaky test.\n\nFrom here on no job may run longer than 439 seconds, operations insist.")])
+    await thread.record([answered("Understood."), *turns(1, 6)])
+    hits = await thread.recall("How long may a job run at most?")
+    assert "439 seconds" in hits[0].text
+
+
+async def test_an_output_is_found_by_its_call(hf: Holdfast) -> None:
+    """The question's words stand in the command, the answer alone in what it printed."""
+    thread = await hf.thread("t")
+    asked = call("a", "select max(loaded_at) from taps")
+    await thread.record([said("When?"), asked, output("a", "2031-04-05 06:07:08"), answered("Then."), *turns(1, 5)])
+    hits = await thread.recall("up to when were the taps loaded?")
+    assert "2031-04-05 06:07:08" in [hit.text for hit in hits[:2]]
+
+
+async def test_an_output_that_was_rolled_back_is_not_brought_back_by_its_call(hf: Holdfast) -> None:
+    """Only what is on the live path is looked at, also beside what matches."""
+    thread = await hf.thread("t")
+    await thread.record([said("Look."), call("a", "print the zanzibar figure")])
+    child = await thread.fork(new_id="c")
+    await thread.record([output("a", "4711"), answered("4711.")])
+    assert [hit.text for hit in await child.recall("zanzibar figure") if "4711" in hit.text] == []
+    assert "4711" in [hit.text for hit in await thread.recall("zanzibar figure")]
+
+
+async def test_what_was_erased_beside_a_match_is_passed_over(hf: Holdfast) -> None:
+    """Half of a pair may be gone for good; the other half is still found."""
+    thread = await hf.thread("t")
+    await thread.record([said("Look."), call("a", "print the zanzibar figure"), output("a", "4711"), *turns(1, 2)])
+    printed = next(record.ordinal for record in await thread.records() if b"4711" in record.body)
+    await hf.backend.store.erase("t", {printed}, at_ms=1)
+    assert [hit.text for hit in await thread.recall("zanzibar figure")] == ["print the zanzibar figure"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "question"),
+    [
+        ("Der Ersatzschlüssel liegt beim Hausmeister.", "Wo liegen Ersatz und Schlüssel?"),
+        ("Отчёты отправляет Глеб.", "Кто отправил отчёт?"),
+        ("El depósito cierra a las cinco.", "¿Cuándo cierra el deposito?"),
+        ("المفتاح الاحتياطي عند ليلى.", "عند من المفتاح؟"),
+        ("予備の鍵は受付の引き出しにあります。", "予備の鍵はどこ?"),
+        ("备用钥匙放在前台的抽屉里。", "备用钥匙在哪里?"),
+        ("Stop copying the auditors on reports.", "Why do reports no longer go out in copy?"),
+    ],
+)
+async def test_forms_of_a_word_are_found(hf: Holdfast, statement: str, question: str) -> None:
+    """Inflected, put together, with marks or without: the statement is the first hit."""
+    thread = await hf.thread("t")
+    await thread.record([*turns(1, 3), said(statement), answered("Noted."), *turns(4, 6)])
+    hits = await thread.recall(question)
+    assert hits[0].text == statement
+
+
+async def test_nothing_of_another_thread_is_found(hf: Holdfast) -> None:
+    """Words and calls of a neighbour stay its own."""
+    ours, theirs = await hf.thread("ours"), await hf.thread("theirs")
+    await theirs.record([said("The code word is marmalade."), call("a", "marmalade"), output("a", "jar 7")])
+    await ours.record([said("Hello there."), answered("Hello.")])
+    assert await ours.recall("marmalade") == []
 
 
 async def test_what_was_rolled_back_is_not_found_by_words_but_by_pointer(hf: Holdfast) -> None:

@@ -17,18 +17,21 @@ EVERYTHING = Span(thread_id="t", start=0, stop=10**9)
 @pytest.mark.parametrize(
     ("query", "expression"),
     [
-        ("which port", '"which" OR "port"'),
+        ("which port", '"port"'),
+        ("which is it", '"which" OR "is" OR "it" OR NEAR("which" "is", 10) OR NEAR("which" "it", 10) OR NEAR("is" "it", 10)'),
         ("port port", '"port"'),
-        ("src/app_main.py", '"src" OR "app_main" OR "py"'),
-        ('say "no" OR NOT (x*)', '"say" OR "no" OR "OR" OR "NOT" OR "x"'),
-        ("端口8080", '"端 口" OR "8080"'),
-        ("配置文件", '"配 置" OR "置 文" OR "文 件"'),
+        ("src/app.py", '"src" OR "app" OR "py" OR NEAR("src" "app", 10) OR NEAR("src" "py", 10) OR NEAR("app" "py", 10)'),
+        ('say "no" OR NOT (x*)', '"say" OR "x" OR NEAR("say" "x", 10)'),
+        ("端口8080", '"端 口" OR "8080" OR NEAR("端 口" "8080", 10)'),
         ("水", '"水"'),
         (" ?! __ \0", ""),
     ],
 )
 def test_a_query_is_words(query: str, expression: str) -> None:
-    """Words are quoted and joined by OR; scripts without spaces go by pairs; signs are nothing."""
+    """Words are quoted and joined by OR, once more by nearness; scripts without spaces go by pairs; signs are nothing.
+
+    Function words count only where there is nothing else.
+    """
     assert match_expression(query) == expression
 
 

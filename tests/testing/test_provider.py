@@ -298,7 +298,7 @@ REFUSED = {
 async def test_an_enforcing_provider_refuses_a_broken_history(name: str) -> None:
     """What a real provider answers with 400 is answered so here, recorded, and costs no reply of the script."""
     history, fault = REFUSED[name]
-    async with ScriptedProvider([say("fine")], enforcing=True) as provider:
+    async with ScriptedProvider([say("fine")], enforcing=True, issued={"SEALED"}) as provider:
         answer = await ask(provider, history)
         mended, _ = await ask(provider, [QUESTION])
     error = {"message": fault, "type": "invalid_request_error", "param": "input", "code": None}
@@ -318,7 +318,7 @@ async def test_an_enforcing_provider_refuses_a_broken_history(name: str) -> None
 )
 async def test_an_enforcing_provider_accepts_a_whole_history(history: Any) -> None:
     """Pairs in any order, parallel calls and reasoning beside its item pass."""
-    async with ScriptedProvider([say("fine")], enforcing=True) as provider:
+    async with ScriptedProvider([say("fine")], enforcing=True, issued={"SEALED"}) as provider:
         status, _ = await ask(provider, history)
     assert (status, provider.refusals) == (200, [])
 

@@ -8,28 +8,26 @@ the gateway sends in its place (a checkpoint's layout) never does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
 
-import msgspec
-
-from holdfast.dialects import Dialect, Reply, Request
-from holdfast.errors import CompactionError, Conflict, OrdinalConflict
-from holdfast.gateway.codex_metadata import turn_metadata
-from holdfast.gateway.commands import CompactCommand, asides, command_in
+from holdfast.dialects import Dialect, Reply
+from holdfast.errors import HoldfastError, OrdinalConflict
+from holdfast.gateway.answering import recalled, told_compacted, told_failed, told_help, told_status, undone
+from holdfast.gateway.arrivals import Arrived
+from holdfast.gateway.commands import Command, signed
 from holdfast.gateway.exchange import Answered, Forward, Incoming, Refused
-from holdfast.gateway.placing import Place, find_place, settle
-from holdfast.gateway.rewriting import window_items
-from holdfast.items import Item, View
+from holdfast.gateway.glances import Glances
+from holdfast.gateway.hints import hints_of
+from holdfast.gateway.keeping_up import KeepingUp
+from holdfast.gateway.known import Known, Memory
+from holdfast.gateway.placing import Placing
+from holdfast.gateway.provider_rules import Upstream
+from holdfast.gateway.recordings import Recorded, Recordings, recorded_already
+from holdfast.gateway.replies import ReplyRecorder
+from holdfast.gateway.rules import Rules, rules_of
+from holdfast.gateway.side_requests import asks_for_summary, is_side_request
+from holdfast.gateway.upkeep import Upkeep
+from holdfast.gateway.upstream_requests import Upstreams
 from holdfast.runtime import Holdfast
-from holdfast.runtime.backend import Backend
-from holdfast.runtime.compacting import compact_thread
-from holdfast.runtime.reading import last_usage, live_path, load_checkpoint
-from holdfast.runtime.recording import chain_of
-from holdfast.runtime.reports import CompactionReport
-from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import ReplyBody, Tip, encode_body
-from holdfast.tokens import estimate_bytes, measure_pressure
 
 log = logging.getLogger("holdfast.gateway")
 
@@ -37,162 +35,141 @@ log = logging.getLogger("holdfast.gateway")
 TRIES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arrived:
-    """A request taken apart, its chain, and which of its items were said to the gateway."""
-
-    request: Request
-    chain: list[bytes]
-    views: list[View]
-    aside: list[bool]
-    agent: str
-
-    @property
-    def command(self) -> CompactCommand | None:
-        return command_in(self.views[-1]) if self.views else None
-
-
 class RecordedConversations:
-    """Conversations of one dialect, kept in a store; implements `holdfast.gateway.exchange.Conversations`."""
+    """Conversations of one dialect, kept in a store; implements `holdfast.gateway.exchange.Conversations`.
 
-    def __init__(self, holdfast: Holdfast, dialect: Dialect, *, auto_compact: bool) -> None:
-        self._backend: Backend = holdfast.backend
+    `auto_compact` turns automatic compaction on where the configuration leaves it off; `rules` stand in place of the
+    configuration. `upstream` names the provider that answers: what one provider sealed is not shown to another.
+
+    What a request brings is durable before `finished` returns. Recordings and compactions may be under way when the gateway
+    stops; `close` ends them, and must be called before the store is closed.
+    """
+
+    def __init__(
+        self, holdfast: Holdfast, dialect: Dialect, *, auto_compact: bool = False, rules: Rules | None = None, upstream: str = ""
+    ) -> None:
+        self._backend = holdfast.backend
         self._dialect = dialect
-        self._auto_compact = auto_compact
+        self._rules = rules_of(holdfast.config, auto_compact=auto_compact) if rules is None else rules
+        self._upstream = upstream
+        self._key = self._backend.store.tenant.key
+        self._glances = Glances(key=self._key, dialect=dialect, names=self._rules.commands)
+        self._memory = Memory()
+        self._placing = Placing(self._backend, dialect, self._memory)
+        self._upstreams = Upstreams(self._backend, dialect, self._placing, self._rules)
+        self._recordings = Recordings()
+        self.upkeep = Upkeep(self._backend, dialect, self._memory)
+        self._keeping_up = KeepingUp(
+            self._backend,
+            dialect,
+            placing=self._placing,
+            upstreams=self._upstreams,
+            upkeep=self.upkeep,
+            rules=self._rules,
+        )
+
+    async def close(self) -> None:
+        """Finish what is being recorded, and break off compactions: every thread is what it was before them."""
+        await self._recordings.settled()
+        await self.upkeep.close()
+
+    async def settled(self) -> None:
+        """Return once everything that requests brought is recorded, and every compaction they called for has ended."""
+        await self._recordings.settled()
+        await self.upkeep.settled()
 
     async def open(self, incoming: Incoming) -> Forward | Answered | Refused:
         request = self._dialect.split(incoming.body)
         if request is None or not request.items:
             return Forward(body=incoming.body, finished=_unrecorded)
-        metadata = turn_metadata(incoming.headers)
-        views = [self._dialect.view(item) for item in request.items]
-        arrived = _Arrived(
-            request=request,
-            chain=chain_of(self._backend, self._dialect, request.items, agent=metadata.agent),
-            views=views,
-            aside=asides(views),
-            agent=metadata.agent,
-        )
-        if metadata.is_side_request:
-            place = await find_place(self._backend, arrived.chain, dialect=self._dialect, agent=arrived.agent)
-            body = await self._upstream_body(incoming.body, arrived, place=place)
-            return Forward(body=body, finished=_unrecorded)
-        thread_id, tip = await self._record(arrived)
-        if arrived.command is not None:
-            return Answered(text=await self._compact_on_command(thread_id, tip, arrived.command))
-        if self._auto_compact:
-            await self._compact_when_due(thread_id, tip, arrived)
-        place = Place(thread_id=thread_id, stop=None, depth=len(arrived.chain))
-        body = await self._upstream_body(incoming.body, arrived, place=place)
-        return Forward(body=body, finished=_Recorder(self._backend, thread_id, tip, sent=len(body)))
+        hints = hints_of(incoming.headers, request, upstream=self._upstream, key=self._key)
+        seen = await self._glances.at(request.items, agent=hints.agent)
+        arrived = Arrived(incoming=incoming, request=request, hints=hints, seen=seen)
+        await self._recordings.caught_up(seen.chain)
+        if await self._is_beside(arrived):
+            return await self._forward_beside(arrived)
+        if seen.command is not None:
+            return Answered(text=signed(await self._answered(seen.command, await self._record(arrived), arrived)))
+        found = await self._placing.find(seen, agent=hints.agent)
+        known = found[0] if found else None
+        if self._keeping_up.is_called_for(known, arrived) or (known is not None and self._upstreams.is_new_window(known)):
+            return await self._forward_decided(await self._record(arrived), arrived)
+        recorded = self._recordings.begin(lambda: self._record(arrived), link=seen.glances[-1].link)
+        return self._forward(self._upstreams.shown(known, arrived), arrived, recorded=recorded)
 
-    async def _record(self, arrived: _Arrived) -> tuple[str, Tip]:
-        """Make what is new in a request durable; return the thread that now ends where the request does, and its tip."""
+    async def _is_beside(self, arrived: Arrived) -> bool:
+        """Whether a request is no step of a conversation."""
+        request = arrived.request
+        if is_side_request(request, path=arrived.incoming.path, hints=arrived.hints, dialect=self._dialect):
+            return True
+        if not asks_for_summary(request):
+            return False
+        found = await self._placing.find(arrived.seen, agent=arrived.hints.agent)
+        return found is not None and found[1] >= max(1, len(arrived.seen.items) - 2)
+
+    async def _forward_beside(self, arrived: Arrived) -> Forward:
+        """Forward a request that is no part of a conversation; a checkpoint of the history it shows applies, so that it fits."""
+        found = await self._placing.find(arrived.seen, agent=arrived.hints.agent)
+        if found is None:
+            return Forward(body=arrived.incoming.body, finished=_unrecorded)
+        upstream = self._upstreams.shown(found[0], arrived)
+        return Forward(body=upstream.body, finished=_unrecorded, headers=upstream.headers)
+
+    async def _record(self, arrived: Arrived) -> Known:
+        """Make what is new in a request durable; return the thread that now ends where the request does."""
         for _ in range(TRIES - 1):
             try:
-                return await self._settle(arrived)
+                return await self._placing.settle(arrived.seen, arrived.request, arrived.hints)
             except OrdinalConflict as lost:
                 log.debug("lost a race for thread %s; looking again", lost.thread_id)
-        return await self._settle(arrived)
+        return await self._placing.settle(arrived.seen, arrived.request, arrived.hints)
 
-    async def _settle(self, arrived: _Arrived) -> tuple[str, Tip]:
-        return await settle(
-            self._backend,
-            arrived.request,
-            arrived.chain,
-            dialect=self._dialect,
-            aside=arrived.aside,
-            agent=arrived.agent,
+    async def _forward_decided(self, known: Known, arrived: Arrived) -> Forward:
+        """Forward a request about which something is to be decided from what is recorded of it."""
+        known, upstream = await self._upstreams.made(await self._keeping_up.before(known, arrived), arrived)
+        return self._forward(upstream, arrived, recorded=recorded_already(known))
+
+    def _forward(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Forward:
+        recorder = ReplyRecorder(self._backend, self._memory, recorded, tokens=upstream.tokens)
+
+        async def overflowed() -> bytes | None:
+            smaller = await self._keeping_up.after_overflow(await recorded(), arrived)
+            if smaller is None or smaller.headers != upstream.headers:
+                return None
+            recorder.tokens = smaller.tokens
+            return smaller.body
+
+        may_compact = self._keeping_up.mode(arrived.hints) != "off"
+        return Forward(
+            body=upstream.body,
+            finished=recorder,
+            overflowed=overflowed if may_compact else None,
+            headers=upstream.headers,
         )
 
-    async def _upstream_body(self, body: bytes, arrived: _Arrived, *, place: Place | None) -> bytes:
-        """Return what the provider is sent: the client's own bytes, unless a checkpoint or an aside stands in them."""
-        items = await window_items(self._backend, arrived.request.items, aside=arrived.aside, place=place)
-        return body if items is None else self._dialect.join(arrived.request, self._dialect.arrange(items))
-
-    async def _compact_on_command(self, thread_id: str, tip: Tip, command: CompactCommand) -> str:
+    async def _answered(self, command: Command, known: Known, arrived: Arrived) -> str:
+        """Do what a person asks of the gateway, or say why not: a command is never passed on to the model."""
         try:
-            report = await compact_thread(self._backend, thread_id, dialect=self._dialect, seed=tip.chain, focus=command.focus)
-        except (CompactionError, Conflict) as error:
-            return f"Not compacted: {error}"
-        return _told(report)
+            return await self._obey(command, known, arrived)
+        except HoldfastError as error:
+            return told_failed(command, error)
 
-    async def _compact_when_due(self, thread_id: str, tip: Tip, arrived: _Arrived) -> None:
-        """Compact before the request goes out if it would pass the hard limit; the request is answered either way."""
-        place = Place(thread_id=thread_id, stop=None, depth=len(arrived.chain))
-        items = await window_items(self._backend, arrived.request.items, aside=arrived.aside, place=place)
-        size = _size(arrived.request, items if items is not None else arrived.request.items)
-        path = await live_path(self._backend.store, thread_id)
-        checkpoint = await load_checkpoint(self._backend.store, path.checkpoint) if path.checkpoint else None
-        usage = await last_usage(self._backend.store, path, checkpoint)
-        pressure = measure_pressure(limits=self._backend.limits, estimated=estimate_bytes(size), calibration=usage)
-        if not pressure.must_compact:
-            return
-        try:
-            report = await compact_thread(self._backend, thread_id, dialect=self._dialect, seed=tip.chain)
-        except (CompactionError, Conflict) as error:
-            log.warning("a compaction of thread %s was due and did not happen: %s", thread_id, error.code)
-        else:
-            log.info("compacted thread %s: %d to %d tokens", thread_id, report.tokens_before, report.tokens_after)
-
-
-class _Recorder:
-    """Writes down what the provider answered, beside the history, before the client has all of it."""
-
-    def __init__(self, backend: Backend, thread_id: str, tip: Tip, *, sent: int) -> None:
-        self._backend = backend
-        self._thread_id = thread_id
-        self._tip = tip
-        self._sent = sent
-
-    async def __call__(self, reply: Reply) -> None:
-        if not reply.items and reply.input_tokens is None:
-            return
-        redact = self._backend.redact
-        body = ReplyBody(
-            items=[msgspec.Raw(redact(item.raw) if redact else item.raw) for item in reply.items],
-            outcome=reply.outcome,
-            estimated_tokens=estimate_bytes(self._sent),
-            input_tokens=reply.input_tokens,
-            output_tokens=reply.output_tokens,
-            cached_tokens=reply.cached_tokens,
-            response_id=reply.response_id,
-        )
-        record = NewRecord(
-            kind=RecordKind.REPLY,
-            at_ms=self._backend.clock.now_ms(),
-            turn=self._tip.turn,
-            tokens=reply.output_tokens or 0,
-            body=encode_body(body),
-        )
-        expected = self._tip.next
-        while True:
-            try:
-                await self._backend.append(self._thread_id, [record], expected=expected)
-            except OrdinalConflict as moved:
-                expected = moved.actual
-            else:
-                return
+    async def _obey(self, command: Command, known: Known, arrived: Arrived) -> str:
+        match command.verb:
+            case "compact":
+                return told_compacted(await self._keeping_up.on_command(known, arrived, focus=command.argument))
+            case "undo":
+                self._memory.forget(known.thread_id)
+                return await undone(self._backend, known)
+            case "recall":
+                return await recalled(self._backend, known, command.argument, dialect=self._dialect)
+            case "status":
+                pressure = self._keeping_up.pressure(known, arrived)
+                mode = self._keeping_up.mode(arrived.hints)
+                return told_status(known, pressure, items=len(arrived.seen.items), mode=mode)
+            case "help":
+                return told_help(self._rules, misunderstood=command.argument)
 
 
 async def _unrecorded(reply: Reply) -> None:
     """Take the reply to a request that is no part of a conversation's history."""
-
-
-def _size(request: Request, items: Sequence[Item]) -> int:
-    beside = sum(len(raw) for name, raw in request.fields.items() if name not in ("input", "messages"))
-    return beside + sum(len(item.raw) for item in (*request.head, *items))
-
-
-def _told(report: CompactionReport) -> str:
-    """Return a compaction's report as the person who asked for it reads it."""
-    saved = 100 - report.tokens_after * 100 // max(1, report.tokens_before)
-    counts = report.audit.counts()
-    repaired = f"{counts['repaired']} of them were put back word for word" if counts["repaired"] else "all of them did"
-    return (
-        f"Compacted: {report.tokens_before:,} → {report.tokens_after:,} tokens ({saved} % smaller), "
-        f"{report.model_calls} model calls.\n"
-        f"{counts['required']} things had to survive; {repaired}.\n"
-        f"Nothing is lost: `holdfast recall {report.thread} WORDS` finds originals, "
-        f"`holdfast undo {report.thread}` takes this compaction back."
-    )

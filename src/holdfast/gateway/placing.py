@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from holdfast.dialects import Dialect, Request
-from holdfast.items import body_digest, chain_seed
+from holdfast.errors import OrdinalConflict, ThreadNotFound
+from holdfast.gateway.continuing import continued_thread
+from holdfast.gateway.glances import Seen
+from holdfast.gateway.hints import Hints
+from holdfast.gateway.known import Known, Memory, Told, head_digest, load_known
+from holdfast.items import chain_seed
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.branching import branch_off
+from holdfast.runtime.describing import description
 from holdfast.runtime.reading import load_tip
 from holdfast.runtime.recording import append_items, arrival, create_thread, deepest_known
-from holdfast.store import NewRecord, RecordKind, Span
-from holdfast.thread import ContextBody, Tip, encode_body
+from holdfast.store import Found, NewRecord, RecordKind, Span
+from holdfast.thread import Arrival, encode_body
 
 # What the model is told outside its history. Other fields (cache keys, client metadata) change with every request.
-HEAD_FIELDS = ("model", "instructions", "tools")
+HEAD_FIELDS = ("model", "instructions", "system", "tools")
+# What the next request of a conversation begins with, as it is recorded.
+NEXT_STEP = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.NOTE})
+PAGE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,72 +37,164 @@ class Place:
     depth: int
 
 
-async def find_place(backend: Backend, chain: Sequence[bytes], *, dialect: Dialect, agent: str) -> Place | None:
-    """Return where the longest known part of a history lies, preferring a thread that ends with it; None if all is new."""
-    found = await deepest_known(backend.store, chain)
-    if not found:
+class Placing:
+    """Finds and keeps the histories of one dialect in one tenant's store."""
+
+    def __init__(self, backend: Backend, dialect: Dialect, memory: Memory) -> None:
+        self._backend = backend
+        self._dialect = dialect
+        self._memory = memory
+
+    def seed(self, agent: str) -> bytes:
+        return chain_seed(self._backend.store.tenant.key, dialect=self._dialect.name, agent=agent)
+
+    async def find(self, seen: Seen, *, agent: str) -> tuple[Known, int] | None:
+        """Return the thread that holds the longest known part of a history, as it stood at its end, and that part's length.
+
+        Read only: where the history leaves the thread, it is the thread before that point.
+        """
+        remembered = await self._remembered(seen)
+        if remembered is not None:
+            return remembered
+        place = await self._look_up(seen, agent=agent)
+        if place is None:
+            return None
+        return await load_known(self._backend, place.thread_id, seed=self.seed(agent), stop=place.stop), place.depth
+
+    async def settle(self, seen: Seen, request: Request, hints: Hints) -> Known:
+        """Record what is new in a request; return the thread that now ends where the request does.
+
+        A history that leaves a known path forks there; one that a client made of an older one says which it continues. The head
+        is recorded where it changed. Durable when it returns.
+
+        Raises:
+            OrdinalConflict: Another request of the same conversation was faster; look again.
+        """
+        remembered = await self._remembered(seen)
+        if remembered is not None:
+            known, depth = remembered
+            try:
+                return await self._append(known, seen, request, hints, depth=depth)
+            except OrdinalConflict:
+                self._memory.forget(known.thread_id)
+                raise
+        place = await self._look_up(seen, agent=hints.agent)
+        depth = place.depth if place else 0
+        continues = None
+        if place is not None and place.stop is None:
+            thread_id = place.thread_id
+        else:
+            continues = await continued_thread(
+                self._backend, self._memory, seen, depth=depth, session=hints.session, dialect=self._dialect
+            )
+            thread_id = await self._begin(place, hints.agent)
+        known = await load_known(self._backend, thread_id, seed=self.seed(hints.agent))
+        before = [] if continues is None else [await self._edge(known, continues)]
+        return await self._append(known, seen, request, hints, depth=depth, before=before)
+
+    async def tell(self, known: Known, told: Told, request: Request) -> Known:
+        """Record what a thread's requests are sent under from here on; what else was written meanwhile does not matter to it."""
+        record = self._told_record(told, request, turn=known.tip.turn)
+        expected = known.tip.next
+        while True:
+            try:
+                reached = await self._backend.append(known.thread_id, [record], expected=expected)
+            except OrdinalConflict as moved:
+                self._memory.forget(known.thread_id)
+                expected = moved.actual
+            else:
+                break
+        after = replace(known, tip=replace(known.tip, next=reached), told=told)
+        if expected == known.tip.next:
+            self._memory.remember(after)
+        return after
+
+    async def _remembered(self, seen: Seen) -> tuple[Known, int] | None:
+        found = self._memory.ending_in(seen.chain)
+        if found is None:
+            return None
+        try:
+            row = await self._backend.store.get(found[0].thread_id)
+        except ThreadNotFound:
+            row = None
+        if row is not None and row.next == found[0].tip.next:
+            return found
+        self._memory.forget(found[0].thread_id)
         return None
-    seed = chain_seed(backend.store.tenant.key, dialect=dialect.name, agent=agent)
-    for match in found:
-        tip = await load_tip(backend.store, match.thread_id, seed=seed)
-        if tip.chain == match.chain:
-            return Place(thread_id=match.thread_id, stop=None, depth=match.depth)
-    return Place(thread_id=found[0].thread_id, stop=found[0].ordinal + 1, depth=found[0].depth)
+
+    async def _look_up(self, seen: Seen, *, agent: str) -> Place | None:
+        """Return where the longest known part of a history lies, preferring a thread that ends with it; None if all is new."""
+        found = await deepest_known(self._backend.store, seen.chain)
+        for match in found:
+            tip = await load_tip(self._backend.store, match.thread_id, seed=self.seed(agent))
+            if tip.chain == match.chain:
+                return Place(thread_id=match.thread_id, stop=None, depth=match.depth)
+        return Place(thread_id=found[0].thread_id, stop=await self._end_of(found[0]), depth=found[0].depth) if found else None
+
+    async def _end_of(self, match: Found) -> int:
+        """Return where the next step after a record begins: a checkpoint made of what stands before it still counts there."""
+        row = await self._backend.store.get(match.thread_id)
+        start = match.ordinal + 1
+        while start < row.next:
+            span = Span(thread_id=match.thread_id, start=start, stop=row.next)
+            page = await self._backend.store.read(span, kinds=NEXT_STEP, limit=PAGE, bodies=False)
+            for record in page:
+                if record.kind is not RecordKind.NOTE or record.chain is not None:
+                    return record.ordinal
+            if not page:
+                break
+            start = page[-1].ordinal + 1
+        return row.next
+
+    async def _begin(self, place: Place | None, agent: str) -> str:
+        if place is None or place.stop is None:
+            return await create_thread(self._backend, self._dialect, agent=agent)
+        return (await branch_off(self._backend, place.thread_id, at=place.stop)).thread
+
+    async def _edge(self, known: Known, continues: str) -> NewRecord:
+        about = msgspec.structs.replace(await description(self._backend.store, known.thread_id), continues=continues)
+        at_ms = self._backend.clock.now_ms()
+        return NewRecord(kind=RecordKind.META, at_ms=at_ms, turn=known.tip.turn, tokens=0, body=encode_body(about))
+
+    async def _append(
+        self, known: Known, seen: Seen, request: Request, hints: Hints, *, depth: int, before: list[NewRecord] | None = None
+    ) -> Known:
+        told = told_now(known.told, request, hints, links=len(seen.items))
+        records = [*(before or ()), *([] if told == known.told else [self._told_record(told, request, turn=known.tip.turn)])]
+        new = [self._arrival(seen, index) for index in range(depth, len(seen.items))]
+        tip = known.tip
+        if records or new:
+            tip = await append_items(self._backend, known.thread_id, new, tip=tip, model=hints.model or None, before=records)
+        after = replace(known, tip=tip, told=told)
+        self._memory.remember(after)
+        return after
+
+    def _arrival(self, seen: Seen, index: int) -> Arrival:
+        item, aside, reading = seen.items[index], seen.aside[index], seen.fresh.get(index)
+        if reading is None or self._backend.redact is not None:
+            return arrival(self._dialect, item, aside=aside, redact=self._backend.redact)
+        tokens = seen.glances[index].tokens
+        return Arrival(item=item, view=reading.view, canonical=reading.canonical, tokens=tokens, aside=aside)
+
+    def _told_record(self, told: Told, request: Request, *, turn: int) -> NewRecord:
+        body = told.body(_head_fields(request), [msgspec.Raw(item.raw) for item in request.head])
+        return NewRecord(kind=RecordKind.CONTEXT, at_ms=self._backend.clock.now_ms(), turn=turn, tokens=0, body=body)
 
 
-async def settle(
-    backend: Backend,
-    request: Request,
-    chain: Sequence[bytes],
-    *,
-    dialect: Dialect,
-    aside: Sequence[bool],
-    agent: str,
-) -> tuple[str, Tip]:
-    """Record what is new in a request; return the thread that now ends where the request does, and its tip.
-
-    A history that leaves a known path forks there. The head is recorded where it changed.
-
-    Raises:
-        OrdinalConflict: Another request of the same conversation was faster; look again.
-    """
-    place = await find_place(backend, chain, dialect=dialect, agent=agent)
-    if place is None:
-        thread_id = await create_thread(backend, dialect, agent=agent)
-    elif place.stop is None:
-        thread_id = place.thread_id
-    else:
-        thread_id = (await branch_off(backend, place.thread_id, at=place.stop)).thread
-    known = place.depth if place else 0
-    seed = chain_seed(backend.store.tenant.key, dialect=dialect.name, agent=agent)
-    tip = await load_tip(backend.store, thread_id, seed=seed)
-    before = await _changed_head(backend, thread_id, request, tip=tip)
-    new = [
-        arrival(dialect, item, aside=said, redact=backend.redact)
-        for item, said in zip(request.items[known:], aside[known:], strict=True)
-    ]
-    if before or new:
-        tip = await append_items(backend, thread_id, new, tip=tip, model=_model(request), before=before)
-    return thread_id, tip
+def told_now(before: Told | None, request: Request, hints: Hints, *, links: int) -> Told:
+    """Return what holds with this request. What another account sealed stays its own, however long ago that was."""
+    head = head_digest(_head_fields(request), [msgspec.Raw(item.raw) for item in request.head])
+    if before is None:
+        return Told(head=head, session=hints.session, issuer=hints.issuer)
+    changed = bool(before.issuer) and before.issuer != hints.issuer
+    return replace(
+        before,
+        head=head,
+        session=hints.session or before.session,
+        issuer=hints.issuer,
+        issued_from=links if changed else before.issued_from,
+    )
 
 
-async def _changed_head(backend: Backend, thread_id: str, request: Request, *, tip: Tip) -> list[NewRecord]:
-    """Return a record of the request's head where the thread's newest one says something else."""
-    head = _head_body(request)
-    own = Span(thread_id=thread_id, start=0, stop=tip.next)
-    newest = await backend.store.read(own, kinds={RecordKind.CONTEXT}, newest_first=True, limit=1, bodies=False)
-    if newest and newest[0].digest == body_digest(head):
-        return []
-    return [NewRecord(kind=RecordKind.CONTEXT, at_ms=backend.clock.now_ms(), turn=tip.turn, tokens=0, body=head)]
-
-
-def _head_body(request: Request) -> bytes:
-    fields = {name: msgspec.Raw(request.fields[name]) for name in HEAD_FIELDS if name in request.fields}
-    return encode_body(ContextBody(fields=fields, head=[msgspec.Raw(item.raw) for item in request.head]))
-
-
-def _model(request: Request) -> str | None:
-    try:
-        return msgspec.json.decode(request.fields.get("model", b"null"), type=str | None)
-    except msgspec.MsgspecError:
-        return None
+def _head_fields(request: Request) -> dict[str, msgspec.Raw]:
+    return {name: msgspec.Raw(request.fields[name]) for name in HEAD_FIELDS if name in request.fields}

@@ -2,42 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
-from holdfast.gateway.placing import Place
+from holdfast.gateway.glances import Seen
 from holdfast.items import Item
-from holdfast.runtime.backend import Backend
-from holdfast.runtime.reading import live_path, load_checkpoint
-from holdfast.thread import Checkpoint, KeepEntry, LayoutEntry, StateEntry, StubEntry
+from holdfast.thread import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
+from holdfast.tokens import estimate_item
 
 
-async def window_items(
-    backend: Backend, items: Sequence[Item], *, aside: Sequence[bool], place: Place | None
-) -> list[Item] | None:
-    """Return the history to send in place of `items`, or None where they can go as they are.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """One position of what goes upstream; `depth` is the link of the client's chain it stands for, None where it is ours.
 
-    Kept items are the client's own bytes of this request; only stubs and the state are ours.
+    `laid_out` says that a checkpoint placed it, `sealed` that a provider signed or encrypted something in it.
     """
-    path = await live_path(backend.store, place.thread_id, stop=place.stop) if place else None
-    checkpoint = await load_checkpoint(backend.store, path.checkpoint) if path and path.checkpoint else None
-    if checkpoint is None:
-        return [item for item, said in zip(items, aside, strict=True) if not said] if any(aside) else None
-    return _compacted(items, checkpoint, aside=aside)
+
+    item: Item
+    tokens: int
+    depth: int | None = None
+    laid_out: bool = False
+    sealed: bool = False
 
 
-def _compacted(items: Sequence[Item], checkpoint: Checkpoint, *, aside: Sequence[bool]) -> list[Item]:
-    after = zip(items[checkpoint.covers :], aside[checkpoint.covers :], strict=True)
-    return [*(_placed(entry, items) for entry in checkpoint.layout), *(item for item, said in after if not said)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """What a checkpoint puts in place of the first `covers` items of a history.
+
+    Each entry is the depth of an item that is kept, or what stands there instead and who alone can read it (None: anyone).
+    """
+
+    covers: int
+    entries: tuple[int | tuple[Placed, str | None], ...]
 
 
-def _placed(entry: LayoutEntry, items: Sequence[Item]) -> Item:
+def layout_of(checkpoint: Checkpoint) -> Layout:
+    """Return a checkpoint's layout, read once for all the requests it will be sent in."""
+    return Layout(covers=checkpoint.covers, entries=tuple(map(_entry, checkpoint.layout)))
+
+
+def window_of(seen: Seen, layout: Layout | None, *, issuer: str) -> list[Placed]:
+    """Return the history to send. What was said to the gateway is left out.
+
+    Kept items are the client's own bytes of this request; only stubs, literals and the state are not. A literal that another
+    account's provider wrote, and that only it can read, is left out: the state beside it says the same.
+    """
+    if layout is None:
+        return _after(seen, 0)
+    window: list[Placed] = []
+    for entry in layout.entries:
+        if isinstance(entry, int):
+            item, glance = seen.items[entry - 1], seen.glances[entry - 1]
+            window.append(Placed(item=item, tokens=glance.tokens, depth=entry, laid_out=True, sealed=glance.is_sealed))
+        elif entry[1] in (None, issuer):
+            window.append(entry[0])
+    return [*window, *_after(seen, layout.covers)]
+
+
+def _after(seen: Seen, covers: int) -> list[Placed]:
+    later = zip(seen.items[covers:], seen.glances[covers:], seen.aside[covers:], strict=True)
+    return [
+        Placed(item=item, tokens=glance.tokens, depth=depth, sealed=glance.is_sealed)
+        for depth, (item, glance, aside) in enumerate(later, start=covers + 1)
+        if not aside
+    ]
+
+
+def _entry(entry: LayoutEntry) -> int | tuple[Placed, str | None]:
     match entry:
         case KeepEntry():
             if entry.depth is None:
                 raise AssertionError("what a gateway thread keeps came from a client, and so is a link of its chain")
-            return items[entry.depth - 1]
-        case StubEntry() | StateEntry():
-            return Item(bytes(entry.item))
+            return entry.depth
+        case StubEntry() | StateEntry() | LiteralEntry():
+            item = Item(bytes(entry.item))
+            placed = Placed(item=item, tokens=estimate_item(item.raw), laid_out=True)
+            return placed, entry.issuer if isinstance(entry, LiteralEntry) else None
         case _:
             assert_never(entry)

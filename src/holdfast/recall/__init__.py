@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.recall.recall import Recalled, excerpt, recall_by_pointer, recall_by_words
+from holdfast.recall.quoting import excerpt
+from holdfast.recall.recall import Recalled, recall_by_pointer, recall_by_words
 
 __all__ = ["Recalled", "excerpt", "recall_by_pointer", "recall_by_words"]

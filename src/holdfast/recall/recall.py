@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections import Counter
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from holdfast.dialects import Dialect
 from holdfast.errors import RecordNotFound
-from holdfast.items import Item
+from holdfast.items import Item, View
+from holdfast.recall.quoting import quoted
+from holdfast.recall.ranking import Candidate, Ranking
 from holdfast.store import Record, RecordKind, Search, Span, ThreadStore
 from holdfast.thread import LivePath, Pointer
 
-EXCERPT_CHARS = 700
-# How much is shown before the first word that matches.
-EXCERPT_MARGIN = 120
-PROPOSED_PER_HIT = 6
-INDEX_WEIGHT = 4.0
-STEM_CHARS = 5
+# The index knows whole records; which of them answers is seen only in their statements, so many are looked at.
+PROPOSED_PER_HIT = 24
+# How many of the best are looked at together with the other half of their call, and how far apart halves may stand.
+PAIRED_PER_HIT = 3
+PAIR_REACH = 8
 # Recorded for the record, not shown to a model: a search for what was said should not return what was said about it.
 UNSEARCHED = frozenset(RecordKind) - {RecordKind.ITEM, RecordKind.NOTE}
 
@@ -31,6 +31,20 @@ class Recalled:
     text: str
     score: float
     kind: RecordKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """A proposed record, looked at; `context` is the other half of its call."""
+
+    record: Record
+    view: View
+    text: str
+    context: str = ""
+
+    @property
+    def candidate(self) -> Candidate:
+        return Candidate(text=self.text, by_person=self.view.by_person, context=self.context)
 
 
 async def recall_by_pointer(store: ThreadStore, path: LivePath, pointer: Pointer, *, dialect: Dialect) -> Recalled:
@@ -56,72 +70,60 @@ async def recall_by_words(
     """Return the best matches on the live path, each with the part of it that matches.
 
     The index proposes by the words of whole records; which of them answers is decided by what stands close together in one
-    place, so that a long message with the answer in it is not outranked by a short one about something else.
+    place and who said it (`ranking`). What a tool printed is judged together with the call that had it printed: the words of a
+    question often stand in the one and the answer in the other.
     """
-    proposed: list[Recalled] = []
-    for hit in await index.search(path.spans, query, limit=limit * PROPOSED_PER_HIT):
-        span = Span(thread_id=hit.thread_id, start=hit.ordinal, stop=hit.ordinal + 1)
-        for record in await store.read(span):
-            text = excerpt(_text(record, dialect), query)
-            pointer = Pointer(hit.thread_id, hit.ordinal)
-            proposed.append(Recalled(pointer=pointer, text=text, score=round(hit.score, 3), kind=record.kind))
-    return _closest(proposed, query)[:limit]
+    hits = await index.search(path.spans, query, limit=limit * PROPOSED_PER_HIT)
+    read = await _read(store, (Pointer(hit.thread_id, hit.ordinal) for hit in hits))
+    # Oldest first: of equals the newest is preferred.
+    looked = sorted((_looked(record, dialect) for record in read), key=lambda each: each.record.ordinal)
+    ranking = Ranking([each.candidate for each in looked], query)
+    first = ranking.best(limit * PAIRED_PER_HIT)
+    pairs = await _with_pairs(store, path, [looked[each.number] for each in first], dialect=dialect)
+    everything = [*looked, *pairs]
+    ranked = [*first, *(ranking.judged(each.candidate, number=len(looked) + at) for at, each in enumerate(pairs))]
+    found: dict[Pointer, Recalled] = {}
+    for each in sorted(ranked, key=lambda each: -each.score):
+        record, text = everything[each.number].record, everything[each.number].text
+        pointer = Pointer(record.thread_id, record.ordinal)
+        if each.score > 0 and pointer not in found:
+            found[pointer] = Recalled(
+                pointer=pointer, text=quoted(text, at=each.at), score=round(each.score, 3), kind=record.kind
+            )
+    return list(found.values())[:limit]
 
 
-def _closest(proposed: list[Recalled], query: str) -> list[Recalled]:
-    """Return the proposals by how much of the question their excerpts hold, a word's weight being how few of them hold it."""
-    stems = {_stem(word) for word in _words(query)}
-    held = [stems & {_stem(word) for word in _words(each.text)} for each in proposed]
-    common = Counter(stem for each in held for stem in each)
-    weights = [sum(math.log(1 + len(proposed) / common[stem]) for stem in each) for each in held]
-    best = max((each.score for each in proposed), default=0.0) or 1.0
-    # The index's own opinion counts as much as a few shared words do.
-    order = sorted(range(len(proposed)), key=lambda place: -(weights[place] + INDEX_WEIGHT * proposed[place].score / best))
-    return [proposed[place] for place in order]
+async def _with_pairs(store: ThreadStore, path: LivePath, looked: Sequence[_Looked], *, dialect: Dialect) -> list[_Looked]:
+    """Return the outputs that belong to these records, or are these records, each with its call as context."""
+    near: set[Pointer] = set()
+    for each in looked:
+        reach = range(1, PAIR_REACH) if each.view.opens else range(-PAIR_REACH + 1, 0) if each.view.closes else ()
+        near.update(Pointer(each.record.thread_id, each.record.ordinal + step) for step in reach)
+    on_path = (pointer for pointer in near if path.holds(pointer.ordinal) == pointer.thread_id)
+    around = [*looked, *(_looked(record, dialect) for record in await _read(store, on_path))]
+    calls = {call: each for each in around for call in each.view.opens}
+    chosen = {call for each in looked for call in (*each.view.opens, *each.view.closes)}
+    return [
+        replace(each, context="\n".join(calls[call].text for call in each.view.closes if call in calls))
+        for each in around
+        if chosen.intersection(each.view.closes)
+    ]
 
 
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in re.findall(r"\w+", text)]
+async def _read(store: ThreadStore, pointers: Iterable[Pointer]) -> list[Record]:
+    wanted: defaultdict[str, set[int]] = defaultdict(set)
+    for pointer in pointers:
+        wanted[pointer.thread_id].add(pointer.ordinal)
+    found: list[Record] = []
+    for thread_id, ordinals in wanted.items():
+        span = Span(thread_id=thread_id, start=min(ordinals), stop=max(ordinals) + 1)
+        found += await store.read(span, ordinals=ordinals, kinds={RecordKind.ITEM})
+    return [record for record in found if not record.erased]
 
 
-def _stem(word: str) -> str:
-    """Return the part of a word that its forms share, roughly, in languages that inflect at the end."""
-    return word if len(word) <= STEM_CHARS else word[:STEM_CHARS]
-
-
-def excerpt(text: str, query: str) -> str:
-    """Return the stretch of `text` that holds most of `query`: each word counts once, and the rarer the more."""
-    if len(text) <= EXCERPT_CHARS:
-        return text
-    words = {word.casefold() for word in re.findall(r"\w+", query)}
-    places = sorted((match.start(), match[0].casefold()) for match in _any_of(words).finditer(text)) if words else []
-    if not places:
-        return text[: EXCERPT_CHARS - 1] + "…"
-    start = max(0, min(_densest(places) - EXCERPT_MARGIN, len(text) - EXCERPT_CHARS))
-    stretch = text[start : start + EXCERPT_CHARS]
-    return ("…" if start else "") + stretch + ("…" if start + EXCERPT_CHARS < len(text) else "")
-
-
-def _any_of(words: set[str]) -> re.Pattern[str]:
-    return re.compile(r"\b(?:" + "|".join(re.escape(word) for word in sorted(words)) + r")\b", re.IGNORECASE)
-
-
-def _densest(places: list[tuple[int, str]]) -> int:
-    """Return where the stretch begins whose distinct words weigh most, a word's weight being how rare it is in the text."""
-    weight = {word: 1 / count for word, count in Counter(word for _, word in places).items()}
-    held: Counter[str] = Counter()
-    best, best_start, total, last = -1.0, 0, 0.0, 0
-    for first, (start, word) in enumerate(places):
-        while last < len(places) and places[last][0] < start + EXCERPT_CHARS - EXCERPT_MARGIN:
-            held[places[last][1]] += 1
-            total += weight[places[last][1]] if held[places[last][1]] == 1 else 0
-            last += 1
-        # Of equals the last: it begins with the words that count, not with the filler that leads up to them.
-        if round(total, 9) >= best:
-            best, best_start = round(total, 9), start
-        held[places[first][1]] -= 1
-        total -= weight[word] if held[word] == 0 else 0
-    return best_start
+def _looked(record: Record, dialect: Dialect) -> _Looked:
+    view = dialect.view(Item(record.body))
+    return _Looked(record=record, view=view, text=view.text or record.body.decode("utf-8", "replace"))
 
 
 def _text(record: Record, dialect: Dialect) -> str:

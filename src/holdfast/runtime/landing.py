@@ -29,7 +29,7 @@ from holdfast.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, 
 
 STRATEGY = "imported"
 # How many items are remembered to recognise them in a compaction; what is older is repeated there and not pointed at.
-REMEMBERED = 20_000
+REMEMBERED = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,6 @@ class Landing:
 
     def __init__(self, backend: Backend, lane: Lane, *, origin: Origin | None = None, place: Place | None = None) -> None:
         self.items = 0
-        self.records = 0
         self.dialect: Dialect = dialect_named(lane.dialect)
         self._backend = backend
         self._lane = lane
@@ -163,7 +162,6 @@ class Landing:
     async def _put(self, make: Make) -> Put | None:
         put = await self._track.put(make)
         if put is not None:
-            self.records += 1
             self._place = replace(self._place, next=put.ordinal + 1)
         return put
 
@@ -173,8 +171,7 @@ class Landing:
 
     async def _note(self, step: Note) -> None:
         before = self._place
-        redact = self._backend.redact
-        body = redact(step.body) if redact and fields_of(step.body) is not None else step.body
+        body = self._redacted(step.body) if fields_of(step.body) is not None else step.body
         await self._put(lambda _: self._record(RecordKind.NOTE, body, at_ms=step.at_ms, turn=self._place.turn))
         self._name(step.key, before, None)
 
@@ -269,9 +266,9 @@ class Landing:
     async def _summarised(self, step: Summarised) -> None:
         reached = await self._track.position()
         said = await newest_said(self._backend.store, reached.thread_id, dialect=self.dialect, stop=reached.ordinal)
-        summary = self.dialect.parse(message(step.text or NO_SUMMARY))
-        last = LiteralEntry(item=msgspec.Raw(summary.raw), issuer=step.issuer)
-        await self._checkpoint([*said, Placed(last, estimate_item(summary.raw))], cut=None, at_ms=step.at_ms)
+        summary = self._redacted(self.dialect.parse(message(step.text or NO_SUMMARY)).raw)
+        last = LiteralEntry(item=msgspec.Raw(summary), issuer=step.issuer)
+        await self._checkpoint([*said, Placed(last, estimate_item(summary))], cut=None, at_ms=step.at_ms)
 
     async def _checkpoint(self, layout: list[Placed], *, cut: Place | None, at_ms: int | None) -> None:
         here = self._place
@@ -316,10 +313,13 @@ class Landing:
             return _keep(known)
         view = self.dialect.view(position)
         said = self._said.get(_words(view)) if view.by_person else None
-        raw = self._backend.redact(position.raw) if self._backend.redact else position.raw
+        raw = self._redacted(position.raw)
         place = (said.thread_id, said.ordinal) if said else (None, None)
         entry = LiteralEntry(item=msgspec.Raw(raw), issuer=issuer, thread=place[0], ordinal=place[1])
         return Placed(entry, estimate_item(raw))
+
+    def _redacted(self, raw: bytes) -> bytes:
+        return self._backend.redact(raw) if self._backend.redact else raw
 
     def _remember(self, item: Item, view: View, recorded: Recorded) -> None:
         for memory, key in ((self._seen, body_digest(item.raw)), *(((self._said, _words(view)),) if view.by_person else ())):

@@ -100,7 +100,7 @@ class Track:
             record = self._kept(make(row.ordinal))
             if record is None:
                 return None
-            if row.kind is record.kind and row.digest == body_digest(record.body):
+            if _is_there(record, row):
                 self._rows.take()
                 self._passed = None
                 return Put(self._rows.thread_id, row.ordinal)
@@ -223,6 +223,13 @@ class Track:
                 break
             suffix += 1
         self.thread_id = candidate
+
+
+def _is_there(record: NewRecord, row: Record) -> bool:
+    """Whether a stored record is the one about to be put; an item is known by what it says, however it is spelled."""
+    if row.kind is not record.kind:
+        return False
+    return row.digest == body_digest(record.body) if record.chain is None else row.chain == record.chain
 
 
 def _forked(own: ThreadRow | None, source: ThreadRow) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,7 +18,7 @@ from holdfast.errors import UnknownFormat, UnreadableTranscript
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.landing import Landing, Place
 from holdfast.runtime.tracking import Origin
-from holdfast.transfer.choosing import SUFFIXES, source_of
+from holdfast.transfer.choosing import ENDINGS, source_of
 from holdfast.transfer.detecting import Format
 from holdfast.transfer.files import Line, is_packed, read_lines
 from holdfast.transfer.rows import number_in, row_of
@@ -25,6 +26,7 @@ from holdfast.transfer.steps import Base, Lane, LineReader, Step, Trouble
 
 BATCH_LINES = 128
 BATCH_BYTES = 1 << 20
+KEPT_OPEN = 8
 CODEX_FOLDERS = ("sessions", "archived_sessions")
 _rollout_id = re.compile(r"([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})\.jsonl(?:\.zst)?$")
 
@@ -34,7 +36,10 @@ Progress = Callable[[Path, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedThread:
-    """A thread and what one source holds of it; `added` is how many records were new."""
+    """A thread and what one source holds of it.
+
+    `records` are the thread's own; `items` those of the source, inherited or own; `added` is how many records were new.
+    """
 
     id: str
     source: str
@@ -71,7 +76,8 @@ class Importer:
         self._backend = backend
         self._form = form
         self._growing = growing
-        self._files: dict[Path, _FileImport] = {}
+        self._read: dict[Path, Signature] = {}
+        self._open: OrderedDict[Path, _FileImport] = OrderedDict()
         self._known: dict[str, Path] = {}
 
     async def run(self, paths: Iterable[Path], *, progress: Progress | None = None) -> ImportReport:
@@ -95,19 +101,24 @@ class Importer:
                 problems.append(ImportProblem(source=str(path), line=0, text=str(error)))
                 continue
             if work is not None:
-                threads.extend(work.threads())
+                threads.extend(await work.threads())
                 problems.extend(work.taken_problems())
         return ImportReport(threads=tuple(threads), problems=tuple(problems))
 
     async def _advance(self, path: Path, progress: Progress | None) -> _FileImport | None:
         signature = await asyncio.to_thread(_signature, path)
-        work = self._files.get(path)
-        if work is not None and work.signature == signature:
+        if self._read.get(path) == signature:
             return None
+        work = self._open.pop(path, None)
         if work is None or not await work.can_go_on(signature):
             work = _FileImport(self._backend, path, form=self._form, locate=self._locate)
-        self._files[path] = work
         await work.run(signature, growing=self._growing, progress=progress)
+        self._read[path] = signature
+        if self._growing:
+            # Few files grow at a time; one that is opened anew is read from its beginning, and adds the same.
+            self._open[path] = work
+            if len(self._open) > KEPT_OPEN:
+                self._open.popitem(last=False)
         return work
 
     def _locate(self, rollout_id: str, near: Path) -> Path | None:
@@ -252,26 +263,27 @@ class _FileImport:
         taken, self._problems = self._problems, []
         return taken
 
-    def threads(self) -> list[ImportedThread]:
-        return [
-            ImportedThread(
-                id=landing.thread_id,
-                source=str(self.path),
-                dialect=landing.dialect.name,
-                records=landing.records,
-                items=landing.items,
-                added=landing.taken_added(),
-            )
-            for landing in self.landings.values()
-            if landing.begun
-        ]
+    async def threads(self) -> list[ImportedThread]:
+        """Return the threads this file is in."""
+        return [await self._thread(landing) for landing in self.landings.values() if landing.begun]
+
+    async def _thread(self, landing: Landing) -> ImportedThread:
+        row = await self._backend.store.get(landing.thread_id)
+        return ImportedThread(
+            id=row.id,
+            source=str(self.path),
+            dialect=row.dialect,
+            records=row.next - row.start,
+            items=landing.items,
+            added=landing.taken_added(),
+        )
 
 
 def transcripts_in(path: Path) -> Sequence[Path]:
     """Return `path`, or the transcripts of a folder; a packed one beside its plain form is left out."""
     if not path.is_dir():
         return (path,)
-    found = [each for each in sorted(path.rglob("*")) if each.name.endswith(SUFFIXES) and each.is_file()]
+    found = [each for each in sorted(path.rglob("*")) if each.name.endswith(ENDINGS) and each.is_file()]
     return [each for each in found if not (each.suffix == ".zst" and each.with_suffix("") in found)]
 
 

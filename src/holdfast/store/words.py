@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 # Scripts written without spaces between words; a tokenizer would take a whole sentence of them for one word.
-_CJK = (
+CJK = (
     "\u3040-\u30ff"  # hiragana, katakana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # han
     "\uac00-\ud7af"  # hangul syllables
     "\uff66-\uff9d"  # half-width katakana
 )
-_CJK_CHARACTER = re.compile(f"([{_CJK}])")
-_WORD = re.compile(f"[{_CJK}]+|(?:(?![{_CJK}])\\w)+")
+_CJK_CHARACTER = re.compile(f"([{CJK}])")
+_WORD = re.compile(f"[{CJK}]+|(?:(?![{CJK}])\\w)+")
+
+
+# Words that any question has and that tell nothing about its answer. In transcripts, most of which is code and logs, they are
+# rarer than the words that matter, so no count of words shows what they are.
+FUNCTION_WORDS = frozenset(
+    """a an the of to in on at by for from with into as and or but not no so than then that this these those it its he she they
+    them their we us our you your i me my is are was were be been am do does did has have had may might must can could should
+    would will what which who whom whose where when why how there if whether any some each up out about
+    der die das den dem des ein eine einer eines einem einen und oder aber nicht kein zu im in am an auf aus bei mit von vom für
+    ist sind war wird werden hat haben kann darf muss soll was welche welcher welches welchem welchen wer wem wen wo wann warum
+    wie es er sie wir ihr
+    el la los las un una unos unas de del al en con por para y o no que qué cuál cuáles quién dónde adónde cuándo cómo es son
+    se su sus lo le hay ha
+    le les une des du et ou ne pas que quel quelle quels quelles qui où quand comment pourquoi est sont il elle on ce cette dans
+    sur pour avec au aux doit être
+    и в во на с к о об по из за от до не ни это как какой какая какие какое каким каком что кто где когда почему есть он она они
+    мы их его её ли бы для
+    ما هو هي من في على إلى عن متى أين كيف لماذا هل أن إن لا أي هذا هذه""".split()
+)
 
 
 def spaced(text: str) -> str:
@@ -27,13 +47,17 @@ def phrases(query: str) -> list[str]:
     """Return what a text must hold one of to match `query`, each once; nothing if it has no word.
 
     A phrase is a word, or characters that stand next to each other with a space between them. A run of CJK characters
-    goes by its pairs: single characters would find everything, the whole run only its exact repetition.
+    goes by its pairs: single characters would find everything, the whole run only its exact repetition. Function words count
+    where there is no other.
     """
-    found: dict[str, None] = {}
+    found = dict.fromkeys(_phrases(query))
+    return [phrase for phrase in found if phrase.casefold() not in FUNCTION_WORDS] or list(found)
+
+
+def _phrases(query: str) -> Iterator[str]:
     for word in _WORD.findall(query):
         if _CJK_CHARACTER.match(word):
             pairs = [word[at : at + 2] for at in range(len(word) - 1)] or [word]
-            found.update(dict.fromkeys(" ".join(spaced(pair).split()) for pair in pairs))
+            yield from (" ".join(spaced(pair).split()) for pair in pairs)
         elif any(character.isalnum() for character in word):
-            found[word] = None
-    return list(found)
+            yield word

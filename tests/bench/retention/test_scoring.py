@@ -51,9 +51,10 @@ def state(*, objective: str = "none", active: str = "none", inactive: str = "non
     return piece_of(CHAT.state_item(text), dialect=CHAT)
 
 
-KEPT = Judged(kept=True, stale=False, credit=1.0)
-GUESSED = Judged(kept=False, stale=False, credit=0.25)
-STALE = Judged(kept=False, stale=True, credit=0.0)
+KEPT = Judged(kept=True, beside=False, stale=False, outdated=False, credit=1.0)
+GUESSED = Judged(kept=False, beside=False, stale=False, outdated=False, credit=0.25)
+STALE = Judged(kept=False, beside=False, stale=True, outdated=False, credit=0.0)
+OUTDATED = Judged(kept=False, beside=False, stale=True, outdated=True, credit=0.0)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +63,8 @@ STALE = Judged(kept=False, stale=True, credit=0.0)
         ([], GUESSED),
         ([says("it is 4401")], KEPT),
         ([says("it is 44011, see #4401")], GUESSED),
-        ([says("it is 4402")], Judged(kept=False, stale=False, credit=0.0)),
-        ([says("4401 or 4402")], Judged(kept=False, stale=False, credit=0.5)),
+        ([says("it is 4402")], Judged(kept=False, beside=False, stale=False, outdated=False, credit=0.0)),
+        ([says("4401 or 4402")], Judged(kept=False, beside=True, stale=False, outdated=False, credit=0.5)),
         ([says("it is 4401", role="assistant")], GUESSED),
         ([state(active="[a1] it is 4401 (#12)")], KEPT),
         ([state(inactive="[a1] it is 4401 (#12)")], GUESSED),
@@ -87,7 +88,7 @@ def test_work_counts_wherever_it_is_shown(window: list[Piece]) -> None:
     [
         ([says("it is 4400"), says("now 4401, not 4400")], KEPT),
         ([says("now 4401"), says("it is 4400")], STALE),
-        ([says("it is 4400")], STALE),
+        ([says("it is 4400")], OUTDATED),
         ([state(active="it is 4400 — contested by #9: now 4401")], KEPT),
         ([state(objective="it is 4400", active="now 4401, not 4400")], STALE),
         ([state(active="it is 4400"), says("now 4401")], KEPT),

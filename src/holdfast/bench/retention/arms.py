@@ -1,4 +1,4 @@
-"""What stands beside `extractive`: each makes a window of the same size from the same history.
+"""What stands beside the library: each makes a window of the size `extractive` has from the same history.
 
 `none` and `full` are the floor and the ceiling and have no size to keep to. Arms that summarise remember their last text.
 """
@@ -10,24 +10,25 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from holdfast.bench.retention.summarisers import SUMMARISERS, Note, Summariser
-from holdfast.bench.retention.windows import Piece, Place, summary_piece
+from holdfast.bench.retention.summarisers import SUMMARISERS, Note, Shown, Summariser
+from holdfast.bench.retention.windows import Piece, Place, piece_of, summary_piece
 from holdfast.dialects import Dialect
+from holdfast.dialects.base import STATE_OPENING
 from holdfast.tokens import estimate_item
 
 CLEARED = "[old tool output cleared]"
 # What Codex keeps of the user's messages, newest first.
 HANDOFF_USER_TOKENS = 20_000
 HANDOFF_OPENING = "Summary of the session so far, for whoever goes on with it:"
-REWRITE_OPENING = "State of the session, rewritten as a whole at every compaction:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A compaction that is due: the whole history, what matters in the newest span, and the size the window may have."""
+    """A compaction that is due: the whole history, where its newest span begins, the key to it, and the size allowed."""
 
     history: Sequence[Piece]
-    notes: Sequence[Note]
+    begin: int
+    key: Sequence[Note]
     budget_tokens: int
     dialect: Dialect
 
@@ -55,7 +56,8 @@ class HandoffLayout:
         self._text = _Text(summarise, seed=seed)
 
     def window(self, moment: Moment) -> list[Piece]:
-        summary = self._text.rewritten(moment, opening=HANDOFF_OPENING)
+        text = "\n".join((HANDOFF_OPENING, self._text.rewritten(moment) or "(no summary)"))
+        summary = summary_piece(text, dialect=moment.dialect)
         spoken = [piece for piece in moment.history if piece.place is Place.PERSON]
         room = min(HANDOFF_USER_TOKENS, moment.budget_tokens - summary.tokens)
         return [*_newest(spoken, budget_tokens=room), summary]
@@ -68,22 +70,33 @@ class WholeBlockRewrite:
         self._text = _Text(summarise, seed=seed)
 
     def window(self, moment: Moment) -> list[Piece]:
-        block = self._text.rewritten(moment, opening=REWRITE_OPENING)
+        text = "\n".join((STATE_OPENING, self._text.rewritten(moment) or "(no summary)"))
+        block = piece_of(moment.dialect.state_item(text), dialect=moment.dialect)
+        if block.place is not Place.STATE:
+            block = summary_piece(text, dialect=moment.dialect)
         return [block, *_newest(moment.history, budget_tokens=moment.budget_tokens - block.tokens)]
 
 
 class _Text:
-    """A summary that lives through hops."""
+    """A summary that lives through hops: what it says at one is what it goes on from at the next."""
 
     def __init__(self, summarise: Summariser, *, seed: str) -> None:
         self._summarise = summarise
         self._rng = Random(seed)
-        self._lines: list[str] = []
+        self._last = ""
 
-    def rewritten(self, moment: Moment, *, opening: str) -> Piece:
-        self._lines = self._summarise(self._lines, moment.notes, self._rng)
-        text = "\n".join((opening, *(self._lines or ["(no summary)"])))
-        return summary_piece(text, dialect=moment.dialect)
+    def rewritten(self, moment: Moment) -> str:
+        new = moment.history[moment.begin :]
+        spoken = (" ".join(piece.text.split()) for piece in new if piece.place is Place.PERSON)
+        shown = Shown(
+            before=self._last,
+            messages="\n".join(f"#{number}: {text}" for number, text in enumerate(spoken, start=1)),
+            span="\n".join(piece.text for piece in new),
+            whole=True,
+            key=moment.key,
+        )
+        self._last = self._summarise(shown, self._rng)
+        return self._last
 
 
 def _none(moment: Moment) -> list[Piece]:
@@ -128,7 +141,7 @@ def _newest(pieces: Sequence[Piece], *, budget_tokens: int) -> list[Piece]:
     return kept[::-1]
 
 
-NONE, FULL, EXTRACTIVE = "none", "full", "extractive"
+NONE, FULL, EXTRACTIVE, SESSION = "none", "full", "extractive", "session"
 STATELESS: Mapping[str, Callable[[Moment], list[Piece]]] = {
     NONE: _none,
     FULL: _full,
@@ -137,11 +150,13 @@ STATELESS: Mapping[str, Callable[[Moment], list[Piece]]] = {
     "user messages only": _user_messages,
 }
 SUMMARISING: Mapping[str, Callable[..., Arm]] = {"handoff layout": HandoffLayout, "whole-block rewrite": WholeBlockRewrite}
+# The library's own, by the summariser each asks; None asks nobody.
+LIBRARY: Mapping[str, str | None] = {EXTRACTIVE: None, **{f"{SESSION}, {name}": name for name in SUMMARISERS}}
 
 
 def arm_names() -> list[str]:
     """Return every arm in the order of the report, the library's own last."""
-    return [*STATELESS, *(f"{arm}, {name}" for arm in SUMMARISING for name in SUMMARISERS), EXTRACTIVE]
+    return [*STATELESS, *(f"{arm}, {name}" for arm in SUMMARISING for name in SUMMARISERS), *LIBRARY]
 
 
 def new_arms(*, seed: int) -> Iterator[tuple[str, Arm]]:

@@ -27,6 +27,7 @@ class FactKind(StrEnum):
     FOREIGN = "other language"
     LOOK_ALIKE = "among look-alikes"
     ONE_OFF = "one-off said early"
+    BURIED = "inside a long paste"
     TOOL_REUSED = "tool-only, reused"
     TOOL_UNUSED = "tool-only, never reused"
     WORKING = "working state"

@@ -7,17 +7,17 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
-from holdfast.bench.retention.arms import EXTRACTIVE, STATELESS, Moment, new_arms
+from holdfast.bench.retention.arms import EXTRACTIVE, LIBRARY, STATELESS, Moment, new_arms
 from holdfast.bench.retention.blindness import stands
 from holdfast.bench.retention.facts import FactKind
+from holdfast.bench.retention.library import LibraryArm, library_arms
+from holdfast.bench.retention.planted import Planted
 from holdfast.bench.retention.probes import Probe, make_probes
 from holdfast.bench.retention.rendering import Json, opening_json, turn_json
 from holdfast.bench.retention.scoring import Judged, judge
-from holdfast.bench.retention.sessions import Planted, spans
 from holdfast.bench.retention.summarisers import notes_of
 from holdfast.bench.retention.tally import Cell, Lost, Recalled, Size, Tally, Took
 from holdfast.bench.retention.windows import Piece, open_book, piece_of
-from holdfast.errors import NothingToCompact
 from holdfast.items import boundaries
 from holdfast.runtime import Holdfast, Thread
 
@@ -36,27 +36,33 @@ class Play:
         self._tally = tally
         self._probes = {probe.fact.key: probe for probe in make_probes(planted.facts, seed=planted.seed)}
         self._arms = list(new_arms(seed=planted.seed))
+        self._library: list[LibraryArm] = []
         self._history: list[Piece] = []
+        self._compacted = 0
 
-    async def through(self, hf: Holdfast) -> None:
-        """Play every hop on a new thread of `hf`."""
-        thread = await hf.thread(f"retention-{self._dialect}-{self._planted.seed}", dialect=self._dialect)
-        await self._record(thread, opening_json(self._dialect))
+    async def through(self, hf: Holdfast, *, beside: Holdfast) -> None:
+        """Play every hop on new threads: the one that is searched in the end on `hf`, the others on `beside`."""
+        self._library = await library_arms(hf, beside=beside, dialect=self._dialect, seed=self._planted.seed)
+        thread = self._library[0].thread
+        await self._record(opening_json(self._planted.opening, dialect=self._dialect))
         rest: list[Json] = []
-        for hop, turns in enumerate(spans(self._planted), start=1):
-            await self._record(thread, rest)
+        for hop, turns in enumerate(self._planted.spans(), start=1):
+            await self._record(rest)
             for number in turns[:-1]:
-                await self._record(thread, turn_json(self._planted.turns[number], number=number, dialect=self._dialect))
+                await self._record(turn_json(self._planted.turns[number], number=number, dialect=self._dialect))
             last = turn_json(self._planted.turns[turns[-1]], number=turns[-1], dialect=self._dialect)
             cut = self._mid_turn(thread, last, number=turns[-1]) if hop % 2 == 0 else len(last)
-            await self._record(thread, last[:cut])
+            await self._record(last[:cut])
             rest = last[cut:]
-            await self._hop(thread, hop)
+            await self._hop(hop)
+        self._tally.refused += sum(arm.refused for arm in self._library)
         await self._recall(thread, hop=len(self._planted.ends))
 
-    async def _record(self, thread: Thread, items: Sequence[Json]) -> None:
-        await thread.record(items)
-        self._history += [piece_of(thread.dialect.parse(item), dialect=thread.dialect) for item in items]
+    async def _record(self, items: Sequence[Json]) -> None:
+        dialect = self._library[0].thread.dialect
+        for arm in self._library:
+            await arm.record(items)
+        self._history += [piece_of(dialect.parse(item), dialect=dialect) for item in items]
 
     def _mid_turn(self, thread: Thread, items: Sequence[Json], *, number: int) -> int:
         """Return where turn `number` can be interrupted: no call open, all that was planted in it already shown."""
@@ -66,21 +72,27 @@ class Play:
         least = len(items) * MID_TURN_SHARE
         return next((cut for cut in boundaries(views) if cut >= least and answered[cut] >= due), len(items))
 
-    async def _hop(self, thread: Thread, hop: int) -> None:
-        began = time.perf_counter_ns()
-        try:
-            await thread.compact(strategy=EXTRACTIVE)
-        except NothingToCompact:
-            self._tally.refused += 1
-        self._took(EXTRACTIVE, hop, since=began)
-        window = [piece_of(item, dialect=thread.dialect) for item in (await thread.history()).items]
+    async def _hop(self, hop: int) -> None:
+        scored = hop in self._scored
+        key = notes_of(self._planted.new(hop))
+        budget = 0
+        for ours in self._library:
+            began = time.perf_counter_ns()
+            await ours.compact(key)
+            self._took(ours.name, hop, since=began)
+            if scored or ours.name == EXTRACTIVE:
+                window = await ours.window()
+                budget = budget or sum(piece.tokens for piece in window)
+                if scored:
+                    self._judge(ours.name, hop, window)
         moment = Moment(
             history=self._history,
-            notes=notes_of(self._planted.new(hop)),
-            budget_tokens=sum(piece.tokens for piece in window),
-            dialect=thread.dialect,
+            begin=self._compacted,
+            key=key,
+            budget_tokens=budget,
+            dialect=self._library[0].thread.dialect,
         )
-        scored = hop in self._scored
+        self._compacted = len(self._history)
         for name, arm in self._arms:
             if scored or name not in STATELESS:
                 began = time.perf_counter_ns()
@@ -88,8 +100,6 @@ class Play:
                 self._took(name, hop, since=began)
                 if scored:
                     self._judge(name, hop, made)
-        if scored:
-            self._judge(EXTRACTIVE, hop, window)
 
     def _judge(self, arm: str, hop: int, window: Sequence[Piece]) -> None:
         book = open_book(window)
@@ -97,8 +107,8 @@ class Play:
         for probe in self._asked(hop):
             judged = judge(probe, book)
             found[probe.fact.kind].append(judged)
-            if arm == EXTRACTIVE and hop == len(self._planted.ends) and not judged.kept:
-                self._tally.lost.append(self._lost(probe))
+            if arm in LIBRARY and hop == len(self._planted.ends) and not judged.kept:
+                self._tally.lost.append(self._lost(probe, arm=arm))
         for kind, verdicts in found.items():
             self._tally.cells.append(
                 Cell(
@@ -109,7 +119,9 @@ class Play:
                     kind=kind,
                     asked=len(verdicts),
                     kept=sum(each.kept for each in verdicts),
+                    beside=sum(each.beside for each in verdicts),
                     stale=sum(each.stale for each in verdicts),
+                    outdated=sum(each.outdated for each in verdicts),
                     credit=round(sum(each.credit for each in verdicts), 6),
                 )
             )
@@ -125,7 +137,7 @@ class Play:
             record = any(stands(probe.fact.value, each.text) for found_at in whole for each in found_at)
             found[probe.fact.kind].append((quoted, record))
             if not quoted:
-                self._tally.unrecalled.append(self._lost(probe))
+                self._tally.unrecalled.append(self._lost(probe, arm=EXTRACTIVE))
         for kind, hits_of in found.items():
             self._tally.recalled.append(
                 Recalled(
@@ -142,9 +154,16 @@ class Play:
     def _asked(self, hop: int) -> list[Probe]:
         return [self._probes[fact.key] for fact in self._planted.asked(hop)]
 
-    def _lost(self, probe: Probe) -> Lost:
+    def _lost(self, probe: Probe, *, arm: str) -> Lost:
         fact = probe.fact
-        return Lost(dialect=self._dialect, seed=self._planted.seed, kind=fact.kind, question=fact.question, value=fact.value)
+        return Lost(
+            arm=arm,
+            dialect=self._dialect,
+            seed=self._planted.seed,
+            kind=fact.kind,
+            question=fact.question,
+            value=fact.value,
+        )
 
     def _size(self, arm: str, hop: int, tokens: int) -> None:
         history = sum(piece.tokens for piece in self._history)

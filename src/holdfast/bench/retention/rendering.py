@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
-from holdfast.demo import Step, Turn, context_items, turn_items
+from holdfast.demo import Step, Turn, turn_items
 from holdfast.demo.session import PARALLEL_TOOLS
 
 Json = dict[str, object]
 
 
-def opening_json(dialect: str) -> list[Json]:
+def opening_json(opening: Sequence[Json], *, dialect: str) -> list[Json]:
     """Return what stands in the history before the first turn; where a client keeps it in its head, nothing."""
-    return context_items() if dialect == "responses" else []
+    return list(opening) if dialect == "responses" else []
 
 
 def turn_json(turn: Turn, *, number: int, dialect: str) -> list[Json]:

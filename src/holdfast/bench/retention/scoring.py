@@ -20,13 +20,17 @@ class Judged:
 
     Attributes:
         kept: The right value, and no other option, is what the window tells.
+        beside: The right value is told, and a wrong one as well.
         stale: The value that was taken back stands where it counts, without the newer one beside or after it.
+        outdated: It does, and the newer one stands nowhere that counts.
         credit: What someone would score on average who picks, of the options, one that the window tells, and guesses if it
             tells none.
     """
 
     kept: bool
+    beside: bool
     stale: bool
+    outdated: bool
     credit: float
 
 
@@ -35,14 +39,21 @@ def judge(probe: Probe, book: Book) -> Judged:
     text = book.said if probe.fact.kind in USER_KINDS else book.shown
     told = {option for option in probe.options if stands(option, text)}
     stale = probe.fact.stale
-    alone = False
+    alone = outdated = False
     if stale is not None and stale in told:
         alone = stale_alone(stale, newer=probe.fact.value, book=book)
+        outdated = probe.fact.value not in told
         told.discard(probe.fact.value if alone else stale)
     if not told:
-        return Judged(kept=False, stale=alone, credit=CHANCE)
-    right = probe.fact.value in told
-    return Judged(kept=right and len(told) == 1, stale=alone, credit=1 / len(told) if right else 0.0)
+        return Judged(kept=False, beside=False, stale=alone, outdated=outdated, credit=CHANCE)
+    right, only = probe.fact.value in told, len(told) == 1
+    return Judged(
+        kept=right and only,
+        beside=right and not only,
+        stale=alone,
+        outdated=outdated,
+        credit=1 / len(told) if right else 0.0,
+    )
 
 
 def stale_alone(stale: str, *, newer: str, book: Book) -> bool:

@@ -1,17 +1,18 @@
-"""A long session of the demo's story with more facts planted in it, cut into hops: what happens between two compactions."""
+"""The first family: a long session of the demo's story with more facts planted in it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 from holdfast.bench.retention.blindness import gives_away
 from holdfast.bench.retention.facts import OF_DEMAND, PRINTED, SPOKEN, Fact, FactKind, Printed, printed_output
+from holdfast.bench.retention.planted import Planted, hop_ends
 from holdfast.bench.retention.questions import asked_about
 from holdfast.bench.retention.working import work_under_way
-from holdfast.demo import Demand, Step, Turn, long_session
+from holdfast.demo import Demand, Step, Turn, context_items, long_session
 from holdfast.demo.lines import Shape
 from holdfast.demo.session import CWD
 from holdfast.demo.words import exit_text
@@ -25,42 +26,14 @@ PRINTED_SHARES = (0.04, 0.5)
 REUSED_AFTER_SHARES = (0.06, 0.25)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planted:
-    """A session with facts.
-
-    Attributes:
-        ends: The indexes of the turns in or after which it is compacted, one a hop.
-        planted_steps: How many of each turn's first steps show planted facts.
-    """
-
-    seed: int
-    turns: tuple[Turn, ...]
-    facts: tuple[Fact, ...]
-    ends: tuple[int, ...]
-    planted_steps: tuple[int, ...]
-
-    def asked(self, hop: int) -> list[Fact]:
-        """Return what can be asked for after hop `hop`, counted from one."""
-        end = self.ends[hop - 1]
-        return [fact for fact in self.facts if fact.due <= end and (fact.last is None or fact.last >= end)]
-
-    def new(self, hop: int) -> list[Fact]:
-        """Return what could be asked for after this hop and not before it."""
-        before = self.ends[hop - 2] if hop > 1 else -1
-        return [fact for fact in self.asked(hop) if fact.due > before]
-
-
 def planted_session(*, seed: int, turns: int, hops: int) -> Planted:
     """Return the session of this seed; the same arguments always give the same bytes.
 
     Raises:
         ValueError: Fewer turns than hops, or than a long session has.
     """
-    if turns < hops:
-        raise ValueError(f"{hops} hops need at least as many turns, not {turns}")
+    ends = hop_ends(turns=turns, hops=hops)
     story = long_session(seed=seed, turns=turns)
-    ends = tuple((hop + 1) * turns // hops - 1 for hop in range(hops))
     planting = _Planting(story.turns, seed=seed)
     planting.add_demands(story.demands)
     planting.add_spoken()
@@ -68,7 +41,14 @@ def planted_session(*, seed: int, turns: int, hops: int) -> Planted:
     planting.add_printed()
     facts = sorted(planting.facts, key=lambda fact: (fact.due, fact.key))
     steps = tuple(planting.planted[turn] for turn in range(turns))
-    return Planted(seed=seed, turns=tuple(planting.turns), facts=tuple(facts), ends=ends, planted_steps=steps)
+    return Planted(
+        seed=seed,
+        turns=tuple(planting.turns),
+        facts=tuple(facts),
+        ends=ends,
+        planted_steps=steps,
+        opening=tuple(context_items()),
+    )
 
 
 class _Planting:
@@ -193,11 +173,3 @@ def _draws(shape: Shape, rng: Random) -> list[str]:
 
 def _command(text: str, output: str) -> Step:
     return Step(tool="exec_command", arguments={"cmd": text, "workdir": CWD}, output=output)
-
-
-def spans(planted: Planted) -> Iterator[range]:
-    """Yield, for each hop, the turns that are played in it."""
-    begin = 0
-    for end in planted.ends:
-        yield range(begin, end + 1)
-        begin = end + 1

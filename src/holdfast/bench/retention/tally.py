@@ -23,7 +23,9 @@ class Cell:
     kind: FactKind
     asked: int
     kept: int
+    beside: int
     stale: int
+    outdated: int
     credit: float
 
 
@@ -54,8 +56,9 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """A fact that could not be had after the last hop: not told by the library's window, or not found by its question."""
+    """A fact that could not be had after the last hop: not told by a window of the library's, or not found by its question."""
 
+    arm: str
     dialect: str
     seed: int
     kind: FactKind
@@ -93,7 +96,9 @@ class Tally:
         return Share(
             asked=asked,
             kept=sum(cell.kept for cell in found),
+            beside=sum(cell.beside for cell in found),
             stale=sum(cell.stale for cell in found),
+            outdated=sum(cell.outdated for cell in found),
             credit=sum(cell.credit for cell in found) / asked if asked else 0.0,
             repeats=len({cell.dialect for cell in found}) or 1,
         )
@@ -128,13 +133,16 @@ class Tally:
 class Share:
     """So many of so many, with the interval that a share of this size has by chance.
 
-    `repeats` is in how many dialects each fact was asked: the same fact three times is no more evidence than once.
+    `repeats` is in how many dialects each fact was asked: the same fact three times is no more evidence than once. `beside` are
+    those that are told together with a wrong value; they are not kept. `outdated` are the stale ones whose newer value is gone.
     """
 
     asked: int
     kept: int
     stale: int
     credit: float
+    beside: int = 0
+    outdated: int = 0
     repeats: int = 1
 
     @property

@@ -15,6 +15,10 @@ from holdfast.store.words import phrases, spaced
 # One batch holds the write lock for some milliseconds; larger ones would be felt by whoever appends meanwhile.
 BATCH_RECORDS = 256
 BATCH_BYTES = 1_000_000
+# How many phrases of a query are paired, each with how many of those behind it, and how few words may lie between them in a text.
+MOST_PAIRED, PAIR_REACH, NEAR_WORDS = 12, 4, 10
+# The tokenizer knows the forms of English words; those of other languages are found by how a longer word begins.
+BEGINNING_CHARS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +42,18 @@ class Batch:
 def match_expression(query: str) -> str:
     """Return an FTS5 expression that matches any phrase of `query`, or nothing if it has none.
 
-    Phrases are quoted, so operators, column names and quotes in a query are data.
+    Phrases are quoted, so operators, column names and quotes in a query are data. Where phrases that are near each other in the
+    query are so in a text, they count once more; of a longer word its beginning counts as well.
     """
-    return " OR ".join(f'"{phrase}"' for phrase in phrases(query))
+    found = phrases(query)
+    quoted = [f'"{phrase}"' for phrase in found]
+    begun = dict.fromkeys(f'"{phrase[:BEGINNING_CHARS]}"*' for phrase in found if _inflected(phrase))
+    pairs = [(first, then) for at, first in enumerate(quoted[:MOST_PAIRED]) for then in quoted[at + 1 : at + PAIR_REACH]]
+    return " OR ".join((*quoted, *begun, *(f"NEAR({first} {then}, {NEAR_WORDS})" for first, then in pairs)))
+
+
+def _inflected(phrase: str) -> bool:
+    return len(phrase) >= BEGINNING_CHARS and phrase.isalpha()
 
 
 def reach(connection: sqlite3.Connection) -> Reach:

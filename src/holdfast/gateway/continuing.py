@@ -1,0 +1,128 @@
+"""When a client rewrites its own history: which thread it goes on from, and what that thread remembers.
+
+A client that compacts, prunes or renders its history anew sends one that no chain knows. What tells the thread it continues is
+the client's name for the conversation together with something of the conversation itself, or, without a name, what model and
+tools had said word for word. A name alone never decides: clients use one for several things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.compaction import Ledger, load_ledger
+from holdfast.dialects import Dialect
+from holdfast.gateway.glances import Seen
+from holdfast.gateway.known import Memory, newest_told
+from holdfast.items import Item, body_digest
+from holdfast.runtime.backend import Backend
+from holdfast.runtime.describing import description
+from holdfast.runtime.reading import live_path, load_checkpoint, readable
+from holdfast.store import Record, RecordKind, Span, ThreadRow
+from holdfast.thread import ReplyBody
+
+# How many of the threads written last are looked through; a client goes on from what it did a moment ago.
+THREADS = 16
+# How many of a thread's newest items are compared; what a client keeps word for word is recent.
+ITEMS = 256
+# How many of them are read, where spelling must not matter.
+LAST_SAID = 24
+# Shorter answers than this are said in any conversation.
+TELLING_BYTES = 200
+# Without a name, one item alone tells nothing: call ids are numbered anew by some servers, and many say the same short words.
+SHARED_WITHOUT_NAME = 2
+HOPS = 64
+
+
+async def continued_thread(
+    backend: Backend, memory: Memory, seen: Seen, *, depth: int, session: str, dialect: Dialect
+) -> str | None:
+    """Return the thread whose history was rewritten to make what follows the first `depth` items, if one was.
+
+    A new beginning, an edit and a fork bring nothing that a model said, and continue nothing in this sense.
+    """
+    later = seen.glances[depth:]
+    summarised = any(glance.is_summary for glance in later)
+    if not summarised and not any(glance.by_model for glance in later):
+        return None
+    telling = {body_digest(_written(backend, raw)) for raw in _telling(seen, depth)}
+    named = memory.of_session(session) if session else None
+    if named is not None and (summarised or telling & await _newest(backend, await backend.store.get(named))):
+        return named
+    # Beside a summary, which says that there was more, what people and models said tells it too, however short.
+    spoken = _spoken(backend, seen, depth, dialect) if summarised and not session else set()
+    best: tuple[int, str | None] = SHARED_WITHOUT_NAME - 1, None
+    for row in await backend.store.threads(limit=THREADS):
+        if row.dialect != dialect.name or row.id == named:
+            continue
+        shared = len(telling & await _newest(backend, row)) if telling else 0
+        shared = max(shared, len(spoken & await _last_said(backend, row, dialect)) if spoken else 0)
+        if shared > best[0]:
+            best = shared, row.id
+        elif session and (summarised or shared) and await _is_called(backend, row, session):
+            return row.id
+    return best[1]
+
+
+async def carried_ledger(backend: Backend, thread_id: str) -> Ledger | None:
+    """Return what the thread remembers that this one, or the one it was forked from, continues; None if it continues none."""
+    walked: set[str] = set()
+    while thread_id not in walked and len(walked) < HOPS:
+        walked.add(thread_id)
+        continues = (await description(backend.store, thread_id)).continues
+        if continues is None:
+            parent = (await backend.store.get(thread_id)).parent
+            if parent is None:
+                return None
+            thread_id = parent
+            continue
+        landmark = (await live_path(backend.store, continues)).checkpoint
+        if landmark is not None:
+            return load_ledger(bytes((await load_checkpoint(backend.store, landmark)).state))
+        thread_id = continues
+    return None
+
+
+def _telling(seen: Seen, depth: int) -> Iterator[bytes]:
+    """Yield what no two conversations have in common: outputs, sealed items, and what a model said at length."""
+    for item, glance in zip(seen.items[depth:], seen.glances[depth:], strict=True):
+        if glance.by_model and (glance.is_output or glance.is_sealed or len(item.raw) >= TELLING_BYTES):
+            yield item.raw
+
+
+def _spoken(backend: Backend, seen: Seen, depth: int, dialect: Dialect) -> set[bytes]:
+    """Return digests of all that people and models said to each other, however it is spelled."""
+    said = zip(seen.items[depth:], seen.glances[depth:], seen.aside[depth:], strict=True)
+    items = (item for item, glance, aside in said if (glance.by_model or glance.by_person) and not aside)
+    return {body_digest(dialect.canonical(Item(_written(backend, item.raw)))) for item in items}
+
+
+async def _last_said(backend: Backend, row: ThreadRow, dialect: Dialect) -> set[bytes]:
+    """Return the same of the last items of a thread, the answer that its client never sent back among them."""
+    own = Span(thread_id=row.id, start=row.start, stop=row.next)
+    kinds = {RecordKind.ITEM, RecordKind.REPLY}
+    last = await backend.store.read(own, kinds=kinds, newest_first=True, limit=LAST_SAID)
+    return {body_digest(dialect.canonical(item)) for record in last for item in _items_in(record)}
+
+
+def _items_in(record: Record) -> list[Item]:
+    if record.kind is RecordKind.ITEM:
+        return [] if record.erased else [Item(record.body)]
+    reply = readable(record, ReplyBody)
+    return [Item(bytes(raw)) for raw in reply.items] if reply else []
+
+
+def _written(backend: Backend, raw: bytes) -> bytes:
+    """Return what is kept of an item."""
+    return backend.redact(raw) if backend.redact else raw
+
+
+async def _newest(backend: Backend, row: ThreadRow) -> set[bytes]:
+    """Return the digests of a thread's newest items."""
+    own = Span(thread_id=row.id, start=row.start, stop=row.next)
+    newest = await backend.store.read(own, kinds={RecordKind.ITEM}, newest_first=True, limit=ITEMS, bodies=False)
+    return {record.digest for record in newest}
+
+
+async def _is_called(backend: Backend, row: ThreadRow, session: str) -> bool:
+    told = await newest_told(backend.store, row.id, stop=row.next)
+    return told is not None and told.session == session

@@ -1,0 +1,116 @@
+"""What providers insist on once a history is no longer the one they saw: sealed content, bound thinking, markers, cache keys.
+
+Reasoning and thinking that another account was issued is taken out. Thinking is more: its provider binds it to everything before
+it, so that it is worth nothing in another window. It may be taken out of turns that are over, oldest first; while a tool loop is
+running it must stay, and so must the window it belongs to, unless the provider is asked to drop what does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from holdfast.dialects import Dialect, Request
+from holdfast.dialects.messages import markers, with_marker
+from holdfast.dialects.spans import elements_of, fields_of, object_of
+from holdfast.gateway.glances import Seen
+from holdfast.gateway.known import Told
+from holdfast.gateway.rewriting import Placed
+from holdfast.gateway.rules import Thinking
+from holdfast.items import Item
+
+# The dialect whose provider binds thinking to what stands before it, and counts cache markers.
+BINDING: Final = "messages"
+BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+BETA_HEADER: Final = "anthropic-beta"
+DROP: Final = msgspec.json.encode({"prefix_mismatch_behavior": "drop_block"})
+MAX_MARKERS: Final = 4
+LONG_LIVED: Final = b'"1h"'
+MARKER_SIGN: Final = b"cache_control"
+KEYED: Final = frozenset({"responses", "chat"})
+KEY_FIELD: Final = "prompt_cache_key"
+KEY_FIELDS: Final = (KEY_FIELD, "promptCacheKey")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """A request as the provider gets it: its body, headers beside the client's own, and our estimate of what it holds."""
+
+    body: bytes = field(repr=False)
+    tokens: int
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def must_wait(seen: Seen, *, dialect: str, thinking: Thinking) -> bool:
+    """Whether another window may not be sent yet: a tool loop is running on thinking that is bound to the present one."""
+    if dialect != BINDING or thinking == "drop_block" or not seen.in_tool_loop:
+        return False
+    return any(glance.is_sealed for glance in seen.turn)
+
+
+def legal(window: Sequence[Placed], told: Told, *, dialect: Dialect, thinking: Thinking) -> list[Placed]:
+    """Return a window without what its provider would refuse: what others sealed, and thinking bound to another history."""
+    bound = told.bound_from if dialect.name == BINDING and thinking == "strip" else 0
+    foreign = max(told.issued_from, bound)
+    if not foreign:
+        return list(window)
+    kept: list[Placed] = []
+    for placed in window:
+        is_foreign = placed.sealed and placed.depth is not None and placed.depth <= foreign
+        item = dialect.without_sealed(placed.item) if is_foreign else placed.item
+        if item is not None:
+            kept.append(placed if item is placed.item else replace(placed, item=item))
+    return kept
+
+
+def drops_blocks(request: Request, headers: Mapping[str, str]) -> tuple[Request, dict[str, str]]:
+    """Return a request that asks the provider to drop thinking that no longer fits, and the header that allows it.
+
+    Without a field `thinking` none is asked for, and there is nowhere to say so.
+    """
+    asked = fields_of(request.fields.get("thinking", b"null"))
+    if asked is None:
+        return request, {}
+    betas = headers.get(BETA_HEADER, "")
+    header = betas if BINDING_BETA in betas else f"{betas},{BINDING_BETA}".lstrip(",")
+    fields = {**request.fields, "thinking": object_of({**asked, "block_binding": DROP})}
+    return Request(fields=fields, head=request.head, items=request.items), {BETA_HEADER: header}
+
+
+def marked(window: Sequence[Placed], request: Request, *, dialect: str) -> list[Placed]:
+    """Return a window with a cache marker at the end of what a checkpoint laid out, where one is free.
+
+    A marker that lives for an hour may not follow one that lives for minutes, so beside such ones none is set.
+    """
+    laid_out = [index for index, placed in enumerate(window) if placed.laid_out]
+    if dialect != BINDING or not laid_out:
+        return list(window)
+    after = window[laid_out[-1] + 1 :]
+    used = _markers_beside(request) + sum(_markers_in(placed.item) for placed in window)
+    if used >= MAX_MARKERS or any(LONG_LIVED in placed.item.raw and _markers_in(placed.item) for placed in after):
+        return list(window)
+    last = window[laid_out[-1]]
+    return [*window[: laid_out[-1]], replace(last, item=with_marker(last.item)), *after]
+
+
+def keyed(request: Request, *, root: bytes, dialect: str) -> Request:
+    """Return a request with a cache key of the conversation's own, where the client sends none."""
+    if dialect not in KEYED or any(name in request.fields for name in KEY_FIELDS):
+        return request
+    key = msgspec.json.encode(f"holdfast-{root.hex()}")
+    return Request(fields={**request.fields, KEY_FIELD: key}, head=request.head, items=request.items)
+
+
+def _markers_beside(request: Request) -> int:
+    """Return how many markers stand outside the history: on blocks of the system's text, on tools, on the head."""
+    spans = [span for name in ("system", "tools") if MARKER_SIGN in (span := request.fields.get(name, b"null"))]
+    blocks = [fields_of(block) or {} for span in spans for block in elements_of(span) or ()]
+    on_blocks = sum(1 for block in (*blocks, request.fields) if block.get("cache_control", b"null") != b"null")
+    return on_blocks + sum(_markers_in(item) for item in request.head)
+
+
+def _markers_in(item: Item) -> int:
+    return markers(item) if MARKER_SIGN in item.raw else 0

@@ -1,0 +1,59 @@
+"""What a provider answered, written down beside the history."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.dialects import Reply
+from holdfast.errors import OrdinalConflict
+from holdfast.gateway.known import Memory
+from holdfast.gateway.recordings import Recorded
+from holdfast.runtime.backend import Backend
+from holdfast.store import NewRecord, RecordKind
+from holdfast.thread import ReplyBody, encode_body
+from holdfast.tokens import Calibration
+
+
+class ReplyRecorder:
+    """Writes down what the provider answered, before the client has all of it, and after what it was asked.
+
+    `tokens` is our estimate of what was asked; it may be set anew where something else was asked in the end.
+    """
+
+    def __init__(self, backend: Backend, memory: Memory, recorded: Recorded, *, tokens: int) -> None:
+        self._backend = backend
+        self._memory = memory
+        self._recorded = recorded
+        self.tokens = tokens
+
+    async def __call__(self, reply: Reply) -> None:
+        known = await self._recorded()
+        if not reply.items and reply.input_tokens is None:
+            return
+        redact = self._backend.redact
+        body = ReplyBody(
+            items=[msgspec.Raw(redact(item.raw) if redact else item.raw) for item in reply.items],
+            outcome=reply.outcome,
+            estimated_tokens=self.tokens,
+            input_tokens=reply.input_tokens,
+            output_tokens=reply.output_tokens,
+            cached_tokens=reply.cached_tokens,
+            response_id=reply.response_id,
+        )
+        record = NewRecord(
+            kind=RecordKind.REPLY,
+            at_ms=self._backend.clock.now_ms(),
+            turn=known.tip.turn,
+            tokens=reply.output_tokens or 0,
+            body=encode_body(body),
+        )
+        expected = known.tip.next
+        while True:
+            try:
+                reached = await self._backend.append(known.thread_id, [record], expected=expected)
+            except OrdinalConflict as moved:
+                expected = moved.actual
+            else:
+                break
+        usage = Calibration(estimated=self.tokens, counted=reply.input_tokens) if reply.input_tokens else None
+        self._memory.grown(known.thread_id, expected=expected, reached=reached, usage=usage)

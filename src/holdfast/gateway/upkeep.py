@@ -1,0 +1,138 @@
+"""Compactions of conversations that go on meanwhile: when one is due, one at a time per thread, never in another's way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Literal
+
+import msgspec
+
+from holdfast.dialects import Dialect
+from holdfast.errors import HoldfastError, NothingToCompact, OrdinalConflict
+from holdfast.gateway.continuing import carried_ledger
+from holdfast.gateway.known import Known, Memory
+from holdfast.gateway.rules import AutoCompact
+from holdfast.runtime.backend import Backend
+from holdfast.runtime.compacting import compact_thread
+from holdfast.runtime.orders import Order
+from holdfast.runtime.reports import CompactionReport
+from holdfast.store import NewRecord, RecordKind
+from holdfast.tokens import Limits, Pressure
+
+log = logging.getLogger("holdfast.gateway")
+
+Due = Literal["nothing", "in_background", "now"]
+# A compaction that found nothing to gain is not tried again before the window has grown by this much.
+FUTILE_GROWTH_PERCENT = 10
+REMEMBERED = 1_024
+
+
+def due(pressure: Pressure, mode: AutoCompact, *, waits: bool) -> Due:
+    """Return what a request's pressure calls for. `waits` says that another window could not be sent before the turn's end."""
+    if mode == "off":
+        return "nothing"
+    if pressure.must_compact and not waits:
+        return "now"
+    return "in_background" if mode == "background" and pressure.worth_preparing else "nothing"
+
+
+class Upkeep:
+    """Compacts threads of one dialect in one tenant's store. `close` must be called before the store is closed."""
+
+    def __init__(self, backend: Backend, dialect: Dialect, memory: Memory) -> None:
+        self._backend = backend
+        self._dialect = dialect
+        self._memory = memory
+        self._running: dict[str, asyncio.Task[CompactionReport]] = {}
+        self._watching: set[asyncio.Task[None]] = set()
+        self._futile: dict[str, int] = {}
+
+    async def compact(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
+        """Compact a thread, or, where a compaction of it is under way, wait for that one.
+
+        Raises:
+            CompactionError: It did not happen; the thread is what it was.
+            Conflict: Another process was at it, or moved the thread meanwhile.
+        """
+        return await asyncio.shield(self._started(known, order, seed=seed, limits=limits))
+
+    def begin(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> None:
+        """Compact a thread while requests go on; what goes wrong is recorded in the thread. At most one at a time per thread."""
+        if known.thread_id in self._running:
+            return
+        started = self._started(known, order, seed=seed, limits=limits)
+        watching = asyncio.create_task(self._watch(known, started))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+
+    def is_futile(self, known: Known, *, tokens: int) -> bool:
+        """Whether a compaction of about this window was tried and found not to be worth it."""
+        return tokens * 100 < self._futile.get(known.thread_id, 0) * (100 + FUTILE_GROWTH_PERCENT)
+
+    def found_futile(self, known: Known, *, tokens: int) -> None:
+        """Take note that nothing can be gained from a window of this size."""
+        self._futile.pop(known.thread_id, None)
+        self._futile[known.thread_id] = tokens
+        while len(self._futile) > REMEMBERED:
+            del self._futile[next(iter(self._futile))]
+
+    async def settled(self) -> None:
+        """Return once every compaction that is under way has ended."""
+        while tasks := {*self._running.values(), *self._watching}:
+            await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        """Break off what is under way, which leaves every thread as it was, and return once it has ended."""
+        tasks = {*self._running.values(), *self._watching}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _started(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> asyncio.Task[CompactionReport]:
+        running = self._running.get(known.thread_id)
+        if running is not None:
+            return running
+        task = asyncio.create_task(self._compact(known, order, seed=seed, limits=limits))
+        self._running[known.thread_id] = task
+        task.add_done_callback(lambda done: self._ended(known.thread_id, done))
+        return task
+
+    def _ended(self, thread_id: str, task: asyncio.Task[CompactionReport]) -> None:
+        self._running.pop(thread_id, None)
+        self._memory.forget(thread_id)
+        # Whoever waits is told; where nobody does, the error must not be reported as one nobody looked at.
+        if not task.cancelled():
+            task.exception()
+
+    async def _compact(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
+        ledger = await carried_ledger(self._backend, known.thread_id) if known.standing is None else None
+        backend = replace(self._backend, limits=limits)
+        report = await compact_thread(
+            backend, known.thread_id, dialect=self._dialect, seed=seed, order=replace(order, ledger=ledger)
+        )
+        log.info("compacted thread %s: %d to %d tokens", known.thread_id, report.tokens_before, report.tokens_after)
+        return report
+
+    async def _watch(self, known: Known, task: asyncio.Task[CompactionReport]) -> None:
+        await asyncio.wait({task})
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, HoldfastError) and not isinstance(error, NothingToCompact):
+            log.warning("a compaction of thread %s failed in the background: %s", known.thread_id, error.code)
+            await self._note(known, error)
+
+    async def _note(self, known: Known, error: HoldfastError) -> None:
+        """Record in a thread that it could not be compacted, and why."""
+        body = msgspec.json.encode({"event": "compaction_failed", "code": error.code, "reason": str(error)})
+        at_ms = self._backend.clock.now_ms()
+        note = NewRecord(kind=RecordKind.NOTE, at_ms=at_ms, turn=known.tip.turn, tokens=0, body=body)
+        expected = known.tip.next
+        while True:
+            try:
+                await self._backend.append(known.thread_id, [note], expected=expected)
+            except OrdinalConflict as moved:
+                expected = moved.actual
+            else:
+                return self._memory.forget(known.thread_id)

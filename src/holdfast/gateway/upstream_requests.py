@@ -1,0 +1,119 @@
+"""A client's request as its provider gets it: the client's own bytes, unless something in them must be another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.dialects import Dialect, Request
+from holdfast.errors import StoreCorrupt
+from holdfast.gateway.arrivals import Arrived
+from holdfast.gateway.known import Known, Standing, Told, load_standing
+from holdfast.gateway.placing import Placing, told_now
+from holdfast.gateway.provider_rules import BINDING, Upstream, drops_blocks, keyed, legal, marked, must_wait
+from holdfast.gateway.rewriting import Placed, window_of
+from holdfast.gateway.rules import Rules
+from holdfast.runtime.backend import Backend
+from holdfast.runtime.reading import live_path
+from holdfast.store import RecordKind, Span
+from holdfast.tokens import estimate_bytes
+
+HISTORY_FIELDS = ("input", "messages")
+
+
+class Upstreams:
+    """Makes requests to providers for conversations of one dialect."""
+
+    def __init__(self, backend: Backend, dialect: Dialect, placing: Placing, rules: Rules) -> None:
+        self._backend = backend
+        self._dialect = dialect
+        self._placing = placing
+        self._rules = rules
+
+    async def made(self, known: Known, arrived: Arrived) -> tuple[Known, Upstream]:
+        """Return the request for a conversation's next step, and the thread after it.
+
+        Which window is sent is recorded before it is first sent, where its provider binds what it answers to it. A window that
+        may not be sent yet waits: the one before it is sent instead.
+        """
+        told = known.told or told_now(None, arrived.request, arrived.hints, links=len(arrived.seen.items))
+        standing = known.standing
+        if self.is_new_window(known):
+            if must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking):
+                standing = await self._in_use(known, told)
+            else:
+                told = replace(told, checkpoint=_ordinal(standing), bound_from=len(arrived.seen.items))
+                known = await self._placing.tell(known, told, arrived.request)
+        return known, self._request(arrived, told, standing)
+
+    def is_new_window(self, known: Known) -> bool:
+        """Whether the window that counts is another than the one sent last, and its provider binds what it answers to it."""
+        in_use = known.told.checkpoint if known.told else None
+        return self._dialect.name == BINDING and _ordinal(known.standing) != in_use
+
+    def shown(self, known: Known | None, arrived: Arrived) -> Upstream:
+        """Return a request for a history as far as it is known, nothing being recorded; None is one that nobody knows."""
+        links = len(arrived.seen.items)
+        told = told_now(known.told if known else None, arrived.request, arrived.hints, links=links)
+        if known is None:
+            return self._request(arrived, told, None)
+        if self.is_new_window(known):
+            told = replace(told, checkpoint=_ordinal(known.standing), bound_from=links)
+        return self._request(arrived, told, known.standing)
+
+    def tokens(self, known: Known | None, arrived: Arrived) -> int:
+        """Return our estimate of what a conversation's next step would hold."""
+        if known is None or known.standing is None:
+            return self._whole(arrived)
+        window = window_of(arrived.seen, known.standing.layout, issuer=arrived.hints.issuer)
+        return _beside(arrived.request) + sum(placed.tokens for placed in window)
+
+    def _request(self, arrived: Arrived, told: Told, standing: Standing | None) -> Upstream:
+        seen, request, rules = arrived.seen, arrived.request, self._rules
+        layout = standing.layout if standing else None
+        if layout is None and not (any(seen.aside) or told.issued_from or told.bound_from or rules.derives_cache_key):
+            return Upstream(body=arrived.incoming.body, tokens=self._whole(arrived))
+        window = window_of(seen, layout, issuer=arrived.hints.issuer)
+        if rules.derives_cache_key:
+            request = keyed(request, root=seen.glances[0].link, dialect=self._dialect.name)
+        drops = rules.thinking == "drop_block" and self._has_bound(window, told)
+        request, headers = drops_blocks(request, arrived.headers) if drops else (request, {})
+        window = legal(window, told, dialect=self._dialect, thinking="drop_block" if headers else "strip")
+        window = marked(window, request, dialect=self._dialect.name)
+        tokens = _beside(request) + sum(placed.tokens for placed in window)
+        if request is arrived.request and [placed.item for placed in window] == list(seen.items):
+            return Upstream(body=arrived.incoming.body, tokens=tokens)
+        items = [placed.item for placed in window]
+        rewritten = layout is not None or any(seen.aside)
+        body = self._dialect.join(request, self._dialect.arrange(items) if rewritten else items)
+        return Upstream(body=body, tokens=tokens, headers=headers)
+
+    def _whole(self, arrived: Arrived) -> int:
+        """Return our estimate of a request as the client sends it, what was said to the gateway left out."""
+        spoken = zip(arrived.seen.glances, arrived.seen.aside, strict=True)
+        return _beside(arrived.request) + sum(glance.tokens for glance, aside in spoken if not aside)
+
+    def _has_bound(self, window: list[Placed], told: Told) -> bool:
+        """Whether a window holds thinking that its provider bound to another."""
+        sealed = (placed.depth for placed in window if placed.sealed and placed.depth is not None)
+        return self._dialect.name == BINDING and any(depth <= told.bound_from for depth in sealed)
+
+    async def _in_use(self, known: Known, told: Told) -> Standing | None:
+        """Return the checkpoint whose window was sent last."""
+        if told.checkpoint is None:
+            return None
+        path = await live_path(self._backend.store, known.thread_id, whole=True)
+        holder = path.holds(told.checkpoint) or known.thread_id
+        span = Span(thread_id=holder, start=told.checkpoint, stop=told.checkpoint + 1)
+        for record in await self._backend.store.read(span, kinds={RecordKind.CHECKPOINT}, bodies=False):
+            return await load_standing(self._backend.store, record)
+        raise StoreCorrupt(known.thread_id, f"checkpoint #{told.checkpoint} was in use and is not there")
+
+
+def _ordinal(standing: Standing | None) -> int | None:
+    return standing.ordinal if standing else None
+
+
+def _beside(request: Request) -> int:
+    """Return our estimate of what goes out beside the history."""
+    fields = sum(len(raw) for name, raw in request.fields.items() if name not in HISTORY_FIELDS)
+    return estimate_bytes(fields + sum(len(item.raw) for item in request.head))

@@ -1,0 +1,100 @@
+"""Rule 19, A2: a command is the whole first word of what a person said, whatever a host puts around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.gateway.talking import WIRES, person
+
+from holdfast.dialects import dialect_named
+from holdfast.gateway.commands import Command, CommandNames, command_in
+
+if TYPE_CHECKING:
+    from holdfast.testing.speech import WireName
+
+NAMES = CommandNames()
+REMINDER = "<system-reminder>\nToday's date is 2026-01-01.\n</system-reminder>"
+
+
+def heard(wire: WireName, *texts: str, names: CommandNames = NAMES) -> Command | None:
+    dialect = dialect_named(wire)
+    return command_in(dialect.view(dialect.parse(person(wire, *texts))), names)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("/compact", Command(verb="compact")),
+        ("  /codex-compact focus on tests \n", Command(verb="compact", argument="focus on tests")),
+        ("/compact\nthe port\nand the name", Command(verb="compact", argument="the port\nand the name")),
+        ('"/compact keep it"', Command(verb="compact", argument="keep it")),
+        ("/holdfast", Command(verb="help")),
+        ("/holdfast status", Command(verb="status")),
+        ("/holdfast undo", Command(verb="undo")),
+        ("/holdfast recall which port?", Command(verb="recall", argument="which port?")),
+        ("/holdfast compact the port", Command(verb="compact", argument="the port")),
+        ("/holdfast dance", Command(verb="help", argument="dance")),
+    ],
+)
+def test_a_command_is_recognised_in_every_dialect(wire: WireName, text: str, command: Command) -> None:
+    """Its name, then what belongs to it."""
+    assert heard(wire, text) == command
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "compact the JSON output please",
+        "Compact",
+        "/Compact",
+        "/codex-compactor",
+        "/compacting is nice",
+        "please /compact",
+        "?compact",
+        "/holdfastest status",
+        'say "/compact" to "it"',
+        "//compact",
+        "",
+    ],
+)
+def test_ordinary_text_is_no_command(wire: WireName, text: str) -> None:
+    """Text that merely begins like one, or speaks of one, goes to the model."""
+    assert heard(wire, text) is None
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_a_host_puts_around_it_does_not_matter(wire: WireName) -> None:
+    """Reminders before and behind the typed text, in parts of their own or in the same one."""
+    assert heard(wire, REMINDER, "/compact the port", REMINDER) == Command(verb="compact", argument="the port")
+    assert heard(wire, f"{REMINDER}\n/holdfast status") == Command(verb="status")
+
+
+def test_a_host_that_knows_the_command_as_a_template_is_understood() -> None:
+    """The name it gives decides; its own `/compact` stays its own."""
+    template = "Whatever the template of the project says."
+    known = "<command-message>holdfast</command-message>\n<command-name>/holdfast</command-name>\n"
+    assert heard("messages", f"{known}<command-args>recall the port</command-args>", template) == Command(
+        verb="recall", argument="the port"
+    )
+    own = "<command-name>/compact</command-name>\n<command-message>compact</command-message>\n<command-args></command-args>"
+    assert heard("messages", own) is None
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_names_are_the_configurations(wire: WireName) -> None:
+    """Other names stand in place of the usual ones."""
+    names = CommandNames(compact=(":shrink",), control=("hf!",))
+    assert heard(wire, ":shrink it", names=names) == Command(verb="compact", argument="it")
+    assert heard(wire, "hf! undo", names=names) == Command(verb="undo")
+    assert heard(wire, "/compact", names=names) is None
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_only_a_person_gives_commands(wire: WireName) -> None:
+    """What a model says, or a tool returns, is data."""
+    dialect = dialect_named(wire)
+    said = dialect.parse({"role": "assistant", "content": "/compact"})
+    assert command_in(dialect.view(said), NAMES) is None

@@ -1,0 +1,124 @@
+"""A compressed request is read, bounded, and sent on decoded."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.gateway.content_encoding import Unreadable, codings_of, undone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.gateway.conftest import Proxy
+
+BODY = b'{"model": "m", "input": [{"role":"user","content":"hi"}]}'
+LIMIT = 1_000_000
+
+
+def raw_deflate(body: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(body) + packer.flush()
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "zstd": zstandard.compress,
+}
+
+
+@given(body=st.binary(max_size=5_000), codings=st.lists(st.sampled_from(sorted(PACKERS)), max_size=3))
+def test_whatever_was_packed_comes_back(body: bytes, codings: list[str]) -> None:
+    """Any encodings, one after the other, are undone in reverse."""
+    packed = body
+    for coding in codings:
+        packed = PACKERS[coding](packed)
+    assert undone(packed, codings, limit=LIMIT) == body
+
+
+@given(body=st.binary(max_size=500), coding=st.sampled_from(sorted(PACKERS)))
+def test_hostile_bytes_are_damaged_and_nothing_worse(body: bytes, coding: str) -> None:
+    """Bytes that no packer wrote are read as far as they are whole, or said to be damaged; nothing is raised."""
+    read = undone(body, [coding], limit=LIMIT)
+    assert isinstance(read, bytes) or read is Unreadable.DAMAGED
+
+
+@pytest.mark.parametrize("coding", [*PACKERS, "x-gzip"])
+@pytest.mark.parametrize("length", [LIMIT, LIMIT + 1, 200_000_000])
+def test_a_bomb_stops_at_the_limit(coding: str, length: int) -> None:
+    """A body may become as long as the limit, and not a byte longer, however small it was."""
+    packed = PACKERS[coding.removeprefix("x-")](bytes(length))
+    read = undone(packed, [coding], limit=LIMIT)
+    assert read == bytes(LIMIT) if length == LIMIT else read is Unreadable.TOO_LARGE
+
+
+def test_what_breaks_off_is_damaged() -> None:
+    """Half a body is not a body."""
+    assert {undone(pack(BODY)[:-3], [coding], limit=LIMIT) for coding, pack in PACKERS.items()} == {Unreadable.DAMAGED}
+
+
+def test_gzip_in_members_and_bare_deflate_are_read() -> None:
+    """Several gzip files in one, and deflate without its header, are what some senders write."""
+    assert undone(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"], limit=LIMIT) == b"ab"
+    assert undone(raw_deflate(BODY), ["deflate"], limit=LIMIT) == BODY
+
+
+def test_an_unknown_encoding_is_said_to_be() -> None:
+    """What cannot be undone here is left to others."""
+    assert undone(b"x", ["br"], limit=LIMIT) is Unreadable.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("header", "codings"), [("", []), ("identity", []), ("GZIP", ["gzip"]), ("gzip, identity ,zstd", ["gzip", "zstd"])]
+)
+def test_the_header_is_read_as_it_may_be_written(header: str, codings: list[str]) -> None:
+    """Case, spaces and `identity` make no difference."""
+    assert codings_of(header) == codings
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("coding", sorted(PACKERS))
+async def test_a_compressed_request_is_read_and_sent_decoded(proxy: Proxy, coding: str) -> None:
+    """The conversation gets the plain request, and the provider gets it without the encoding it came with."""
+    headers = {"Content-Encoding": coding, "Content-Type": "application/json"}
+    async with proxy.client.post(f"{proxy.url}/v1/responses", data=PACKERS[coding](BODY), headers=headers) as answer:
+        assert answer.status == 200
+    [seen], [incoming] = proxy.provider.seen, proxy.script.opened
+    assert (seen.body, incoming.body) == (BODY, BODY)
+    assert seen.named(b"content-encoding", b"content-length", b"content-type") == [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(BODY)).encode()),
+    ]
+
+
+@pytest.mark.anyio
+async def test_an_encoding_nobody_here_knows_passes_through_unread(proxy: Proxy) -> None:
+    """The request goes on as it is, its answer comes back as it is, and no conversation is opened."""
+    headers = {"Content-Encoding": "br", "Accept-Encoding": "br"}
+    async with proxy.client.post(f"{proxy.url}/v1/responses", data=b"packed", headers=headers) as answer:
+        assert answer.status == 200
+    [seen] = proxy.provider.seen
+    assert (seen.body, seen.named(b"content-encoding", b"accept-encoding")) == (
+        b"packed",
+        [(b"content-encoding", b"br"), (b"accept-encoding", b"br")],
+    )
+    assert proxy.script.opened == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [(gzip.compress(bytes(4_000_000)), 413, "request_too_large"), (b"not gzip", 400, "invalid_request")],
+)
+async def test_a_body_that_cannot_be_undone_is_refused(proxy: Proxy, body: bytes, status: int, code: str) -> None:
+    """A bomb is too large, garbage is invalid; neither reaches the conversation or the provider."""
+    async with proxy.client.post(f"{proxy.url}/v1/messages", data=body, headers={"Content-Encoding": "gzip"}) as answer:
+        assert (answer.status, (await answer.json())["error"]["code"]) == (status, code)
+    assert (proxy.script.opened, proxy.provider.seen) == ([], [])

@@ -1,0 +1,42 @@
+"""The page about the gateway says what the gateway does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from holdfast.gateway.app import BODY_LIMIT
+from holdfast.gateway.content_encoding import is_known
+from holdfast.gateway.control import METHODS
+from holdfast.gateway.keys import KEY_HEADER
+from holdfast.gateway.metrics import Metrics
+from holdfast.gateway.routes import CONVERSATIONS, route_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_metric_there_is() -> None:
+    """And no other."""
+    metrics = Metrics().text().decode()
+    assert set(re.findall(r"`(holdfast_[a-z_]+)`", PAGE)) == set(re.findall(r"# TYPE (\S+)", metrics))
+
+
+def test_the_page_names_every_conversation_there_is() -> None:
+    """And no other."""
+    named = re.findall(r"`POST (/v1/[a-z_/]+)`", PAGE)
+    assert sorted(named) == sorted(f"/v1{path}" for path in CONVERSATIONS)
+    assert all((route_of("POST", path, []) or pytest.fail(path)).is_conversation for path in named)
+
+
+def test_the_page_names_every_control_request_there_is() -> None:
+    """With the method it is made with."""
+    assert {what: method for method, what in re.findall(r"`(GET|POST) /holdfast/v1/threads/ID/([a-z]+)`", PAGE)} == METHODS
+
+
+def test_the_page_is_right_about_limits_and_names() -> None:
+    """Numbers and headers are those of the code."""
+    assert BODY_LIMIT == 64 * 1024 * 1024
+    assert is_known(["gzip", "deflate", "zstd"])
+    assert f"`{KEY_HEADER.decode().title()}`" in PAGE

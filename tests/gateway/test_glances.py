@@ -1,0 +1,108 @@
+"""What is remembered of histories never differs from what would be found out anew."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.gateway.talking import WIRES, answer, outputs_of, person
+
+from holdfast.dialects import dialect_named
+from holdfast.gateway.commands import CommandNames
+from holdfast.gateway.glances import Glances, Histories, Seen
+from holdfast.items import Item, chain_link, chain_seed
+
+if TYPE_CHECKING:
+    from holdfast.testing.speech import WireName
+
+KEY = b"k"
+
+
+def glances(wire: WireName, *, kept: int = 1000) -> Glances:
+    return Glances(key=KEY, dialect=dialect_named(wire), names=CommandNames(), kept=kept)
+
+
+def look(at: Glances, items: list[Item], agent: str) -> Seen:
+    return asyncio.run(at.at(items, agent=agent))
+
+
+def items_of(wire: WireName, words: list[str]) -> list[Item]:
+    made: list[Any] = []
+    for number, word in enumerate(words):
+        made += [person(wire, word), answer(wire, f"to {word}"), *outputs_of(wire, {f"c{number % 2}": word})]
+    return [Item(json.dumps(each).encode()) for each in made]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b", "/compact", "/holdfast status"]), max_size=4), max_size=8),
+    st.sampled_from(["", "sub"]),
+    st.sampled_from([2, 1000]),
+)
+def test_what_is_remembered_is_what_would_be_found_anew(
+    wire: WireName, histories: list[list[str]], agent: str, kept: int
+) -> None:
+    """Whatever was looked at before, in whatever order, and however little is kept."""
+    remembering = glances(wire, kept=kept)
+    for words in histories:
+        items = items_of(wire, words)
+        anew = look(glances(wire), items, agent)
+        assert replace(look(remembering, items, agent), fresh={}) == replace(anew, fresh={})
+        assert len(remembering) <= kept
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_links_are_the_chain_a_store_keeps(wire: WireName) -> None:
+    """Seeded by dialect and sub-agent, each link over the canonical form of its item."""
+    dialect = dialect_named(wire)
+    items = items_of(wire, ["a", "b"])
+    link = chain_seed(KEY, dialect=wire, agent="sub")
+    for item, found in zip(items, look(glances(wire), items, "sub").chain, strict=True):
+        link = chain_link(KEY, link, dialect.canonical(item))
+        assert found == link
+
+
+def test_a_long_new_history_leaves_others_their_turn() -> None:
+    """While it is read for the first time, what else waits for the event loop runs; a known one is over at once."""
+    items = [Item(json.dumps(person("responses", f"{number} " + "word " * 2_000)).encode()) for number in range(40)]
+    at = glances("responses")
+
+    async def turns() -> int:
+        taken = 0
+
+        async def others() -> None:
+            nonlocal taken
+            while True:
+                taken += 1
+                await asyncio.sleep(0)
+
+        waiting = asyncio.create_task(others())
+        await at.at(items, agent="")
+        waiting.cancel()
+        return taken
+
+    assert asyncio.run(turns()) >= 4
+    assert asyncio.run(turns()) == 0
+
+
+def test_histories_are_forgotten_before_they_take_too_much_room() -> None:
+    """The oldest beginning goes first; one that goes on takes the place of the one it goes on from."""
+    kept = Histories(limit_bytes=100)
+    first, longer = _seen(b"a" * 30), _seen(b"a" * 30, b"b" * 30)
+    kept.keep(first, agent="", instead_of=None)
+    kept.keep(longer, agent="", instead_of=first)
+    assert kept.longest(longer.items, agent="") == (longer, 2)
+    assert kept.longest(longer.items, agent="sub") == (None, 0)
+    other = _seen(b"c" * 60)
+    kept.keep(other, agent="", instead_of=None)
+    assert kept.longest(longer.items, agent="") == (None, 0)
+    assert kept.longest(other.items, agent="") == (other, 1)
+
+
+def _seen(*raws: bytes) -> Seen:
+    return Seen(items=tuple(map(Item, raws)), glances=(), aside=())

@@ -1,0 +1,174 @@
+"""A gateway with keys serves who has one, as the tenant it belongs to, and passes no key on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast.errors import BadInput, CannotListen
+from holdfast.gateway.call import Call
+from holdfast.gateway.keys import Keys, admit, digest_of, new_key, read_keys
+from holdfast.gateway.server import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.gateway.conftest import Proxy, ProxyWith
+
+pytestmark = pytest.mark.anyio
+
+ALICE, BOB = "hfk_alice-key", "hfk_bob-key"
+KEYS = Keys({digest_of(ALICE): "alice", digest_of(BOB): "bob"})
+BODY = b'{"input": "hi"}'
+
+
+async def post(proxy: Proxy, path: str, headers: Mapping[str, str]) -> int:
+    async with proxy.client.post(proxy.url + path, data=BODY, headers=headers) as answer:
+        await answer.read()
+        return answer.status
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "passed"),
+    [
+        ("/v1/responses", {"X-Holdfast-Key": ALICE, "Authorization": "Bearer sk"}, [(b"authorization", b"Bearer sk")]),
+        (f"/k/{ALICE}/v1/responses", {"Authorization": "Bearer sk"}, [(b"authorization", b"Bearer sk")]),
+        (f"/k/{ALICE}/responses", {"X-Api-Key": "sk"}, [(b"x-api-key", b"sk")]),
+        ("/v1/responses", {"Authorization": f"Bearer {ALICE}"}, []),
+        ("/v1/responses", {"X-Api-Key": ALICE}, []),
+        ("/v1/responses", {"X-Api-Key": ALICE, "Authorization": "Bearer sk"}, [(b"authorization", b"Bearer sk")]),
+        ("/v1/responses", {"Authorization": f"bearer  {ALICE}", "X-Api-Key": "sk"}, [(b"x-api-key", b"sk")]),
+    ],
+)
+async def test_a_key_is_taken_from_each_of_its_places(
+    proxy_with: ProxyWith, path: str, headers: dict[str, str], passed: list[tuple[bytes, bytes]]
+) -> None:
+    """The tenant is known, the provider's credential passes, and the key reaches neither provider nor conversation."""
+    async with proxy_with(keys=KEYS) as proxy:
+        assert await post(proxy, path, headers) == 200
+        [seen], [incoming] = proxy.provider.seen, proxy.script.opened
+        assert proxy.script.asked == [("alice", "responses")]
+    assert (seen.target, seen.named(b"authorization", b"x-api-key", b"x-holdfast-key")) == ("/v1/responses", passed)
+    assert ALICE not in f"{seen}{dict(incoming.headers)}{incoming.path}"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/responses", "/v1/messages", "/v1/models", "/unknown", "/k//v1/responses", "/k/wrong/v1/models"]
+)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer sk"},
+        {"X-Holdfast-Key": ""},
+        {"X-Holdfast-Key": "wrong", "Authorization": f"Bearer {ALICE}"},
+        {"X-Holdfast-Key": digest_of(ALICE)},
+    ],
+)
+async def test_without_a_key_nothing_is_served(proxy_with: ProxyWith, path: str, headers: dict[str, str]) -> None:
+    """No key, a wrong one, or the digest of one: 401, and nobody else hears of it."""
+    if path.startswith("/k/") and "Bearer hfk" in str(headers):
+        headers = {}
+    async with proxy_with(keys=KEYS) as proxy:
+        assert await post(proxy, path, headers) == 401
+        assert (proxy.provider.seen, proxy.script.opened) == ([], [])
+
+
+async def test_the_lack_of_a_key_is_told_in_the_dialect(proxy_with: ProxyWith) -> None:
+    """A client of Anthropic reads it as its provider's error."""
+    async with proxy_with(keys=KEYS) as proxy, proxy.client.post(f"{proxy.url}/v1/messages", data=BODY) as answer:
+        told = await answer.json()
+    assert (told["type"], told["error"]["type"], told["error"]["code"]) == (
+        "error",
+        "authentication_error",
+        "gateway_key_required",
+    )
+
+
+async def test_two_keys_are_two_tenants(proxy_with: ProxyWith) -> None:
+    """Each request is decided by the conversations of its own tenant."""
+    async with proxy_with(keys=KEYS) as proxy:
+        for key in (ALICE, BOB, ALICE):
+            assert await post(proxy, "/v1/messages", {"X-Holdfast-Key": key}) == 200
+        assert proxy.script.asked == [("alice", "messages"), ("bob", "messages"), ("alice", "messages")]
+
+
+async def test_a_gateway_without_keys_forwards_none(proxy: Proxy) -> None:
+    """A client set up for a gateway with keys works without them, and its key still goes nowhere."""
+    assert await post(proxy, f"/k/{ALICE}/v1/responses", {"X-Holdfast-Key": BOB, "Authorization": f"Bearer {ALICE}"}) == 200
+    [seen] = proxy.provider.seen
+    assert (seen.target, seen.named(b"x-holdfast-key", b"authorization")) == (
+        "/v1/responses",
+        [(b"authorization", f"Bearer {ALICE}".encode())],
+    )
+    assert proxy.script.asked == [(None, "responses")]
+
+
+async def test_with_keys_any_name_of_the_host_is_served(proxy_with: ProxyWith) -> None:
+    """Who has a key may call the gateway as others on its network do; a page from elsewhere still may not."""
+    async with proxy_with(keys=KEYS) as proxy:
+        key = {"X-Holdfast-Key": ALICE, "Host": "gateway.example"}
+        assert await post(proxy, "/v1/responses", key) == 200
+        assert await post(proxy, "/v1/responses", {**key, "Origin": "https://evil.example"}) == 403
+
+
+async def test_probes_need_no_key_and_metrics_do(proxy_with: ProxyWith) -> None:
+    """Whether the gateway lives is no secret; what it counts is its tenants' affair."""
+    statuses = {}
+    async with proxy_with(keys=KEYS) as proxy:
+        for path in ("/healthz", "/readyz", "/metrics"):
+            async with proxy.client.get(proxy.url + path) as answer:
+                statuses[path] = answer.status
+        async with proxy.client.get(f"{proxy.url}/metrics", headers={"X-Holdfast-Key": ALICE}) as answer:
+            statuses["with a key"] = answer.status
+    assert statuses == {"/healthz": 200, "/readyz": 200, "/metrics": 401, "with a key": 200}
+
+
+async def test_a_public_address_is_tried_where_keys_are_asked_for(proxy: Proxy) -> None:
+    """With keys an address that is not loopback is refused by the system, if it is not there, and no longer by the gateway."""
+    with pytest.raises(CannotListen):
+        await serve(proxy.app, host="192.0.2.1", port=0, on_ready=lambda url: None, has_keys=True)
+
+
+def test_a_repeated_key_header_must_agree() -> None:
+    """Two keys of two tenants in one request are none."""
+    headers = [(b"x-holdfast-key", ALICE.encode()), (b"x-holdfast-key", BOB.encode())]
+    assert admit(Call(method="GET", path=b"/v1/models", query=b"", headers=headers), KEYS) is None
+
+
+def test_keys_are_random_and_kept_as_digests(tmp_path: Path) -> None:
+    """Two keys are never the same; a file of digests is read back."""
+    key = new_key()
+    assert key != new_key()
+    file = tmp_path / "keys.toml"
+    file.write_text(f'[keys]\n"{digest_of(key)}" = "team.one"\n')
+    assert (read_keys(file).tenant_of(key), read_keys(file).tenant_of(f"{key}x")) == ("team.one", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[keys]\n",
+        "keys = 1",
+        "[keys]\nplain = 'alice'",
+        f"[keys]\n'{digest_of('k')}' = 'a b'",
+        f"[keys]\n'{digest_of('k')}' = 7",
+        f"[keys]\n'{digest_of('k')}' = 'a'\n[other]\nx = 1",
+        "[keys",
+    ],
+)
+def test_a_file_that_is_not_one_of_keys_is_refused(tmp_path: Path, text: str) -> None:
+    """A mistake in the file is said before anything is served."""
+    file = tmp_path / "keys.toml"
+    file.write_text(text)
+    with pytest.raises(BadInput):
+        read_keys(file)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """So is one that cannot be read."""
+    with pytest.raises(BadInput):
+        read_keys(tmp_path / "none.toml")

@@ -1,0 +1,230 @@
+"""Rules 3, 6, 12, 13 and 23: whose history it is, what it is found by, and what it is not found by."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.gateway.talking import WIRES, Client, answer, person, records, talk, text_of, threads
+
+from holdfast import Config, Holdfast
+from holdfast.gateway.rules import CLAUDE_CODE, Rules
+from holdfast.store import RecordKind
+from holdfast.testing.script import say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import ManualClock
+
+    from holdfast.testing.speech import WireName
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+
+LONG = "The build log follows for reference. " * 60
+
+
+def kinds(kept: list[Any]) -> list[RecordKind]:
+    return [record.kind for record in kept]
+
+
+async def filled(client: Client, *, turns: int = 4) -> None:
+    for turn in range(turns):
+        await client.ask(f"Step {turn}. {LONG}")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_lost_race_looks_again_and_forks(hf: Holdfast, wire: WireName) -> None:
+    """Ten next steps of one conversation at once: all are kept, one in the thread itself and nine in forks of it."""
+    client = talk(hf, wire)
+    await client.ask("Begin.")
+    await asyncio.gather(*(client.forked().ask(f"Way {number}.") for number in range(10)))
+    kept = [text_of(list(await thread.window())) for thread in await threads(hf)]
+    assert sorted(number for number in range(10) for text in kept if f'"Way {number}."' in text) == list(range(10))
+    assert all('"Begin."' in text for text in kept)
+    assert (await hf.verify()).problems == ()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_step_repeated_at_the_same_time_is_one_step(hf: Holdfast, wire: WireName) -> None:
+    """A client that tries again is the same conversation, whichever try arrives first."""
+    client = talk(hf, wire)
+    await client.ask("Begin.")
+    await asyncio.gather(*(client.forked().ask("Go on.") for _ in range(5)))
+    assert len(await threads(hf)) == 1
+    assert kinds((await records(hf))[0]).count(RecordKind.ITEM) == 3
+
+
+async def test_two_gateways_on_one_store_share_conversations(store_file: Path, clock: ManualClock) -> None:
+    """Each learns from the store what the other wrote; neither goes by what it remembers."""
+    config = Config(store=str(store_file), model_context_window=4_000)
+    async with Holdfast(config, clock=clock) as one, Holdfast(config, clock=clock) as two:
+        client = talk(one, "messages")
+        gateways = [client.conversations, talk(two, "messages").conversations]
+        for turn in range(8):
+            client.conversations = gateways[turn % 2]
+            await client.ask(f"Step {turn}. {LONG}")
+        client.conversations = gateways[0]
+        await client.ask("/compact")
+        client.conversations = gateways[1]
+        await client.ask("Go on.")
+        assert "session_compact_state" in text_of(client.provider.last)
+        assert len(await threads(one)) == 1
+
+
+async def test_what_is_remembered_of_a_thread_is_not_trusted(hf: Holdfast) -> None:
+    """A checkpoint that somebody else makes counts for the very next request, though nothing in it is new."""
+    client = talk(hf, "responses")
+    await filled(client)
+    again = client.forked(length=-1)
+    [thread] = await threads(hf)
+    await thread.compact()
+    await again.send(say("fine"))
+    assert "session_compact_state" in text_of(again.provider.last)
+
+
+@pytest.mark.moves_prefix(reason="the client spells its history anew")
+async def test_rule_4_renewed_ids_another_order_of_keys_and_another_date_are_the_same_history(hf: Holdfast) -> None:
+    """What Codex, opencode and pi change without changing the history: one thread, and their own bytes upstream."""
+    client = talk(hf, "responses")
+    client.history = [{"type": "message", "id": "msg_1", "role": "user", "content": [{"type": "input_text", "text": "Begin."}]}]
+    client.fields = {"instructions": "Be brief. Today is 2026-01-01."}
+    await client.send(say("fine"))
+    client.history[0] = {"content": [{"text": "Begin.", "type": "input_text"}], "role": "user", "id": "msg_2"}
+    client.history[1]["id"] = "msg_3"
+    client.fields = {"instructions": "Be brief. Today is 2026-01-02."}
+    await client.ask("Go on.")
+    assert client.provider.requests[-1].raw == client.forked(length=-1).body()
+    assert len(await threads(hf)) == 1
+    other = client.forked()
+    other.history[0] = person("responses", "Begin!")
+    await other.ask("And on.")
+    assert len(await threads(hf)) == 2
+
+
+async def test_rule_13_tenants_share_no_checkpoint(store_file: Path, clock: ManualClock) -> None:
+    """The same history under two tenants is two conversations."""
+    config = Config(store=str(store_file), model_context_window=4_000)
+    async with Holdfast(config, clock=clock) as one:
+        client = talk(one, "chat")
+        await filled(client)
+        await client.ask("/compact")
+    async with Holdfast(Config(store=str(store_file), tenant="other"), clock=clock) as two:
+        other = client.forked()
+        other.conversations = talk(two, "chat").conversations
+        await other.ask("Go on.")
+        assert "session_compact_state" not in text_of(other.provider.last)
+        assert len(await threads(two)) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_step_taken_again_keeps_the_checkpoint_made_for_it(hf: Holdfast, wire: WireName) -> None:
+    """An answer that is generated anew is asked for with the window it was asked for with before."""
+    client = talk(hf, wire)
+    await filled(client, turns=5)
+    again = client.forked()
+    client.conversations = talk(hf, wire, rules=Rules(auto_compact="on")).conversations
+    await client.ask(f"Now this. {LONG * 2}")
+    sent = client.provider.requests[-1].raw
+    assert b"session_compact_state" in sent
+    await client.ask("And that.")
+    await again.ask(f"Now this. {LONG * 2}", say("answered anew"))
+    assert client.provider.requests[-1].raw == sent
+
+
+async def test_rule_2_claude_code_is_left_alone_unless_it_is_named(hf: Holdfast) -> None:
+    """Automatic compaction for all others does not touch it; named, it is compacted."""
+    client = talk(hf, "messages", rules=Rules(auto_compact="on"), x_claude_code_session_id="s")
+    await filled(client, turns=9)
+    assert "session_compact_state" not in text_of(client.provider.last)
+    named = client.forked()
+    named.conversations = talk(hf, "messages", rules=Rules(auto_compact_for={CLAUDE_CODE: "on"})).conversations
+    await named.ask("Go on.")
+    assert "session_compact_state" in text_of(named.provider.last)
+
+
+async def test_rule_23_a_gateway_whose_store_is_gone_forwards_what_the_client_sends(hf: Holdfast, tmp_path: Path) -> None:
+    """State lost in the middle of a conversation: the provider sees the client's own history, and is the one to refuse it."""
+    client = talk(hf, "messages")
+    await filled(client)
+    await client.ask("/compact")
+    async with Holdfast(Config(store=str(tmp_path / "new.db"))) as empty:
+        client.conversations = talk(empty, "messages").conversations
+        before = client.history[:-2]
+        await client.ask("Go on.")
+        assert client.provider.last == [*before, person("messages", "Go on.")]
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+async def test_rule_18_what_is_sealed_counts(hf: Holdfast, sealed: bool) -> None:  # noqa: FBT001
+    """4,000 characters of encrypted reasoning weigh; the gateway says how much the window holds."""
+    client = talk(hf, "responses")
+    await client.ask("Begin.", say("fine", encrypted_reasoning="x" * 4_000 if sealed else None))
+    await client.ask("Go on.")
+    client.history.append(person("responses", "/holdfast status"))
+    await client.send(say("never asked"))
+    tokens = int(client.answers[0].split("Window: ")[1].split(" of ")[0].replace(",", ""))
+    assert (tokens > 500) == sealed
+
+
+REMINDERS = {
+    "environment": "# Environment\nPrimary working directory: /w",
+    "agents": "Available agent types for the Agent tool: a",
+    "git_status": "# gitStatus\nclean",
+}
+
+
+def reminder(name: str) -> str:
+    return f"<system-reminder>\n{REMINDERS[name]}\n</system-reminder>"
+
+
+def context_shapes() -> dict[str, list[Json]]:
+    """Return how Claude Code's releases tell a model about its world, before the first answer."""
+    old = [person("messages", *(reminder(name) for name in REMINDERS), f"Begin. {LONG}")]
+    system = {"role": "system", "content": "\n".join((REMINDERS["environment"], REMINDERS["agents"]))}
+    new = [person("messages", reminder("git_status"), f"Begin. {LONG}"), system]
+    own = [
+        person("messages", "This session is being continued from a previous conversation. All well."),
+        answer("messages", "Fine."),
+        person("messages", *(reminder(name) for name in REMINDERS), f"Begin. {LONG}"),
+    ]
+    return {"old": old, "new": new, "after its own compaction": own}
+
+
+@pytest.mark.parametrize("shape", ["old", "new", "after its own compaction"])
+@pytest.mark.moves_prefix(reason="one of the clients compacts by itself")
+async def test_rule_12_what_a_host_says_of_its_world_stays_once(hf: Holdfast, shape: str) -> None:
+    """Each block of context is upstream exactly once after a compaction, wherever the client had put it."""
+    client = talk(hf, "messages")
+    client.history = context_shapes()[shape]
+    await client.send(say("fine"))
+    await filled(client)
+    await client.ask("/compact")
+    await client.ask("Go on.")
+    sent = text_of(client.provider.last)
+    assert "session_compact_state" in sent
+    told = {name: sent.count(text.splitlines()[-1]) for name, text in REMINDERS.items()}
+    assert told == dict.fromkeys(REMINDERS, 1)
+
+
+async def test_rule_12_codex_context_stays_once_before_or_behind_its_summary(hf: Holdfast) -> None:
+    """Developer context and environment, as Codex sends them after its own compaction."""
+    client = talk(hf, "responses")
+    developer = {
+        "type": "message",
+        "role": "developer",
+        "content": [{"type": "input_text", "text": "<permissions>ask</permissions>"}],
+    }
+    environment = person("responses", "<environment_context>\n<cwd>/w</cwd>\n</environment_context>")
+    summary = person("responses", "Another language model started to solve this problem and produced a summary: well.")
+    client.history = [person("responses", "Never touch vendor/."), summary, developer, environment]
+    await filled(client)
+    await client.ask("/compact")
+    await client.ask("Go on.")
+    sent = text_of(client.provider.last)
+    assert "session_compact_state" in sent
+    counts = [sent.count(words) for words in ("<permissions>ask", "<cwd>/w</cwd>", "produced a summary: well.")]
+    assert counts == [1, 1, 1]

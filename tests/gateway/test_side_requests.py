@@ -1,0 +1,181 @@
+"""Rule 15: what a client asks on its own behalf is passed through and leaves no trace in the conversation."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, Client, base_fields, person, records, talk, text_of, threads
+
+from holdfast.dialects import dialect_named
+from holdfast.gateway.codex_metadata import ROOT_AGENT
+from holdfast.gateway.exchange import Forward, Incoming
+from holdfast.gateway.hints import hints_of
+from holdfast.gateway.side_requests import is_side_request
+from holdfast.store import RecordKind
+from holdfast.testing.prefix_growth import prefix_faults
+from holdfast.testing.script import say
+
+if TYPE_CHECKING:
+    from holdfast import Holdfast
+    from holdfast.testing.speech import WireName
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+
+LONG = "The build log follows for reference. " * 60
+CODEX_COMPACTION = {"x-codex-turn-metadata": json.dumps({"request_kind": "compaction"})}
+CLAUDE = {"x-claude-code-session-id": "s"}
+
+
+def instructed(wire: WireName, text: str, *items: Json) -> bytes:
+    """Return a request without tools whose instructions are `text`, where the client of that wire puts them."""
+    fields = {name: value for name, value in base_fields(wire).items() if name not in ("tools", "head", "instructions")}
+    match wire:
+        case "responses":
+            head = [{"role": "developer", "content": text}]
+        case "chat":
+            head = [{"role": "system", "content": text}]
+        case "messages":
+            head = []
+            fields["system"] = [{"type": "text", "text": text}]
+    return json.dumps({**fields, HISTORY[wire]: [*head, *items]}).encode()
+
+
+def judged(wire: WireName, body: bytes, *, path: str | None = None, headers: dict[str, str] | None = None) -> bool:
+    dialect = dialect_named(wire)
+    request = dialect.split(body)
+    assert request is not None
+    hints = hints_of(headers or {}, request, upstream="", key=b"k")
+    return is_side_request(request, path=path or ENDPOINTS[wire], hints=hints, dialect=dialect)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("instructions", "said"),
+    [
+        ("You are a title generator. You output ONLY a title.", "Generate a title for this conversation"),
+        ("You are a context summarization agent.", "Summarise <conversation>\n[User]: hi\n</conversation>"),
+        ("You are a context summarization assistant.", "<conversation>hi</conversation> now"),
+    ],
+)
+async def test_titles_and_summaries_of_opencode_and_pi_are_told_on_every_wire(
+    wire: WireName, instructions: str, said: str
+) -> None:
+    """No tools and instructions of its own make one."""
+    assert judged(wire, instructed(wire, instructions, person(wire, said)))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_words_alone_make_no_side_request(wire: WireName) -> None:
+    """The same words with tools beside them, or typed by a person, are a conversation."""
+    with_tools = json.loads(instructed(wire, "You are a title generator", person(wire, "hi")))
+    with_tools["tools"] = base_fields(wire)["tools"]
+    assert not judged(wire, json.dumps(with_tools).encode())
+    assert not judged(wire, instructed(wire, "Be brief.", person(wire, "You are a title generator <conversation>")))
+    assert not judged(wire, instructed(wire, "You are a context summarization agent", person(wire, "no such thing")))
+    assert not judged(wire, instructed(wire, "Be brief.", person(wire, "CRITICAL: Respond with TEXT ONLY")))
+
+
+async def test_counts_and_compactions_by_the_provider_are_told_by_their_paths() -> None:
+    """A path that takes a history and does not go on with it is no conversation, whatever it says."""
+    assert judged("messages", instructed("messages", "x", person("messages", "hi")), path="/messages/count_tokens")
+    assert judged("responses", instructed("responses", "x", person("responses", "hi")), path="/responses/compact")
+
+
+async def test_codex_says_so_itself_in_a_header_or_an_item() -> None:
+    """Its own compaction is marked, by its metadata or by the item that asks the provider for one."""
+    body = instructed("responses", "x", person("responses", "hi"))
+    assert judged("responses", body, headers=CODEX_COMPACTION)
+    assert judged("responses", instructed("responses", "x", person("responses", "hi"), {"type": "compaction_trigger"}))
+
+
+async def test_a_summary_request_of_claude_code_needs_its_headers_or_a_known_history(hf: Holdfast) -> None:
+    """The words alone, in a conversation nobody knows, are a person's."""
+    asking = [person("messages", "hi"), {"role": "assistant", "content": "ho"}]
+    last = person("messages", "fine\n", "CRITICAL: Respond with TEXT ONLY. Summarise.")
+    assert judged("messages", instructed("messages", "x", *asking, last), headers=CLAUDE)
+    client = talk(hf, "messages")
+    client.history = [*asking, last]
+    await client.open()
+    await client.conversations.settled()
+    assert len(await threads(hf)) == 1
+    known = talk(hf, "messages")
+    await known.ask("first of all")
+    await known.ask("and then")
+    before = await records(hf)
+    known.history.append(last)
+    assert isinstance(await known.open(), Forward)
+    assert await records(hf) == before
+
+
+async def interleaved(client: Client) -> list[Forward]:
+    """Return what becomes of every kind of side request in the middle of a conversation."""
+    wire, history = client.wire, client.history
+    conversation = person(wire, "<conversation>\n[User]: Step 0.\n</conversation>")
+    asked: list[tuple[bytes, str, dict[str, str]]] = [
+        (instructed(wire, "You are a title generator", person(wire, "Title"), *history[:1]), ENDPOINTS[wire], {}),
+        (instructed(wire, "You are a context summarization agent", conversation), ENDPOINTS[wire], {}),
+        (instructed(wire, "You are a context summarization assistant", conversation), ENDPOINTS[wire], {}),
+        (client.forked().body(), f"{ENDPOINTS[wire]}/count_tokens", {}),
+        (client.forked().body(), f"{ENDPOINTS[wire]}/compact", {}),
+        (_with(client, person(wire, "Summarise.")), ENDPOINTS[wire], CODEX_COMPACTION),
+        (_with(client, {"type": "compaction_trigger"}), ENDPOINTS[wire], {}),
+        (_with(client, person(wire, "CRITICAL: Respond with TEXT ONLY")), ENDPOINTS[wire], CLAUDE),
+    ]
+    decided = [
+        await client.conversations.open(Incoming(path=path, headers={**client.headers, **headers}, body=body))
+        for body, path, headers in asked
+    ]
+    return [each for each in decided if isinstance(each, Forward)]
+
+
+def _with(client: Client, item: Json) -> bytes:
+    asking = client.forked()
+    asking.history.append(item)
+    return asking.body()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_all_kinds_leave_a_compacted_conversation_as_it_was(hf: Holdfast, wire: WireName) -> None:
+    """None is recorded, none makes a checkpoint; one that shows the conversation's history is shown its checkpoint too."""
+    client = talk(hf, wire, x_session_id="s")
+    for turn in range(4):
+        await client.ask(f"Step {turn}. {LONG}")
+    await client.ask("/compact")
+    await client.ask("Go on.")
+    before = await records(hf)
+    decided = await interleaved(client)
+    assert len(decided) == 8
+    for forward in decided:
+        await forward.finished(dialect_named(wire).wire.reply_from_json(b"{}"))
+    assert await records(hf) == before
+    assert [b"session_compact_state" in forward.body for forward in decided] == [False, False, False, *[True] * 5]
+    await client.ask("And on.")
+    assert prefix_faults(client.provider.requests) == []
+
+
+@pytest.mark.parametrize(
+    ("wire", "headers"),
+    [
+        ("messages", {"x-claude-code-agent-id": "a1", "x-claude-code-session-id": "s"}),
+        ("responses", {"x-parent-session-id": "s", "x-session-id": "sub"}),
+        ("chat", {"x-parent-session-id": "s", "x-session-id": "sub"}),
+        ("responses", {"x-codex-turn-metadata": json.dumps({"agent_name": f"{ROOT_AGENT}/helper"})}),
+    ],
+)
+async def test_a_sub_agent_holds_a_conversation_of_its_own(hf: Holdfast, wire: WireName, headers: dict[str, str]) -> None:
+    """It shares the session's name and even its first words, and neither thread nor checkpoint."""
+    client = talk(hf, wire, x_session_id="s", x_claude_code_session_id="s")
+    for turn in range(4):
+        await client.ask(f"Step {turn}. {LONG}")
+    await client.ask("/compact")
+    sub = client.forked(headers=headers)
+    await sub.ask("Do the sub work.", say("done"))
+    assert "session_compact_state" not in text_of(sub.provider.last)
+    await client.ask("Go on.")
+    assert "sub work" not in text_of(client.provider.last)
+    kinds = [[record.kind for record in each].count(RecordKind.CHECKPOINT) for each in await records(hf)]
+    assert sorted(kinds) == [0, 1]

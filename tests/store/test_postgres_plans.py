@@ -1,0 +1,106 @@
+"""What a resume, an append and a lookup cost does not depend on what else is in the database: every table is sought, none is walked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import psycopg
+import pytest
+from tests.postgres import PostgresServer
+
+from holdfast.store import NewRecord, NewThread, RecordKind, Span
+from holdfast.store.postgres import PostgresDatabase, PostgresStore
+from holdfast.store.postgres.queries import QUERIES
+
+pytestmark = pytest.mark.anyio
+
+RECORDS = 3_000
+SPAN = Span(thread_id="t0", start=0, stop=RECORDS)
+
+
+def record(number: int) -> NewRecord:
+    kind = RecordKind.CHECKPOINT if number % 500 == 499 else RecordKind.TURN if number % 10 == 0 else RecordKind.ITEM
+    body = f"{number}".encode()
+    chain = body.rjust(20, b".") if kind is RecordKind.ITEM else None
+    return NewRecord(kind=kind, at_ms=0, turn=number // 10, tokens=0, body=body, chain=chain, depth=number if chain else None)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def filled(postgres_server: PostgresServer) -> AsyncIterator[tuple[str, PostgresStore]]:
+    """Some threads of some thousand records, known to the planner."""
+    url = await postgres_server.new_store()
+    store = await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).tenant()
+    for thread in range(6):
+        await store.create(
+            NewThread(id=f"t{thread}", dialect="chat", created_at_ms=0), [record(number) for number in range(RECORDS)]
+        )
+    connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
+    await connection.execute(b"ANALYZE")
+    await connection.close()
+    yield url, store
+    await store.close()
+
+
+async def plan(url: str, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return every node of a query's plan, as the tenant's transaction would have it."""
+    connection = await psycopg.AsyncConnection.connect(url)
+    await connection.execute(QUERIES["enter"], {"tenant": "1", "name": "local", "role": "none"})
+    told = await (await connection.execute(b"EXPLAIN (FORMAT JSON, COSTS OFF) " + QUERIES[query], values)).fetchone()
+    await connection.close()
+    assert told is not None
+    nodes, found = [told[0][0]["Plan"]], []
+    while nodes:
+        node = nodes.pop()
+        found.append(node)
+        nodes.extend(node.get("Plans", ()))
+    return found
+
+
+READ: dict[str, Any] = {
+    "name": "t0",
+    "start": 0,
+    "stop": RECORDS,
+    "kinds": None,
+    "ordinals": None,
+    "turn": None,
+    "bodies": True,
+    "limit": 64,
+}
+QUESTIONS = [
+    ("get_thread", {"name": "t0"}),
+    ("thread_end", {"name": "t0"}),
+    ("read", {**READ, "start": RECORDS - 50, "kinds": ["item"]}),
+    ("newest", READ),
+    ("read", {**READ, "ordinals": [1, 5, 900]}),
+    ("newest_landmarks", {**READ, "kinds": ["checkpoint", "meta", "rollback", "undo"], "bodies": False}),
+    ("landmarks", {**READ, "kinds": ["turn"], "turn": 7}),
+    ("lookup", {"chains": [b"1".rjust(20, b"."), b"none".rjust(20, b".")]}),
+    ("find_bodies", {"digests": [b"." * 20]}),
+    ("bodies_to_erase", {"thread": 1, "ordinals": [1, 5]}),
+]
+
+
+@pytest.mark.parametrize(("query", "values"), QUESTIONS, ids=[name for name, _ in QUESTIONS])
+async def test_no_table_is_walked(query: str, values: dict[str, Any], filled: tuple[str, PostgresStore]) -> None:
+    """Resume, append, lookup and erasure seek what they want through an index, in every table they touch."""
+    url, _ = filled
+    walked = [node.get("Relation Name") for node in await plan(url, query, values) if node["Node Type"] == "Seq Scan"]
+    # A table of one tenant and a handful of threads is quicker walked than sought.
+    assert [table for table in walked if table not in ("tenant", "thread")] == []
+
+
+async def test_the_newest_checkpoint_is_sought_from_the_end(filled: tuple[str, PostgresStore]) -> None:
+    """Of the landmarks of a thread only those that are wanted are read, backwards, in the index that leaves items out."""
+    url, store = filled
+    values = {**READ, "kinds": ["checkpoint"], "limit": 1}
+    scans = [node for node in await plan(url, "newest_landmarks", values) if "Index Name" in node]
+    backwards = {node["Scan Direction"] for node in scans if "thread_kind_ordinal" in node["Index Name"]}
+    assert backwards == {"Backward"}
+    found = await store.read(SPAN, kinds={RecordKind.CHECKPOINT}, newest_first=True, limit=1)
+    assert [each.ordinal for each in found] == [RECORDS - 1]

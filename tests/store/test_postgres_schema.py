@@ -1,0 +1,144 @@
+"""The schema is the sum of its migrations, and moves while processes of the release before are at work."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from tests.postgres import PostgresServer
+
+from holdfast.errors import StoreBusy, StoreError, StoreTooNew, StoreUnreachable
+from holdfast.store import NewRecord, NewThread, RecordKind, Span
+from holdfast.store.postgres import PostgresDatabase, PostgresStore
+from holdfast.store.postgres.connections import Connections
+from holdfast.store.postgres.migrating import Migrated, migrate, next_steps
+from holdfast.store.postgres.queries import MIGRATIONS, SQL_FOLDER, Migration
+
+pytestmark = pytest.mark.anyio
+
+ITEM = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"kept")
+FIRST = MIGRATIONS[-1].version
+ADDING = Migration(version=FIRST + 1, phase="pre", sql=b"ALTER TABLE record ADD COLUMN cost bigint NOT NULL DEFAULT 0")
+TAKING = Migration(version=FIRST + 2, phase="post", sql=b"ALTER TABLE record DROP COLUMN redacted")
+LATER = Migration(version=FIRST + 3, phase="pre", sql=b"ALTER TABLE record ADD COLUMN later bigint")
+
+EVERYTHING = {
+    "columns": """SELECT table_name, column_name, data_type, is_nullable, column_default, collation_name, is_identity
+        FROM information_schema.columns WHERE table_schema = 'holdfast' ORDER BY 1, 2""",
+    "indexes": "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'holdfast' ORDER BY 1, 2",
+    "constraints": """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'holdfast'::regnamespace ORDER BY 1, 2""",
+    "triggers": """SELECT tgrelid::regclass::text, tgname, pg_get_triggerdef(oid) FROM pg_trigger
+        WHERE NOT tgisinternal ORDER BY 1, 2""",
+    "functions": "SELECT proname, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace ORDER BY 1",
+    "walls": """SELECT relname, relrowsecurity, relforcerowsecurity FROM pg_class
+        WHERE relnamespace = 'holdfast'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1""",
+    "policies": """SELECT tablename, policyname, cmd, qual, with_check FROM pg_policies
+        WHERE schemaname = 'holdfast' ORDER BY 1, 2""",
+}
+
+
+async def opened(url: str) -> PostgresStore:
+    return await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).tenant()
+
+
+async def described(url: str) -> dict[str, list[tuple[object, ...]]]:
+    connection = await psycopg.AsyncConnection.connect(url)
+    async with connection:
+        found = {name: await (await connection.execute(sql.encode())).fetchall() for name, sql in EVERYTHING.items()}
+    # Which migrations were run is told in a table of its own, which the runner makes.
+    return {name: [row for row in rows if not str(row[0]).endswith("migration")] for name, rows in found.items()}
+
+
+async def test_the_schema_is_the_sum_of_the_migrations(postgres_server: PostgresServer) -> None:
+    """A database made from schema.sql has every column, index, trigger, function and policy a migrated one has, and no other."""
+    migrated, made = await postgres_server.new_store(), await postgres_server.new_database()
+    connection = await psycopg.AsyncConnection.connect(made, autocommit=True)
+    async with connection:
+        await connection.execute(b"CREATE SCHEMA holdfast")
+        await connection.execute(b"SET search_path TO holdfast")
+        await connection.execute((SQL_FOLDER / "schema.sql").read_bytes())
+    by_migrations, by_schema = await described(migrated), await described(made)
+    assert all(by_migrations.values())
+    assert by_schema == by_migrations
+
+
+async def test_every_table_stands_behind_the_wall(postgres_server: PostgresServer) -> None:
+    """Each table, partitions and tenants too, has row-level security that binds its owner; the list of migrations has none."""
+    walls = (await described(await postgres_server.new_store()))["walls"]
+    assert len(walls) == 14
+    assert [row for row in walls if row[1:] != (True, True)] == []
+
+
+async def test_an_old_process_goes_on_beside_a_pre_migration(postgres_server: PostgresServer) -> None:
+    """While a newer release adds to the schema, one that does not know it appends, reads, and opens the database anew."""
+    url = await postgres_server.new_store()
+    old = await opened(url)
+    await old.create(NewThread(id="t", dialect="chat", created_at_ms=0), [ITEM])
+    newer = Connections(url, location="newer")
+    await newer.open()
+    steps = [*MIGRATIONS, ADDING, TAKING]
+    assert await migrate(newer, steps=steps) == Migrated(applied=(ADDING.version,), pending=(TAKING.version,))
+    assert await old.append("t", [ITEM], expected=1) == 2
+    restarted = await opened(url)
+    assert await restarted.append("t", [ITEM], expected=2) == 3
+    assert [record.body for record in await old.read(Span(thread_id="t", start=0, stop=9))] == [b"kept"] * 3
+    await restarted.close()
+
+    assert await migrate(newer, steps=steps, post=True) == Migrated(applied=(TAKING.version,), pending=())
+    with pytest.raises(StoreTooNew) as refused:
+        await opened(url)
+    assert (refused.value.found, refused.value.known) == (TAKING.version, FIRST)
+    await old.close()
+    await newer.close()
+
+
+async def test_a_migration_behind_one_that_waits_is_refused_with_what_to_do(postgres_server: PostgresServer) -> None:
+    """A release that builds on what an earlier `post` migration left says so, and changes nothing."""
+    newer = Connections(await postgres_server.new_store(), location="newer")
+    await newer.open()
+    with pytest.raises(StoreError, match=r"migration 3 is still to be run; .*`holdfast migrate --post`"):
+        await migrate(newer, steps=[*MIGRATIONS, ADDING, TAKING, LATER])
+    await newer.close()
+
+
+async def test_a_migration_that_cannot_have_its_table_gives_way(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a long reader a migration does not hold up those who come after it: it gives up, and nothing of it was done."""
+    monkeypatch.setattr("holdfast.store.postgres.migrating.TRIES", 1)
+    url = await postgres_server.new_store()
+    reader = await psycopg.AsyncConnection.connect(url)
+    newer = Connections(url, location="newer")
+    await newer.open()
+    async with reader:
+        await reader.execute(b"SELECT count(*) FROM holdfast.record")
+        with pytest.raises(StoreBusy):
+            await migrate(newer, steps=[*MIGRATIONS, ADDING])
+    assert await migrate(newer, steps=[*MIGRATIONS, ADDING]) == Migrated(applied=(ADDING.version,), pending=())
+    await newer.close()
+
+
+async def test_many_processes_open_a_new_database_at_once(postgres_server: PostgresServer) -> None:
+    """One migrates, the others wait for it, and all of them have a store."""
+    url = await postgres_server.new_database()
+    connections = [Connections(url, location=str(number)) for number in range(4)]
+    for each in connections:
+        await each.open()
+    ran = [await migrate(each) for each in connections]
+    assert [each.applied for each in ran] == [tuple(step.version for step in MIGRATIONS), (), (), ()]
+    for each in connections:
+        await each.close()
+
+
+def test_a_new_database_gets_everything_at_once() -> None:
+    """Where nothing was ever run there is no older process, so `post` migrations are run too."""
+    steps = [*MIGRATIONS, ADDING, TAKING]
+    assert next_steps({}, steps, location="new", post=False) == steps
+
+
+async def test_an_address_where_nobody_answers_is_told_at_once(postgres_server: PostgresServer) -> None:
+    """A database that is not there is a named error with the server's reason, and without a password."""
+    url = (await postgres_server.new_database()).replace("//holdfast_owner:@/", "//holdfast_owner:hunter22@/missing")
+    with pytest.raises(StoreUnreachable, match="does not exist") as told:
+        await PostgresDatabase.open(url, searchable=lambda _, body: "")
+    assert "hunter22" not in str(told.value)

@@ -1,0 +1,181 @@
+"""Transcripts that were cut, shuffled, doubled and garbled: what can be imported is, what cannot is said, nothing breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.transfer.rollouts import THREAD, answer, call, event, item, line, meta, output, turn, user, written
+
+from holdfast import Config, Holdfast
+from holdfast.runtime.exporting import ExportFormat, export_thread
+from holdfast.runtime.transferring import Importer, ImportReport
+from holdfast.transfer.detecting import Format
+from holdfast.transfer.rows import row_of
+
+ROLLOUT = written(
+    meta(),
+    line("world_state", {"full": True, "state": {}}),
+    item(user("<environment_context>\n<cwd>/p</cwd>\n</environment_context>")),
+    *turn(1),
+    *turn(2),
+    line("compacted", {"message": "s", "replacement_history": [user("question 1"), user("s")]}),
+    *turn(3),
+    event("thread_rolled_back", num_turns=1),
+    meta("01a1e0f0-fc48-7710-b868-3f047a60f8e9"),
+    item({"type": "agent_message", "author": "/agents/a", "recipient": "/agents", "content": []}),
+    *turn(4),
+    line("compacted", {"message": "old form"}),
+    item({"type": "reasoning", "summary": [], "encrypted_content": "SEALED"}),
+    item(call("c9")),
+    item(output("c9", "é" * 50)),
+    item(answer("bye"), metadata={"a": 1}),
+).splitlines(keepends=True)
+
+CLAUDE = [
+    json.dumps(row).encode() + b"\n"
+    for row in (
+        {"type": "summary", "summary": "s", "leafUuid": "a1"},
+        {"type": "user", "uuid": "u1", "parentUuid": None, "sessionId": "s", "message": {"role": "user", "content": "hi"}},
+        {
+            "type": "assistant",
+            "uuid": "a1",
+            "parentUuid": "u1",
+            "sessionId": "s",
+            "message": {"role": "assistant", "content": []},
+        },
+        {"type": "user", "uuid": "x1", "parentUuid": "a1", "isSidechain": True, "message": {"role": "user", "content": "go"}},
+        {"type": "system", "subtype": "compact_boundary", "uuid": "b1", "parentUuid": None, "logicalParentUuid": "a1"},
+        {"type": "user", "uuid": "u2", "parentUuid": "b1", "isCompactSummary": True, "message": {"role": "user", "content": "s"}},
+        {"type": "user", "uuid": "u3", "parentUuid": "u1", "message": {"role": "user", "content": "again"}},
+    )
+]
+
+PI = [
+    json.dumps(row).encode() + b"\n"
+    for row in (
+        {"type": "session", "id": "p", "timestamp": "2026-01-01T00:00:00Z"},
+        {"type": "message", "id": "1", "parentId": None, "message": {"role": "user", "content": "hi"}},
+        {
+            "type": "message",
+            "id": "2",
+            "parentId": "1",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "yo"}]},
+        },
+        {"type": "compaction", "id": "3", "parentId": "2", "summary": "s", "firstKeptEntryId": "2"},
+        {"type": "message", "id": "4", "parentId": "1", "message": {"role": "toolResult", "toolCallId": "t", "content": []}},
+    )
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn, lines: list[bytes]) -> bytes:
+    """Return a transcript after a few accidents."""
+    made = list(lines)
+    for _ in range(draw(st.integers(1, 6))):
+        if not made:
+            break
+        at = draw(st.integers(0, len(made) - 1))
+        match draw(st.sampled_from(["cut", "double", "move", "garble", "drop", "nul", "join"])):
+            case "cut":
+                made[at] = made[at][: draw(st.integers(0, len(made[at])))]
+            case "double":
+                made.insert(at, made[draw(st.integers(0, len(made) - 1))])
+            case "move":
+                made.insert(draw(st.integers(0, len(made) - 1)), made.pop(at))
+            case "garble":
+                place = draw(st.integers(0, len(made[at])))
+                made[at] = made[at][:place] + draw(st.binary(min_size=1, max_size=6)) + made[at][place + 2 :]
+            case "drop":
+                made.pop(at)
+            case "nul":
+                made[at] = made[at].replace(draw(st.sampled_from([b"type", b"payload", b'"', b"0"])), b"\0")
+            case _:
+                made[at] = made[at].rstrip(b"\n")
+    return b"".join(made)
+
+
+async def imported(content: bytes, form: Format) -> tuple[ImportReport, list[bytes]]:
+    """Import a file twice and prove the store; returns the first report and every body that is kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mutated.jsonl"
+        path.write_bytes(content)
+        async with Holdfast(Config(store="memory:")) as hf:
+            report = await Importer(hf.backend, form=form).run([path])
+            again = await Importer(hf.backend, form=form).run([path])
+            assert [thread.added for thread in again.threads] == [0] * len(report.threads)
+            # A call whose line was lost leaves its output without one: that is what the source says now.
+            assert {problem.code for problem in (await hf.verify()).problems} <= {"orphan_output"}
+            kept: list[bytes] = []
+            for thread in report.threads:
+                handle = await hf.find(thread.id)
+                kept.extend(record.body for record in await handle.records())
+                if form is Format.CODEX:
+                    await comes_back(hf, thread.id, path)
+            return report, kept
+
+
+async def comes_back(hf: Holdfast, thread_id: str, path: Path) -> None:
+    """What is exported and imported again shows the same window."""
+    thread = await hf.find(thread_id)
+    path.write_bytes(b"".join([part async for part in export_thread(hf.backend, thread, ExportFormat.CODEX)]))
+    async with Holdfast(Config(store="memory:")) as other:
+        report = await Importer(other.backend).run([path])
+        assert report.problems == ()
+        copy = await other.find(report.threads[0].id)
+        assert (await copy.history()).items == (await thread.history()).items
+
+
+@settings(max_examples=150)
+@given(mutated(ROLLOUT))
+def test_a_mutated_rollout_is_imported_as_far_as_it_goes(content: bytes) -> None:
+    """Every line is kept: as an item, as a checkpoint, or as a note; each that is no line of a rollout is named."""
+    report, kept = asyncio.run(imported(content, Format.CODEX))
+    lines = [each.removesuffix(b"\r") for each in content.split(b"\n") if each.strip()]
+    unread = [each for each in lines if row_of(each) is None]
+    assert all(each in kept for each in unread)
+    assert len({problem.line for problem in report.problems}) >= len(unread)
+    payloads = [
+        row["payload"]
+        for each in lines
+        if (row := row_of(each)) is not None and row.get("type") == b'"response_item"' and "payload" in row
+    ]
+    assert all(any(payload in body for body in kept) for payload in payloads)
+
+
+@settings(max_examples=80)
+@given(mutated(CLAUDE))
+def test_a_mutated_transcript_of_claude_code_breaks_nothing(content: bytes) -> None:
+    """Parents that are gone, rows that come twice, roots in the middle."""
+    report, kept = asyncio.run(imported(content, Format.CLAUDE_CODE))
+    lines = [each.removesuffix(b"\r") for each in content.split(b"\n") if each.strip()]
+    assert all(each in kept for each in lines if row_of(each) is None)
+    assert not lines or report.threads
+
+
+@settings(max_examples=80)
+@given(mutated(PI))
+def test_a_mutated_session_of_pi_breaks_nothing(content: bytes) -> None:
+    """Entries whose parent is gone, compactions that keep what is not there."""
+    report, kept = asyncio.run(imported(content, Format.PI))
+    lines = [each.removesuffix(b"\r") for each in content.split(b"\n") if each.strip()]
+    assert all(each in kept for each in lines if row_of(each) is None)
+    assert not lines or report.threads
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=400), st.sampled_from(list(Format)))
+def test_bytes_that_are_no_transcript_break_nothing(content: bytes, form: Format) -> None:
+    """Whatever format they are said to be."""
+    report, _ = asyncio.run(imported(content, form)) if form is not Format.HERMES else (ImportReport(threads=(), problems=()), [])
+    assert all(thread.items == 0 or form in (Format.CHAT, Format.MESSAGES, Format.RESPONSES) for thread in report.threads)
+
+
+def test_the_rollout_that_is_mutated_has_no_fault_itself() -> None:
+    """Otherwise the test above would prove less than it says."""
+    report, _ = asyncio.run(imported(b"".join(ROLLOUT), Format.CODEX))
+    assert (report.problems, [thread.id for thread in report.threads]) == ((), [THREAD])

@@ -1,0 +1,114 @@
+"""Hermes' database: sessions, what a compaction replaced, and sessions that a compaction ended."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.transfer.rollouts import Json, bring_in, window
+
+from holdfast import Holdfast
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = """
+CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT, system_prompt TEXT, parent_session_id TEXT, started_at REAL,
+  ended_at REAL, end_reason TEXT, title TEXT);
+CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT, role TEXT, content TEXT, tool_call_id TEXT,
+  tool_calls TEXT, tool_name TEXT, timestamp REAL, active INTEGER DEFAULT 1, compacted INTEGER DEFAULT 0);
+"""
+CALLS = [{"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}]
+
+
+def database(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path)
+    connection.executescript(SCHEMA)
+    return connection
+
+
+def session(
+    connection: sqlite3.Connection, name: str, *, parent: str | None = None, ended: str | None = None, at: float = 1
+) -> None:
+    values = (name, "cli", "Be brief.", parent, at, ended, f"title of {name}")
+    connection.execute(
+        "INSERT INTO sessions (id, source, system_prompt, parent_session_id, started_at, end_reason, title)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        values,
+    )
+
+
+def say(
+    connection: sqlite3.Connection, name: str, role: str, content: str | None, *, marks: tuple[int, int] = (1, 0), **more: str
+) -> None:
+    columns = ", ".join(("session_id", "role", "content", "timestamp", "active", "compacted", *more))
+    values = (name, role, content, 1.5, *marks, *more.values())
+    connection.execute(f"INSERT INTO messages ({columns}) VALUES ({', '.join('?' * len(values))})", values)
+
+
+async def test_a_session_is_a_thread_in_the_chat_dialect(hf: Holdfast, tmp_path: Path) -> None:
+    """Calls and results pair; content that is no text is read as what it was; rows a person took back are not shown."""
+    connection = database(tmp_path / "state.db")
+    session(connection, "20260101_000000_aa")
+    say(connection, "20260101_000000_aa", "user", '\0json:[{"type":"text","text":"look"}]')
+    say(connection, "20260101_000000_aa", "assistant", None, tool_calls=json.dumps(CALLS))
+    say(connection, "20260101_000000_aa", "tool", "done", tool_call_id="c1", tool_name="run")
+    say(connection, "20260101_000000_aa", "user", "taken back", marks=(0, 0))
+    connection.commit()
+    report = await bring_in(hf, tmp_path / "state.db")
+    expected: list[Json] = [
+        {"role": "user", "content": [{"type": "text", "text": "look"}]},
+        {"role": "assistant", "content": None, "tool_calls": CALLS},
+        {"role": "tool", "content": "done", "tool_call_id": "c1"},
+    ]
+    assert report.problems == ()
+    assert await window(hf, "20260101_000000_aa") == expected
+    assert [(row.dialect, row.title) for row in await hf.threads()] == [("chat", "title of 20260101_000000_aa")]
+    assert [thread.added for thread in (await bring_in(hf, tmp_path / "state.db")).threads] == [0]
+    assert (await hf.verify()).ok
+
+
+async def test_a_compaction_in_place_is_a_checkpoint(hf: Holdfast, tmp_path: Path) -> None:
+    """Rows it replaced stand before the cut; imported before and after it, the thread is one."""
+    connection = database(tmp_path / "state.db")
+    session(connection, "s1")
+    say(connection, "s1", "user", "one")
+    say(connection, "s1", "assistant", "first")
+    connection.commit()
+    await bring_in(hf, tmp_path / "state.db")
+    connection.execute("UPDATE messages SET active = 0, compacted = 1")
+    say(connection, "s1", "user", "[CONTEXT COMPACTION] so far")
+    say(connection, "s1", "user", "two")
+    connection.commit()
+    report = await bring_in(hf, tmp_path / "state.db")
+    assert [(thread.id, thread.items) for thread in report.threads] == [("s1", 4)]
+    assert [message["content"] for message in await window(hf, "s1")] == ["[CONTEXT COMPACTION] so far", "two"]
+    assert [row.checkpoints for row in await hf.threads()] == [1]
+    assert (await hf.verify()).ok
+
+
+async def test_a_session_that_a_compaction_began_is_a_fork_of_the_one_it_ended(hf: Holdfast, tmp_path: Path) -> None:
+    """The child sees its own list alone, and what came before is one step behind it."""
+    connection = database(tmp_path / "state.db")
+    session(connection, "child", parent="parent", at=2)
+    session(connection, "parent", ended="compression")
+    say(connection, "parent", "user", "one")
+    say(connection, "child", "user", "so far")
+    connection.commit()
+    await bring_in(hf, tmp_path / "state.db")
+    assert [message["content"] for message in await window(hf, "child")] == ["so far"]
+    assert (await hf.backend.store.get("child")).parent == "parent"
+    await (await hf.find("child")).undo()
+    assert [message["content"] for message in await window(hf, "child")] == ["one", "so far"]
+    assert (await hf.verify()).ok
+
+
+async def test_a_database_of_something_else_is_said(hf: Holdfast, tmp_path: Path) -> None:
+    """No table of sessions, no threads, one sentence."""
+    sqlite3.connect(tmp_path / "state.db").executescript("CREATE TABLE other (a); INSERT INTO other VALUES (1)")
+    report = await bring_in(hf, tmp_path / "state.db")
+    assert (report.threads, [problem.text for problem in report.problems]) == (
+        (),
+        ["the database cannot be read: no such table: sessions"],
+    )

@@ -1,0 +1,79 @@
+"""Rollouts larger than memory should be: what an import holds does not grow with them, and a killed one goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.transfer.rollouts import THREAD, answer, bring_in, call, item, line, meta, output, user
+
+from holdfast import Config, Holdfast
+
+# Imports a file and prints the most memory the process ever held, in KiB; ends as a kill would once `stop` bytes were read.
+IMPORT = """
+import asyncio, os, resource, sys
+from pathlib import Path
+from holdfast import Config, Holdfast
+from holdfast.runtime.transferring import Importer
+
+async def main(store, source, stop):
+    def progress(path, read):
+        if stop and read >= stop:
+            os._exit(9)
+    async with Holdfast(Config(store=store)) as hf:
+        await Importer(hf.backend).run([Path(source)], progress=progress)
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def grow(path: Path, megabytes: int) -> Path:
+    """Write a rollout of that size: long outputs, and a compaction every twenty turns."""
+    with path.open("w") as stream:
+        stream.write(json.dumps(meta()) + "\n")
+        number = 0
+        while stream.tell() < megabytes << 20:
+            number += 1
+            turn = [item(user(f"question {number}"))]
+            for step in range(6):
+                called = f"c{number}_{step}"
+                turn += [item(call(called)), item(output(called, f"{number} {step} " + "lorem ipsum " * 300))]
+            turn.append(item(answer(f"answer {number}")))
+            if number % 20 == 0:
+                turn.append(line("compacted", {"message": "", "replacement_history": [user(f"so far {number}")]}))
+            stream.writelines(json.dumps(each) + "\n" for each in turn)
+    return path
+
+
+def run(store: Path, source: Path, *, stop: int = 0) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", IMPORT, str(store), str(source), str(stop)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    """Nine times the file costs less than half of the difference in memory; holding its lines would cost all of it."""
+    small = run(tmp_path / "small.db", grow(tmp_path / "small.jsonl", 2))
+    large = run(tmp_path / "large.db", grow(tmp_path / "large.jsonl", 18))
+    assert (small.returncode, large.returncode) == (0, 0), large.stderr
+    assert int(large.stdout) - int(small.stdout) < (16 << 10) // 2
+
+
+@pytest.mark.anyio
+async def test_an_import_that_was_killed_is_completed(tmp_path: Path) -> None:
+    """What the killed process had written is found, the rest added; the records are those of an import in one go."""
+    source = grow(tmp_path / "r.jsonl", 3)
+    killed = run(tmp_path / "killed.db", source, stop=2 << 20)
+    assert killed.returncode == 9
+    async with Holdfast(Config(store=str(tmp_path / "killed.db"))) as hf, Holdfast(Config(store="memory:")) as other:
+        before = (await hf.backend.store.get(THREAD)).next
+        report = await bring_in(hf, source)
+        await bring_in(other, source)
+        records = [record.body for record in await (await hf.find(THREAD)).records()]
+        assert 1 < before < len(records)
+        assert [thread.added for thread in report.threads] == [len(records) - before]
+        assert records == [record.body for record in await (await other.find(THREAD)).records()]
+        assert (await hf.verify()).ok
