@@ -209,14 +209,14 @@ async def test_a8_resume_and_fork_begin_with_what_was_sent_after_the_compaction(
         assert list(map(settled, request.history[: len(after)])) == list(map(settled, after))
 
 
-@pytest.mark.anyio
-async def test_a_client_that_leaves_an_answer_and_goes_on_at_once_continues_its_thread(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_an_answer_and_goes_on_at_once_continues_its_thread(tmp_path: Path, wire: WireName) -> None:
     """The longer history waits for the shorter one to be recorded: one thread, not two that begin alike."""
     turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "user", "content": "three"}]
     async with Holdfast(Config(store=str(tmp_path / "left.db"))) as hf:
-        conversations = RecordedConversations(hf, dialect_named("chat"))
+        conversations = RecordedConversations(hf, dialect_named(wire))
+        field = "input" if wire == "responses" else "messages"
         for length in (1, 3):
-            body = json.dumps({"model": "m", "messages": turns[:length]}).encode()
+            body = json.dumps({"model": "m", field: turns[:length]}).encode()
             await conversations.open(Incoming(path="/chat/completions", headers={}, body=body))
         await conversations.close()
         assert [(thread.turns, thread.parent) for thread in await hf.threads()] == [(2, None)]
