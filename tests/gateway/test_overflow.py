@@ -43,12 +43,12 @@ def error(message: str, **fields: Any) -> bytes:
         (400, json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 2 > 1"}})),
         (400, error("input length and `max_tokens` exceed context limit: 1 + 2 > 3")),
         (400, error("the request exceeds the available context size", type="exceed_context_size_error", code=400)),
-        (400, error("The input token count (1000) exceeds the maximum number of tokens allowed (10).", code=400)),
+        (400, error("The input token count (2000000) exceeds the maximum number of tokens allowed (1048576).", code=400)),
         (400, error("Input is too long for requested model.")),
         (413, error("Request exceeds the maximum size", type="request_too_large")),
         (413, b"<html>413</html>"),
         (400, b'{"error": "prompt is too long"}'),
-        (400, b'{"message": "This endpoint\'s maximum context length is 1 tokens", "code": 400}'),
+        (400, b'{"message": "This endpoint\'s maximum context length is 128000 tokens", "code": 400}'),
     ],
 )
 def test_each_way_to_say_too_long_is_understood(status: int, body: bytes | str) -> None:

@@ -25,6 +25,7 @@ from holdfast.gateway.exchange import Conversations, Refused
 from holdfast.gateway.headers import first, for_upstream
 from holdfast.gateway.keys import Admitted, Keys, admit, keyless
 from holdfast.gateway.metrics import CONTENT_TYPE, Metrics
+from holdfast.gateway.mount import Ground, MakePages, is_below
 from holdfast.gateway.relay import relay
 from holdfast.gateway.routes import Provider, Route, route_of
 from holdfast.gateway.upstream import Unanswered, Upstream
@@ -49,8 +50,8 @@ class Gateway:
 
     Without `keys`, only requests that name this machine, or one of `allowed_hosts`, as their host are served; with them, only
     those that hold one, whatever they call the host. None that a page from elsewhere makes is. Credentials pass through and are
-    never logged; keys do not pass. The control API is there where `stores` and `control_token` are given. `failures` counts
-    what went wrong beside the relay.
+    never logged; keys do not pass. The control API, and below `/ui` the `pages`, are there where `stores` and `control_token` are
+    given. `failures` counts what went wrong beside the relay.
 
     Raises:
         BadInput: An upstream is not an http:// or https:// URL.
@@ -67,6 +68,7 @@ class Gateway:
         keys: Keys | None = None,
         stores: StoreOf | None = None,
         control_token: str | None = None,
+        pages: MakePages | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
         access_log: AccessLog | None = None,
         metrics: Metrics | None = None,
@@ -88,6 +90,11 @@ class Gateway:
         self._control = (
             control.Control(stores, token=control_token, stopping=self._stopping)
             if stores is not None and control_token is not None
+            else None
+        )
+        self._pages = (
+            pages(Ground(stores=stores, token=control_token, keys=keys, stopping=self._stopping))
+            if pages is not None and stores is not None and control_token is not None
             else None
         )
 
@@ -121,8 +128,9 @@ class Gateway:
             self._access_log.write(entry, status=caller.status, seconds=seconds, at=at, gone=caller.gone, **counted)
 
     async def _serve(self, call: Call, caller: Caller, entry: Entry) -> None:
-        refusal = turned_away(call, hosts=self._hosts)
         bare = keyless(call)
+        judged = self._pages.forgives(call) if self._pages is not None and is_below(bare.path) else call
+        refusal = turned_away(judged, hosts=self._hosts)
         if refusal is not None:
             await _refuse(caller, refusal, dialect=_dialect_of(bare))
             return
@@ -157,6 +165,11 @@ class Gateway:
         elif self._control is not None and bare.path.startswith(control.PREFIX):
             entry.route = "control"
             await self._steer(self._control, bare, caller, entry, admitted=admitted)
+        elif self._pages is not None and is_below(bare.path):
+            entry.route = "ui"
+            has_key = self._keys is not None and admitted is not None
+            entry.tenant = admitted.tenant if admitted is not None else None
+            await self._pages.serve(bare, caller, tenant=entry.tenant, known=has_key)
         else:
             return False
         return True

@@ -1,33 +1,24 @@
 """Recognises a provider's refusal of a request that does not fit its model's window.
 
-No provider says it the same way, so three signs are taken, each of its own weight: the status 413; a code made for the case; the
-words around a limit. Rate limits speak of tokens too, and are none: sending less now does not lift them.
+What the words of a refusal mean is known to `holdfast.llm.overflow`. Here it is told from the status 413, and from rate limits,
+which speak of tokens too and are none: sending less now does not lift them.
 """
 
 from __future__ import annotations
 
-import re
 from enum import Enum, auto
 
 from msgspec import MsgspecError, Struct, field
 from msgspec.json import Decoder
+
+from holdfast.llm.overflow import is_overflow
 
 TOO_LARGE = 413
 REFUSED = frozenset({400, TOO_LARGE, 422})
 # A refusal is short. What is longer is not read, and relayed.
 REFUSAL_BYTES = 256 * 1024
 
-CODES = frozenset({"context_length_exceeded", "context_window_exceeded", "exceed_context_size_error", "request_too_large"})
 NOT_BY_SIZE = frozenset({"rate_limit_exceeded", "rate_limit_error", "insufficient_quota"})
-WORDS = re.compile(
-    r"prompt is too long"
-    r"|context (?:length|window|size|limit)"
-    r"|maximum (?:prompt|input) length"
-    r"|(?:input|request|prompt) is too (?:long|large)"
-    r"|input token count.{0,40}exceeds"
-    r"|too many (?:input )?tokens",
-    re.IGNORECASE | re.DOTALL,
-)
 # The events a stream may open with before anything was said, by type.
 OPENING_EVENTS = frozenset({"response.created", "response.in_progress", "response.queued", "ping"})
 FAILED_EVENTS = frozenset({"response.failed", "error"})
@@ -101,11 +92,8 @@ def opening_of(stream: bytes) -> Opening:
 
 
 def _speaks_of_size(error: _Error) -> bool:
-    if error.code in NOT_BY_SIZE or error.type in NOT_BY_SIZE:
-        return False
-    if error.code in CODES or error.type in CODES:
-        return True
-    return WORDS.search(error.message or "") is not None
+    codes = frozenset(str(code) for code in (error.code, error.type) if code is not None)
+    return codes.isdisjoint(NOT_BY_SIZE) and is_overflow(codes=codes, message=error.message or "")
 
 
 def _error_in(body: bytes) -> _Error | None:

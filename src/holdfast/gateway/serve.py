@@ -13,6 +13,7 @@ from holdfast.gateway.app import Gateway
 from holdfast.gateway.conversations import RecordedConversations
 from holdfast.gateway.keys import Keys
 from holdfast.gateway.metrics import Metrics
+from holdfast.gateway.mount import MakePages
 from holdfast.gateway.routes import ERROR_DIALECTS, Provider
 from holdfast.gateway.rules import Rules, rules_of
 from holdfast.gateway.server import running, serve
@@ -31,6 +32,7 @@ class Serving:
         keys: Whose requests are served; None serves everyone on this machine as one tenant.
         control_token: What opens the control API; without it there is none.
         log_content: Whether the access log shows what clients send.
+        pages: Makes what is served below `/ui`; needs the control token.
     """
 
     upstream: str
@@ -39,6 +41,7 @@ class Serving:
     keys: Keys | None = None
     control_token: str | None = field(default=None, repr=False)
     log_content: bool = False
+    pages: MakePages | None = None
 
 
 async def run_gateway(hf: Holdfast, serving: Serving, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
@@ -104,6 +107,7 @@ async def open_gateway(hf: Holdfast, serving: Serving) -> AsyncIterator[Gateway]
             keys=serving.keys,
             stores=tenants.store,
             control_token=serving.control_token,
+            pages=serving.pages,
             ready=tenants.check_writable,
             access_log=AccessLog(content=serving.log_content),
             metrics=metrics,
