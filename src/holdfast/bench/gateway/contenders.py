@@ -35,6 +35,15 @@ model_list:
       api_key: none
 """
 
+# No window is full here: a compaction in the middle would be measured as latency. The others are told not to call home, and that
+# nobody but this process can reach them.
+ENVIRON: Final = {
+    "HOLDFAST_MODEL_CONTEXT_WINDOW": "100000000",
+    "HEADROOM_TELEMETRY": "off",
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    "OPENAI_API_KEY": "none",
+}
+
 Command = Callable[[int, str, Path], Sequence[str]]
 
 
@@ -78,9 +87,7 @@ async def running(proxy: Proxy, *, upstream: str, folder: Path) -> AsyncIterator
     """Run a proxy inside the block, which is given its address."""
     port = free_port()
     command = proxy.command(port, upstream, folder)
-    # No window is full here: a compaction in the middle would be measured as latency.
-    environ = {"HOLDFAST_MODEL_CONTEXT_WINDOW": "100000000", "HEADROOM_TELEMETRY": "off", "OPENAI_API_KEY": "none"}
-    async with _running(command, url=f"http://127.0.0.1:{port}", ready=proxy.ready, environ=environ) as url:
+    async with _running(command, url=f"http://127.0.0.1:{port}", ready=proxy.ready, environ=ENVIRON) as url:
         yield url
 
 

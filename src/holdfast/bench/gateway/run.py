@@ -68,11 +68,11 @@ async def run_gateway(plan: Plan, *, seed: int, say: Callable[[str], None], only
         before = fsync_ms(Path(made), times=plan.probes)
         async with AsyncExitStack() as stack:
             urls = await _started(present, stack, folder=Path(made), say=say)
+            took_part = set(urls)
             session = await stack.enter_async_context(_session())
             await _measure(plan, found, urls, session=session, seed=seed, say=say)
         after = fsync_ms(Path(made), times=plan.probes)
     _hold(found, plan)
-    took_part = {proxy.name for proxy in present}
     return Result(
         bench="gateway",
         plan=plan.name,
@@ -95,7 +95,12 @@ async def _started(
     urls = {DIRECT: upstream}
     for proxy in present:
         say(f"starting {proxy.name}")
-        urls[proxy.name] = await stack.enter_async_context(running(proxy, upstream=upstream, folder=folder))
+        try:
+            urls[proxy.name] = await stack.enter_async_context(running(proxy, upstream=upstream, folder=folder))
+        except (RuntimeError, TimeoutError) as error:
+            if proxy.name == HOLDFAST:
+                raise
+            say(f"{proxy.name} did not start and takes no part: {str(error) or 'it took too long'}")
     return urls
 
 
