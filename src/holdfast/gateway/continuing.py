@@ -1,4 +1,4 @@
-"""When a client rewrites its own history: which thread it goes on from, and what that thread remembers.
+"""When a client rewrites its own history: which thread it goes on from. What that thread remembers, the next compaction takes over.
 
 A client that compacts, prunes or renders its history anew sends one that no chain knows. What tells the thread it continues is
 the client's name for the conversation together with something of the conversation itself, or, without a name, what model and
@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.compaction import Ledger, load_ledger
 from holdfast.dialects import Dialect
 from holdfast.gateway.glances import Seen
 from holdfast.gateway.known import Memory, newest_told
 from holdfast.items import Item, body_digest
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.describing import description
-from holdfast.runtime.reading import live_path, load_checkpoint, readable
+from holdfast.runtime.reading import readable
 from holdfast.store import Record, RecordKind, Span, ThreadRow
 from holdfast.thread import ReplyBody
 
@@ -30,7 +28,6 @@ LAST_SAID = 24
 TELLING_BYTES = 200
 # Without a name, one item alone tells nothing: call ids are numbered anew by some servers, and many say the same short words.
 SHARED_WITHOUT_NAME = 2
-HOPS = 64
 
 
 async def continued_thread(
@@ -61,25 +58,6 @@ async def continued_thread(
         elif session and (summarised or shared) and await _is_called(backend, row, session):
             return row.id
     return best[1]
-
-
-async def carried_ledger(backend: Backend, thread_id: str) -> Ledger | None:
-    """Return what the thread remembers that this one, or the one it was forked from, continues; None if it continues none."""
-    walked: set[str] = set()
-    while thread_id not in walked and len(walked) < HOPS:
-        walked.add(thread_id)
-        continues = (await description(backend.store, thread_id)).continues
-        if continues is None:
-            parent = (await backend.store.get(thread_id)).parent
-            if parent is None:
-                return None
-            thread_id = parent
-            continue
-        landmark = (await live_path(backend.store, continues)).checkpoint
-        if landmark is not None:
-            return load_ledger(bytes((await load_checkpoint(backend.store, landmark)).state))
-        thread_id = continues
-    return None
 
 
 def _telling(seen: Seen, depth: int) -> Iterator[bytes]:

@@ -11,7 +11,6 @@ import msgspec
 
 from holdfast.dialects import Dialect
 from holdfast.errors import HoldfastError, NothingToCompact, OrdinalConflict
-from holdfast.gateway.continuing import carried_ledger
 from holdfast.gateway.known import Known, Memory
 from holdfast.gateway.rules import AutoCompact
 from holdfast.runtime.backend import Backend
@@ -108,11 +107,8 @@ class Upkeep:
             task.exception()
 
     async def _compact(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
-        ledger = await carried_ledger(self._backend, known.thread_id) if known.standing is None else None
         backend = replace(self._backend, limits=limits)
-        report = await compact_thread(
-            backend, known.thread_id, dialect=self._dialect, seed=seed, order=replace(order, ledger=ledger)
-        )
+        report = await compact_thread(backend, known.thread_id, dialect=self._dialect, seed=seed, order=order)
         log.info("compacted thread %s: %d to %d tokens", known.thread_id, report.tokens_before, report.tokens_after)
         return report
 

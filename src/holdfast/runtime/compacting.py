@@ -18,6 +18,7 @@ from holdfast.dialects import Dialect
 from holdfast.errors import BadInput, CompactionRunning, CompactionStopped, OrdinalConflict, StaleCheckpoint
 from holdfast.hooks import CompactionFacts, HookRun, run_hooks
 from holdfast.runtime.backend import Backend
+from holdfast.runtime.carrying import carried_ledger
 from holdfast.runtime.drafting import draft_down
 from holdfast.runtime.measuring import model_before
 from holdfast.runtime.orders import Order
@@ -143,6 +144,7 @@ async def _look(backend: Backend, thread_id: str, *, seed: bytes) -> _Seen:
 
 
 async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: Dialect, order: Order) -> Proposal:
+    ledger = await carried_ledger(backend, thread_id) if seen.history.checkpoint is None else None
     return await asyncio.to_thread(
         propose,
         seen.history,
@@ -157,7 +159,7 @@ async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: D
         phase=order.phase,
         forced=order.forced,
         fit_tokens=order.fit_tokens,
-        ledger=order.ledger if seen.history.checkpoint is None else None,
+        ledger=ledger,
     )
 
 

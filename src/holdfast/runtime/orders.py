@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from holdfast.compaction.engine import Phase
-from holdfast.compaction.ledger import Ledger
 from holdfast.dialects import Request
 from holdfast.hooks import Hooks, Trigger
 from holdfast.llm import Model
@@ -33,7 +32,6 @@ class Order:
         limits: Of the model that is asked next; None takes the store's.
         fit_tokens: What the new window may hold at most for the next request to fit.
         forced: The provider refused the window as it is; too little growth is then no reason to leave it.
-        ledger: What an earlier thread remembers that this one continues; counts while this one has no checkpoint of its own.
     """
 
     strategy: str | None = None
@@ -48,7 +46,6 @@ class Order:
     limits: Limits | None = None
     fit_tokens: int | None = None
     forced: bool = False
-    ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
