@@ -109,3 +109,10 @@ def test_a_public_address_fails(on_store: Cli, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HOLDFAST_HOST", "0.0.0.0")
     ran = on_store("doctor", "--json")
     assert (ran.code, ran.json["port"]) == (1, "refused")
+
+
+def test_a_limit_that_no_window_can_meet_is_named(cli: Cli, store: Path, home: Path) -> None:
+    """Said before an agent finds out: the setting, its value, and what to do."""
+    (home / "holdfast.toml").write_text("model_auto_compact_token_limit = 400\n")
+    advice = cli("doctor", "--json", "--store", store).json["advice"]
+    assert [line for line in advice if "400 tokens" in line and "model_auto_compact_token_limit" in line] != []

@@ -14,16 +14,22 @@ from typing import TYPE_CHECKING
 
 from holdfast import __version__
 from holdfast.cli.figures import count, size
-from holdfast.cli.opening import is_there, settings_of, store_path
+from holdfast.cli.opening import is_there, settings_of, store_name, store_path
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import StoreError
 from holdfast.gateway.hosts import is_loopback
 from holdfast.runtime import Config, Holdfast, Setting, config_of
 from holdfast.runtime.holdfast import EVERY
+from holdfast.runtime.locations import is_file
 from holdfast.store.sqlite.file import connect, migrations
+from holdfast.tokens import Limits
 
 if TYPE_CHECKING:
     from holdfast.cli.screen import Part, Screen
+
+
+# Below this the frame of a session state, a request and an answer leave no room for anything.
+LEAST_LIMIT_TOKENS = 1_500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +88,8 @@ def _examined(config: Config) -> Checkup:
 
 def _store_health(config: Config) -> StoreHealth:
     """Open the store if it is there. One that is not is no problem, and is not made here."""
+    if not is_file(config.store):
+        return _server_health(config)
     path, newest = store_path(config), max(migrations())
     if not is_there(path):
         return StoreHealth(path=str(path), exists=False, opens=False, newest_schema=newest)
@@ -92,6 +100,16 @@ def _store_health(config: Config) -> StoreHealth:
     taken = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
     schema = _schema_version(path)
     return StoreHealth(path=str(path), exists=True, opens=True, schema=schema, newest_schema=newest, bytes=taken, threads=threads)
+
+
+def _server_health(config: Config) -> StoreHealth:
+    """Connect to a database, or open what lives in memory; connecting brings its schema up to date."""
+    name = store_name(config)
+    try:
+        threads = asyncio.run(_thread_count(config))
+    except StoreError as error:
+        return StoreHealth(path=name, exists=False, opens=False, newest_schema=0, problem=str(error))
+    return StoreHealth(path=name, exists=True, opens=True, newest_schema=0, threads=threads)
 
 
 async def _thread_count(config: Config) -> int:
@@ -141,6 +159,12 @@ def _advice(config: Config, store: StoreHealth, *, fts5: bool, port: str) -> lis
         advice.append(f"the gateway cannot listen on {where}; set host to 127.0.0.1 and port above 1023")
     if port == "taken":
         advice.append(f"something listens on {where}, perhaps holdfast itself; another gateway needs another --port")
+    hard = Limits.of_window(config.model_context_window, auto_limit=config.model_auto_compact_token_limit).hard
+    if hard < LEAST_LIMIT_TOKENS:
+        advice.append(
+            f"no window fits a limit of {hard} tokens once the state and a request stand in it; "
+            "raise model_context_window or model_auto_compact_token_limit"
+        )
     if store.problem is None and not store.threads:
         advice.append("run `holdfast demo` to see it work, then `holdfast serve` and point an agent at it")
     elif store.threads:
