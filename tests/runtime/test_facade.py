@@ -62,7 +62,7 @@ async def test_a_closed_store_says_so(store_file: Path) -> None:
 async def test_a_store_of_another_kind_is_refused_without_its_password(tmp_path: Path) -> None:
     """The message names the scheme and nothing else of the address."""
     with pytest.raises(BadInput) as refused:
-        async with holdfast.open("postgresql://me:secret@db/x"):
+        async with holdfast.open("mysql://me:secret@db/x"):
             pass
     assert "postgresql" in str(refused.value)
     assert "secret" not in str(refused.value)

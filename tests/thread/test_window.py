@@ -7,12 +7,12 @@ import pytest
 from tests.histories import RESPONSES, Rollout, answered, call, output, said
 
 from holdfast.errors import RecordNotFound
-from holdfast.thread import Checkpoint, EntryKind, KeepEntry, Pointer, StateEntry, StubEntry, assemble
+from holdfast.thread import Checkpoint, EntryKind, KeepEntry, LiteralEntry, Pointer, StateEntry, StubEntry, assemble
 
 STATE = RESPONSES.state_item("state")
 
 
-def checkpoint(*layout: KeepEntry | StubEntry | StateEntry, cut: int) -> Checkpoint:
+def checkpoint(*layout: KeepEntry | StubEntry | StateEntry | LiteralEntry, cut: int) -> Checkpoint:
     empty = msgspec.Raw(b"{}")
     return Checkpoint(strategy="s", cut=cut, covers=0, layout=list(layout), state=empty, audit=empty, figures={})
 
@@ -37,6 +37,21 @@ def test_the_layout_stands_first_and_the_path_from_the_cut_follows() -> None:
         (EntryKind.KEEP, Pointer("t", 2), False),
         (EntryKind.STUB, Pointer("t", 3), False),
         (EntryKind.KEEP, Pointer("t", 4), True),
+    ]
+
+
+def test_a_literal_stands_for_itself() -> None:
+    """No record is asked for it; who wrote it, and whose words it repeats, are known."""
+    rollout = Rollout([said("go")])
+    summary, repeated = (RESPONSES.parse(said(text)) for text in ("so far", "go"))
+    rollout.checkpoint = checkpoint(
+        LiteralEntry(item=msgspec.Raw(summary.raw), issuer="codex"),
+        LiteralEntry(item=msgspec.Raw(repeated.raw), issuer="codex", thread="t", ordinal=1),
+        cut=9,
+    )
+    assert [(entry.kind, entry.item, entry.source, entry.issuer) for entry in rollout.history().entries] == [
+        (EntryKind.LITERAL, summary, None, "codex"),
+        (EntryKind.LITERAL, repeated, Pointer("t", 1), "codex"),
     ]
 
 

@@ -59,7 +59,12 @@ async def grow(path: Path, *, records: int, workload: Workload, model: Checkpoin
     Filled in batches of thousands a commit, because one by one a million would take an hour: what is measured comes after.
     A thread too short for the common ending is one turn, never compacted.
     """
-    async with Holdfast(Config(store=str(path))) as hf:
+    return await grow_in(Config(store=str(path)), records=records, workload=workload, model=model)
+
+
+async def grow_in(config: Config, *, records: int, workload: Workload, model: Checkpoint) -> Grown:
+    """`grow`, wherever the configuration has its store."""
+    async with Holdfast(config) as hf:
         await create_thread(hf.backend, dialect_named(DIALECT), thread_id=THREAD)
         maker = _Maker(hf.backend, workload=workload, model=model)
         ending = maker.ending_size()
@@ -70,7 +75,7 @@ async def grow(path: Path, *, records: int, workload: Workload, model: Checkpoin
             await maker.store(maker.ending())
         else:
             await maker.store(maker.turn(next(workload.turns())))
-    return Grown(path=path, records=maker.tip.next, turns=maker.tip.turn, chain=tuple(maker.chain))
+    return Grown(path=Path(config.store), records=maker.tip.next, turns=maker.tip.turn, chain=tuple(maker.chain))
 
 
 class _Maker:

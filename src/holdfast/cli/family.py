@@ -1,14 +1,15 @@
-"""`holdfast show --tree`: the threads one was forked from, and those forked from it."""
+"""`holdfast show --tree`: the threads one was forked from or spawned by, and those forked from it or spawned by it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.cli.output import open_screen, print_json
 from holdfast.runtime import Holdfast, Thread
+from holdfast.runtime.agents import Edge, children_of, spawned_by
 from holdfast.runtime.holdfast import EVERY
 from holdfast.store import RecordKind, Span, ThreadRow, ThreadStore
 from holdfast.thread import TurnBody, decode_body
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relative:
-    """A thread of the family. `at` is the record of its parent it begins at; `last` that no younger sibling follows."""
+    """A thread of the family.
+
+    `at` is the record of its parent it begins at; `last` that no younger sibling follows; `edge` says who spawned it.
+    """
 
     row: ThreadRow
     depth: int
     last: bool
+    edge: Edge | None = None
 
     @property
     def at(self) -> int | None:
@@ -34,13 +39,9 @@ async def show_family(hf: Holdfast, thread: Thread, *, as_json: bool) -> None:
     """Print the whole tree the thread stands in, from its oldest ancestor on."""
     store = hf.backend.store
     rows = await store.threads(limit=EVERY)
-    family = [(relative, await title_of(store, relative.row)) for relative in _walk(rows, of=thread.id)]
+    family = [(relative, await title_of(store, relative.row)) for relative in await _walk(store, rows, of=thread.id)]
     if as_json:
-        threads = [
-            {"id": relative.row.id, "parent": relative.row.parent, "at": relative.at, "depth": relative.depth, "title": title}
-            for relative, title in family
-        ]
-        print_json({"thread": thread.id, "threads": threads})
+        print_json({"thread": thread.id, "threads": [_told(relative, title) for relative, title in family]})
     else:
         _tell(open_screen(), family, here=thread.id)
 
@@ -56,22 +57,51 @@ async def title_of(store: ThreadStore, row: ThreadRow) -> str:
         row = await store.get(row.parent)
 
 
-def _walk(rows: Iterable[ThreadRow], *, of: str) -> Iterator[Relative]:
-    """Yield the family of a thread, parents before children, the earliest fork first. No recursion: forks may run deep."""
+def _told(relative: Relative, title: str) -> dict[str, object]:
+    row, edge = relative.row, relative.edge
+    told: dict[str, object] = {"id": row.id, "parent": row.parent, "at": relative.at, "depth": relative.depth, "title": title}
+    return told | {"spawned_by": edge.parent, "status": edge.status, "name": edge.name} if edge else told
+
+
+async def _walk(store: ThreadStore, rows: Iterable[ThreadRow], *, of: str) -> list[Relative]:
+    """Return the family of a thread, parents before children, the earliest fork first. No recursion: forks may run deep."""
     by_id = {row.id: row for row in rows}
-    children: defaultdict[str, list[ThreadRow]] = defaultdict(list)
+    forks: defaultdict[str, list[ThreadRow]] = defaultdict(list)
     for row in by_id.values():
         if row.parent is not None:
-            children[row.parent].append(row)
-    root = by_id[of]
-    while root.parent is not None and root.parent in by_id:
-        root = by_id[root.parent]
+            forks[row.parent].append(row)
+    family: list[Relative] = []
+    root = await _root(store, by_id, of=of)
     waiting = [Relative(row=root, depth=0, last=True)]
+    seen = {root.id}
     while waiting:
         relative = waiting.pop()
-        yield relative
-        forks = sorted(children[relative.row.id], key=lambda row: (row.start, row.created_at_ms, row.id), reverse=True)
-        waiting.extend(Relative(row=row, depth=relative.depth + 1, last=at == 0) for at, row in enumerate(forks))
+        family.append(relative)
+        below = await _children(store, by_id, forks[relative.row.id], of=relative)
+        young = [child for child in below if child.row.id not in seen]
+        seen.update(child.row.id for child in young)
+        waiting.extend(replace(child, last=at == 0) for at, child in enumerate(reversed(young)))
+    return family
+
+
+async def _root(store: ThreadStore, by_id: Mapping[str, ThreadRow], *, of: str) -> ThreadRow:
+    """Return the oldest ancestor; one that is not there, or that the walk has passed already, ends it."""
+    root, passed = by_id[of], {of}
+    while (above := await spawned_by(store, root.id) or root.parent) is not None and above in by_id and above not in passed:
+        root = by_id[above]
+        passed.add(above)
+    return root
+
+
+async def _children(
+    store: ThreadStore, by_id: Mapping[str, ThreadRow], forks: Iterable[ThreadRow], *, of: Relative
+) -> list[Relative]:
+    """Return a thread's forks and sub-agents, earliest first; a sub-agent stands below who spawned it, wherever it was forked."""
+    edges = {edge.child: edge for edge in await children_of(store, of.row.id)}
+    rows = {row.id: row for row in forks if row.id in edges or await spawned_by(store, row.id) is None}
+    rows |= {child: by_id[child] for child in edges if child in by_id}
+    ordered = sorted(rows.values(), key=lambda row: (row.start if row.parent is not None else 0, row.created_at_ms, row.id))
+    return [Relative(row=row, depth=of.depth + 1, last=False, edge=edges.get(row.id)) for row in ordered]
 
 
 def _tell(screen: Screen, family: list[tuple[Relative, str]], *, here: str) -> None:
@@ -86,6 +116,13 @@ def _tell(screen: Screen, family: list[tuple[Relative, str]], *, here: str) -> N
             (guide, "dim"),
             (relative.row.id, "bold green" if relative.row.id == here else "bold"),
             (f"  from #{relative.at}" if relative.at is not None else "", "dim"),
+            (_spawned(relative.edge), "cyan"),
             ("  this one" if relative.row.id == here else "", "green"),
             f"  {title}",
         )
+
+
+def _spawned(edge: Edge | None) -> str:
+    if edge is None:
+        return ""
+    return f"  {edge.name or 'sub-agent'}, {edge.status}"

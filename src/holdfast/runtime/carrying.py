@@ -1,4 +1,4 @@
-"""What a thread takes over from the one it continues: a client that rewrote its own history has not forgotten what was demanded."""
+"""What a thread takes over from the one it continues: a client that rewrote its history has not forgotten what was demanded."""
 
 from __future__ import annotations
 

@@ -33,7 +33,12 @@ class Config:
     compact_prompt: str | None = None
     compact_user_message_tokens: int = 20_000
     compact_timeout_s: int = 300
+    memory_model: str | None = None
+    memory_idle_minutes: int = 360
+    memory_unused_days: int = 30
+    memory_summary_tokens: int = 2_500
     hooks: Mapping[str, object] = field(default_factory=dict)
+    chat_model: str | None = None
     profile: str | None = None
     auto_compact: str = "off"
     auto_compact_for: Mapping[str, str] = field(default_factory=dict)
@@ -79,6 +84,9 @@ NUMBERS = {
     "model_soft_compact_token_limit": (1, 1_000_000_000),
     "compact_user_message_tokens": (0, 1_000_000_000),
     "compact_timeout_s": (1, 3_600),
+    "memory_idle_minutes": (0, 100_000),
+    "memory_unused_days": (0, 3_650),
+    "memory_summary_tokens": (0, 1_000_000),
     "port": (0, 65_535),
 }
 

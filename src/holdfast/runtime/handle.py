@@ -16,6 +16,7 @@ from holdfast.items import chain_seed, decoded
 from holdfast.llm.base import Model
 from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
 from holdfast.runtime.backend import Backend
+from holdfast.runtime.baseline import Telling, append_told, plan_telling, told_world
 from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
 from holdfast.runtime.compacting import compact_thread
 from holdfast.runtime.describing import describe, description
@@ -23,11 +24,11 @@ from holdfast.runtime.living import LivingThread
 from holdfast.runtime.measuring import compacted_since_turn, model_before, pressure_of
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import live_path, load_history, load_tip
-from holdfast.runtime.recording import append_items
 from holdfast.runtime.reports import Branched, CompactionReport, Window
-from holdfast.runtime.turn import Head, Start, TurnScope
+from holdfast.runtime.turn import Head, Opened, Start, TurnScope
 from holdfast.store import NewRecord, Record, RecordKind, Span
 from holdfast.thread import History, ReplyBody, encode_body, parse_pointer
+from holdfast.thread.baseline import World, checked_world
 from holdfast.thread.closing import closed
 from holdfast.tokens import estimate_bytes, estimate_text
 
@@ -42,6 +43,8 @@ class Thread(LivingThread):
     def __init__(self, backend: Backend, thread_id: str, *, dialect: Dialect) -> None:
         seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
         super().__init__(backend, thread_id, dialect=dialect, seed=seed)
+        self._world: World | None = None
+        self._world_is_due = False
 
     @property
     def cache_key(self) -> str:
@@ -57,10 +60,10 @@ class Thread(LivingThread):
         """
         arrivals = self._arrivals(items)
         tip = self._tip
-        while arrivals:
+        while (telling := await self._telling_due()) is not None or arrivals:
             tip = tip or await load_tip(self._backend.store, self.id, seed=self._seed)
             try:
-                self._tip = await append_items(self._backend, self.id, arrivals, tip=tip, model=model)
+                self._tip = await append_told(self._backend, self.id, telling, arrivals, tip=tip, model=model)
             except OrdinalConflict:
                 self._tip = None
                 now = await load_tip(self._backend.store, self.id, seed=self._seed)
@@ -69,7 +72,48 @@ class Thread(LivingThread):
                     raise
                 tip = now
             else:
+                self._world_is_due = False
                 return
+
+    async def tell(self, world: Mapping[str, object]) -> Telling | None:
+        """Record what the model is to know about its world: named sections, each a text or a JSON value.
+
+        In full where the window does not tell it, or no longer does; else only what changed, and what no longer applies. Returns
+        what was recorded; None where the window says all of it already.
+
+        Raises:
+            BadInput: A section has no name, or holds what JSON cannot say.
+            OrdinalConflict: Another writer changed the history meanwhile.
+        """
+        self._world, self._world_is_due = checked_world(world), True
+        telling = await self._telling_due()
+        await self.record([])
+        self._world_is_due = False
+        return telling
+
+    async def told(self) -> World | None:
+        """Return the world as the window tells it; None where it does not, or no longer does."""
+        return await told_world(self._backend.store, self.id)
+
+    async def _telling_due(self) -> Telling | None:
+        if self._world is None or not self._world_is_due:
+            return None
+        return await plan_telling(self._backend, self.id, self._world, dialect=self.dialect)
+
+    async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> Opened:
+        """Record a turn's input, and what it is to be told about its world; a turn opened by mail is told it behind the mail."""
+        opened = await super().open_turn(items, model=model)
+        if self._world is not None and self._world_is_due:
+            await self.tell(self._world)
+        return opened
+
+    def model(self, name: str) -> Model:
+        """Return the model a person calls `name`, open as long as the store is; nothing is sent before it is asked.
+
+        Raises:
+            UnknownModel: There is no such model, or what speaks to it is not installed.
+        """
+        return self._backend.models.named(name)
 
     def sibling(self, thread_id: str) -> Thread:
         """Return another thread of the store that speaks the same language."""
@@ -77,20 +121,26 @@ class Thread(LivingThread):
 
     async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None = None) -> None:
         """Note what a provider counted for the window as it is now; it corrects later estimates."""
-        tip = await load_tip(self._backend.store, self.id, seed=self._seed)
         estimated = (await self.history()).tokens + _head_tokens(head)
         body = ReplyBody(
             items=[], outcome="completed", estimated_tokens=estimated, input_tokens=input_tokens, output_tokens=output_tokens
         )
-        record = NewRecord(
-            kind=RecordKind.REPLY,
-            at_ms=self._backend.clock.now_ms(),
-            turn=tip.turn,
-            tokens=output_tokens,
-            body=encode_body(body),
-        )
-        await self._backend.append(self.id, [record], expected=tip.next)
-        self._tip = None
+        while True:
+            tip = await load_tip(self._backend.store, self.id, seed=self._seed)
+            record = NewRecord(
+                kind=RecordKind.REPLY,
+                at_ms=self._backend.clock.now_ms(),
+                turn=tip.turn,
+                tokens=output_tokens,
+                body=encode_body(body),
+            )
+            self._tip = None
+            try:
+                await self._backend.append(self.id, [record], expected=tip.next)
+            except OrdinalConflict:
+                # It is beside the history: whatever came first, it is as true after it.
+                continue
+            return
 
     async def history(self, *, issuer: str | None = None) -> History:
         """Return the window with where each item comes from; what is sealed for another than `issuer` is left out."""
@@ -130,7 +180,10 @@ class Thread(LivingThread):
 
     async def last_model(self) -> str | None:
         """Return the model of the newest turn that names one."""
-        return await model_before(self._backend, await live_path(self._backend.store, self.id))
+        store = self._backend.store
+        found = await model_before(self._backend, await live_path(store, self.id))
+        # Behind a checkpoint's cut there may be no turn yet; who was asked before it is still who was asked last.
+        return found or await model_before(self._backend, await live_path(store, self.id, whole=True))
 
     def _provider_json(self, history: History, *, to_send: bool) -> list[dict[str, Any]]:
         """Return the window's items as values; what damage left unreadable costs only itself, and `verify` names it."""
@@ -143,13 +196,25 @@ class Thread(LivingThread):
         return items
 
     def turn(
-        self, incoming: Sequence[Mapping[str, Any]], *, model: str | Model | None = None, head: Head | None = None
+        self,
+        incoming: Sequence[Mapping[str, Any]],
+        *,
+        model: str | Model | None = None,
+        head: Head | None = None,
+        context: Mapping[str, object] | None = None,
     ) -> TurnScope:
         """Open a turn with its incoming items, recorded first; `turn.window()` compacts when it must.
 
         Args:
             model: Who is asked: a name, whose limits count, or a model, which a compaction may ask too.
+            context: What the model is to know about its world, see `tell`; told before the input, and again where a compaction
+                within the turn took it away.
+
+        Raises:
+            BadInput: The context is no world.
         """
+        self._world = None if context is None else checked_world(context)
+        self._world_is_due = context is not None
         return TurnScope(self, incoming, model=model, head=head)
 
     async def compact(
@@ -183,7 +248,10 @@ class Thread(LivingThread):
         self._tip = None
         if order.model is not None and order.own is None and await self._is_own(order.model):
             order = replace(order, own=self._own_request(head))
-        return await compact_thread(self._backend, self.id, dialect=self.dialect, seed=self._seed, order=order)
+        report = await compact_thread(self._backend, self.id, dialect=self.dialect, seed=self._seed, order=order)
+        if order.phase != "standalone_turn" and self._world is not None:
+            await self.tell(self._world)
+        return report
 
     async def _is_own(self, model: Model) -> bool:
         """Whether this is the thread's own model, as far as anybody said: another may not be shown what is sealed for its own."""

@@ -18,7 +18,7 @@ SERVERS = ("postgresql://", "postgres://")
 class Database(Protocol):
     """Where the stores of all tenants live."""
 
-    async def tenant(self, name: str = ...) -> Backing: ...
+    async def tenant(self, name: str = ..., *, key: bytes | None = ...) -> Backing: ...
 
 
 def is_file(location: str) -> bool:

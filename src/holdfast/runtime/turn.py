@@ -52,11 +52,13 @@ class Opened:
         number: Its number; 0 where nobody has asked for anything yet.
         at: The ordinal it begins at.
         by_person: A person's input opened it just now.
+        under_way: Somebody asked for it, and it is not over: false where nobody did, or its answer was there before.
     """
 
     number: int
     at: int
     by_person: bool
+    under_way: bool
     progress: Progress
 
 
@@ -107,6 +109,7 @@ class TurnScope:
         self._opened: Opened | None = None
         self._progress = Progress()
         self._unheard = False
+        self._made_room = False
         self._asleep = False
 
     async def __aenter__(self) -> TurnScope:
@@ -133,8 +136,11 @@ class TurnScope:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Write down how the turn ended: closed, or aborted by what left the block. Mail that waits goes on waiting."""
-        if self._opened is None or not self._opened.number:
+        """Write down how the turn ended: closed, or aborted by what left the block. Mail that waits goes on waiting.
+
+        Where no turn was under way there is none to end: it may be another's by now.
+        """
+        if self._opened is None or not (self._opened.under_way or self._asleep):
             return
         if error is None:
             over = TurnOver(
@@ -175,12 +181,14 @@ class TurnScope:
             CompactionStopped: A hook wants the turn to end; its input is recorded.
         """
         window = await self._window()
-        compacted = window.pressure.must_compact
-        if compacted:
+        is_full = window.pressure.must_compact
+        if is_full:
             window = await self._compacted(window)
-        if await self._joined(compacted=compacted):
+        # Once in a row: where every output fills the window anew, whoever waits is heard all the same.
+        self._made_room = is_full and window.trouble is None and not self._made_room
+        if await self._joined():
             window = await self._window(trouble=window.trouble)
-            if window.pressure.must_compact and not compacted:
+            if window.pressure.must_compact and not is_full:
                 window = await self._compacted(window)
         self._progress, self._unheard = self._progress.asked(), False
         return window
@@ -198,20 +206,28 @@ class TurnScope:
             trouble = str(error)
         return await self._window(trouble=trouble)
 
-    def _standing(self, opened: Opened, *, compacted: bool = False) -> Standing:
-        return Standing(progress=self._progress, opened_at=opened.at, input_unheard=self._unheard, compacted=compacted)
+    def _standing(self, opened: Opened) -> Standing:
+        return Standing(progress=self._progress, opened_at=opened.at, input_unheard=self._unheard, compacted=self._made_room)
 
-    async def _joined(self, *, compacted: bool) -> bool:
-        """Take in the mail that may be heard now; false if there is none."""
+    async def _joined(self) -> bool:
+        """Take in the mail that may be heard now; false if there is none. Where no turn is under way, it opens one."""
         if self._opened is None:
             return False
-        taken = await self._thread.take_mail(partial(joining, turn=self._standing(self._opened, compacted=compacted)))
+        if not self._opened.under_way:
+            opened = await self._thread.open_turn([], model=self._model_name)
+            if opened.under_way:
+                self._opened, self._progress = opened, opened.progress
+            return opened.under_way
+        taken = await self._thread.take_mail(partial(joining, turn=self._standing(self._opened)))
         self._progress = progress_of(self._thread.seen(items_of(taken)), begun=self._progress)
         return bool(taken)
 
     async def goes_on(self) -> bool:
         """Whether the model is to be asked again: it called tools, or something waits that this turn may still hear."""
-        return self._opened is not None and goes_on(await self._thread.mail(), self._standing(self._opened))
+        if self._opened is None:
+            return False
+        box = await self._thread.mail()
+        return goes_on(box, self._standing(self._opened)) or (not self._opened.under_way and bool(box.pending))
 
     async def is_interrupted_by_mail(self) -> bool:
         """Whether to break off the answer that is coming in, and ask again with the mail that waits.

@@ -17,23 +17,25 @@ class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a thread is: its first record, and another each time that changes; the newest counts.
 
     `agent` is the sub-agent whose chain it holds; a fork has its root's. `continues` is the thread whose history the client
-    rewrote to begin this one.
+    rewrote to begin this one. `spawned_by` is the thread whose agent made this one for a sub-agent.
     """
 
     dialect: str
     parent: str | None = None
     agent: str = ""
     continues: str | None = None
+    spawned_by: str | None = None
     title: str | None = None
     archived: bool = False
     v: int = VERSION
 
 
 class TurnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A person's request begins here; `preview` is its first line."""
+    """A request begins here; `preview` is its first line. `opened_by` is who made it: a person, if empty, else `mail`."""
 
     preview: str = ""
     model: str | None = None
+    opened_by: str = ""
     v: int = VERSION
 
 
@@ -83,6 +85,56 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The checkpoint at `target` (a column of the record) no longer counts."""
 
     v: int = VERSION
+
+
+class MailBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="mail"):
+    """Something was delivered to the thread; `items` are what it becomes in the history once it is taken.
+
+    `id` is the sender's name for it: the same id is delivered once. `way` is how it asks to be heard: `queue`, `trigger` or
+    `steer`. `answers` names the task it is the result of, if it is one.
+    """
+
+    id: str
+    items: list[msgspec.Raw]
+    sender: str = ""
+    way: str = "queue"
+    answers: str = ""
+    v: int = VERSION
+
+
+class TakenBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="taken"):
+    """Every mail below ordinal `upto` is in the history: it went there in the append that wrote this."""
+
+    upto: int
+    v: int = VERSION
+
+
+class TurnEndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="ended"):
+    """A turn is over: `closed`, or `aborted` and why. Mail below `mail_from` is in the history by now.
+
+    `asleep` says that the agent waits for anything at all: any mail then starts a turn.
+    """
+
+    turn: int
+    outcome: str
+    mail_from: int
+    reason: str = ""
+    asleep: bool = False
+    v: int = VERSION
+
+
+class SpawnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="spawn"):
+    """The edge from this thread to a sub-agent's; of several about one child the newest counts: `open` or `closed`."""
+
+    child: str
+    status: str
+    name: str = ""
+    v: int = VERSION
+
+
+# What a `mail` record holds. A turn's end, what was taken and whom the thread spawned stand among its mail, in one order, because
+# that order decides who may still be heard. No other kind is read by anybody who looks for mail, and no turn is counted twice.
+CorrespondenceBody = MailBody | TakenBody | TurnEndBody | SpawnBody
 
 
 class KeepEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="keep"):
@@ -173,6 +225,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 B = TypeVar("B", bound=msgspec.Struct)
+_CORRESPONDENCE: msgspec.json.Decoder[CorrespondenceBody] = msgspec.json.Decoder(CorrespondenceBody)
 
 
 def encode_body(body: msgspec.Struct) -> bytes:
@@ -183,3 +236,8 @@ def encode_body(body: msgspec.Struct) -> bytes:
 def decode_body(raw: bytes, form: type[B]) -> B:
     """Return a record body as the form its kind has."""
     return msgspec.json.decode(raw, type=form)
+
+
+def decode_correspondence(raw: bytes) -> CorrespondenceBody:
+    """Return the body of a `mail` record."""
+    return _CORRESPONDENCE.decode(raw)

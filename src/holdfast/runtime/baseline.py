@@ -1,0 +1,88 @@
+"""Telling a thread's model about its world: the decision is `holdfast.thread.baseline`'s, the records are made here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from holdfast.dialects import Dialect
+from holdfast.runtime.backend import Backend
+from holdfast.runtime.reading import live_path, load_history
+from holdfast.runtime.recording import append_items, arrival
+from holdfast.store import NewRecord, RecordKind, Span, ThreadStore
+from holdfast.thread import Arrival, EntryKind, History, Tip, decode_body, encode_body, lay_down
+from holdfast.thread.baseline import BaselineBody, World, standing, telling_of, words_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """What is to be recorded for a model to know its world: the record, and the item that says it."""
+
+    body: BaselineBody
+    item: Arrival
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the world is told, rather than what changed."""
+        return not self.body.base
+
+    @property
+    def size_bytes(self) -> int:
+        """What it adds to every request from here on."""
+        return len(self.item.item.raw)
+
+
+async def told_world(store: ThreadStore, thread_id: str) -> World | None:
+    """Return the world as a thread's window tells it; None where it does not, or no longer does."""
+    path = await live_path(store, thread_id)
+    return standing(await _tellings(store, await load_history(store, path)))
+
+
+async def plan_telling(backend: Backend, thread_id: str, world: World, *, dialect: Dialect) -> Telling | None:
+    """Return what a thread's model must be told to know `world`; None where its window says it already."""
+    body = telling_of(world, known=await told_world(backend.store, thread_id))
+    if body is None:
+        return None
+    return Telling(body=body, item=arrival(dialect, dialect.state_item(words_of(body)), redact=backend.redact))
+
+
+async def append_told(
+    backend: Backend, thread_id: str, telling: Telling | None, arrivals: Sequence[Arrival], *, tip: Tip, model: str | None
+) -> Tip:
+    """Append a telling, if there is one, then `arrivals`, as one unit and return the tip after them. Durable when it returns.
+
+    The telling's record stands right before its item, so a rollback takes back both; and whoever finds the item finds the record.
+
+    Raises:
+        OrdinalConflict: Another writer appended since `tip` was read.
+    """
+    if telling is None:
+        return await append_items(backend, thread_id, arrivals, tip=tip, model=model)
+    now = backend.clock.now_ms()
+    records, after = lay_down(tip, [telling.item, *arrivals], key=backend.store.tenant.key, at_ms=now, model=model)
+    place = next(at for at, record in enumerate(records) if record.kind is RecordKind.ITEM)
+    body = encode_body(telling.body)
+    record = NewRecord(kind=RecordKind.CONTEXT, at_ms=now, turn=records[place].turn, tokens=0, body=body)
+    reached = await backend.append(thread_id, [*records[:place], record, *records[place:]], expected=tip.next)
+    return replace(after, next=reached)
+
+
+async def _tellings(store: ThreadStore, history: History) -> list[BaselineBody]:
+    """Return the tellings whose item is in the window, oldest first."""
+    shown = {entry.source for entry in history.entries if entry.kind is EntryKind.KEEP and entry.source is not None}
+    wanted: defaultdict[str, set[int]] = defaultdict(set)
+    for source in shown:
+        wanted[source.thread_id].add(source.ordinal - 1)
+    found: dict[int, BaselineBody] = {}
+    for thread_id, ordinals in wanted.items():
+        span = Span(thread_id=thread_id, start=min(ordinals), stop=max(ordinals) + 1)
+        for record in await store.read(span, ordinals=ordinals, kinds={RecordKind.CONTEXT}):
+            try:
+                found[record.ordinal] = decode_body(record.body, BaselineBody)
+            except msgspec.MsgspecError:
+                # What a gateway noted beside a request; it tells nothing about a world.
+                continue
+    return [found[ordinal] for ordinal in sorted(found)]

@@ -1,0 +1,57 @@
+"""What a thread says that could be remembered: its ledger, and what people said since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.compaction import Section, Speaker, ledger_of
+from holdfast.compaction.passing import only_tells
+from holdfast.compaction.secrets import masked
+from holdfast.compaction.statements import is_paste, statements
+from holdfast.dialects import Dialect
+from holdfast.items import ItemKind
+from holdfast.memory import Candidate
+from holdfast.memory.records import memory_id
+from holdfast.runtime.reading import live_path, load_history
+from holdfast.store import ThreadStore
+
+mask = masked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statements:
+    """What a thread holds to, oldest first, and the names of what it held to once and took back."""
+
+    candidates: tuple[Candidate, ...]
+    superseded: tuple[str, ...] = ()
+
+
+async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> Statements:
+    """Return what a thread says now. Costs its window, not its history: the ledger carries what came before.
+
+    Only people's own words and what the session settled count: no tool output, no host's context, no reasoning, nothing pasted.
+
+    Raises:
+        StoreCorrupt, RecordNotFound: The thread has no window.
+    """
+    history = await load_history(store, await live_path(store, thread_id))
+    ledger = ledger_of(history)
+    found = [
+        Candidate(text=entry.text, source=str(entry.sources[-1]), by_user=entry.speaker is Speaker.USER)
+        for entry in ledger.section(Section.ACTIVE)
+        if entry.sources and entry.speaker is not Speaker.COMPUTED and not is_paste(entry.text) and entry.claim is None
+    ]
+    contested = [
+        Candidate(text=f"{entry.text} (later: {entry.claim.text})", source=str(entry.claim.source), by_user=entry.claim.proven)
+        for entry in ledger.section(Section.ACTIVE)
+        if entry.claim is not None
+    ]
+    for placed in history.entries:
+        view = dialect.view(placed.item)
+        if not placed.after_cut or placed.source is None or view.kind is not ItemKind.MESSAGE or not view.by_person:
+            continue
+        said = [text for text in statements(view.said) if not is_paste(text)]
+        found += [Candidate(text=text, source=str(placed.source), by_user=True) for text in said]
+    binding = [each for each in (*found, *contested) if not (each.by_user and only_tells([each.text]))]
+    gone = tuple(memory_id(" ".join(masked(entry.text).split())) for entry in ledger.section(Section.INACTIVE))
+    return Statements(candidates=tuple(binding), superseded=gone)

@@ -1,0 +1,250 @@
+"""What the model was last told about its world, and how to tell it what is different now.
+
+A world is named sections, each a text or a JSON value: the working directory, the date, instruction files, whatever a host
+registers. It is told in full once, and from then on only where it changed. Every telling is a record, beside the item that
+carries its words; it counts only while that item is in the window. After a compaction or a rollback that took it away the world
+is therefore told in full again, without anybody having to remember that it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from html import escape
+from typing import Any, Final, TypeAlias, assert_never
+
+import msgspec
+
+from holdfast.errors import BadInput
+from holdfast.items import is_json
+from holdfast.thread.records import VERSION
+
+World: TypeAlias = dict[str, Any]
+
+# The element hosts describe their world in: whoever reads the history knows that no person wrote it.
+ELEMENT: Final = "environment_context"
+SECTION: Final = "section"
+ALL_OF_IT: Final = "This is your world as it is now; it replaces everything told about it before."
+WHAT_CHANGED: Final = "Your world changed since it was last described; what is not named here is as it was."
+# An edit of a text is worth naming by its lines if it leaves at least half of a text of this many lines as it was.
+FEWEST_LINES: Final = 20
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="whole"):
+    """A section as it is now: told for the first time, or in place of what it said before."""
+
+    value: Any
+
+
+class Merged(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="merged"):
+    """What changed in a section that is an object, as a JSON merge patch: `null` takes a field away."""
+
+    patch: dict[str, Any]
+
+
+class Edited(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="edited"):
+    """What changed in a long text: `gone` lines from line `first` (counted from 0) on are now `lines`."""
+
+    first: int
+    gone: int
+    lines: list[str]
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="removed"):
+    """A section that is no longer there."""
+
+
+Change: TypeAlias = Whole | Merged | Edited | Removed
+
+
+class BaselineBody(msgspec.Struct, frozen=True, kw_only=True):
+    """One telling: the body of a `context` record whose item is the record right behind it.
+
+    Attributes:
+        told: What was told of each section; of every section, if `base` is empty.
+        base: A digest of the world this telling changes; empty where it tells all of it.
+        result: A digest of the world after it.
+        fields: Always empty: a reader of `context` records that knows nothing of baselines finds that nothing went out beside the
+            history.
+    """
+
+    told: dict[str, Change]
+    result: str
+    base: str = ""
+    fields: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    v: int = VERSION
+
+
+def checked_world(sections: Mapping[str, object]) -> World:
+    """Return a host's sections as a world: a section, or a field of one, that is None is not there.
+
+    Raises:
+        BadInput: A section has no name, or holds what JSON cannot say.
+    """
+    try:
+        world = {name: _without_nulls(value) for name, value in sections.items() if value is not None}
+        sound = is_json(world) and all(name.strip() for name in world)
+    except RecursionError:
+        world, sound = {}, False
+    if not sound:
+        raise BadInput("a world is named sections of texts or JSON values; one of them is neither, or has no name")
+    return world
+
+
+def standing(tellings: Sequence[BaselineBody]) -> World | None:
+    """Return the world as the tellings still in the window, oldest first, describe it.
+
+    None where it was not told, or where a part of what was told is gone: a change rests on all that came before it.
+    """
+    world: World | None = None
+    digest = ""
+    for telling in tellings:
+        if telling.base and (world is None or telling.base != digest):
+            world = None
+            continue
+        world = applied(telling.told, to=world if telling.base and world is not None else {})
+        digest = telling.result
+    return world
+
+
+def telling_of(world: World, *, known: World | None) -> BaselineBody | None:
+    """Return what is to be told for the model to know `world`; None where it knows it already."""
+    if known is None:
+        told: dict[str, Change] = {name: Whole(value=value) for name, value in world.items()}
+        return BaselineBody(told=told, result=_digest(world)) if world else None
+    changes = differences(known, world)
+    return BaselineBody(told=changes, base=_digest(known), result=_digest(world)) if changes else None
+
+
+def differences(old: World, new: World) -> dict[str, Change]:
+    """Return what makes `new` of `old`: each in the order of `new`, then what is gone."""
+    found: dict[str, Change] = {}
+    for name, value in new.items():
+        if name not in old:
+            found[name] = Whole(value=value)
+        elif not _same(old[name], value):
+            found[name] = _difference(old[name], value)
+    return found | {name: Removed() for name in old if name not in new}
+
+
+def applied(changes: Mapping[str, Change], *, to: World) -> World:
+    """Return the world after `changes`."""
+    world = dict(to)
+    for name, change in changes.items():
+        match change:
+            case Whole():
+                world[name] = change.value
+            case Merged():
+                world[name] = merged(world.get(name), change.patch)
+            case Edited():
+                lines = str(world.get(name, "")).split("\n")
+                lines[change.first : change.first + change.gone] = change.lines
+                world[name] = "\n".join(lines)
+            case Removed():
+                world.pop(name, None)
+            case _:
+                assert_never(change)
+    return world
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON merge patch (RFC 7396) that makes `new` of `old`, neither of which holds a null field."""
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if name not in old:
+            patch[name] = value
+        elif not _same(before, value):
+            both = isinstance(before, dict) and isinstance(value, dict)
+            patch[name] = merge_patch(before, value) if both else value  # type: ignore[arg-type]  # both are objects
+    return patch
+
+
+def merged(value: object, patch: Any) -> Any:
+    """Return `value` after a JSON merge patch."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(value) if isinstance(value, dict) else {}
+    for name, inner in patch.items():
+        if inner is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), inner)
+    return result
+
+
+def words_of(telling: BaselineBody) -> str:
+    """Return what the model reads. Whatever a section holds stays within it: the ends of our own elements are spelled apart."""
+    opening = f'<{ELEMENT} update="changes">\n{WHAT_CHANGED}' if telling.base else f"<{ELEMENT}>\n{ALL_OF_IT}"
+    is_new = not telling.base
+    sections = [_section(name, change, is_new=is_new) for name, change in telling.told.items()]
+    return "\n".join((opening, *sections, f"</{ELEMENT}>"))
+
+
+def _section(name: str, change: Change, *, is_new: bool) -> str:
+    label = escape(" ".join(name.split()))
+    match change:
+        case Whole():
+            told = "" if is_new else ' change="now reads"'
+            return f'<{SECTION} name="{label}"{told}>\n{_contained(change.value)}\n</{SECTION}>'
+        case Merged():
+            how = "merge patch; null: no longer there"
+            return f'<{SECTION} name="{label}" change="{how}">\n{_contained(change.patch)}\n</{SECTION}>'
+        case Edited():
+            first, last = change.first + 1, change.first + change.gone
+            where = f"lines {first} to {last} now read" if change.gone else f"inserted before line {first}"
+            return f'<{SECTION} name="{label}" change="{where}">\n{_contained(chr(10).join(change.lines))}\n</{SECTION}>'
+        case Removed():
+            return f'<{SECTION} name="{label}" change="no longer applies"></{SECTION}>'
+        case _:
+            assert_never(change)
+
+
+def _contained(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    for element in (ELEMENT, SECTION):
+        text = text.replace(f"</{element}", f"<\\/{element}")
+    return text
+
+
+def _difference(old: object, new: object) -> Change:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return Merged(patch=merge_patch(old, new))
+    edit = _edit(old, new) if isinstance(old, str) and isinstance(new, str) else None
+    return edit or Whole(value=new)
+
+
+def _edit(old: str, new: str) -> Edited | None:
+    """Return the one stretch of lines in which two long texts differ; None where naming it says no less than the whole text."""
+    before, after = old.split("\n"), new.split("\n")
+    shorter = min(len(before), len(after))
+    if shorter < FEWEST_LINES:
+        return None
+    head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    tail = next((at for at in range(shorter - head) if before[-1 - at] != after[-1 - at]), shorter - head)
+    lines = after[head : len(after) - tail]
+    if 2 * sum(map(len, lines)) > len(new):
+        return None
+    return Edited(first=head, gone=len(before) - head - tail, lines=lines)
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two JSON values are written alike but for the order of fields; `1`, `1.0` and `true` are not."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one == other
+
+
+def _without_nulls(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+
+
+def _digest(world: World) -> str:
+    encoded = msgspec.json.encode(world, order="deterministic")
+    return f"w1:{blake2b(encoded, digest_size=16).hexdigest()}"

@@ -1,0 +1,133 @@
+"""Sub-agents: what they begin with, the edges to them, and what comes back."""
+
+from __future__ import annotations
+
+import pytest
+from tests.histories import answered, call, output, said, turn, turns
+from tests.living.agent import mail_item, recorded, refusal, run_turn
+from tests.living.conftest import Opens
+from tests.scenarios.vocabulary import ResponsesSpeech, Speech, play
+
+from holdfast import Holdfast
+from holdfast.errors import InvalidTarget, InvalidThreadId, ThreadExists
+from holdfast.runtime.agents import Edge
+from holdfast.store import RecordKind
+from holdfast.thread.mailbox import Way
+from holdfast.thread.phases import TurnState
+
+pytestmark = pytest.mark.anyio
+
+RESPONSES = ResponsesSpeech()
+
+
+async def test_a_sub_agent_without_history_begins_with_its_task(opens: Opens) -> None:
+    """Its task is the mail that starts its first turn; the edge to it is open."""
+    async with opens() as hf:
+        parent = await hf.thread("lead")
+        await parent.record(turns(1, 2))
+        child = await parent.spawn("Count the files.", name="counter", new_id="child")
+        assert (await child.mail()).starts_turn
+        [request] = await run_turn(child, RESPONSES, [], [answered("12.")])
+        assert request == [mail_item(RESPONSES, "Count the files.", sender="lead", way=Way.TRIGGER)]
+        assert await parent.children() == [Edge(parent="lead", child="child", status="open", name="counter")]
+        assert list(await parent.window()) == turns(1, 2)
+
+
+async def test_with_full_history_it_sees_all_but_the_call_that_made_it(hf: Holdfast, speech: Speech) -> None:
+    """Nothing is copied: its own records are its beginning and what it did itself."""
+    parent = await hf.thread("lead", dialect=speech.dialect)
+    await play(parent, speech, 1, 2)
+    whole = list(await parent.window())
+    await parent.record([speech.said("Split the work."), speech.call("spawn")])
+    child = await parent.spawn("Take part 3.", history="full", new_id="child")
+    assert [record.kind for record in await child.records()] == [RecordKind.META, RecordKind.MAIL]
+    [request] = await run_turn(child, speech, [], [speech.answered("Took it.")])
+    task = mail_item(speech, "Take part 3.", sender="lead", way=Way.TRIGGER)
+    assert await recorded(child) == [task, speech.answered("Took it.")]
+    assert request[: len(whole)] == whole
+    assert ("Split the work." in str(request), "spawn" in str(request)) == (True, False)
+    assert [(each.opened_by, each.state) for each in await child.turns()][-1] == ("mail", TurnState.CLOSED)
+
+
+@pytest.mark.parametrize("count", [1, 2, 9])
+async def test_with_the_last_turns_it_sees_these_and_can_recall_the_rest(hf: Holdfast, speech: Speech, count: int) -> None:
+    """Turns are counted back from the parent's end; more than there are is all of them."""
+    parent = await hf.thread("lead", dialect=speech.dialect)
+    await play(parent, speech, 1, 4)
+    child = await parent.spawn("Go on.", history=count, new_id="child")
+    [request] = await run_turn(child, speech, [], [speech.answered("Gone.")])
+    assert refusal(speech.dialect, request) is None
+    shown = [number for number in range(1, 5) if f"part_{number}.py" in str(request)]
+    assert shown == list(range(max(1, 5 - count), 5))
+    assert len(await recorded(child)) == 2
+    hits = await child.recall("part_1.py")
+    assert [hit for hit in hits if "part_1" in hit.text]
+    assert (await hf.verify()).problems == ()
+
+
+async def test_turns_another_agent_asked_for_count_and_those_taken_back_do_not(hf: Holdfast) -> None:
+    """The last two turns are one of mail and one of a person, across a rollback and a compaction."""
+    parent = await hf.thread("lead")
+    await parent.record(turns(1, 4))
+    await parent.compact()
+    await parent.record(turn(5))
+    await parent.deliver("Do part 6.", sender="other", way="trigger")
+    await run_turn(parent, RESPONSES, [], [answered("Part 6 is fine.")])
+    await parent.record(turn(7))
+    await parent.rollback(turns=1)
+    child = await parent.spawn(history=2, new_id="child")
+    letter = mail_item(RESPONSES, "Do part 6.", sender="other", way=Way.TRIGGER)
+    assert list(await child.window()) == [*turn(5), letter, answered("Part 6 is fine.")]
+
+
+async def test_a_result_comes_back_as_mail_once_and_closes_the_edge(opens: Opens) -> None:
+    """Reporting again, as after a crash, changes nothing; the parent hears it in its next turn."""
+    async with opens() as hf:
+        parent = await hf.thread("lead")
+        child = await parent.spawn("Count.", name="counter", new_id="child")
+        await run_turn(child, RESPONSES, [], [answered("12.")])
+        assert [(await child.report("12 files.")).is_new, (await child.report("12 files.")).is_new] == [True, False]
+        assert await parent.children(status="open") == []
+        assert await parent.children() == [Edge(parent="lead", child="child", status="closed", name="counter")]
+        requests = await run_turn(parent, RESPONSES, [said("Well?")], [call("c")], [answered("12.")])
+        letter = mail_item(RESPONSES, "12 files.", sender="child", answers="child")
+        assert requests[1] == [said("Well?"), call("c"), output("c"), letter]
+
+
+async def test_descendants_are_found_by_depth_then_id(opens: Opens) -> None:
+    """A status counts on every edge on the way: below a closed one nothing is open."""
+    async with opens() as hf:
+        root = await hf.thread("root")
+        b, a = await root.spawn(new_id="b"), await root.spawn(new_id="a")
+        await b.spawn(new_id="b1")
+        await a.spawn(new_id="a2")
+        await (await a.spawn(new_id="a1")).spawn(new_id="a11")
+        found = [(edge.depth, edge.parent, edge.child) for edge in await root.descendants()]
+        assert found == [(1, "root", "a"), (1, "root", "b"), (2, "a", "a1"), (2, "a", "a2"), (2, "b", "b1"), (3, "a1", "a11")]
+        await root.close_child("a")
+        assert [edge.child for edge in await root.descendants(status="open")] == ["b", "b1"]
+
+
+async def test_spawning_the_same_id_again_is_the_same_agent(hf: Holdfast) -> None:
+    """A parent that crashed in between spawns it once; nobody else's thread is taken for one."""
+    parent = await hf.thread("lead")
+    first = await parent.spawn("Count.", new_id="child")
+    again = await parent.spawn("Count.", new_id="child")
+    assert (first.id, len(await again.records()), len(await parent.children())) == ("child", 2, 1)
+    with pytest.raises(ThreadExists):
+        await (await hf.thread("other")).spawn("Count.", new_id="child")
+
+
+async def test_what_cannot_be_spawned_or_reported_says_so(hf: Holdfast) -> None:
+    """Each with its own error, and nothing written."""
+    parent = await hf.thread("lead")
+    await parent.record(turn(1))
+    with pytest.raises(InvalidTarget, match="name one or more"):
+        await parent.spawn(history=0)
+    with pytest.raises(InvalidThreadId):
+        await parent.spawn(new_id="no spaces")
+    with pytest.raises(InvalidTarget, match="nobody to report to"):
+        await parent.report("done")
+    with pytest.raises(InvalidTarget, match="spawned no thread 'stranger'"):
+        await parent.close_child("stranger")
+    assert (await parent.children(), [row.id for row in await hf.threads()]) == ([], ["lead"])
