@@ -6,34 +6,13 @@ when it is run, by the name in `entry`.
 
 from __future__ import annotations
 
-import re
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Mapping, Sequence
 
 from holdfast import __version__
-
-# As the demo's story has it; its own module is too heavy to be asked here.
-FEWEST_DEMO_TURNS = 10
-
-_ordinal = re.compile(r"#?(\d{1,15})")
-_target = re.compile(r"\d{1,15}|(?:\d{1,2}|100)%")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """One command: what it does in a sentence, an example, its arguments, and `module:function` within this package.
-
-    `opens_store` says that it works on a store, and so takes `--store` and `--json`; `prints_json` that it takes the latter all
-    the same.
-    """
-
-    does: str
-    example: str
-    entry: str
-    arguments: Callable[[ArgumentParser], None]
-    opens_store: bool = True
-    prints_json: bool = False
+from holdfast.cli.argument_values import FEWEST_DEMO_TURNS, at_least_one, bound, port, record, session_length
+from holdfast.cli.command import Command
+from holdfast.cli.upkeep_commands import UPKEEP
 
 
 def build_parser() -> ArgumentParser:
@@ -71,7 +50,9 @@ def parse(arguments: Sequence[str]) -> Namespace:
     parser = build_parser()
     args = parser.parse_args(arguments)
     command = COMMANDS[args.command]
-    if not command.opens_store and (args.store is not None or (args.json and not command.prints_json)):
+    if not command.opens_store and (
+        (args.store is not None and not command.names_store) or (args.json and not command.prints_json)
+    ):
         takes = "takes no --store" if command.prints_json else "takes neither --store nor --json"
         parser.error(f"{args.command} {takes}")
     return args
@@ -95,7 +76,7 @@ def _a_thread(parser: ArgumentParser) -> None:
 def _demo(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--turns",
-        type=_session_length,
+        type=session_length,
         default=60,
         metavar="N",
         help=f"how long the session is, at least {FEWEST_DEMO_TURNS} turns (default: %(default)s)",
@@ -105,7 +86,7 @@ def _demo(parser: ArgumentParser) -> None:
 
 def _serve(parser: ArgumentParser) -> None:
     parser.add_argument("--host", help="the address to listen on; one that others reach needs --keys (default: 127.0.0.1)")
-    parser.add_argument("--port", type=_port, help="the port to listen on; 0 takes a free one (default: 4621)")
+    parser.add_argument("--port", type=port, help="the port to listen on; 0 takes a free one (default: 4621)")
     parser.add_argument(
         "--openai-upstream", metavar="URL", help="where Responses and Chat requests go (default: https://api.openai.com)"
     )
@@ -127,6 +108,7 @@ def _serve(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--access-log", choices=("on", "off"), help="a line of JSON on stderr per request (default: on)")
     parser.add_argument("--log-content", action="store_const", const="on", help="show what clients send in that log")
+    parser.add_argument("--allow-changes", action="store_true", help="let pages under /ui compact, undo, fork and roll back")
 
 
 def _key(parser: ArgumentParser) -> None:
@@ -152,6 +134,12 @@ def _bench(parser: ArgumentParser) -> None:
         choices=("story", "frozen", "both"),
         default="both",
         help="retention: the sessions holdfast was developed on, those it never saw, or both (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        default=SUPPRESS,
+        help="store: measure this PostgreSQL server beside SQLite; tenants are added to it",
     )
     parser.add_argument(
         "--plots", metavar="FOLDER", help="retention: write tables, and curves if the extra bench is there, into FOLDER"
@@ -183,7 +171,7 @@ def _export(parser: ArgumentParser) -> None:
 
 def _threads(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--limit", type=_at_least_one, default=50, metavar="N", help="how many, newest first (default: %(default)s)"
+        "--limit", type=at_least_one, default=50, metavar="N", help="how many, newest first (default: %(default)s)"
     )
 
 
@@ -206,39 +194,58 @@ def _compact(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--model", metavar="M", help="whom to ask: openai:NAME, anthropic:NAME or NAME@URL")
     parser.add_argument("--focus", metavar="TEXT", help="what to keep in view")
-    parser.add_argument(
-        "--target", type=_bound, metavar="N|N%", help="bound of the new window: tokens, or a share of the old one"
-    )
+    parser.add_argument("--target", type=bound, metavar="N|N%", help="bound of the new window: tokens, or a share of the old one")
     parser.add_argument("--dry-run", action="store_true", help="compute it, report it, write nothing")
 
 
 def _fork(parser: ArgumentParser) -> None:
     _a_thread(parser)
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--at", type=_record, metavar="ORDINAL", help="the record it begins at (default: the end)")
-    where.add_argument("--before-turn", type=_at_least_one, metavar="N", help="the turn it begins before")
-    where.add_argument("--after-turn", type=_at_least_one, metavar="N", help="the turn it begins after")
+    where.add_argument("--at", type=record, metavar="ORDINAL", help="the record it begins at (default: the end)")
+    where.add_argument("--before-turn", type=at_least_one, metavar="N", help="the turn it begins before")
+    where.add_argument("--after-turn", type=at_least_one, metavar="N", help="the turn it begins after")
     parser.add_argument("--name", metavar="ID", help="the new thread's id (default: a new one)")
 
 
 def _rollback(parser: ArgumentParser) -> None:
     _a_thread(parser)
-    parser.add_argument("--turns", type=_at_least_one, required=True, metavar="N", help="how many turns to take back")
+    parser.add_argument("--turns", type=at_least_one, required=True, metavar="N", help="how many turns to take back")
 
 
 def _recall(parser: ArgumentParser) -> None:
     _a_thread(parser)
     parser.add_argument("query", nargs="+", metavar="QUERY|POINTER", help="words, or a record: '#123' or 'THREAD#123', quoted")
-    parser.add_argument("--limit", type=_at_least_one, default=5, metavar="N", help="how many hits (default: %(default)s)")
+    parser.add_argument("--limit", type=at_least_one, default=5, metavar="N", help="how many hits (default: %(default)s)")
 
 
 def _diff(parser: ArgumentParser) -> None:
     _a_thread(parser)
     parser.add_argument(
-        "earlier", nargs="?", type=_record, metavar="A", help="a checkpoint's ordinal (default: the one that B builds on)"
+        "earlier", nargs="?", type=record, metavar="A", help="a checkpoint's ordinal (default: the one that B builds on)"
     )
     parser.add_argument(
-        "later", nargs="?", type=_record, metavar="B", help="a checkpoint's ordinal (default: the one the window builds on)"
+        "later", nargs="?", type=record, metavar="B", help="a checkpoint's ordinal (default: the one the window builds on)"
+    )
+
+
+def _view(parser: ArgumentParser) -> None:
+    parser.add_argument("--port", type=port, default=4622, help="the port, 0 for a free one (default: %(default)s)")
+    parser.add_argument("--allow-changes", action="store_true", help="let pages write notes, compact, undo, fork and roll back")
+    parser.add_argument("--open", action="store_true", help="open it in a browser")
+
+
+def _chat(parser: ArgumentParser) -> None:
+    parser.add_argument("thread", nargs="?", metavar="THREAD", help="a thread to go on with, or a name for a new one")
+    parser.add_argument(
+        "--model",
+        dest="chat_model",
+        metavar="M",
+        help="whom to talk to: openai:NAME, anthropic:NAME or NAME@URL (default: chat_model, else whom the thread talked to)",
+    )
+    parser.add_argument("--resume", action="store_true", help="choose one of the newest threads to go on with")
+    parser.add_argument("--instructions", metavar="TEXT", help="what the model is told about how to answer")
+    parser.add_argument(
+        "--mcp", action="append", default=[], metavar="SERVER", help="an MCP server whose tools it may use: a URL, or a command"
     )
 
 
@@ -248,37 +255,6 @@ def _verify(parser: ArgumentParser) -> None:
 
 def _nothing_more(_: ArgumentParser) -> None:
     """The command has no arguments of its own."""
-
-
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a whole number above zero")
-    return int(text)
-
-
-def _session_length(text: str) -> int:
-    if _at_least_one(text) < FEWEST_DEMO_TURNS:
-        raise ArgumentTypeError(f"a long session has at least {FEWEST_DEMO_TURNS} turns, not {text}")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65_535:
-        raise ArgumentTypeError(f"{text!r} is not a port")
-    return int(text)
-
-
-def _record(text: str) -> int:
-    match = _ordinal.fullmatch(text)
-    if match is None:
-        raise ArgumentTypeError(f"{text!r} is not a record's ordinal; write 123")
-    return int(match[1])
-
-
-def _bound(text: str) -> str:
-    if _target.fullmatch(text) is None:
-        raise ArgumentTypeError(f"{text!r} is not a target; write a number of tokens, or a percentage such as 10%")
-    return text
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -310,6 +286,7 @@ COMMANDS: Mapping[str, Command] = {
         arguments=_bench,
         opens_store=False,
         prints_json=True,
+        names_store=True,
     ),
     "import": Command(
         does="take transcripts of Codex, Claude Code, pi, Hermes or plain lists in, one thread each; again adds what is new",
@@ -365,11 +342,23 @@ COMMANDS: Mapping[str, Command] = {
         entry="recall:run",
         arguments=_recall,
     ),
+    "chat": Command(
+        does="talk to a model in a thread that never overflows; /help lists what else can be done",
+        example="holdfast chat ship-it --model qwen@http://127.0.0.1:8080/v1",
+        entry="chat:run",
+        arguments=_chat,
+    ),
     "diff": Command(
         does="say what changed between two checkpoints of a thread: window, state, audit",
         example="holdfast diff ship-it 120 240",
         entry="diff:run",
         arguments=_diff,
+    ),
+    "view": Command(
+        does="show threads, compactions and what they changed in a browser, on this machine only",
+        example="holdfast view --open",
+        entry="view:run",
+        arguments=_view,
     ),
     "verify": Command(
         does="prove the store, or one thread: digests, ordinals, pairs, pointers",
@@ -383,4 +372,5 @@ COMMANDS: Mapping[str, Command] = {
         entry="doctor:run",
         arguments=_nothing_more,
     ),
+    **UPKEEP,
 }

@@ -6,19 +6,21 @@ async with open_model("openai:NAME", environ=os.environ) as model:
 
 from __future__ import annotations
 
-from holdfast.llm.base import Ending, Model, ModelReply, RemoteCompaction, RemoteCompactor
+from holdfast.llm.base import Delta, Ending, Model, ModelReply, RemoteCompaction, RemoteCompactor, Streams
 from holdfast.llm.opening import open_model
 from holdfast.llm.provider import ProviderModel
 from holdfast.llm.remote import issuer_of
 from holdfast.llm.retrying import ask_patiently, compact_patiently
 
 __all__ = [
+    "Delta",
     "Ending",
     "Model",
     "ModelReply",
     "ProviderModel",
     "RemoteCompaction",
     "RemoteCompactor",
+    "Streams",
     "ask_patiently",
     "compact_patiently",
     "issuer_of",

@@ -6,6 +6,7 @@ instruction behind its history is a cache hit, because everything before the ins
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -65,6 +66,26 @@ class Model(Protocol):
             ModelOverflow: The request does not fit the model's window.
             ModelUnavailable: It could not be reached, is overloaded, or broke off; asking again may help.
             ModelRejected: It will not take this request, and asking again will not help.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """A piece of an answer that is coming in: what the model says, or what it thinks on the way."""
+
+    text: str
+    is_thought: bool = False
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """A model that can be listened to while it answers."""
+
+    async def stream(self, request: Request, *, heard: Callable[[Delta], None]) -> ModelReply:
+        """Send `request`, tell `heard` each piece as it comes, and return the whole answer; everything else as `Model.ask`.
+
+        What was heard of an answer that breaks off is no answer, and is heard again where it is asked again.
         """
         ...
 

@@ -14,7 +14,8 @@ import msgspec
 from holdfast.dialects import Dialect, Request
 from holdfast.errors import ModelUnavailable
 from holdfast.llm.answers import AnswerReader, answer_in
-from holdfast.llm.base import ModelReply
+from holdfast.llm.base import Delta, ModelReply
+from holdfast.llm.deltas import DeltaReader
 
 CONNECT_SECONDS: Final = 30
 # A model that thinks for minutes sends nothing meanwhile; a provider silent for longer than this is not coming back.
@@ -68,6 +69,10 @@ class Transport(Protocol):
 Connect = Callable[[], Transport]
 
 
+def _unheard(delta: Delta) -> None:
+    """Where nobody listens."""
+
+
 class ProviderModel:
     """A model at a provider; see `holdfast.llm.base.Model` for the contract. Close it, or use it as an async context manager.
 
@@ -99,16 +104,22 @@ class ProviderModel:
         return None
 
     async def ask(self, request: Request) -> ModelReply:
+        return await self.stream(request, heard=_unheard)
+
+    async def stream(self, request: Request, *, heard: Callable[[Delta], None]) -> ModelReply:
+        """Ask, and tell `heard` what is said while it comes in; see `holdfast.llm.base.Streams` for the contract."""
         body = self._body(request)
         transport = await self._transport()
         async with transport.exchange(self._path, body, headers=self._headers(request)) as incoming:
             if not incoming.is_stream:
                 whole = await self._whole(incoming)
                 return answer_in(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
-            reader = AnswerReader(self._language)
+            reader, words = AnswerReader(self._language), DeltaReader(self._language.name)
             size = 0
             async for chunk in incoming.chunks:
                 size += len(chunk)
+                for delta in words.feed(chunk) if heard is not _unheard else ():
+                    heard(delta)
                 if reader.feed(chunk) or size > MAX_ANSWER_BYTES:
                     break
             return reader.reply(self._name, secrets=transport.secrets)

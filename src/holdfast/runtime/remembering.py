@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from holdfast.dialects import dialect_named
 from holdfast.errors import HoldfastError, ModelError, NotFound, StoreCorrupt
 from holdfast.llm import Model
@@ -129,6 +131,16 @@ class Memories:
     async def forget(self, thread_ids: Sequence[str]) -> MemoryState:
         """Drop what these threads alone said, and read them no more: they were erased, or hold what nobody should rely on."""
         return await self._thread.rewrite(lambda state: self._snapshot(state, forget=thread_ids))
+
+    async def read_again(self, thread_ids: Sequence[str]) -> MemoryState:
+        """Drop what these threads said, and let the next pass read them anew: something was taken out of them."""
+
+        def made(state: MemoryState) -> Snapshot:
+            dropped = self._snapshot(state, forget=thread_ids)
+            unread = {name: at for name, at in dropped.watermarks.items() if name not in thread_ids}
+            return msgspec.structs.replace(dropped, watermarks=unread, forgotten=state.snapshot.forgotten)
+
+        return await self._thread.rewrite(made)
 
     async def reset(self) -> MemoryState:
         """Forget everything, how far threads were read too: the next pass begins anew."""

@@ -48,10 +48,12 @@ async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect)
     ]
     for placed in history.entries:
         view = dialect.view(placed.item)
-        if not placed.after_cut or placed.source is None or view.kind is not ItemKind.MESSAGE or not view.by_person:
+        if placed.source is None or view.kind is not ItemKind.MESSAGE or not view.by_person:
             continue
         said = [text for text in statements(view.said) if not is_paste(text)]
         found += [Candidate(text=text, source=str(placed.source), by_user=True) for text in said]
     binding = [each for each in (*found, *contested) if not (each.by_user and only_tells([each.text]))]
-    gone = tuple(memory_id(" ".join(masked(entry.text).split())) for entry in ledger.section(Section.INACTIVE))
-    return Statements(candidates=tuple(binding), superseded=gone)
+    # A message may be kept whole though something in it was taken back later.
+    gone = tuple(memory_id(masked(entry.text)) for entry in ledger.section(Section.INACTIVE))
+    standing = tuple(each for each in binding if memory_id(masked(each.text)) not in gone)
+    return Statements(candidates=standing, superseded=gone)

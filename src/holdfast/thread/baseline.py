@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.errors import BadInput
 from holdfast.items import is_json
+from holdfast.thread.line_edits import Hunk, hunks_between, with_hunks
 from holdfast.thread.records import VERSION
 
 World: TypeAlias = dict[str, Any]
@@ -28,6 +29,8 @@ ALL_OF_IT: Final = "This is your world as it is now; it replaces everything told
 WHAT_CHANGED: Final = "Your world changed since it was last described; what is not named here is as it was."
 # An edit of a text is worth naming by its lines if it leaves at least half of a text of this many lines as it was.
 FEWEST_LINES: Final = 20
+# What it takes to say which lines are meant.
+HUNK_CHARS: Final = 80
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="whole"):
@@ -43,11 +46,9 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=
 
 
 class Edited(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="edited"):
-    """What changed in a long text: `gone` lines from line `first` (counted from 0) on are now `lines`."""
+    """What changed in a long text, by its lines."""
 
-    first: int
-    gone: int
-    lines: list[str]
+    hunks: list[Hunk]
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="removed"):
@@ -137,9 +138,7 @@ def applied(changes: Mapping[str, Change], *, to: World) -> World:
             case Merged():
                 world[name] = merged(world.get(name), change.patch)
             case Edited():
-                lines = str(world.get(name, "")).split("\n")
-                lines[change.first : change.first + change.gone] = change.lines
-                world[name] = "\n".join(lines)
+                world[name] = "\n".join(with_hunks(str(world.get(name, "")).split("\n"), change.hunks))
             case Removed():
                 world.pop(name, None)
             case _:
@@ -191,13 +190,24 @@ def _section(name: str, change: Change, *, is_new: bool) -> str:
             how = "merge patch; null: no longer there"
             return f'<{SECTION} name="{label}" change="{how}">\n{_contained(change.patch)}\n</{SECTION}>'
         case Edited():
-            first, last = change.first + 1, change.first + change.gone
-            where = f"lines {first} to {last} now read" if change.gone else f"inserted before line {first}"
-            return f'<{SECTION} name="{label}" change="{where}">\n{_contained(chr(10).join(change.lines))}\n</{SECTION}>'
+            return "\n".join(_hunk(label, hunk) for hunk in change.hunks)
         case Removed():
             return f'<{SECTION} name="{label}" change="no longer applies"></{SECTION}>'
         case _:
             assert_never(change)
+
+
+def _hunk(label: str, hunk: Hunk) -> str:
+    """Return one change of a text; its lines are numbered as they were before any of them."""
+    place = f"line {hunk.first + 1}" if hunk.gone == 1 else f"lines {hunk.first + 1} to {hunk.first + hunk.gone}"
+    if not hunk.gone:
+        place = f"inserted before what was line {hunk.first + 1}"
+    elif hunk.lines:
+        place = f"what was {place} now reads"
+    else:
+        return f'<{SECTION} name="{label}" change="what was {place} is gone"></{SECTION}>'
+    words = _contained("\n".join(hunk.lines))
+    return f'<{SECTION} name="{label}" change="{place}">\n{words}\n</{SECTION}>'
 
 
 def _contained(value: object) -> str:
@@ -215,17 +225,13 @@ def _difference(old: object, new: object) -> Change:
 
 
 def _edit(old: str, new: str) -> Edited | None:
-    """Return the one stretch of lines in which two long texts differ; None where naming it says no less than the whole text."""
+    """Return the lines in which two long texts differ; None where naming them says no less than the whole text."""
     before, after = old.split("\n"), new.split("\n")
-    shorter = min(len(before), len(after))
-    if shorter < FEWEST_LINES:
+    if min(len(before), len(after)) < FEWEST_LINES:
         return None
-    head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
-    tail = next((at for at in range(shorter - head) if before[-1 - at] != after[-1 - at]), shorter - head)
-    lines = after[head : len(after) - tail]
-    if 2 * sum(map(len, lines)) > len(new):
-        return None
-    return Edited(first=head, gone=len(before) - head - tail, lines=lines)
+    hunks = hunks_between(before, after)
+    told = sum(len(line) + 1 for hunk in hunks for line in hunk.lines) + HUNK_CHARS * len(hunks)
+    return Edited(hunks=hunks) if 2 * told <= len(new) else None
 
 
 def _same(one: object, other: object) -> bool:

@@ -1,0 +1,43 @@
+"""What may stand after an option: each takes a text and returns its value, or says what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+
+# As the demo's story has it; its own module is too heavy to be asked here.
+FEWEST_DEMO_TURNS = 10
+
+_ordinal = re.compile(r"#?(\d{1,15})")
+_target = re.compile(r"\d{1,15}|(?:\d{1,2}|100)%")
+
+
+def at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
+
+
+def session_length(text: str) -> int:
+    if at_least_one(text) < FEWEST_DEMO_TURNS:
+        raise ArgumentTypeError(f"a long session has at least {FEWEST_DEMO_TURNS} turns, not {text}")
+    return int(text)
+
+
+def port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
+
+
+def record(text: str) -> int:
+    match = _ordinal.fullmatch(text)
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is not a record's ordinal; write 123")
+    return int(match[1])
+
+
+def bound(text: str) -> str:
+    if _target.fullmatch(text) is None:
+        raise ArgumentTypeError(f"{text!r} is not a target; write a number of tokens, or a percentage such as 10%")
+    return text

@@ -1,0 +1,88 @@
+"""`holdfast chat` in a real terminal, as a person has it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.chat.talking import around
+from tests.chat.terminal import Terminal
+from tests.cli.stories import command
+
+import holdfast
+from holdfast.testing.model_server import EVENTS, HttpReply, ModelServer, streamed
+
+pytestmark = pytest.mark.anyio
+
+PROMPT = "you ›"
+# Long enough that a compaction of two turns has something to replace.
+SPEECH = " ".join(f"Line {number} of the story about kelp and rock." for number in range(160))
+
+
+def terminal(home: Path, *arguments: str) -> Terminal:
+    environ = around(home, HOLDFAST_MODEL_CONTEXT_WINDOW="16000")
+    return Terminal(command("chat", *arguments), folder=home, environ=environ)
+
+
+async def test_two_turns_a_compaction_a_fork_and_a_resume(tmp_path: Path) -> None:
+    """Talked to, compacted, forked, left and gone on with: the fork has the talk, the thread it came from is as it was."""
+    replies = [streamed("chat", text) for text in (f"{SPEECH} The end.", "It holds fast.", "Only in the fork.", "Welcome back.")]
+    async with ModelServer(replies) as server:
+        async with terminal(tmp_path, "tale", "--model", f"tiny@{server.origin}/v1") as screen:
+            await screen.shows(PROMPT)
+            await screen.types("Tell me about kelp. Never mention sharks.")
+            await screen.shows("The end.")
+            await screen.shows(PROMPT, times=2)
+            await screen.types("What does it do?")
+            await screen.shows("It holds fast.")
+            seen = await screen.shows(PROMPT, times=3)
+            assert "of 14,400 tokens" in seen
+            await screen.types("/compact the kelp")
+            seen = await screen.shows(PROMPT, times=4)
+            assert "checkpoint #" in seen
+            assert "before" in seen
+            await screen.types("/fork other-tale")
+            await screen.shows("this is other-tale now, a fork")
+            await screen.shows(PROMPT, times=5)
+            await screen.types("Are you a fork?")
+            await screen.shows("Only in the fork.")
+            await screen.shows(PROMPT, times=6)
+            await screen.types("/quit")
+            await screen.ends()
+        async with terminal(tmp_path, "--resume") as screen:
+            await screen.shows("which one?")
+            await screen.types("2")
+            seen = await screen.shows(PROMPT)
+            assert "What does it do?" in seen
+            await screen.types("I am back.")
+            await screen.shows("Welcome back.")
+            await screen.shows(PROMPT, times=2)
+            await screen.presses("C-d")
+            await screen.ends()
+    sent = [str(request.history) for request in server.requests]
+    assert ("Never mention sharks" in sent[2], "Line 80 of" in sent[2]) == (True, False)
+    assert ("Are you a fork?" in sent[3], "Never mention sharks" in sent[3]) == (False, True)
+    async with holdfast.open(tmp_path / "chat.db") as hf:
+        assert (await hf.verify()).ok
+        assert {(summary.id, summary.parent) for summary in await hf.threads()} == {("tale", None), ("other-tale", "tale")}
+
+
+async def test_an_answer_can_be_interrupted_and_the_talk_goes_on(tmp_path: Path) -> None:
+    """Ctrl-C ends the answer that is coming in, not the chat; what was asked stays."""
+    whole = streamed("chat", "This will never be finished.").chunks
+    hanging = HttpReply(headers=EVENTS, chunks=(b"".join(whole)[:300],), hold=asyncio.Event())
+    script = [hanging, streamed("chat", "I listen.")]
+    async with ModelServer(script) as server, terminal(tmp_path, "tale", "--model", f"tiny@{server.origin}/v1") as screen:
+        await screen.shows(PROMPT)
+        await screen.types("Talk forever.")
+        await server.arrived(1)
+        await screen.presses("C-c")
+        await screen.shows("interrupted; what was said so far stays")
+        await screen.shows(PROMPT, times=2)
+        await screen.types("Stop. Are you there?")
+        await screen.shows("I listen.")
+        await screen.shows(PROMPT, times=3)
+        await screen.presses("C-d")
+        await screen.ends()
+    assert "Talk forever." in str(server.requests[1].history)

@@ -1,0 +1,57 @@
+"""The example plays, offline, in seconds, and what it says of itself is true."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from examples.harbour import NAMES, play
+from tests.cli.stories import surroundings
+
+from holdfast import Config, Holdfast
+from holdfast.items import Item, ItemKind
+from holdfast.store import RecordKind
+
+pytestmark = pytest.mark.anyio
+
+AGENTS, DAYS = 4, 13
+
+
+async def test_agents_share_a_store_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    """One thread each and one they share: what was called out was heard once, by the day; what was done is what was returned."""
+    store = tmp_path / "harbour.db"
+    told = await play(store, agents=AGENTS, days=DAYS)
+    assert told.is_sound
+    assert told.compactions > 0
+    heard = re.findall(r"(\w+) was here on day (\d+)", "\n".join(told.log))
+    assert len(heard) == len(set(heard)) > 0
+    assert [int(day) for _, day in heard] == sorted(int(day) for _, day in heard)
+    async with Holdfast(Config(store=str(store))) as hf:
+        threads = await hf.threads()
+        assert {thread.id for thread in threads} == {"square", *(f"fisher-{name}" for name in NAMES[:AGENTS])}
+        for name in NAMES[:AGENTS]:
+            outputs = await returned(hf, f"fisher-{name}")
+            sold = [int(fish) * int(price) for fish, price in re.findall(r"sold (\d+) fish at (\d+)", "\n".join(outputs))]
+            called = {day for text in outputs for day in re.findall(r"called out: \w+ was here on day (\d+)", text)}
+            assert sum(sold) == told.coins[name]
+            assert called == {day for who, day in heard if who == name}
+            assert len(outputs) == DAYS
+
+
+async def returned(hf: Holdfast, thread_id: str) -> list[str]:
+    """What tools returned in a thread, all of its life, compacted away or not."""
+    thread = await hf.thread(thread_id)
+    items = [Item(record.body) for record in await thread.records() if record.kind is RecordKind.ITEM]
+    return [view.text for _, view in thread.seen(items) if view.kind is ItemKind.OUTPUT]
+
+
+def test_it_runs_as_its_first_lines_say() -> None:
+    """`python examples/harbour.py` ends with figures, and needs nothing else."""
+    root = Path(__file__).resolve().parents[2]
+    line = [sys.executable, str(root / "examples" / "harbour.py")]
+    ran = subprocess.run(line, env=surroundings(), capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.search(r"\d+ records, [1-9]\d* compactions, sound\n\Z", ran.stdout)
