@@ -11,10 +11,10 @@ READY := $(VENV)/.ready
 # A model and its runtime, apart from everything else: they are large, and nothing but `test-models` needs them.
 MODELS := .cache/models
 # What `test` leaves to the targets of their own.
-QUICK := not clients and not chaos and not models
+QUICK := not clients and not chaos and not models and not browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-clients test-chaos test-models lint check coverage lock build clean
+.PHONY: help setup demo test test-clients test-chaos test-models test-browser lint check coverage lock build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -33,6 +33,11 @@ test-clients: $(READY) ## drive real clients from npm; skips them where npm is m
 test-chaos: $(READY) ## share one store between many processes for a minute
 	HOLDFAST_SHARING_SECONDS=60 HOLDFAST_CHAOS_SECONDS=60 $(BIN)/pytest -m chaos
 
+test-browser: $(READY) ## look at the viewer through Chromium; skips where there is none
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq >/dev/null && \
+	  apt-get install -y --no-install-recommends chromium >/dev/null; } || echo "there is no Chromium here; its tests will be skipped"
+	$(BIN)/pytest -m browser tests/viewer
+
 test-models: $(READY) $(MODELS)/.ready ## compact a real session with a real model on this machine; fetches 1.2 GB the first time
 	HOLDFAST_MODEL_PYTHON=$(MODELS)/bin/python $(BIN)/pytest -m models tests/models --log-cli-level=INFO
 
@@ -43,7 +48,7 @@ lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 
-check: lint test test-clients test-chaos ## everything a change must pass
+check: lint test test-clients test-browser test-chaos ## everything a change must pass
 
 coverage: $(READY) ## run the tests and show which lines and branches they miss
 	$(BIN)/pytest -m "$(QUICK)" --cov

@@ -13,9 +13,11 @@ import msgspec
 from holdfast.bench.gateway import run as gateway
 from holdfast.bench.report import facts, tables, target_rows
 from holdfast.bench.store import FULL, QUICK, run_store
+from holdfast.bench.store_server import run_server
 from holdfast.cli import bench_compaction, bench_retention
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import BadInput
+from holdfast.runtime.locations import is_file
 
 if TYPE_CHECKING:
     from holdfast.bench.result import Result
@@ -44,10 +46,15 @@ def run(args: Namespace) -> int:
 
 
 async def _measured(args: Namespace) -> Result:
+    server: str | None = getattr(args, "store", None)
+    if server is not None and (args.what != "store" or is_file(server)):
+        raise BadInput("bench takes --store for `bench store` alone, and only a server's address: postgresql://…")
     if args.what == "gateway":
-        plan = gateway.FULL if args.full else gateway.QUICK
-        return await gateway.run_gateway(plan, seed=args.seed, say=_say)
-    return await run_store(FULL if args.full else QUICK, seed=args.seed, say=_say)
+        return await gateway.run_gateway(gateway.FULL if args.full else gateway.QUICK, seed=args.seed, say=_say)
+    plan = FULL if args.full else QUICK
+    if server is not None:
+        return await run_server(plan, url=server, seed=args.seed, say=_say)
+    return await run_store(plan, seed=args.seed, say=_say)
 
 
 def _say(text: str) -> None:

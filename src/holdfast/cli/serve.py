@@ -20,6 +20,7 @@ from holdfast.gateway.keys import read_keys
 from holdfast.gateway.serve import Serving, run_gateway
 from holdfast.runtime import Config, Holdfast, config_of
 from holdfast.runtime.locations import IN_MEMORY
+from holdfast.viewer.mounted import mounted_viewer
 
 TOKEN_VARIABLE = "HOLDFAST_CONTROL_TOKEN"
 AUTO_COMPACTION = {
@@ -48,6 +49,7 @@ def run(args: Namespace) -> int:
         keys=keys,
         control_token=token.text,
         log_content=config.log_content == "on",
+        pages=mounted_viewer(allow_changes=args.allow_changes),
     )
     if config.access_log == "on":
         _log_to_stderr()
@@ -123,6 +125,7 @@ def _announce(screen: Screen, url: str, config: Config, *, token: _Token) -> Non
     where = f"its token is in {token.file}" if token.file else "with the token it was started with"
     screen.line((f"auto-compaction is {AUTO_COMPACTION[config.auto_compact]}. Ctrl-C stops.", "dim"))
     screen.line((f"control API: {url}/holdfast/v1/threads, {where}", "dim"))
+    screen.line((f"look at it in a browser: {url}/ui/, same token", "dim"))
     if config.keys_file:
         screen.line((f"keys: {config.keys_file}; a client sends X-Holdfast-Key, or has {url}/k/KEY/v1 as its base URL", "dim"))
     if config.store == IN_MEMORY and token.file is None:

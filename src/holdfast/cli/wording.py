@@ -12,6 +12,7 @@ from holdfast.dialects import Dialect
 from holdfast.items import Item, ItemKind, View
 from holdfast.store import Record, RecordKind
 from holdfast.thread import Checkpoint, ContextBody, MetaBody, ReplyBody, RollbackBody, TurnBody, decode_body
+from holdfast.thread.records import CorrespondenceBody, MailBody, SpawnBody, TakenBody, TurnEndBody
 
 if TYPE_CHECKING:
     from holdfast.cli.screen import Part
@@ -75,11 +76,28 @@ def _described(record: Record, dialect: Dialect) -> str:
             reply = decode_body(record.body, ReplyBody)
             return f"{reply.outcome}: {count(len(reply.items), 'item')}, {reply.output_tokens or 0:,} tokens out"
         case RecordKind.CONTEXT:
-            return f"what goes out beside the history: {', '.join(decode_body(record.body, ContextBody).fields)}"
+            fields = decode_body(record.body, ContextBody).fields
+            return f"what goes out beside the history: {', '.join(fields)}" if fields else "what the host tells of its world"
         case RecordKind.MAIL:
-            return raw_text(record.body)
+            return _mail_text(record.body)
         case _:
             assert_never(record.kind)
+
+
+def _mail_text(body: bytes) -> str:
+    """Return what stands among a thread's mail: a letter, what was taken of them, a turn's end, or a sub-agent."""
+    told: CorrespondenceBody = msgspec.json.decode(body, type=CorrespondenceBody)
+    match told:
+        case MailBody():
+            return f"{told.way} mail from {told.sender or 'somebody'}: {count(len(told.items), 'item')}"
+        case TakenBody():
+            return f"mail below #{told.upto} is in the history"
+        case TurnEndBody():
+            return f"turn {told.turn} {told.outcome}" + (f": {told.reason}" if told.reason else "")
+        case SpawnBody():
+            return f"sub-agent {told.name or told.child}: {told.status}"
+        case _:
+            assert_never(told)
 
 
 def raw_text(body: bytes) -> str:

@@ -1,4 +1,4 @@
-"""When a client rewrites its own history: which thread it goes on from. What that thread remembers, the next compaction takes over.
+"""When a client rewrites its own history: which thread it goes on from. The next compaction takes over what that one remembers.
 
 A client that compacts, prunes or renders its history anew sends one that no chain knows. What tells the thread it continues is
 the client's name for the conversation together with something of the conversation itself, or, without a name, what model and

@@ -28,6 +28,9 @@ PAGE = 256
 FIRST_NOTES = 8
 CODEX_DIALECT = "responses"
 
+# A thread may hold what its host told of its world between two versions of what a client sends beside the history.
+CONTEXTS = 64
+
 
 class ExportFormat(StrEnum):
     CODEX = "codex"
@@ -239,7 +242,7 @@ async def _newest_meta(store: ThreadStore, path: LivePath) -> Row | None:
 async def _instructions(store: ThreadStore, path: LivePath) -> str | None:
     """Return the instructions a client last sent beside its history, where a gateway saw them."""
     for span in path.spans:
-        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=1):
+        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):
             context = readable(record, ContextBody)
             raw = context.fields.get("instructions") if context else None
             if raw is not None:

@@ -1,0 +1,50 @@
+"""`holdfast view`: the web viewer on this machine, until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import webbrowser
+from argparse import Namespace
+
+from holdfast.cli.opening import existing_store, store_name, store_path
+from holdfast.cli.output import open_screen, print_json
+from holdfast.gateway.control_token import kept_token, new_token
+from holdfast.gateway.server import serve
+from holdfast.runtime import Config
+from holdfast.runtime.locations import is_file
+from holdfast.viewer.standing_alone import StandAlone
+
+HOST = "127.0.0.1"
+
+
+def run(args: Namespace) -> int:
+    """Serve the viewer until SIGINT or SIGTERM."""
+    asyncio.run(_view(args))
+    return 0
+
+
+async def _view(args: Namespace) -> None:
+    async with existing_store(args) as hf:
+        # The address that is printed opens the viewer as long as this runs, and lies in a browser's history longer than that.
+        here = new_token()
+        app = StandAlone(hf, passes=(here, *_kept_passes(hf.config)), allow_changes=args.allow_changes)
+
+        def announce(url: str) -> None:
+            address = f"{url}/ui/enter?pass={here}"
+            if args.json:
+                print_json({"url": f"{url}/ui/", "enter": address, "store": store_name(hf.config)})
+                return
+            screen = open_screen()
+            screen.line(("holdfast", "bold green"), f" shows {store_name(hf.config)}")
+            screen.line(f"open {address}", indent=2)
+            changes = "changes are allowed" if args.allow_changes else "read-only; --allow-changes lets it change threads"
+            screen.line((f"{changes}. Ctrl-C stops.", "dim"))
+            if args.open:
+                webbrowser.open(address)
+
+        await serve(app, host=HOST, port=args.port, on_ready=announce, on_stop=app.stop)
+
+
+def _kept_passes(config: Config) -> tuple[str, ...]:
+    """Return the token a gateway on the same store is opened with; a store that is no file keeps none."""
+    return (kept_token(store_path(config)),) if is_file(config.store) else ()

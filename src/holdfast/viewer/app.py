@@ -1,0 +1,204 @@
+"""The viewer: who asks, what for, and which page answers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from holdfast import __version__
+from holdfast.errors import BadInput, HoldfastError
+from holdfast.gateway.call import Call
+from holdfast.gateway.caller import Caller
+from holdfast.gateway.headers import first
+from holdfast.gateway.record_events import follow
+from holdfast.gateway.statuses import status_of
+from holdfast.runtime import Holdfast
+from holdfast.viewer.acting import Done, act
+from holdfast.viewer.answers import Answer, asset, assets_version, redirect
+from holdfast.viewer.live import follow_threads, stream
+from holdfast.viewer.pages import RECORD_PAGES, THREAD_PAGES, Sight, Values, memory_page, number_in, raw_record, threads_page
+from holdfast.viewer.series import Lives
+from holdfast.viewer.sizes import Sizes
+from holdfast.viewer.templating import render, thread_url
+from holdfast.viewer.tickets import Guest, Tickets, cookie_name, set_cookie, ticket_in
+
+FORM_LIMIT = 64 * 1024
+
+_thread_path = re.compile(r"/ui/t/([^/]+)(?:/([a-z.]+)(?:/(\d{1,15})(/raw)?)?)?")
+_asset_path = re.compile(r"/ui/assets/([A-Za-z0-9._-]+)")
+
+# Given a credential, returns whose threads it opens, or None.
+Unlock = Callable[[str], Guest | None]
+StoreOf = Callable[[str | None], Awaitable[Holdfast]]
+
+
+class Viewer:
+    """Answers everything below `/ui`.
+
+    Who asks is known by a ticket, which `unlock` decides about once, or by whoever serves the viewer (`guest`). Nothing is
+    changed unless `allow_changes`, and then only by forms of pages that were served here. `secret` signs tickets. `stopping`
+    ends streams of events, which would never end by themselves.
+    """
+
+    def __init__(
+        self,
+        stores: StoreOf,
+        *,
+        unlock: Unlock,
+        secret: str,
+        stopping: asyncio.Event,
+        allow_changes: bool = False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._stores = stores
+        self._unlock = unlock
+        self._tickets = Tickets(secret)
+        self._stopping = stopping
+        self._allow_changes = allow_changes
+        self._now = now
+        self._sizes = Sizes()
+        self._lives = Lives()
+
+    async def answer(self, call: Call, caller: Caller, *, guest: Guest | None = None) -> None:
+        """Answer a request; `guest` is who asks, where whoever serves knows already."""
+        try:
+            answer = await self._answer(call, caller, guest=guest)
+            if answer is not None:
+                await answer.write(caller)
+        except ConnectionResetError:
+            return
+
+    async def _answer(self, call: Call, caller: Caller, *, guest: Guest | None) -> Answer | None:
+        path = call.path.decode("latin-1").rstrip("/")
+        if found := _asset_path.fullmatch(path):
+            return asset(found[1]) or self._failure("not_found", "there is no such file", status=404)
+        try:
+            if call.method not in ("GET", "POST"):
+                return self._failure("method_not_allowed", "pages are read with GET and changed with POST", status=405)
+            if call.method == "POST" and not is_own_origin(call):
+                return self._failure("origin_not_allowed", "the form was not sent by a page of this viewer", status=403)
+            if path in ("/ui/enter", "/ui/leave"):
+                return await self._door(call, caller, leaving=path == "/ui/leave")
+            known = guest or self._known(call)
+            if known is None:
+                return redirect("/ui/enter") if call.method == "GET" else self._failure("no_ticket", "log in first", status=401)
+            return await self._inside(path, call, caller, known, ticketless=guest is not None)
+        except HoldfastError as error:
+            return self._failure(error.code, str(error), status=status_of(error))
+
+    async def _door(self, call: Call, caller: Caller, *, leaving: bool) -> Answer:
+        name = cookie_name(first(call.headers, b"host"))
+        if leaving:
+            return redirect("/ui/enter", (b"set-cookie", set_cookie(name, "").encode()))
+        said = query_of(call) if call.method == "GET" else await _form(caller)
+        credential = said.get("pass", "").strip()
+        guest = self._unlock(credential) if credential else None
+        if guest is None:
+            page = render("enter.html", {**self._common(), "refused": bool(credential)})
+            return Answer(status=401 if credential else 200, body=page)
+        return self._welcomed(name, guest)
+
+    def _welcomed(self, name: str, guest: Guest) -> Answer:
+        ticket = self._tickets.issue(guest, now=self._now())
+        return redirect("/ui/", (b"set-cookie", set_cookie(name, ticket).encode()))
+
+    def _known(self, call: Call) -> Guest | None:
+        name = cookie_name(first(call.headers, b"host"))
+        ticket = ticket_in(first(call.headers, b"cookie"), name=name)
+        return self._tickets.read(ticket, now=self._now()) if ticket else None
+
+    async def _inside(self, path: str, call: Call, caller: Caller, guest: Guest, *, ticketless: bool) -> Answer | None:
+        hf = await self._stores(guest.tenant)
+        query = query_of(call)
+        if path == "/ui":
+            if ticketless and call.method == "GET":
+                # Whoever came with a key in the URL or a header goes on with a ticket: links carry neither.
+                return self._welcomed(cookie_name(first(call.headers, b"host")), guest)
+            return await threads_page(hf, query, self._sight(guest))
+        if path == "/ui/memory":
+            return await memory_page(hf, query, self._sight(guest))
+        if path == "/ui/events":
+            await stream(caller, follow_threads(hf.backend.store, stopping=self._stopping))
+            return None
+        found = _thread_path.fullmatch(path)
+        if found is None:
+            return self._failure("unknown_path", "there is no such page", status=404)
+        return await self._thread(found, hf, call, caller, guest)
+
+    async def _thread(self, found: re.Match[str], hf: Holdfast, call: Call, caller: Caller, guest: Guest) -> Answer | None:
+        thread = await hf.find(unquote(found[1]))
+        what, ordinal = found[2] or "", int(found[3]) if found[3] else None
+        query = query_of(call)
+        if call.method == "POST":
+            if not self._allow_changes:
+                return self._failure("read_only", "this viewer only looks; --allow-changes lets it change threads", status=403)
+            return _after(await act(what, hf, thread, await _form(caller)))
+        if what == "events" and ordinal is None:
+            after = number_in(query, "after")
+            last = first(call.headers, b"last-event-id")
+            resumed = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else after
+            await stream(caller, follow(hf.backend.store, thread.id, after=resumed, stopping=self._stopping))
+            return None
+        if ordinal is None and what in THREAD_PAGES:
+            return await THREAD_PAGES[what](hf, thread, query, self._sight(guest))
+        if ordinal is not None and what == "r" and found[4]:
+            return await raw_record(hf, thread, ordinal)
+        if ordinal is not None and what in RECORD_PAGES and not found[4]:
+            return await RECORD_PAGES[what](hf, thread, ordinal, query, self._sight(guest))
+        return self._failure("unknown_path", "a thread has no such page", status=404)
+
+    def _sight(self, guest: Guest) -> Sight:
+        return Sight(common=self._common(guest), sizes=self._sizes, lives=self._lives)
+
+    def _common(self, guest: Guest | None = None) -> Values:
+        """Return what every template needs."""
+        return {
+            "guest": guest,
+            "allow_changes": self._allow_changes,
+            "assets": f"/ui/assets/{{}}?v={assets_version()}".format,
+            "now_ms": int(self._now() * 1000),
+            "version": __version__,
+        }
+
+    def _failure(self, code: str, message: str, *, status: int) -> Answer:
+        values: Values = {**self._common(), "code": code, "message": message, "status": status}
+        return Answer(status=status, body=render("failure.html", values))
+
+
+def query_of(call: Call) -> dict[str, str]:
+    """Return the query of an address; of a name that stands there twice, the last counts."""
+    return dict(parse_qsl(call.query.decode("latin-1"), keep_blank_values=True))
+
+
+def is_own_origin(call: Call) -> bool:
+    """Whether a request says that it comes from a page of the very host and port it goes to."""
+    origin, host = first(call.headers, b"origin"), first(call.headers, b"host")
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return bool(host) and parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+def without_own_origin(call: Call) -> Call:
+    """Return a request without the Origin that a page of its own host gives it; any other origin is left to be judged."""
+    if not is_own_origin(call):
+        return call
+    return replace(call, headers=[(name, value) for name, value in call.headers if name.lower() != b"origin"])
+
+
+async def _form(caller: Caller) -> dict[str, str]:
+    body = await caller.read(limit=FORM_LIMIT)
+    if body is None:
+        raise BadInput(f"a form is shorter than {FORM_LIMIT} bytes")
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _after(done: Done) -> Answer:
+    """Send the browser to what the change made; pressing reload there changes nothing again."""
+    at = f"&at={done.at}" if done.at is not None else ""
+    return redirect(f"{thread_url(done.thread)}?done={done.what}{at}")

@@ -1,0 +1,219 @@
+"""The pages that only look: each is what a template needs, gathered from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.compaction import Section, ledger_of
+from holdfast.compaction.comparison import compare
+from holdfast.errors import BadInput, StoreCorrupt
+from holdfast.runtime import Holdfast, Thread
+from holdfast.runtime.describing import description
+from holdfast.runtime.reading import current_turn
+from holdfast.tokens import Pressure
+from holdfast.viewer import compactions
+from holdfast.viewer.answers import Answer
+from holdfast.viewer.changes import groups_of
+from holdfast.viewer.family import family_of
+from holdfast.viewer.letters import correspondence_of
+from holdfast.viewer.listing import Filter, list_threads, title_of
+from holdfast.viewer.remembered import remembered
+from holdfast.viewer.series import Lives
+from holdfast.viewer.sizes import Sizes, pressure_on
+from holdfast.viewer.templating import render
+from holdfast.viewer.timeline import SIDES, Place, open_record, timeline
+from holdfast.viewer.windows import PAGE, positions, side_by_side
+
+Query = Mapping[str, str]
+Values = dict[str, object]
+
+FOUND = 20
+FATES = ("left", "shortened", "kept", "rewritten", "new")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What every page needs: what all templates show, and what is known from pages before."""
+
+    common: Values
+    sizes: Sizes
+    lives: Lives
+
+
+async def threads_page(hf: Holdfast, query: Query, sight: Sight) -> Answer:
+    """The list, with search and filters."""
+    asked = Filter(
+        words=query.get("q", "").strip(),
+        dialect=query.get("dialect", ""),
+        only=query.get("only", ""),
+        start=number_in(query, "start") or 0,
+    )
+    listing = await list_threads(hf, asked, sizes=sight.sizes)
+    return Answer(body=render("threads.html", {**sight.common, "asked": asked, "listing": listing}))
+
+
+async def memory_page(hf: Holdfast, query: Query, sight: Sight) -> Answer:
+    """What is remembered across threads."""
+    words = query.get("q", "").strip()
+    known = await remembered(hf, words)
+    values: Values = {"words": words, "found": known.found, "total": known.total}
+    return Answer(body=render("memory.html", {**sight.common, **values, "pending": known.pending, "failures": known.failures}))
+
+
+async def overview_page(hf: Holdfast, thread: Thread, query: Query, sight: Sight) -> Answer:
+    """A thread at a glance: how full it is, how that came, what compacted it, whom it is related to."""
+    store = hf.backend.store
+    places = await compactions.numbered(store, thread.id)
+    shown = await compactions.summaries(store, list(reversed(places[-compactions.SHOWN :])))
+    known = await description(store, thread.id)
+    values: Values = {
+        "pressure": await _pressure(hf, thread, sizes=sight.sizes),
+        "places": places,
+        "compactions": shown,
+        "family": await family_of(store, thread.id),
+        "mail": await correspondence_of(hf, thread),
+        "known": known,
+        "done": query.get("done", ""),
+        "done_at": number_in(query, "at"),
+    }
+    return Answer(body=render("overview.html", {**sight.common, **await _head(hf, thread), **values}))
+
+
+async def timeline_page(hf: Holdfast, thread: Thread, query: Query, sight: Sight) -> Answer:
+    """A page of the thread's records."""
+    side = query.get("side", "all")
+    if side not in SIDES:
+        raise BadInput(f"there is no side {side!r} of a timeline")
+    place = Place(side=side, at=number_in(query, "at"), before=number_in(query, "before"), after=number_in(query, "after"))
+    page = await timeline(hf, thread, place)
+    places = {each.record.ordinal: each.number for each in await compactions.numbered(hf.backend.store, thread.id)}
+    values: Values = {"page": page, "place": place, "sides": SIDES, "numbers": places}
+    return Answer(body=render("timeline.html", {**sight.common, **await _head(hf, thread), **values}))
+
+
+async def record_page(hf: Holdfast, thread: Thread, ordinal: int, query: Query, sight: Sight) -> Answer:
+    """One record, whole; with `part=body` only what a page shows when a line is opened."""
+    opened = await open_record(hf, thread, ordinal)
+    if query.get("part") == "body":
+        return Answer(body=render("record_body.html", {**sight.common, "thread": thread, "opened": opened}))
+    return Answer(body=render("record.html", {**sight.common, **await _head(hf, thread), "opened": opened}))
+
+
+async def raw_record(hf: Holdfast, thread: Thread, ordinal: int) -> Answer:
+    """A record's bytes, to be saved and never to be rendered."""
+    opened = await open_record(hf, thread, ordinal)
+    name = f'attachment; filename="record-{ordinal}.json"'.encode()
+    return Answer(body=opened.record.body, content_type=b"application/octet-stream", headers=((b"content-disposition", name),))
+
+
+async def compaction_page(hf: Holdfast, thread: Thread, ordinal: int, query: Query, sight: Sight) -> Answer:
+    """What one compaction did: to the window, to the ledger, at which cost, and what the audit found."""
+    store = hf.backend.store
+    since = number_in(query, "from")
+    opened = await compactions.open_compaction(store, thread.id, ordinal, since=since)
+    places = await compactions.numbered(store, thread.id)
+    index = next((at for at, place in enumerate(places) if place.record.ordinal == ordinal), None)
+    only = query.get("fate", "")
+    start = number_in(query, "start") or 0
+    windows = side_by_side(opened.before, opened.after, thread.dialect, start=start, only=only if only in FATES else "")
+    changes = compare(opened.earlier, opened.later)
+    values: Values = {
+        "opened": opened,
+        "since": since,
+        "places": places,
+        "place": places[index] if index is not None else None,
+        "previous": places[index - 1] if index else None,
+        "following": places[index + 1] if index is not None and index + 1 < len(places) else None,
+        "groups": groups_of(changes),
+        "changes": changes,
+        "windows": windows,
+        "fate": only,
+        "page_rows": PAGE,
+    }
+    return Answer(body=render("compaction.html", {**sight.common, **await _head(hf, thread), **values}))
+
+
+async def state_page(hf: Holdfast, thread: Thread, _: Query, sight: Sight) -> Answer:
+    """The session state as of the newest compaction that counts."""
+    history = await thread.history()
+    ledger = ledger_of(history)
+    values: Values = {"ledger": ledger, "sections": list(Section), "checkpoint": history.checkpoint_ordinal}
+    return Answer(body=render("state.html", {**sight.common, **await _head(hf, thread), **values}))
+
+
+async def window_page(hf: Holdfast, thread: Thread, query: Query, sight: Sight) -> Answer:
+    """What the model sees next, position by position."""
+    history = await thread.history()
+    start = number_in(query, "start") or 0
+    every = positions(history, thread.dialect)
+    values: Values = {
+        "positions": every[start : start + PAGE],
+        "start": start,
+        "total": len(every),
+        "page_rows": PAGE,
+        "tokens": history.tokens,
+    }
+    return Answer(body=render("window.html", {**sight.common, **await _head(hf, thread), **values}))
+
+
+async def find_page(hf: Holdfast, thread: Thread, query: Query, sight: Sight) -> Answer:
+    """Originals that match some words, as `recall` finds them."""
+    words = query.get("q", "").strip()
+    hits = await thread.recall(words, limit=FOUND) if words else []
+    return Answer(body=render("find.html", {**sight.common, **await _head(hf, thread), "words": words, "hits": hits}))
+
+
+async def series_data(hf: Holdfast, thread: Thread, _: Query, sight: Sight) -> Answer:
+    """The figures of the plot."""
+    body = msgspec.json.encode(await sight.lives.series_of(hf, thread))
+    return Answer(body=body, content_type=b"application/json")
+
+
+ThreadPage = Callable[[Holdfast, Thread, Query, Sight], Awaitable[Answer]]
+THREAD_PAGES: Mapping[str, ThreadPage] = {
+    "": overview_page,
+    "timeline": timeline_page,
+    "state": state_page,
+    "window": window_page,
+    "find": find_page,
+    "series.json": series_data,
+}
+RecordPage = Callable[[Holdfast, Thread, int, Query, Sight], Awaitable[Answer]]
+RECORD_PAGES: Mapping[str, RecordPage] = {"r": record_page, "c": compaction_page}
+
+
+async def _head(hf: Holdfast, thread: Thread) -> Values:
+    """Return what stands at the top of every page of a thread."""
+    store = hf.backend.store
+    row = await store.get(thread.id)
+    return {
+        "thread": thread,
+        "row": row,
+        "title": await title_of(store, row),
+        "turns": await current_turn(store, row, stop=row.next),
+    }
+
+
+async def _pressure(hf: Holdfast, thread: Thread, *, sizes: Sizes) -> Pressure | None:
+    """Return how full the window is; None where damage keeps it from being put together."""
+    try:
+        return await pressure_on(hf, thread, sizes=sizes)
+    except StoreCorrupt:
+        return None
+
+
+def number_in(query: Query, name: str) -> int | None:
+    """Return a number of the address.
+
+    Raises:
+        BadInput: It is none.
+    """
+    said = query.get(name, "").removeprefix("#")
+    if not said:
+        return None
+    if not (said.isascii() and said.isdecimal()) or len(said) > 15:
+        raise BadInput(f"{name} must be a number, not {said!r}")
+    return int(said)

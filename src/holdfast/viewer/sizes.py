@@ -1,0 +1,80 @@
+"""How large a thread's window is, without reading what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+
+from holdfast.runtime import Holdfast, Thread
+from holdfast.runtime.reading import last_usage, live_path, load_checkpoint, readable
+from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
+from holdfast.thread import Checkpoint
+from holdfast.tokens import Pressure, measure_pressure
+
+# Records are looked through some thousands at a time, so that whoever else is served meanwhile hardly notices.
+SLICE = 5_000
+# Sizes that are kept: a number each.
+MOST_KNOWN = 10_000
+
+
+async def slices(store: ThreadStore, span: Span, *, kinds: Collection[RecordKind]) -> AsyncIterator[Sequence[Record]]:
+    """Yield the records of a span without their bodies, oldest first, a slice at a time."""
+    for start in range(span.start, span.stop, SLICE):
+        part = Span(thread_id=span.thread_id, start=start, stop=min(span.stop, start + SLICE))
+        yield await store.read(part, kinds=kinds, bodies=False)
+
+
+async def size_after(store: ThreadStore, checkpoint: Record) -> int:
+    """Return the size of the window right after a compaction; an imported one says so only in its figures."""
+    if checkpoint.tokens:
+        return checkpoint.tokens
+    span = Span(thread_id=checkpoint.thread_id, start=checkpoint.ordinal, stop=checkpoint.ordinal + 1)
+    for record in await store.read(span):
+        made = readable(record, Checkpoint)
+        return made.figures.get("tokens_after", 0) if made else 0
+    return 0
+
+
+class Sizes:
+    """The sizes of windows, each kept until its thread is written again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[int, int]] = {}
+
+    async def of(self, store: ThreadStore, row: ThreadRow) -> int:
+        """Return what a thread's window holds by our estimate: what the newest compaction left, and every item since."""
+        key = (store.tenant.name, row.id)
+        known = self._known.get(key)
+        if known is not None and known[0] == row.next:
+            return known[1]
+        tokens = await _window_tokens(store, row)
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[key] = (row.next, tokens)
+        return tokens
+
+
+async def _window_tokens(store: ThreadStore, row: ThreadRow) -> int:
+    path = await live_path(store, row.id, stop=row.next)
+    since = path.checkpoint.ordinal + 1 if path.checkpoint else 0
+    tokens = await size_after(store, path.checkpoint) if path.checkpoint else 0
+    for span in path.spans:
+        later = Span(thread_id=span.thread_id, start=max(span.start, since), stop=span.stop)
+        async for records in slices(store, later, kinds={RecordKind.ITEM}):
+            tokens += sum(record.tokens for record in records)
+    return tokens
+
+
+async def pressure_on(hf: Holdfast, thread: Thread, *, sizes: Sizes) -> Pressure:
+    """Return how full a thread's window is, against the limits of the model that was asked last.
+
+    Raises:
+        StoreCorrupt: The newest compaction cannot be read.
+    """
+    backend = hf.backend
+    path = await live_path(backend.store, thread.id)
+    made = await load_checkpoint(backend.store, path.checkpoint) if path.checkpoint else None
+    return measure_pressure(
+        limits=backend.limits_for(await thread.last_model()),
+        estimated=await sizes.of(backend.store, await backend.store.get(thread.id)),
+        calibration=await last_usage(backend.store, path, made),
+    )

@@ -1,0 +1,61 @@
+"""The viewer as a server of its own, for `holdfast view`: the same pages, on one store, for this machine only."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Callable, Collection
+
+from holdfast.dialects import DIALECTS
+from holdfast.gateway.call import Call
+from holdfast.gateway.caller import Caller, Receive, Scope, Send
+from holdfast.gateway.doorway import turned_away
+from holdfast.runtime import Holdfast
+from holdfast.viewer.answers import Answer, redirect
+from holdfast.viewer.app import Viewer, without_own_origin
+from holdfast.viewer.tickets import Guest
+
+
+class StandAlone:
+    """An ASGI application around a viewer. `passes` open it: the store's control token, and one made for this run."""
+
+    def __init__(
+        self, hf: Holdfast, *, passes: Collection[str], allow_changes: bool, now: Callable[[], float] = time.time
+    ) -> None:
+        self._hf = hf
+        self._passes = tuple(passes)
+        self._stopping = asyncio.Event()
+        self._viewer = Viewer(
+            self._store,
+            unlock=self._unlock,
+            secret="\n".join(passes),
+            stopping=self._stopping,
+            allow_changes=allow_changes,
+            now=now,
+        )
+
+    def stop(self) -> None:
+        """End what would not end by itself."""
+        self._stopping.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"the viewer speaks HTTP, not {scope['type']}")
+        call = Call.of(scope)
+        caller = Caller(receive, send, has_body=call.has_body)
+        refusal = turned_away(without_own_origin(call), hosts=frozenset())
+        if refusal is not None:
+            body = DIALECTS["responses"].wire.error_json(refusal.status, refusal.code, refusal.message)
+            await Answer(status=refusal.status, body=body, content_type=b"application/json").write(caller)
+        elif call.path == b"/ui" or call.path.startswith(b"/ui/"):
+            await self._viewer.answer(call, caller)
+        else:
+            await redirect("/ui/").write(caller)
+
+    async def _store(self, _: str | None) -> Holdfast:
+        return self._hf
+
+    def _unlock(self, credential: str) -> Guest | None:
+        known = [hmac.compare_digest(credential.encode(), each.encode()) for each in self._passes]
+        return Guest(tenant=None) if any(known) else None

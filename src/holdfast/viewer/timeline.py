@@ -1,0 +1,127 @@
+"""A thread's records, a page at a time: what they cost to show does not depend on how long the thread is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from holdfast.dialects import Dialect
+from holdfast.errors import RecordNotFound
+from holdfast.items import Item
+from holdfast.runtime import Holdfast, Thread
+from holdfast.runtime.reading import live_path
+from holdfast.store import Record, RecordKind, Span
+from holdfast.viewer.wording import Told, told
+
+PAGE = 100
+TEXT_CHARS = 200_000
+
+# What people look for in a timeline, by the name in the address.
+SIDES: dict[str, tuple[str, Collection[RecordKind] | None]] = {
+    "all": ("Everything", None),
+    "turns": ("What was asked", {RecordKind.TURN}),
+    "items": ("The conversation", {RecordKind.TURN, RecordKind.ITEM}),
+    "compactions": ("Compactions", {RecordKind.CHECKPOINT, RecordKind.UNDO}),
+    "changes": ("Forks, rollbacks, notes", {RecordKind.META, RecordKind.ROLLBACK, RecordKind.UNDO, RecordKind.NOTE}),
+    "mail": ("Mail", {RecordKind.MAIL}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Which page is asked for: the one that begins at `at`, ends before `before`, or begins after `after`; else the newest."""
+
+    side: str = "all"
+    at: int | None = None
+    before: int | None = None
+    after: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A record in the timeline; `live` says that it still counts."""
+
+    record: Record
+    told: Told
+    live: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """A page of records, oldest first; `older` and `newer` are the ordinals to go on from, None at an end."""
+
+    lines: tuple[Line, ...]
+    side: str
+    older: int | None
+    newer: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """One record with what it says, cut where it is longer than anybody reads; `raw` is its body as it was written."""
+
+    record: Record
+    told: Told
+    text: str
+    raw: str
+    cut: bool
+    live: bool
+
+
+async def timeline(hf: Holdfast, thread: Thread, place: Place) -> Timeline:
+    """Return a page of the thread's own records, those that were left behind included."""
+    store = hf.backend.store
+    row = await store.get(thread.id)
+    kinds = SIDES[place.side][1]
+    start = place.at if place.at is not None else place.after + 1 if place.after is not None else None
+    if start is not None:
+        span = Span(thread_id=row.id, start=max(row.start, start), stop=row.next)
+        records = await store.read(span, kinds=kinds, limit=PAGE)
+    else:
+        span = Span(thread_id=row.id, start=row.start, stop=min(row.next, place.before) if place.before is not None else row.next)
+        records = list(reversed(await store.read(span, kinds=kinds, newest_first=True, limit=PAGE)))
+    path = await live_path(store, thread.id, whole=True)
+    lines = [
+        Line(record=record, told=told(record, thread.dialect), live=path.holds(record.ordinal) == thread.id) for record in records
+    ]
+    older = await _any(hf, Span(thread_id=row.id, start=row.start, stop=records[0].ordinal), kinds) if records else False
+    newer = await _any(hf, Span(thread_id=row.id, start=records[-1].ordinal + 1, stop=row.next), kinds) if records else False
+    return Timeline(
+        lines=tuple(lines),
+        side=place.side,
+        older=records[0].ordinal if older else None,
+        newer=records[-1].ordinal if newer else None,
+    )
+
+
+async def _any(hf: Holdfast, span: Span, kinds: Collection[RecordKind] | None) -> bool:
+    return bool(await hf.backend.store.read(span, kinds=kinds, limit=1, bodies=False))
+
+
+async def open_record(hf: Holdfast, thread: Thread, ordinal: int) -> Opened:
+    """Return one record of a thread, or of the part of an ancestor that it continues.
+
+    Raises:
+        RecordNotFound: There is none.
+    """
+    path = await live_path(hf.backend.store, thread.id, whole=True)
+    holder = path.holds(ordinal)
+    for thread_id in dict.fromkeys((thread.id, holder or thread.id)):
+        span = Span(thread_id=thread_id, start=ordinal, stop=ordinal + 1)
+        for record in await hf.backend.store.read(span):
+            return _opened(record, thread.dialect, live=holder == record.thread_id)
+    raise RecordNotFound(thread.id, ordinal)
+
+
+def _opened(record: Record, dialect: Dialect, *, live: bool) -> Opened:
+    raw = record.body.decode("utf-8", "replace")
+    is_item = record.kind is RecordKind.ITEM or (record.kind is RecordKind.NOTE and record.chain is not None)
+    text = dialect.view(Item(record.body)).text if is_item and not record.erased else ""
+    return Opened(
+        record=record,
+        told=told(record, dialect),
+        text=text[:TEXT_CHARS],
+        raw=raw[:TEXT_CHARS],
+        cut=max(len(text), len(raw)) > TEXT_CHARS,
+        live=live,
+    )

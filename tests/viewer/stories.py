@@ -1,0 +1,147 @@
+"""Threads for the viewer to show: a long piece of work with compactions, a fork, mail, and what hostile tools print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tests.conftest import ManualClock
+from tests.histories import Json, answered, call, output, said
+
+from holdfast import Holdfast, Thread
+from holdfast.items import chain_link
+from holdfast.runtime.reading import current_turn, load_tip
+from holdfast.store import NewRecord, RecordKind
+from holdfast.thread import ReplyBody, TurnBody, encode_body
+from holdfast.thread.records import MailBody, SpawnBody
+
+WINDOW = 24_000
+
+# Everything a tool or a person could put into a transcript to leave the page it is shown on.
+HOSTILE = (
+    "</pre></bdi><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>"
+    "\"'><svg onload=window.broken=3> {{ 7*7 }} {% raw %}"
+    " \x1b[31mred\x1b[0m \x07 \u202egnp.exe\u202c <!-- javascript:window.broken=4"
+)
+
+STEPS = (
+    ("Move the billing service to PostgreSQL. Never touch vendor/. Staging listens on port 4610.", "grep -rn 'sqlite' billing/"),
+    ("Keep the old schema readable for one release.", "cat billing/migrations/0007_invoices.sql"),
+    ("The invoice numbers must stay gapless, the auditors check that.", "pytest billing/tests/test_numbers.py"),
+    ("Write the migration in two steps so that we can roll back.", "alembic revision -m 'invoices, step one'"),
+    ("Correction: staging listens on port 4711, not 4610.", "sed -i 's/4610/4711/' deploy/staging.toml"),
+    ("Run the whole suite before you push anything.", "pytest -q"),
+    ("Use the read replica for the monthly report.", "cat billing/reports/monthly.py"),
+    ("The report times out. Add an index on issued_at, but no new dependency.", "psql -c 'explain analyze select …'"),
+    ("Forget about the read replica, the primary is fine.", "git diff --stat"),
+    ("Rename InvoiceLine to Line everywhere except in the public API.", "grep -rln InvoiceLine billing/"),
+    ("Customers in Japan see the tax twice. Find out why.", "pytest billing/tests/test_tax.py -k japan"),
+    ("Write the release notes. Mention the port change.", "git log --oneline main.."),
+)
+
+
+def worked(number: int, demand: str, command: str) -> list[Json]:
+    """Return one turn of work: what was asked, two calls with long outputs, an answer."""
+    listing = "".join(
+        f"billing/module_{number}_{line}.py:{line * 7}: row = session.execute(query_{line})\n" for line in range(90)
+    )
+    return [
+        said(demand),
+        call(f"call_{number}_a", f'{{"cmd":"{command}"}}'),
+        output(f"call_{number}_a", listing),
+        call(f"call_{number}_b", f'{{"cmd":"pytest -q billing -k step_{number}"}}'),
+        output(f"call_{number}_b", f"{number * 3} passed, 1 warning in {number}.4{number}s\n" + "." * 400),
+        answered(f"Step {number} is done; the tests for it pass and nothing under vendor/ was touched."),
+    ]
+
+
+async def billing(hf: Holdfast, clock: ManualClock, *, name: str = "billing", compact_after: Sequence[int] = (3, 6, 9)) -> Thread:
+    """Return a thread of twelve turns, compacted after some of them, with what a provider counted for each."""
+    thread = await hf.thread(name)
+    for number, (demand, command) in enumerate(STEPS, start=1):
+        clock.ms += 90_000
+        await thread.record(worked(number, demand, command), model="gpt-5.1")
+        await counted(hf, thread, cached=number not in {after + 1 for after in compact_after})
+        if number in compact_after:
+            clock.ms += 20_000
+            await thread.compact(target="40%")
+    return thread
+
+
+async def counted(hf: Holdfast, thread: Thread, *, cached: bool) -> None:
+    """Record a reply as the gateway does: what the provider counted for the window, most of it from its cache."""
+    tokens = (await thread.history()).tokens
+    seen = int(tokens * 1.08) + 900
+    body = ReplyBody(
+        items=[],
+        outcome="completed",
+        estimated_tokens=tokens,
+        input_tokens=seen,
+        output_tokens=180,
+        cached_tokens=int(seen * 0.88) if cached else 900,
+    )
+    await appended(hf, thread, [NewRecord(kind=RecordKind.REPLY, at_ms=_now(hf), turn=0, tokens=180, body=encode_body(body))])
+
+
+async def corresponded(hf: Holdfast, thread: Thread, *, child: str) -> None:
+    """Give a thread a sub-agent and a letter from it."""
+    letter = MailBody(id="m1", items=[], sender="reviewer", way="trigger")
+    bodies = [SpawnBody(child=child, status="open", name="reviewer"), letter]
+    records = [NewRecord(kind=RecordKind.MAIL, at_ms=_now(hf), turn=0, tokens=0, body=encode_body(body)) for body in bodies]
+    await appended(hf, thread, records)
+
+
+async def hostile(hf: Holdfast, *, name: str = "hostile") -> Thread:
+    """Return a compacted thread in which everybody says what would break a careless page."""
+    thread = await hf.thread(name)
+    for number in range(1, 6):
+        demand = said(f"Always keep this: {HOSTILE} number {number}.")
+        work = [call(f"c{number}", f'{{"cmd":"echo {number}"}}', name="<b>shell</b>"), output(f"c{number}", HOSTILE * 40)]
+        await thread.record([demand, *work, answered(HOSTILE)])
+    await thread.compact(target="50%", focus=HOSTILE)
+    await thread.rename(HOSTILE)
+    return thread
+
+
+async def long_thread(hf: Holdfast, *, records: int, name: str = "long") -> Thread:
+    """Return a thread of about so many records, appended in large units."""
+    thread = await hf.thread(name)
+    store = hf.backend.store
+    key = store.tenant.key
+    tip = await load_tip(store, thread.id, seed=thread._seed)
+    chain, ordinal, depth, turn = tip.chain, tip.next, 0, 0
+    while ordinal < records:
+        batch: list[NewRecord] = []
+        for _ in range(500):
+            turn += 1
+            preview = f"Step {turn}: look into part {turn}."
+            opened = encode_body(TurnBody(preview=preview))
+            batch.append(NewRecord(kind=RecordKind.TURN, at_ms=_now(hf) + turn, turn=turn, tokens=0, body=opened))
+            for item in (said(preview), answered(f"Part {turn} is fine.")):
+                written = thread.dialect.parse(item)
+                chain = chain_link(key, chain, thread.dialect.canonical(written))
+                depth += 1
+                batch.append(
+                    NewRecord(
+                        kind=RecordKind.ITEM,
+                        at_ms=_now(hf) + turn,
+                        turn=turn,
+                        tokens=20,
+                        body=written.raw,
+                        chain=chain,
+                        depth=depth,
+                    )
+                )
+        ordinal = await store.append(thread.id, batch, expected=ordinal)
+    return thread
+
+
+async def appended(hf: Holdfast, thread: Thread, records: Sequence[NewRecord]) -> None:
+    """Append records at the end of a thread, in the turn it is in."""
+    row = await hf.backend.store.get(thread.id)
+    turn = await current_turn(hf.backend.store, row, stop=row.next)
+    await hf.backend.append(thread.id, [replace(record, turn=turn) for record in records], expected=row.next)
+
+
+def _now(hf: Holdfast) -> int:
+    return hf.backend.clock.now_ms()
