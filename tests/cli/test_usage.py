@@ -19,7 +19,10 @@ HEAVY = ("aiohttp", "holdfast.runtime", "msgspec", "rich", "sqlite3", "uvicorn")
 
 def test_the_commands_are_the_ones_promised() -> None:
     """The first release has these commands and no others."""
-    promised = "demo serve key bench import export threads show compact fork rollback undo recall diff verify doctor"
+    promised = (
+        "demo serve key bench import export threads show compact fork rollback undo recall chat diff view verify doctor "
+        "migrate copy memory erase takeout"
+    )
     assert list(COMMANDS) == promised.split()
 
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from holdfast.compaction.drafting import Draft, DraftRefused, Meter, Voice
 from holdfast.compaction.engine import NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
 from holdfast.compaction.strategies import DRAFTERS
@@ -60,8 +62,18 @@ async def draft_down(
         if outcome is not None:
             return outcome
         attempts.append(attempt)
+    started = clock.now_ms()
     last = Draft(strategy=rungs[-1], attempts=(*attempts, Attempt(strategy=rungs[-1], outcome=TAKEN)))
-    return await asyncio.to_thread(conclude, proposal, last)
+    outcome = await asyncio.to_thread(conclude, proposal, last)
+    return _timed(outcome, took_ms=clock.now_ms() - started)
+
+
+def _timed(outcome: Outcome, *, took_ms: int) -> Outcome:
+    """Return an outcome whose last attempt says how long it took: without a model, that is known only afterwards."""
+    checkpoint = outcome.checkpoint
+    attempts = [*checkpoint.attempts[:-1], msgspec.structs.replace(checkpoint.attempts[-1], took_ms=took_ms)]
+    figures = {**checkpoint.figures, "took_ms": sum(attempt.took_ms for attempt in attempts)}
+    return replace(outcome, checkpoint=msgspec.structs.replace(checkpoint, attempts=attempts, figures=figures))
 
 
 async def _tried(
