@@ -212,8 +212,8 @@ def test_ranges_leave_out_what_is_kept() -> None:
     assert [(part.items, part.records, part.turns) for part in (plan.replaced, plan.context, plan.request, plan.frontier)] == [
         (45, ((1, 23), (26, 54)), ((1, 9),)),
         (1, ((25, 25),), ((5, 5),)),
-        (1, ((56, 56),), ((10, 10),)),
         (0, (), ()),
+        (1, ((56, 56),), ((10, 10),)),
     ]
 
 

@@ -72,3 +72,14 @@ def test_a_store_with_any_stretch_overwritten_opens_or_says_what_is_wrong(data: 
         damaged.write_bytes(whole[:start] + noise + whole[start + len(noise) :])
         error = asyncio.run(opened(damaged))
         assert error is None or error.code.startswith("store")
+
+
+def test_a_damaged_schema_is_named_though_sqlites_own_message_is_no_text(tmp_path: Path) -> None:
+    """SQLite quotes the schema in its error; where that is no UTF-8, the error is still ours."""
+    path = tmp_path / "damaged.db"
+    whole = asyncio.run(written(tmp_path / "whole.db"))
+    at = whole.index(b"CREATE TABLE tenant")
+    path.write_bytes(whole[: at + 13] + b"\xdf\xcb\xc3" + whole[at + 16 :])
+    error = asyncio.run(opened(path))
+    assert error is not None
+    assert error.code == "store_corrupt"

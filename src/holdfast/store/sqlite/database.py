@@ -58,24 +58,27 @@ class SqliteDatabase:
         """Whether it was opened to be read only, because the file or its folder cannot be written."""
         return self._read_only
 
-    async def tenant(self, name: str = "local") -> SqliteStore:
-        """Return the store of the tenant called `name`; it and its random key are made when it is first asked for."""
+    async def tenant(self, name: str = "local", *, key: bytes | None = None) -> SqliteStore:
+        """Return the store of the tenant called `name`; it and its random key are made when it is first asked for.
+
+        `key` is the one it is made with if it is not there yet: that of the store its threads are copied from.
+        """
 
         def find(connection: sqlite3.Connection) -> tuple[int, str, bytes] | None:
             row: tuple[int, str, bytes] | None = connection.execute(QUERIES["find_tenant"], {"name": name}).fetchone()
             return row
 
         def add(connection: sqlite3.Connection) -> tuple[int, str, bytes]:
-            connection.execute(QUERIES["add_tenant"], {"name": name, "key": secrets.token_bytes(_KEY_BYTES)})
+            connection.execute(QUERIES["add_tenant"], {"name": name, "key": key or secrets.token_bytes(_KEY_BYTES)})
             row = find(connection)
             assert row is not None
             return row
 
         found = await self._readers.run(find)
-        number, _, key = await self._writer.run(add) if found is None else found
+        number, _, known = await self._writer.run(add) if found is None else found
         return SqliteStore(
             number=number,
-            tenant=Tenant(name=name, key=key),
+            tenant=Tenant(name=name, key=known),
             writer=self._writer,
             readers=self._readers,
             searchable=self._searchable,

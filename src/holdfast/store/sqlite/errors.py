@@ -86,5 +86,8 @@ def store_errors(location: str) -> Iterator[None]:
         raise StoreCorrupt(location, f"a body does not inflate: {error}") from error
     except Damaged as error:
         raise StoreCorrupt(location, str(error)) from error
+    except UnicodeDecodeError as error:
+        # A damaged schema, quoted in SQLite's own message, is no text; Python then cannot even say what the error was.
+        raise StoreCorrupt(location, "its schema or a text in it holds bytes that are no text") from error
     except OSError as error:
         raise from_os(error, location=location) from error
