@@ -78,8 +78,8 @@ def test_a_damaged_schema_is_named_though_sqlites_own_message_is_no_text(tmp_pat
     """SQLite quotes the schema in its error; where that is no UTF-8, the error is still ours."""
     path = tmp_path / "damaged.db"
     whole = asyncio.run(written(tmp_path / "whole.db"))
-    at = whole.index(b"CREATE TABLE tenant")
-    path.write_bytes(whole[: at + 13] + b"\xdf\xcb\xc3" + whole[at + 16 :])
+    at = whole.index(b"TABLE tenant")
+    path.write_bytes(whole[:at] + b"\xdfo\xcb\xc3\x85" + whole[at + 5 :])
     error = asyncio.run(opened(path))
     assert error is not None
     assert error.code == "store_corrupt"
