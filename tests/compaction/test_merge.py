@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holdfast.compaction.archive import archive
-from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
+from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
 from holdfast.compaction.merge import merge as merge_spoken
 from holdfast.compaction.operations import Add, Hear, Operation, Refresh, Supersede
 from holdfast.thread import Pointer
@@ -183,13 +183,20 @@ def test_a_draft_may_name_the_users_own_later_words() -> None:
     assert active(after) == []
 
 
-def test_a_user_claim_without_a_tie_only_contests() -> None:
+def test_a_user_claim_that_ties_loosely_only_contests() -> None:
     """A loose connection leaves both in view."""
-    after = merge(
-        ledger("Never push to main."), [Supersede(entry_id="1", by=at(9), claim="Nice work.")], spoken={at(9): "Nice work."}
-    )
+    said = "The main branch was tidied."
+    after = merge(ledger("Never push to main."), [Supersede(entry_id="1", by=at(9), claim=said)], spoken={at(9): said})
     assert active(after) == ["Never push to main."]
-    assert after.entries[0].claim is not None
+    assert after.entries[0].claim == Claim(text=said, source=at(9))
+
+
+def test_a_draft_cannot_lay_a_greeting_or_another_topic_beside_a_rule() -> None:
+    """What shares nothing with an entry and changes nothing says nothing against it, whoever names it."""
+    before = ledger("Never push to main.")
+    for said in ("Nice work.", "Go on, please.", "Danke, weiter bitte.", "谢谢，请继续。", "The parser looks tidy."):
+        after = merge(before, [Supersede(entry_id="1", by=at(9), claim=said)], spoken={at(9): said})
+        assert after.entries == before.entries
 
 
 def test_a_pinned_entry_gives_way_to_nothing() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.merge import normalised
+from holdfast.compaction.operations import FROM_A_MODEL
 from holdfast.compaction.reply.entry import ENTRY_CHARS, cleaned, names_an_entry
 from holdfast.compaction.reply.lines import ENTRIES_READ
 from holdfast.compaction.reply.parsing import ParsedEntry, ParsedState, Verb, parse_state
@@ -309,3 +310,22 @@ def test_a_megabyte_of_anything_is_read(piece: str) -> None:
 def test_a_megabyte_of_padding_is_read(reply: str) -> None:
     """Long runs inside a tag, a line, an indentation or a number cost no more than their length."""
     assert sum(map(len, parse_state(reply).sections.values())) <= ENTRIES_READ
+
+
+def test_a_line_of_quotation_marks_alone_is_an_empty_line() -> None:
+    """It ends a paragraph and says nothing."""
+    assert told(block("The parser is done\n>\nThe lexer waits")) == {"handoff": ["The parser is done", "The lexer waits"]}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="> \t\nD-*#:.a|\x85\x89\u2028é、", max_size=60), st.sampled_from(["", f"<{TAG}>"]))
+def test_any_arrangement_of_marks_and_line_ends_is_read(body: str, opening: str) -> None:
+    """Whatever is left of a line when its marks are taken off, nothing is raised and nothing empty is kept."""
+    parsed = parse_state(f"{opening}{body}")
+    assert all(each.text or each.ids or each.claim for entries in parsed.sections.values() for each in entries)
+
+
+@pytest.mark.parametrize("mark", [FROM_A_MODEL, FROM_A_MODEL.upper(), f"{FROM_A_MODEL} {FROM_A_MODEL}"])
+def test_the_mark_of_a_models_own_line_is_taken_off(mark: str) -> None:
+    """A model copies what it is shown; the mark is not part of what it said."""
+    assert entry(f"- [7] {mark}The lexer is done. (#4)") == ParsedEntry(ids=("7",), text="The lexer is done.", pointers=(4,))

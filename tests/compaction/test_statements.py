@@ -124,3 +124,43 @@ def test_any_message_comes_apart_into_bounded_statements(lines: list[str]) -> No
     """Nothing makes a statement empty or endless."""
     found = statements("\n".join(lines))
     assert all(statement.strip() and len(statement) <= 640 for statement in found)
+
+
+POLICY = """Thanks for taking this over, some background from the handbook first.
+The archive was started in the spring by the team in Porto.
+Exports must be signed with the key of the release captain.
+It has grown a good deal since then and nobody minds.
+Wir dürfen niemals Kundendaten auf Laptops speichern.
+导出的文件必须保存在 /srv/gannet 目录下。
+The coffee machine on the third floor is broken again."""
+
+
+@pytest.mark.parametrize("kind", ["", "text", "markdown"])
+def test_a_rule_within_pasted_prose_is_heard(kind: str) -> None:
+    """Who pastes a policy means its rules; the rest of it stays behind the pointer."""
+    found = statements(f"Please read this.\n```{kind}\n{POLICY}\n```\nThen start.")
+    assert [text for text in found if text in POLICY] == [
+        "Exports must be signed with the key of the release captain.",
+        "Wir dürfen niemals Kundendaten auf Laptops speichern.",
+        "导出的文件必须保存在 /srv/gannet 目录下。",
+    ]
+
+
+def test_code_and_logs_hold_no_rules() -> None:
+    """A comment that says never, or a log line that says must, is a machine's."""
+    code = "def load(path):\n    # never twice\n    if not path:\n        raise ValueError('must not be empty')\n    return 1"
+    log = "\n".join(f"2026-01-0{day} 12:00:00 ERROR the lease must not be held by worker-{day}" for day in range(1, 9))
+    for pasted in (f"```\n{code}\n```", f"```\n{log}\n```", log, f"```python\n{POLICY}\n```"):
+        assert [text for text in statements(f"Look:\n\n{pasted}") if "must" in text or "never" in text] == []
+
+
+@pytest.mark.parametrize(
+    ("clause", "joint"),
+    [("the tool named gannet-{} stays as it is for now", ", "), ("第{}号仓库的导出任务每天凌晨都要检查一遍日志和余额", "，")],
+)
+def test_a_sentence_without_end_loses_none_of_its_clauses(clause: str, joint: str) -> None:
+    """People who write without full stops, and scripts without spaces, are heard to the last word."""
+    text = joint.join(clause.format(number) for number in range(60))
+    found = " ".join(statements(text))
+    assert [number for number in range(60) if clause.format(number) not in found] == []
+    assert max(map(len, statements(text))) <= 600

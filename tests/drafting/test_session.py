@@ -117,6 +117,7 @@ async def test_entries_can_be_named_at_the_next_compaction(hf: Holdfast, speech:
     """The model updates its own entry by the id it was shown; the user's rule it tries to withdraw stays, with the claim."""
     thread = await hf.thread("t", dialect=speech.dialect)
     await thread.record([speech.said("Never push to main."), speech.answered("Understood.")])
+    await thread.record([speech.said("Where does it listen?"), speech.answered("On port 5432, or on 5433 in tests.")])
     await play(thread, speech, 1, 8)
     first = block(active="Decision: port 5432 (#2)", handoff="go on")
     async with ScriptedModel([says(first)], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -129,7 +130,7 @@ async def test_entries_can_be_named_at_the_next_compaction(hf: Holdfast, speech:
     )
     async with ScriptedModel([says(second)], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="session", model=model)
-        assert f"[{decision}] Decision: port 5432" in str(model.bodies[0])
+        assert f"[{decision}] from a summary, not from the user: Decision: port 5432" in str(model.bodies[0])
     now = {entry.id: entry for entry in (await thread.state()).entries}
     assert now[decision].text == "Decision: port 5433"
     assert now[rule].text == "Never push to main."

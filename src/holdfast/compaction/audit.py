@@ -7,12 +7,13 @@ acted on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from holdfast.compaction.drafted import Doubt, without_doubtful
+from holdfast.compaction.ledger import Ledger, Section, Speaker
 from holdfast.compaction.merge import amend, normalised
 from holdfast.compaction.operations import Add, Operation
 from holdfast.compaction.plan import Plan
@@ -82,7 +83,8 @@ class _Evidence:
 
 
 def audit(plan: Plan, ledger: Ledger) -> Audited:
-    """Check the merged ledger against the span it replaces, and repair what is missing."""
+    """Check the merged ledger against the span it replaces: take out what a model may not say, repair what is missing."""
+    ledger, doubts = without_doubtful(ledger, said=_heard(plan), shows=_shows(plan, ledger))
     required = list({(need.kind, normalised(need.text)): need for need in (*_demands(plan), *_work(plan))}.values())
     evidence = _Evidence.of(plan, ledger)
     missing = [need for need in required if not evidence.shows(need)]
@@ -92,9 +94,32 @@ def audit(plan: Plan, ledger: Ledger) -> Audited:
         required=len(required),
         kept=len(required) - len(missing),
         repaired=tuple(Finding(kind=need.kind, text=need.text, pointer=str(need.source)) for need in missing),
-        invented=tuple(_invented(plan, ledger)),
+        invented=(*map(_finding, doubts), *_invented(plan, ledger)),
     )
     return Audited(ledger=repaired, report=report)
+
+
+def _heard(plan: Plan) -> Iterator[str]:
+    """Yield what users say in the window: whatever a draft comes to, the ledger or the tail will hold it."""
+    return (text for seen in plan.spoken for text in statements(seen.view.said))
+
+
+def _finding(doubt: Doubt) -> Finding:
+    sources = doubt.entry.sources
+    return Finding(kind=doubt.kind, text=doubt.text, pointer=str(sources[-1]) if sources else None)
+
+
+def _shows(plan: Plan, ledger: Ledger) -> Callable[[str], bool]:
+    """Return whether the span, or what the ledger had before this compaction, shows a value."""
+    older = [entry.text for entry in ledger.entries if entry.speaker is not Speaker.MODEL or entry.born != ledger.age]
+    source = ""
+
+    def shows(value: str) -> bool:
+        nonlocal source
+        source = source or "\n".join((*older, *(seen.view.text for seen in plan.observed)))
+        return value in source
+
+    return shows
 
 
 def _demands(plan: Plan) -> list[_Required]:
@@ -124,19 +149,11 @@ def _repair(need: _Required) -> Operation:
 
 
 def _invented(plan: Plan, ledger: Ledger) -> list[Finding]:
-    """Return values that model-written entries name and nothing in the span or the older ledger shows."""
+    """Return values that model-written entries name, outside what binds, and nothing in the span or the older ledger shows."""
     claims = [entry for entry in ledger.entries if entry.speaker is Speaker.MODEL and entry.born == ledger.age]
     if not claims:
         return []
-    source = "\n".join(seen.view.text for seen in plan.observed)
+    shows = _shows(plan, ledger)
     return [
-        Finding(kind="invented", text=value)
-        for entry in claims
-        for value in sorted(terms(entry.text).values)
-        if value not in source and not _told_before(value, ledger.entries, claims)
+        Finding(kind="invented", text=value) for entry in claims for value in sorted(terms(entry.text).values) if not shows(value)
     ]
-
-
-def _told_before(value: str, entries: Sequence[LedgerEntry], claims: Sequence[LedgerEntry]) -> bool:
-    fresh = {entry.id for entry in claims}
-    return any(value in entry.text for entry in entries if entry.id not in fresh)

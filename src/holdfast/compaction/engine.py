@@ -229,7 +229,8 @@ def _merged(plan: Plan, proposal: Proposal, draft: Draft) -> Ledger:
 def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
     history, dialect = proposal.history, proposal.brief.dialect
     audited = audit(plan, _merged(plan, proposal, draft))
-    state = archive(audited.ledger, budget_tokens=max(0, proposal.wanted - plan.kept_tokens))
+    room = max(0, proposal.wanted - plan.kept_tokens)
+    state = archive(audited.ledger, budget_tokens=room, in_view=plan.kept_words)
     layout = _layout(plan, state, proposal, draft)
     loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
     items = [*_literal(layout, history), *loose]

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from holdfast.compaction.bindings import BINDINGS_KEPT, reused
+from holdfast.compaction.bindings import FROM_A_TOOL, bounded, is_loose, reused
 from holdfast.compaction.images import is_picture
 from holdfast.compaction.ledger import Ledger, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Refresh
 from holdfast.compaction.plan import Plan
 from holdfast.compaction.statements import middle_cut, pastes, statements
-from holdfast.compaction.working import IMAGES_SHOWN, Working, one_line
+from holdfast.compaction.working import IMAGES_SHOWN, Line, Working, one_line
 from holdfast.items import ItemKind, Role
 from holdfast.thread import Pointer
 from holdfast.tokens import estimate_text
 
 NAME = "extractive"
 EVIDENCE_KEPT = 24
-FROM_A_TOOL = "from the work, not from the user: "
 TODO, PLAN = "todo: ", "plan: "
 PASTED, LINE_END = "pasted by the user: ", " ⏎ "
 # What people paste is quoted newest first within this.
@@ -92,10 +91,11 @@ def _to_do(working: Working, ledger: Ledger) -> Lines:
 
 def _pasted(plan: Plan, ledger: Ledger, *, budget_tokens: int) -> Lines:
     """Return what people pasted into messages that leave the window, the newest that fit, oldest first."""
+    kept_words = plan.kept_words
     fresh = [
         (f"{PASTED}{LINE_END.join(piece.splitlines())}", seen.entry.source)
         for seen in plan.spoken
-        if seen.entry.source is not None and seen.entry.source not in plan.kept_words
+        if seen.entry.source is not None and seen.entry.source not in kept_words
         for piece in pastes(seen.view.said)
     ]
     known = [
@@ -117,15 +117,17 @@ def _bindings(plan: Plan, ledger: Ledger) -> Lines:
 
     A value that an earlier compaction saw together with its source keeps that line: a later one may only see its use.
     """
-    known = [entry for entry in ledger.section(Section.ACTIVE) if entry.speaker is Speaker.COMPUTED]
-    lines: dict[str, tuple[str, Pointer | None]] = {
-        _value_of(entry.text): (entry.text, entry.sources[-1] if entry.sources else None) for entry in known
-    }
-    for line in reused(plan.observed):
+    known = [entry for entry in ledger.section(Section.ACTIVE) if entry.speaker is Speaker.COMPUTED and entry.sources]
+    lines = {_value_of(entry.text): Line(text=entry.text, source=entry.sources[-1]) for entry in known}
+    told = (entry.text for entry in ledger.entries if entry.speaker is Speaker.USER)
+    for line in reused(plan.observed, told=told):
         text = f"{FROM_A_TOOL}{line.text}"
-        kept = lines.pop(_value_of(text), (text, line.source))
-        lines[_value_of(text)] = kept
-    return tuple(list(lines.values())[-BINDINGS_KEPT:])
+        value = _value_of(text)
+        kept = lines.pop(value, None)
+        # Where an earlier compaction only saw it used, and this one sees where it came from, that is what tells.
+        fresh = kept is None or (is_loose(kept.text) and not is_loose(text))
+        lines[value] = Line(text=text, source=line.source) if kept is None or fresh else kept
+    return tuple((line.text, line.source) for line in bounded(list(lines.values())))
 
 
 def _value_of(text: str) -> str:

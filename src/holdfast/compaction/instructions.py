@@ -60,7 +60,7 @@ def session_instruction(
     """Return the instruction for `session`: the task, the state with its ids, the user's messages by number, the contract."""
     parts = [
         SESSION_TASK,
-        f"The session state so far:\n{render_state(ledger)}" if ledger.entries else "There is no session state yet.",
+        f"The session state so far:\n{render_state(ledger, whole=True)}" if ledger.entries else "There is no session state yet.",
         _index(spoken),
         _subordinate(prompt, focus),
         f"Keep the block under {target_tokens} tokens.",

@@ -22,6 +22,10 @@ class Section(StrEnum):
     EVIDENCE = "evidence"
 
 
+# What stands here binds; the rest tells.
+BINDING = (Section.OBJECTIVE, Section.ACTIVE)
+
+
 class Speaker(StrEnum):
     """Whose words an entry is. Only a user's words bind."""
 

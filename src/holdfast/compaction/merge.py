@@ -7,19 +7,21 @@ operation that puts into a user's mouth what no message of theirs holds is taken
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import assert_never
 
-from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
+from holdfast.compaction.changes import corrects, is_courtesy, only_asks, withdraws
+from holdfast.compaction.contests import contested, tells
+from holdfast.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
-from holdfast.compaction.statements import shortened, statements
+from holdfast.compaction.overlap import Statements, all_terms
+from holdfast.compaction.statements import is_paste, shortened, statements
 from holdfast.compaction.ties import Tie, terms, tie
+from holdfast.compaction.updates import Newer, Older, may_change
 from holdfast.thread import Pointer
 
-BINDING = (Section.OBJECTIVE, Section.ACTIVE)
 # Where lines are computed: what the session is for, and what gave way, nobody can compute.
 COMPUTED = (Section.ACTIVE, Section.HANDOFF, Section.EVIDENCE)
 SOURCES_KEPT = 6
@@ -69,7 +71,8 @@ class _Merge:
         self._entries: dict[str, LedgerEntry] = {entry.id: entry for entry in ledger.entries}
         self._next = ledger.next_number
         self._by_text: dict[tuple[Section, str], str] = {}
-        self._by_term: defaultdict[str, set[str]] = defaultdict(set)
+        self._said_by_users: Statements[str] = Statements()
+        self._claimed = {entry.id for entry in ledger.entries if entry.claim is not None}
         for entry in ledger.entries:
             self._index(entry)
 
@@ -107,10 +110,62 @@ class _Merge:
 
     def set_aside_what(self, text: str, *, source: Pointer) -> None:
         """Set aside, or contest, every active entry of a user that this later statement speaks about."""
-        for entry_id in sorted(self._candidates(text), key=int):
+        if is_courtesy(text) or is_paste(text) or only_asks(text):
+            return
+        claim = Claim(text=self._passage(text, source), source=source)
+        tied = False
+        for entry_id in sorted(self._said_by_users.sharing(all_terms(terms(text))), key=int):
             entry = self._entries[entry_id]
-            if entry.section in BINDING and not entry.pinned and _is_later(source, entry):
-                self._weigh(entry, Claim(text=text, source=source))
+            if self._may_give_way(entry, text, source):
+                tied = self._weigh(entry, claim, statement=text) or tied
+        if tied:
+            return
+        # Tied to nothing by what it says, it may still be a change: then it stands beside what it most likely changes.
+        for entry_id in self._likely_changed(text, source):
+            self._contest(self._entries[entry_id], claim)
+
+    def _likely_changed(self, text: str, source: Pointer) -> list[str]:
+        def older(ids: Iterable[str]) -> list[Older]:
+            entries = (self._entries[entry_id] for entry_id in sorted(ids, key=int))
+            return [
+                Older(key=entry.id, text=entry.text, message=entry.sources[-1].ordinal)
+                for entry in entries
+                if entry.speaker is Speaker.USER and entry.sources and self._may_give_way(entry, text, source)
+            ]
+
+        def last(messages: int) -> list[Older]:
+            said = older(entry.id for entry in self._entries.values() if entry.speaker is Speaker.USER)
+            newest = sorted({each.message for each in said})[-messages:]
+            return [each for each in said if each.message in newest]
+
+        told = list(self._statements_at(source).values())
+        place = told.index(text) if text in told else -1
+        around = (*told[max(0, place - 1) : place], *told[place + 1 : place + 2]) if place >= 0 else ()
+        return may_change(Newer(text=text, around=around), among=self._said_by_users, older=older, last=last)
+
+    def _may_give_way(self, entry: LedgerEntry, text: str, source: Pointer) -> bool:
+        """Whether a statement comes after an entry that binds: in a later message, or further on in the same one."""
+        if entry.section not in BINDING or entry.pinned:
+            return False
+        if is_paste(entry.text) or normalised(entry.text) == normalised(text):
+            return False
+        if _is_later(source, entry):
+            return True
+        message = self._spoken.get(source, "")
+        return entry.sources[-1:] == (source,) and 0 <= message.find(entry.text) < message.find(text)
+
+    def _passage(self, text: str, source: Pointer) -> str:
+        """Return a statement, with the next of its message where only that one names a value: "Not that port. 9090 is right." """
+        told = list(self._statements_at(source).values())
+        place = told.index(text) if text in told else -1
+        following = told[place + 1] if 0 <= place < len(told) - 1 else ""
+        if not following or terms(text).asserted or not terms(following).asserted:
+            return text
+        message = self._spoken.get(source, "")
+        begin = message.find(text)
+        end = message.find(following, begin + len(text)) if begin >= 0 else -1
+        passage = message[begin : end + len(following)] if end >= 0 else ""
+        return passage if passage and "\n\n" not in passage else text
 
     def hear(self, operation: Hear) -> None:
         if self._said(operation.text, source=operation.source):
@@ -127,7 +182,8 @@ class _Merge:
             return
         said = self._proof(operation, entry) if _is_later(operation.by, entry) else None
         if said is not None:
-            self._weigh(entry, Claim(text=said, source=operation.by), at_least=Tie.RELATED)
+            loosely = Tie.RELATED if _might_be_about(said, entry) else Tie.NONE
+            self._weigh(entry, Claim(text=said, source=operation.by), statement=said, at_least=loosely)
         elif entry.claim is None:
             self._contest(entry, Claim(text=shortened(operation.claim), source=operation.by, proven=False))
 
@@ -188,41 +244,46 @@ class _Merge:
             if drafted and entry.id not in operation.kept:
                 del self._entries[entry.id]
 
-    def _weigh(self, entry: LedgerEntry, claim: Claim, *, at_least: Tie = Tie.NONE) -> None:
-        found = tie(entry.text, claim.text)
+    def _weigh(self, entry: LedgerEntry, claim: Claim, *, statement: str, at_least: Tie = Tie.NONE) -> bool:
+        """Let a user's statement take its effect on an entry, and return whether it has one."""
+        found = tie(entry.text, statement)
         if found is Tie.NONE:
             found = at_least
         match found:
-            case Tie.REPLACES:
-                self._retire(entry, claim)
-            case Tie.RELATED:
+            case Tie.REPLACES if _is_later(claim.source, entry):
+                self._retire(entry, replace(claim, text=statement))
+            case Tie.RELATED | Tie.REPLACES:
                 self._contest(entry, claim)
             case Tie.NONE:
-                return
+                return False
             case _:
                 assert_never(found)
+        return True
 
     def _retire(self, entry: LedgerEntry, claim: Claim) -> None:
         self._entries[entry.id] = replace(entry, section=Section.INACTIVE, claim=claim)
+        self._claimed.add(entry.id)
+        self._hand_on(entry, claim)
 
     def _contest(self, entry: LedgerEntry, claim: Claim) -> None:
-        """Put a claim beside an entry; one that names more of its values is not displaced by one that names fewer."""
-        if entry.claim is None or _names(claim, entry) >= _names(entry.claim, entry):
-            self._entries[entry.id] = replace(entry, claim=claim)
+        now = contested(entry, claim) if claim.proven else replace(entry, claim=claim)
+        if now is not entry:
+            self._entries[entry.id] = now
+            self._claimed.add(entry.id)
+            self._hand_on(entry, claim)
 
-    def _candidates(self, text: str) -> set[str]:
-        about = terms(text)
-        found: set[str] = set()
-        for term in (*about.values, *about.words):
-            found |= self._by_term.get(term, set())
-        return found
+    def _hand_on(self, entry: LedgerEntry, claim: Claim) -> None:
+        """Bring what speaks against an entry also before those it speaks against itself: the last word is for all of them."""
+        if entry.speaker is not Speaker.USER or not claim.proven:
+            return
+        for older in (self._entries[entry_id] for entry_id in sorted(self._claimed & self._entries.keys(), key=int)):
+            if older.claim is not None and older.id != entry.id and tells(older.claim, entry.text):
+                self._entries[older.id] = contested(older, claim)
 
     def _index(self, entry: LedgerEntry) -> None:
         self._by_text[(entry.section, normalised(entry.text))] = entry.id
         if entry.speaker is Speaker.USER and entry.section in BINDING:
-            about = terms(entry.text)
-            for term in (*about.values, *about.words):
-                self._by_term[term].add(entry.id)
+            self._said_by_users.add(entry.id, entry.text)
 
 
 @lru_cache(maxsize=16_384)
@@ -232,8 +293,11 @@ def normalised(text: str) -> str:
     return " ".join(words) or text
 
 
-def _names(claim: Claim, entry: LedgerEntry) -> int:
-    return len(terms(claim.text).values & terms(entry.text).values)
+def _might_be_about(said: str, entry: LedgerEntry) -> bool:
+    """Whether a draft may lay a user's words beside an entry: they share a term, or are a change that names nothing."""
+    if is_courtesy(said):
+        return False
+    return not all_terms(terms(said)).isdisjoint(all_terms(terms(entry.text))) or corrects(said) or withdraws(said)
 
 
 def _is_later(source: Pointer, entry: LedgerEntry) -> bool:

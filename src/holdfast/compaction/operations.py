@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from holdfast.compaction.ledger import Section, Speaker
 from holdfast.thread import Pointer
 
+# How a line that a model wrote is told from a user's words wherever it is shown; what reads replies takes it off again.
+FROM_A_MODEL = "from a summary, not from the user: "
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Add:

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from holdfast.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
+from holdfast.compaction.contests import newest_words
+from holdfast.compaction.ledger import BINDING, Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
+from holdfast.compaction.operations import FROM_A_MODEL
 from holdfast.compaction.secrets import masked
 from holdfast.compaction.statements import is_cut, is_paste
 from holdfast.compaction.ties import label_of
@@ -68,7 +70,7 @@ def _lines(ledger: Ledger, section: Section) -> list[str]:
 def _line(entry: LedgerEntry) -> str:
     text = neutralised(entry.text)
     if entry.speaker is not Speaker.COMPUTED:
-        text = f"[{entry.id}] {text}"
+        text = f"[{entry.id}] {FROM_A_MODEL if _needs_mark(entry) else ''}{text}"
     if entry.sources:
         text = f"{text} ({_sources(entry.sources)})"
     if entry.claim is None:
@@ -81,6 +83,11 @@ def _line(entry: LedgerEntry) -> str:
     return f"{text} — contested by {claim}"
 
 
+def _needs_mark(entry: LedgerEntry) -> bool:
+    """Whether a reader could take a model's words for the user's: only where the user's stand too."""
+    return entry.speaker is Speaker.MODEL and entry.section in BINDING
+
+
 def _sources(sources: tuple[Pointer, ...]) -> str:
     shown = ", ".join(f"#{source.ordinal}" for source in sources[-SOURCES_SHOWN:])
     more = len(sources) - SOURCES_SHOWN
@@ -88,7 +95,11 @@ def _sources(sources: tuple[Pointer, ...]) -> str:
 
 
 def _brief_sections(ledger: Ledger, brevity: Brevity) -> Iterator[str]:
-    told = {(claim.source, claim.text) for entry in ledger.entries if (claim := entry.claim) and entry.id not in brevity.in_view}
+    told = {
+        (claim.source, newest_words(claim))
+        for entry in ledger.entries
+        if (claim := entry.claim) and entry.id not in brevity.in_view
+    }
     for section in Section:
         lines = [f"- {line}" for line in _brief_lines(ledger.section(section), brevity, told)]
         if section is Section.EVIDENCE:

@@ -11,20 +11,26 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-# A statement longer than this is shortened in the middle; its pointer leads to the whole.
+# A statement longer than this is taken apart at its commas; what has none is shortened in the middle.
 LONGEST_STATEMENT_CHARS = 600
+# So many parts at most: what is longer was not said but pasted, and its pointer leads to the whole.
+LONGEST_STATEMENT_PARTS = 24
+# Of one pasted text so many of its rules are kept.
+RULES_OF_A_PASTE = 24
 # This many lines in a row that read like a machine's were pasted.
 PASTE_LINES = 4
 # A line at least this long that does not end a sentence was probably broken by the window it was typed in.
 WRAPPED_CHARS = 50
 # Below this length a few figures make no machine's line.
 SHORTEST_MACHINE_LINE = 25
+PROSE_WORDS = 4
 MACHINE_SHARE = 0.22
 # A message longer than this is taken apart each time: what is remembered must not grow with what people paste.
 REMEMBERED_CHARS = 8_000
 
 _closed = re.compile(r"[.!?:;…。！？；।][\"'”’)\]]*$")
-_fence = re.compile(r"^[ \t]*(```|~~~)[^`\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_fence = re.compile(r"^[ \t]*(```|~~~)(?P<kind>[^`\n]*)\n(?P<body>.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_PROSE_FENCES = frozenset(("", "text", "txt", "plain", "plaintext", "md", "markdown", "quote", "email", "mail"))
 _lone_fence = re.compile(r"^[ \t]*(?:```|~~~)[^`\n]*$", re.MULTILINE)
 _bullet = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|[a-zA-Z][.)])\s+")
 _sentence_end = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=\S)|(?<=[。！？；])")
@@ -38,6 +44,23 @@ _cjk = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _figures = frozenset('0123456789{}[]<>=|\\/;$#@_*+~^"`')
 
 
+_clause_end = re.compile(r"(?<=[,;:，、；：،])\s*|\s+(?=[–—-]\s)")
+_prose = re.compile(r"[^\W\d_]{2,}(?:[’'-][^\W\d_]+)?|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_not_prose = re.compile(r"[{}<>=|$\\]|\w\(|^\s*(?://|#|--|/?\*|\d{4}-\d\d-\d\d|\[\w+\])")
+# What a demand reads like, in a text that somebody pasted: everything a person says is kept, of a pasted text its rules.
+_rule = re.compile(
+    r"\b(?:must|never|always|only|shall|should|may not|do not|cannot|required?|forbidden|prohibited|mandatory|no later than|"
+    r"at least|at most|unless|müssen|muss|darf|dürfen|nie|niemals|immer|nur|verboten|pflicht|mindestens|höchstens|nicht|"
+    r"soll(?:en)?|kein\w*|debe\w*|nunca|siempre|solo|sólo|prohibid\w+|obligatori\w+|como máximo|no se|hay que|"
+    r"doit|doivent|jamais|toujours|interdit\w*|obligatoire\w*|"
+    r"нельзя|никогда|всегда|только|должн\w+|запрещ\w+|обязательн\w*|не более|не менее|необходимо)\b|n['’]t\b"
+    r"|必须|不得|禁止|不要|不能|不可|务必|只能|应当|应该|一律|切勿|至少|最多"
+    r"|必ず|禁止|してはいけ|しないで|ください|べき|のみ|以内|以上|厳禁|なければ"
+    r"|يجب|ممنوع|لا |دائما|أبدا|فقط|يمنع|لا يجوز",
+    re.IGNORECASE,
+)
+
+
 def statements(text: str) -> list[str]:
     """Return the statements of a person's message, in order, in their own words."""
     return list(_remembered(text) if len(text) <= REMEMBERED_CHARS else _taken_apart(text))
@@ -45,7 +68,7 @@ def statements(text: str) -> list[str]:
 
 def _taken_apart(text: str) -> list[str]:
     spoken = _lone_fence.sub("", _fence.sub(_name_the_fenced, text))
-    return [shortened(sentence) for line in _spoken_lines(spoken) for sentence in _sentences(line)]
+    return [part for line in _spoken_lines(spoken) for sentence in _sentences(line) for part in _parts(sentence)]
 
 
 # Draft, merge and audit each take the same messages apart.
@@ -59,7 +82,7 @@ def is_paste(statement: str) -> bool:
 
 def pastes(text: str) -> list[str]:
     """Return what a person pasted into a message, each piece with its lines as they stand: what statements only name."""
-    fenced = [match[2].strip("\n") for match in _fence.finditer(text)]
+    fenced = [match["body"].strip("\n") for match in _fence.finditer(text)]
     spoken = _lone_fence.sub("", _fence.sub("\n\n", text))
     runs = ([line.rstrip() for line in run] for machine, run in _runs(spoken) if machine)
     return [piece for piece in (*fenced, *("\n".join(run) for run in runs if len(run) >= PASTE_LINES)) if piece.strip()]
@@ -83,12 +106,42 @@ def middle_cut(text: str, *, chars: int) -> str:
 
 def _name_the_fenced(match: re.Match[str]) -> str:
     """Return a paragraph that names what a fence holds, apart from what surrounds it."""
-    return f"\n\n{_paste([line.strip() for line in match[2].splitlines() if line.strip()])}\n\n"
+    lines = [line.strip() for line in match["body"].splitlines() if line.strip()]
+    rules = _rules(lines) if match["kind"].strip().casefold() in _PROSE_FENCES else []
+    return "\n\n".join(("", _paste(lines), *rules, ""))
 
 
 def _paste(lines: Sequence[str]) -> str:
     """Return what stands for pasted lines: their number and size, none of their words."""
     return f"[{len(lines)} pasted lines, {sum(map(len, lines)):,} characters]" if lines else ""
+
+
+def _rules(lines: list[str]) -> list[str]:
+    """Return the sentences of a pasted text that read like rules; none where most of it is no prose but code or a log."""
+    if 2 * sum(map(_is_prose, lines)) < len(lines):
+        return []
+    sentences = (sentence for line in _unwrapped(lines) if _is_prose(line) for sentence in _sentences(line))
+    return [sentence for sentence in sentences if _rule.search(sentence)][:RULES_OF_A_PASTE]
+
+
+def _is_prose(line: str) -> bool:
+    """Whether a line reads as if someone wrote it to be read: several words, no signs of code, no time of a log."""
+    return _not_prose.search(line) is None and len(_prose.findall(line)) >= PROSE_WORDS
+
+
+def _parts(sentence: str) -> list[str]:
+    """Return a sentence, or, where it is very long, its clauses put together to parts of a bearable length."""
+    if len(sentence) <= LONGEST_STATEMENT_CHARS:
+        return [sentence]
+    parts: list[str] = []
+    for clause in _clause_end.split(sentence):
+        if parts and len(parts[-1]) + 1 + len(clause) <= LONGEST_STATEMENT_CHARS:
+            parts[-1] = f"{parts[-1]} {clause}".strip()
+        else:
+            parts.append(clause.strip())
+    if len(parts) > LONGEST_STATEMENT_PARTS or _is_machines(sentence):
+        return [shortened(sentence)]
+    return [shortened(part) for part in parts if part]
 
 
 def _spoken_lines(text: str) -> Iterator[str]:
@@ -97,6 +150,7 @@ def _spoken_lines(text: str) -> Iterator[str]:
         stripped = [line.strip() for line in run]
         if machine and len(stripped) >= PASTE_LINES:
             yield _paste(stripped)
+            yield from _rules(stripped)
         else:
             yield from _unwrapped(stripped)
 

@@ -15,16 +15,17 @@ from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
+from holdfast.compaction.changes import is_courtesy, only_asks, tells_a_change, withdraws
 from holdfast.compaction.statements import is_paste
-
-CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+from holdfast.compaction.telling import CJK, telling_words
 
 _value = re.compile(
     r"""`[^`\n]{1,120}`                                   # quoted as code
-      | "[^"\n]{1,80}"                                    # quoted
+      | "[^"\n]{1,80}" | “[^”\n]{1,80}” | „[^“”\n]{1,80}[“”] | «[^»\n]{1,80}» | 「[^」\n]{1,80}」   # quoted
       | https?://[^\s)>\]]+
       | [\w.~-]*/[\w./~-]+                                # a path
       | \b\d+(?:[.:_-]\d+)*\w*                            # a number, version, time, date, port
+      | [٠-٩۰-۹]+(?:[.:/-][٠-٩۰-۹]+)*
       | \b[A-Za-z]\w*(?:[_.:@-]\w+)+                      # snake, dotted, dashed names
       | \b[A-Z][A-Z0-9]{2,}\b | \b\w*[a-z][A-Z]\w*        # CONSTANTS, camelCase
     """,
@@ -33,7 +34,6 @@ _value = re.compile(
 # People and places: capitalised words in a row. Each neighbouring pair counts, as a sentence may begin with another word.
 _name = re.compile(r"\b[^\W\d_a-z]\w+(?: [^\W\d_a-z]\w+)+")
 _word = re.compile(rf"[^\W\d_{CJK}]{{4,}}")
-_cjk_run = re.compile(rf"[{CJK}]{{2,}}")
 
 # A few words before a colon say what kind of thing follows; two statements of one kind are not about one thing.
 _label = re.compile(r"^\s*[A-Z][\w-]*(?: [\w-]+){0,2}:\s")
@@ -51,32 +51,19 @@ _one_of_several = re.compile(
 # What directly follows is denied; one word may stand between ("instead of port 8080").
 _DENIALS = (
     r"(?:\b(?:not|no longer|instead of|rather than|anymore|nicht(?: mehr)?|kein\w*|(?:an)?statt|ya no|en vez de|en lugar de|"
-    r"au lieu de|plus)\b|不再用?|不是|而不是|不用|不要用|代替|ではなく)"
+    r"au lieu de|plus|не|вместо)\b|不再用?|不是|而不是|不用|不要用|代替|ではなく|بدلا من|بدل|ليس)"
 )
 _denial_word = re.compile(_DENIALS, re.IGNORECASE)
 _denial = re.compile(rf"{_DENIALS}[\s:]*(?:[^\W\d_]+\s+)?$", re.IGNORECASE)
 # The longest such phrase with a word behind it.
 DENIAL_CHARS = 48
-_change = re.compile(
-    r"\b(?:not|instead|rather|longer|moved|changed|now|actually|correction|replaces?d?|nicht|statt|sondern|jetzt|ya no|ahora|"
-    r"en vez|désormais|maintenant)\b|n['’]t\b|不再|不是|而是|改为|改成|改用|换成|変更|変わ",
-    re.IGNORECASE,
-)
-_withdrawal = re.compile(
-    r"\b(?:stop|forget|scrap|ignore|cancel|withdraw|never mind|no longer|any ?more|drop the|vergiss|vergessen|nicht mehr|"
-    r"deja de|olvida|olvídate|ya no|oublie|ne plus)\b|不再|不用|取消|停止|忘|作废|やめ",
-    re.IGNORECASE,
-)
 _negation = re.compile(
     r"\b(?:not|never|no|none|without|cannot|nicht|nie|niemals|kein\w*|ohne|nunca|jamás|sin|ne|jamais|sans|не|никогда)\b"
     r"|n['’]t\b|不|别|勿|没|ない|ません|لا|אל",
     re.IGNORECASE,
 )
-COMMON_WORDS = frozenset(
-    "this that with from have will into when then them they what which where there their also only over under should would "
-    "could please make sure does done been being were your yours about after before again more most some such than very just "
-    "like need needs want wants keep using used uses file files code test tests".split()
-)
+# Below this length a word is never taken for a common one.
+NAME_CHARS = 3
 
 
 class Tie(Enum):
@@ -95,6 +82,7 @@ class Terms:
         values: What it names exactly; `denied` are those of them it denies, `asserted` the others.
         words: Its telling words; `denied_words` are those it denies.
         size: How many values and telling words it has.
+        label: The telling words of a label in front of it: a kind of thing, or the thing itself where no one else uses them.
     """
 
     values: frozenset[str]
@@ -103,6 +91,7 @@ class Terms:
     words: frozenset[str]
     denied_words: frozenset[str]
     size: int
+    label: frozenset[str]
 
 
 _NOTHING: frozenset[str] = frozenset()
@@ -111,16 +100,18 @@ _NOTHING: frozenset[str] = frozenset()
 @lru_cache(maxsize=65_536)
 def terms(text: str) -> Terms:
     """Return what a statement is about. Every statement of a ledger is asked, so nothing is looked for that need not be."""
-    text = _label.sub("", text)
+    whole, text = text, _unlabelled(text)
     bare = _value.sub(" ", text)
-    named = [(match[0].strip('`".,:;'), match.start()) for match in _value.finditer(text)]
-    names = {f"{one} {other}" for run in _name.findall(text) for one, other in pairwise(run.split())}
+    named = [(match[0].strip('`".,:;“”„«»「」'), match.start()) for match in _value.finditer(text)]
+    runs = (run.split() for run in _name.findall(text))
+    names = {f"{one} {other}" for run in runs for one, other in pairwise(run) if _is_name(one) and _is_name(other)}
     values = frozenset({value for value, _ in named if value} | names)
-    words = frozenset(_words(bare)) - COMMON_WORDS
+    words = telling_words(bare)
     denied = denied_words = _NOTHING
     if _denial_word.search(text):
         denied = frozenset(value for value, place in named if value and _is_denied(text, place))
-        denied_words = frozenset(match[0].casefold() for match in _word.finditer(bare) if _is_denied(bare, match.start()))
+        told = (match[0] for match in _word.finditer(bare) if _is_denied(bare, match.start()))
+        denied_words = frozenset(word for each in told for word in telling_words(each))
     return Terms(
         values=values,
         denied=denied,
@@ -128,7 +119,20 @@ def terms(text: str) -> Terms:
         words=words,
         denied_words=denied_words,
         size=len(values) + len(words),
+        label=telling_words(label_of(whole)) if text is not whole else _NOTHING,
     )
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word is written like part of a name: with a capital, and no word that only begins a sentence."""
+    return word[0].isupper() and bool(telling_words(word) or len(word) < NAME_CHARS)
+
+
+def _unlabelled(text: str) -> str:
+    """Return a statement without the label in front of it; a label before a bare value is what the statement is about."""
+    label = _label.match(text)
+    rest = text[label.end() :] if label else text
+    return rest if telling_words(rest) else text
 
 
 def _is_denied(text: str, place: int) -> bool:
@@ -150,7 +154,7 @@ def is_negative(text: str) -> bool:
 
 def tie(older: str, newer: str) -> Tie:
     """Return how `newer` relates to `older`."""
-    if older == newer or is_paste(older) or is_paste(newer):
+    if older == newer or is_paste(older) or is_paste(newer) or is_courtesy(newer) or only_asks(newer):
         return Tie.NONE
     old, new = terms(older), terms(newer)
     shared, both, fresh = old.words & new.words, old.values & new.values, new.asserted - old.asserted
@@ -162,9 +166,9 @@ def tie(older: str, newer: str) -> Tie:
     close = common >= 2 and 2 * common >= min(old.size, new.size)
     related = (
         restated
-        or (close and (_tells_a_change(newer) or is_negative(older) != is_negative(newer)))
-        or ((both or len(shared) >= 2) and _withdraws(newer))
-        or not old.words.isdisjoint(new.denied_words)
+        or (close and (tells_a_change(newer) or is_negative(older) != is_negative(newer)))
+        or ((both or len(shared) >= 2) and withdraws(newer))
+        or (common > 1 and not old.words.isdisjoint(new.denied_words))
         or (shared and fresh and _names_another(old, new, newer, fresh=fresh))
     )
     return Tie.RELATED if related else Tie.NONE
@@ -172,11 +176,11 @@ def tie(older: str, newer: str) -> Tie:
 
 def _names_another(old: Terms, new: Terms, newer: str, *, fresh: frozenset[str]) -> bool:
     """Whether a value of the older one's stands beside another of its shape, or gave way to one where things changed."""
-    if any(_has_shape_of(value, fresh) for value in old.asserted & new.values):
+    if any(has_shape_of(value, fresh) for value in old.asserted & new.values):
         return True
-    if not len(old.asserted) == len(new.asserted) == 1 or not _tells_a_change(newer):
+    if not len(old.asserted) == len(new.asserted) == 1 or not tells_a_change(newer):
         return False
-    return any(_has_shape_of(value, fresh) for value in old.values - new.values)
+    return any(has_shape_of(value, fresh) for value in old.values - new.values)
 
 
 def _restates(older: str, newer: str, *, old: Terms, new: Terms) -> bool:
@@ -193,23 +197,13 @@ def _frame(text: str) -> str:
     return " ".join(_value.sub(" … ", text).casefold().split()).rstrip(".!")
 
 
-@lru_cache(maxsize=16_384)
-def _tells_a_change(text: str) -> bool:
-    return _change.search(text) is not None
-
-
-@lru_cache(maxsize=16_384)
-def _withdraws(text: str) -> bool:
-    return _withdrawal.search(text) is not None
-
-
 def _replaces(old: Terms, new: Terms, newer: str, *, fresh: frozenset[str], shared: frozenset[str]) -> bool:
     """Whether the later statement denies what the older asserts, gives another value for it, and leaves nothing of it out."""
     replaced = old.asserted & new.denied
     if not replaced or not shared:
         return False
     says_more = bool(old.asserted - replaced - new.values) or len(old.words - new.words) > 1
-    if says_more or not all(_has_shape_of(value, fresh) for value in replaced):
+    if says_more or not all(has_shape_of(value, fresh) for value in replaced):
         return False
     return not any(_is_forbidden(value, newer, denied=replaced) for value in fresh)
 
@@ -221,14 +215,8 @@ def _is_forbidden(value: str, text: str, *, denied: frozenset[str]) -> bool:
     return bool(before) and not any(gone in text[before[-1] : place] for gone in denied)
 
 
-def _words(text: str) -> Iterable[str]:
-    """Yield telling words: long ones, folded, and every pair of neighbouring characters in scripts without spaces."""
-    yield from (word.casefold() for word in _word.findall(text))
-    for run in () if text.isascii() else _cjk_run.findall(text):
-        yield from (one + other for one, other in pairwise(run))
-
-
-def _has_shape_of(value: str, others: Iterable[str]) -> bool:
+def has_shape_of(value: str, others: Iterable[str]) -> bool:
+    """Whether one of `others` is the same kind of value: both paths, both plain numbers, both names of a certain build."""
     return any(_shape(value) == _shape(other) for other in others)
 
 

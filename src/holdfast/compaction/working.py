@@ -147,7 +147,7 @@ def failure(output: str) -> str | None:
         return None
     error = _error.search(output) if any(word in output for word in _ERROR_WORDS) else None
     if error:
-        return one_line(_line_around(output, error.start()))
+        return one_line(line_around(output, error.start())[0])
     return f"exit code {code[1]}" if code else None
 
 
@@ -155,11 +155,11 @@ def _said_exit(text: str) -> re.Match[str] | None:
     return _exit_code.search(text) if "exit" in text or "Exit" in text or "EXIT" in text else None
 
 
-def _line_around(text: str, place: int) -> str:
-    """Return the line of `text` that holds `place`; a line also ends where JSON inside the text writes its end."""
+def line_around(text: str, place: int) -> tuple[str, int]:
+    """Return the line of `text` that holds `place` and where it begins; a line also ends where JSON inside the text ends one."""
     start = max((begin + len(mark) for mark in ("\n", "\\n") if (begin := text.rfind(mark, 0, place)) >= 0), default=0)
     end = min((end for mark in ("\n", "\\n") if (end := text.find(mark, place)) >= 0), default=len(text))
-    return text[start:end]
+    return text[start:end], start
 
 
 def one_line(text: str) -> str:

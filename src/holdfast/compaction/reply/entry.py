@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from holdfast.compaction.operations import FROM_A_MODEL
 from holdfast.compaction.reply.words import ADDING, NOTHING, VERBS, Verb, folded
 
 # What one bullet may say; a reply that loops within a line ends here.
@@ -30,6 +31,7 @@ _contested = re.compile(r"\s+[—–-]{1,2} (?:contested by|a summary disputes t
 _rendered_claim = re.compile(r"(?:(?<=\))|^)\s*→ #(\d{1,15}): ")
 _gave_way = re.compile(r"\s*(?:→|⇒|->|=>|\b(?:replaced|superseded) by\b|\bersetzt durch\b)\s*", re.IGNORECASE)
 _became = re.compile(r"\s*[→⇒]\s*")
+_marked = re.compile(rf"(?:{re.escape(FROM_A_MODEL.strip())}\s*)+", re.IGNORECASE)
 _archived = re.compile(r"older entries archived: \d+; recall finds them")
 _checkbox = re.compile(r"\[[ xX✓✔]?\]\s+")
 
@@ -91,6 +93,7 @@ def read_entry(raw: str, *, verb: Verb | None = None) -> ParsedEntry | None:
     """Return what a bullet says, or None where it says nothing. `verb` is what stands above it, where nothing stands in it."""
     whole = " ".join(raw[:RAW_CHARS].split())
     own, ids, rest = _front(_checkbox.sub("", whole, count=1) if whole.startswith("[") else whole)
+    rest = rest[marked.end() :] if (marked := _marked.match(rest)) else rest
     if not ids and is_nothing(rest):
         return None
     entry = _with_claim(ParsedEntry(verb=own or verb, ids=ids, text=rest))

@@ -77,7 +77,8 @@ class _Walk:
         self._label: tuple[int, str] | None = None
 
     def take(self, line: str, heading: Heading | None) -> None:
-        if not line.strip():
+        # A quotation mark alone on its line is an empty line of a quotation.
+        if not line.strip() or not line.strip(" \t>"):
             self._paragraph_ended = True
         elif _furniture.fullmatch(line.strip(" \t>")):
             self.close()
@@ -87,8 +88,7 @@ class _Walk:
             self._take_bullet(_columns(bullet[1]), line[bullet.end() :].strip())
         else:
             found = _indent.match(line)
-            indent = found[0] if found else ""
-            self._take_text(_columns(indent), line[len(indent) :].strip(" \t>") or line.strip())
+            self._take_text(_columns(found[0] if found else ""), line.strip(" \t>"))
 
     def close(self) -> None:
         """End the entry that grows."""
