@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tests.across.script import arranged, check_window, demand, request, turn, turns
 
@@ -140,9 +138,9 @@ async def test_forks_before_and_after_a_checkpoint(hf: Holdfast, samples: Dialec
     assert (await hf.verify()).problems == ()
 
 
-async def test_a_thread_resumes_after_reopening(store_file: Path, samples: DialectSamples) -> None:
+async def test_a_thread_resumes_after_reopening(store_location: str, samples: DialectSamples) -> None:
     """Dialect, window and state come from the records alone, and the next compaction builds on them."""
-    config = Config(store=str(store_file), model_context_window=4_000)
+    config = Config(store=store_location, model_context_window=4_000)
     async with Holdfast(config) as hf:
         thread = await played(hf, samples, 6)
         await thread.compact()

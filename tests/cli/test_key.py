@@ -12,7 +12,7 @@ from holdfast.gateway.keys import read_keys
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.conftest import Cli
+    from tests.cli.stories import Cli
 
 
 def test_a_key_opens_its_tenant(cli: Cli, home: Path) -> None:

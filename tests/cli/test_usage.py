@@ -11,7 +11,8 @@ import pytest
 from tests.cli.stories import Cli, surroundings
 
 from holdfast import __version__
-from holdfast.cli.parser import COMMANDS, FEWEST_DEMO_TURNS
+from holdfast.cli.argument_values import FEWEST_DEMO_TURNS
+from holdfast.cli.parser import COMMANDS
 from holdfast.demo.story import FEWEST_TURNS
 
 HEAVY = ("aiohttp", "holdfast.runtime", "msgspec", "rich", "sqlite3", "uvicorn")

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.compaction.archive import INACTIVE_KEPT, archive
-from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from holdfast.compaction.merge import BINDING, merge
+from holdfast.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
+from holdfast.compaction.merge import merge
 from holdfast.compaction.reply.entry import ENTRY_CHARS
 from holdfast.compaction.reply.operations import ROOM, operations_from
 from holdfast.compaction.reply.parsing import parse_state

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import BINDING, merge
+from holdfast.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
+from holdfast.compaction.merge import merge
 from holdfast.compaction.operations import Add, Supersede
 from holdfast.compaction.statements import statements
 from holdfast.thread import Pointer

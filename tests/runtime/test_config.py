@@ -109,7 +109,7 @@ def test_a_profile_stands_between_this_run_and_the_files(tmp_path: Path) -> None
     assert resolved({}) == ("handoff", 2)
     assert resolved({"port": 9}) == ("handoff", 9)
     assert resolved({"profile": "day"}) == ("extractive", 3)
-    with pytest.raises(BadInput, match="no holdfast.toml has a profile called 'dusk'"):
+    with pytest.raises(BadInput, match=r"no holdfast\.toml has a profile called 'dusk'"):
         resolved({"profile": "dusk"})
 
 

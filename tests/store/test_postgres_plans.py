@@ -1,4 +1,4 @@
-"""What a resume, an append and a lookup cost does not depend on what else is in the database: every table is sought, none is walked."""
+"""What a resume, an append and a lookup cost does not depend on what else is there: every table is sought, none is walked."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="module")
-async def filled(postgres_server: PostgresServer) -> AsyncIterator[tuple[str, PostgresStore]]:
-    """Some threads of some thousand records, known to the planner."""
+@pytest.fixture(scope="module", params=["new", "analyzed"])
+async def filled(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[tuple[str, PostgresStore]]:
+    """Some threads of some thousand records, of which the planner knows nothing yet, or everything."""
     url = await postgres_server.new_store()
     store = await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).tenant()
     for thread in range(6):
         await store.create(
             NewThread(id=f"t{thread}", dialect="chat", created_at_ms=0), [record(number) for number in range(RECORDS)]
         )
-    connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
-    await connection.execute(b"ANALYZE")
-    await connection.close()
+    if request.param == "analyzed":
+        connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
+        await connection.execute(b"ANALYZE")
+        await connection.close()
     yield url, store
     await store.close()
 
@@ -63,7 +64,7 @@ async def plan(url: str, query: str, values: Mapping[str, Any]) -> list[dict[str
 
 
 READ: dict[str, Any] = {
-    "name": "t0",
+    "thread": 1,
     "start": 0,
     "stop": RECORDS,
     "kinds": None,
@@ -73,8 +74,9 @@ READ: dict[str, Any] = {
     "limit": 64,
 }
 QUESTIONS = [
-    ("get_thread", {"name": "t0"}),
-    ("thread_end", {"name": "t0"}),
+    ("find_threads", {"names": ["t0"]}),
+    ("end", {"thread": 1}),
+    ("ends", {"threads": [1, 2]}),
     ("read", {**READ, "start": RECORDS - 50, "kinds": ["item"]}),
     ("newest", READ),
     ("read", {**READ, "ordinals": [1, 5, 900]}),
@@ -82,6 +84,10 @@ QUESTIONS = [
     ("landmarks", {**READ, "kinds": ["turn"], "turn": 7}),
     ("lookup", {"chains": [b"1".rjust(20, b"."), b"none".rjust(20, b".")]}),
     ("find_bodies", {"digests": [b"." * 20]}),
+    ("find_tenant", {"name": "local"}),
+    ("search", {"threads": [1], "starts": [0], "stops": [RECORDS], "query": "'word'", "limit": 5}),
+    ("unindexed", {"thread": 1, "start": 0, "stop": RECORDS, "limit": 5}),
+    ("index_words", {"tenant": 1, "thread": 1, "ordinals": [1, 2], "words": ["a", "b"]}),
     ("bodies_to_erase", {"thread": 1, "ordinals": [1, 5]}),
 ]
 
@@ -91,8 +97,25 @@ async def test_no_table_is_walked(query: str, values: dict[str, Any], filled: tu
     """Resume, append, lookup and erasure seek what they want through an index, in every table they touch."""
     url, _ = filled
     walked = [node.get("Relation Name") for node in await plan(url, query, values) if node["Node Type"] == "Seq Scan"]
-    # A table of one tenant and a handful of threads is quicker walked than sought.
-    assert [table for table in walked if table not in ("tenant", "thread")] == []
+    assert walked == []
+
+
+@pytest.mark.parametrize(("query", "values"), QUESTIONS, ids=[name for name, _ in QUESTIONS])
+async def test_nothing_is_sought_by_its_tenant_alone(
+    query: str, values: dict[str, Any], filled: tuple[str, PostgresStore]
+) -> None:
+    """Every seek names more than whose it is: a tenant's bodies and threads are not gone through to find one of them."""
+    url, _ = filled
+    conditions = [str(node["Index Cond"]) for node in await plan(url, query, values) if "Index Cond" in node]
+    assert [each for each in conditions if " AND " not in each and "holdfast.tenant'" in each] == []
+
+
+async def test_a_history_is_looked_up_by_its_digests(filled: tuple[str, PostgresStore]) -> None:
+    """No thread's records are gone through to find a digest: in every partition the digest itself is sought."""
+    url, _ = filled
+    scans = [node for node in await plan(url, "lookup", {"chains": [b"." * 20]}) if "record" in node.get("Relation Name", "")]
+    assert len(scans) == 8
+    assert [node["Index Name"] for node in scans if "chain" not in node["Index Cond"]] == []
 
 
 async def test_the_newest_checkpoint_is_sought_from_the_end(filled: tuple[str, PostgresStore]) -> None:

@@ -47,7 +47,12 @@ class Place:
         return connection
 
 
-@pytest.fixture(params=["owner", "superuser"])
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", params=["owner", "superuser"])
 async def place(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Place]:
     url = await postgres_server.new_store()
     if request.param == "superuser":

@@ -42,6 +42,7 @@ STATUSES: Mapping[str, int] = {
     "store_error": 500,
     "store_missing": 503,
     "store_busy": 503,
+    "store_unreachable": 503,
     "store_full": 507,
     "store_read_only": 503,
     "store_foreign": 500,

@@ -89,11 +89,14 @@ class MemoryDatabase:
         self._searchable = searchable
         self._shelves: dict[str, _Shelf] = {}
 
-    async def tenant(self, name: str = "local") -> MemoryStore:
-        """Return a store of the tenant called `name`; all of them share what it holds, each is closed on its own."""
+    async def tenant(self, name: str = "local", *, key: bytes | None = None) -> MemoryStore:
+        """Return a store of the tenant called `name`; all of them share what it holds, each is closed on its own.
+
+        `key` is the one it is made with if it is not there yet: that of the store its threads are copied from.
+        """
         shelf = self._shelves.get(name)
         if shelf is None:
-            shelf = self._shelves[name] = _Shelf(Tenant(name=name, key=secrets.token_bytes(_KEY_BYTES)))
+            shelf = self._shelves[name] = _Shelf(Tenant(name=name, key=key or secrets.token_bytes(_KEY_BYTES)))
         return MemoryStore(shelf, searchable=self._searchable)
 
 

@@ -26,9 +26,9 @@ from holdfast.thread.turns import Arrival, Tip, lay_down
 from holdfast.thread.window import EntryKind, History, WindowEntry, assemble
 
 __all__ = [
-    "Attempt",
     "Arrival",
     "Ask",
+    "Attempt",
     "Checkpoint",
     "ContextBody",
     "EntryKind",

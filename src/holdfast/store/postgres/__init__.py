@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.store.postgres.database import PostgresDatabase
+from holdfast.store.postgres.database import PostgresDatabase, migrate_database
 from holdfast.store.postgres.store import PostgresStore
 
-__all__ = ["PostgresDatabase", "PostgresStore"]
+__all__ = ["PostgresDatabase", "PostgresStore", "migrate_database"]

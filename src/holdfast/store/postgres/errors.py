@@ -7,31 +7,51 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg import errors as failures
-from psycopg_pool import PoolClosed, PoolTimeout
+from psycopg_pool import PoolClosed
 
-from holdfast.errors import StoreBusy, StoreClosed, StoreError, StoreFull, StoreReadOnly
+from holdfast.errors import StoreBusy, StoreClosed, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
 
-_FULL = (failures.DiskFull, failures.OutOfMemory)
+_CORRUPT = (failures.DataCorrupted, failures.IndexCorrupted)
 _READ_ONLY = (failures.ReadOnlySqlTransaction, failures.InsufficientPrivilege)
 _BUSY = (failures.LockNotAvailable, failures.DeadlockDetected, failures.SerializationFailure, failures.QueryCanceled)
+# The server went away, has not come yet, or takes no more: another connection, a little later, may be served.
+_AWAY = ("08", "57P01", "57P02", "57P03", "57P05", "53300")
+# Who connects is not known there, or may not: waiting helps nobody.
+_REFUSED = ("28", "53")
 
 
 def from_postgres(error: psycopg.Error, *, location: str) -> StoreError:
     """Return the store's name for an error of the server or the driver, its cause kept; no text of a query goes with it."""
-    named: StoreError
-    if isinstance(error, PoolClosed):
-        named = StoreClosed(location)
-    elif isinstance(error, (PoolTimeout, *_BUSY)):
-        named = StoreBusy(location)
-    elif isinstance(error, _FULL):
-        named = StoreFull(location)
-    elif isinstance(error, _READ_ONLY):
-        named = StoreReadOnly(location)
-    else:
-        code = error.sqlstate or type(error).__name__
-        named = StoreError(location, f"PostgreSQL could not do it ({code}); nothing was written")
+    named = _named(error, location)
     named.__cause__ = error
     return named
+
+
+def _named(error: psycopg.Error, location: str) -> StoreError:
+    code = error.sqlstate or type(error).__name__
+    match error:
+        case PoolClosed():
+            return StoreClosed(location)
+        case failures.DiskFull():
+            return StoreFull(location)
+        case _ if isinstance(error, _CORRUPT):
+            return StoreCorrupt(location, code)
+        case _ if isinstance(error, _READ_ONLY):
+            return StoreReadOnly(location)
+        case _ if isinstance(error, _BUSY):
+            return StoreBusy(location)
+        case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate.startswith((*_AWAY, *_REFUSED)):
+            return StoreUnreachable(location, code)
+        case _:
+            return StoreError(location, f"PostgreSQL could not do it ({code}); nothing was written")
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, and with it whatever its transaction had not committed."""
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+        # The driver's own: the socket closed. The pool has waited long enough already when it says that nobody answers.
+        return type(error) is psycopg.OperationalError
+    return error.sqlstate is not None and error.sqlstate.startswith(_AWAY)
 
 
 @contextmanager

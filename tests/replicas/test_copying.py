@@ -1,0 +1,159 @@
+"""Threads move between stores: every record as it was, found again by its history, and no harm in stopping half way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.postgres import PostgresServer
+
+from holdfast import Config, Holdfast
+from holdfast.cli import main
+from holdfast.errors import BadInput, CopyConflict
+from holdfast.runtime.backend import Backing
+from holdfast.runtime.copying import copy_threads
+from holdfast.runtime.locations import open_database
+from holdfast.store import Record, Span
+
+pytestmark = pytest.mark.anyio
+
+
+def said(text: str) -> list[dict[str, object]]:
+    return [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"done: {text} " * 60}]},
+    ]
+
+
+@pytest.fixture(params=["sqlite to postgres", "postgres to sqlite"])
+async def places(request: pytest.FixtureRequest, postgres_server: PostgresServer, tmp_path: Path) -> tuple[str, str]:
+    """A store with a compacted thread, a fork of it and an erased record; and one that is empty."""
+    server, file = await postgres_server.new_store(), str(tmp_path / "threads.db")
+    source, target = (file, server) if request.param.startswith("sqlite") else (server, file)
+    async with Holdfast(Config(store=source, model_context_window=4_000)) as hf:
+        thread = await hf.thread("long")
+        for number in range(9):
+            await thread.record(said(f"never rename table_{number}"))
+        await thread.compact()
+        fork = await thread.fork(before_turn=4)
+        await fork.record(said("another way"))
+        await thread.record(said("after the fork"))
+        await hf.backend.store.erase("long", [2, 3], at_ms=1)
+    return source, target
+
+
+async def opened(location: str, *, key: bytes | None = None) -> Backing:
+    return await (await open_database(location)).tenant("local", key=key)
+
+
+async def everything(store: Backing) -> dict[str, list[Record]]:
+    rows = await store.threads(limit=100)
+    return {row.id: await store.read(Span(thread_id=row.id, start=0, stop=10**6)) for row in rows}
+
+
+def as_told(record: Record) -> tuple[object, ...]:
+    return (record.ordinal, record.kind, record.turn, record.target, record.chain, record.depth, record.body, record.erased)
+
+
+async def test_a_copy_is_the_same_threads(places: tuple[str, str]) -> None:
+    """Records, forks, checkpoints and tombstones arrive as they were; the copy verifies, and its digests find it."""
+    source = await opened(places[0])
+    target = await opened(places[1], key=source.tenant.key)
+    copied = await copy_threads(source, target, at_ms=1)
+    ours, theirs = await everything(source), await everything(target)
+    assert list(theirs) == list(ours)
+    for name, records in ours.items():
+        assert [as_told(record) for record in theirs[name]] == [as_told(record) for record in records]
+    assert [thread.copied for thread in copied] == [thread.records for thread in copied]
+    assert {thread.id: thread.erased for thread in copied}["long"] == 2
+    chain = next(record.chain for record in reversed(ours["long"]) if record.chain)
+    assert await target.lookup([chain]) == await source.lookup([chain])
+    await source.close()
+    await target.close()
+    async with Holdfast(Config(store=places[1])) as hf:
+        assert (await hf.verify()).problems == ()
+
+
+class Cut(Exception):
+    """The moment a copy is cut short."""
+
+
+async def test_a_copy_goes_on_where_it_stopped(places: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut short after every page in turn, copying again ends in the same place and copies nothing twice."""
+    monkeypatch.setattr("holdfast.runtime.copying.PAGE", 5)
+    source = await opened(places[0])
+    target = await opened(places[1], key=source.tenant.key)
+
+    def cut(_: object) -> None:
+        raise Cut
+
+    total = 0
+    while True:
+        before = sum(map(len, (await everything(target)).values()))
+        with pytest.raises(Cut):
+            await copy_threads(source, target, told=cut, at_ms=1)
+        after = sum(map(len, (await everything(target)).values()))
+        total += 1
+        if after == before:
+            break
+    finished = await copy_threads(source, target, at_ms=1)
+    again = await copy_threads(source, target, at_ms=1)
+    assert total > 1
+    assert sum(thread.copied for thread in finished) > 0
+    assert [thread.copied for thread in again] == [0, 0]
+    assert {name: [as_told(each) for each in found] for name, found in (await everything(target)).items()} == {
+        name: [as_told(each) for each in found] for name, found in (await everything(source)).items()
+    }
+    await source.close()
+    await target.close()
+
+
+async def test_another_thread_of_the_same_name_is_left_alone(places: tuple[str, str]) -> None:
+    """Where the target's thread went another way, the copy says where, and changes nothing of it."""
+    source = await opened(places[0])
+    target = await opened(places[1], key=source.tenant.key)
+    async with Holdfast(Config(store=places[1])) as hf:
+        await (await hf.thread("long")).record(said("a stranger"))
+    before = (await everything(target))["long"]
+    with pytest.raises(CopyConflict) as conflict:
+        await copy_threads(source, target, at_ms=1)
+    assert (conflict.value.thread_id, conflict.value.ordinal) == ("long", 0)
+    assert (await everything(target))["long"] == before
+    await source.close()
+    await target.close()
+
+
+async def test_a_tenant_with_a_key_of_its_own_is_refused(places: tuple[str, str]) -> None:
+    """Digests are keyed: a tenant that was there before could not find what is copied, so nothing is."""
+    source, target = await opened(places[0]), await opened(places[1])
+    with pytest.raises(BadInput, match="has a key of its own"):
+        await copy_threads(source, target, at_ms=1)
+    assert await everything(target) == {}
+    await source.close()
+    await target.close()
+
+
+def test_the_command_copies_one_thread_with_its_parents(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`holdfast copy --thread` takes a fork and what it was forked from, tells progress on stderr, and can be repeated."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "talk.jsonl").write_text(json.dumps([*said("one"), *said("two")]), encoding="utf-8")
+    assert main(["import", "talk.jsonl", "--format", "responses", "--store", "a.db"]) == 0
+    thread = json.loads(_out(capfd, "threads", "--store", "a.db", "--json"))["threads"][0]["id"]
+    fork = json.loads(_out(capfd, "fork", thread, "--store", "a.db", "--json"))["thread"]
+    first = json.loads(_out(capfd, "copy", "a.db", "b.db", "--thread", fork, "--json"))
+    again = json.loads(_out(capfd, "copy", "a.db", "b.db", "--json"))
+    assert {each["id"] for each in first["threads"]} == {thread, fork}
+    assert first["copied"] == first["records"] > 0
+    assert (again["copied"], again["records"]) == (0, first["records"])
+    assert main(["verify", "--store", "b.db"]) == 0
+    assert main(["copy", "a.db", "a.db"]) == 1
+    assert "one store, not two" in capfd.readouterr().err
+
+
+def _out(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capfd.readouterr()
+    assert main(list(arguments)) == 0
+    return capfd.readouterr().out

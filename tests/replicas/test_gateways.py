@@ -1,0 +1,207 @@
+"""Three gateways on one database: killed, restarted, their server restarted under them, and nothing acknowledged is lost.
+
+`HOLDFAST_REPLICA_TURNS` says how long each conversation is; a long one is what `make test-chaos` is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from tests.replicas.clusters import Cluster, servers
+
+from holdfast import Config, Holdfast
+from holdfast.dialects import dialect_named
+from holdfast.runtime.recording import chain_of, deepest_known
+from holdfast.store import RecordKind, Span
+from holdfast.thread import Checkpoint, decode_body
+
+pytestmark = pytest.mark.anyio
+
+TURNS = int(os.environ.get("HOLDFAST_REPLICA_TURNS", "14"))
+CONVERSATIONS = 4
+REPLICAS = 3
+WINDOW = 6_000
+TRIES = 400
+
+Json = dict[str, object]
+
+
+@asynccontextmanager
+async def provider() -> AsyncIterator[str]:
+    """A provider that has something long to say to everything."""
+
+    async def answer(request: web.Request) -> web.Response:
+        asked = await request.read()
+        said = [{"type": "output_text", "text": f"I looked at it, and {len(asked)} bytes are fine. " * 60}]
+        body = {
+            "id": f"resp_{len(asked)}",
+            "object": "response",
+            "status": "completed",
+            "output": [{"type": "message", "id": f"msg_{len(asked)}", "role": "assistant", "content": said}],
+            "usage": {"input_tokens": len(asked) // 4, "output_tokens": 600, "total_tokens": len(asked) // 4 + 600},
+        }
+        return web.json_response(body)
+
+    app = web.Application(client_max_size=64 << 20)
+    app.router.add_post("/{rest:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+class Replica:
+    """One `holdfast serve` among several, which may be killed and started again."""
+
+    def __init__(self, store: str, *, upstream: str, folder: Path) -> None:
+        self._words = ("serve", "--json", "--port", "0", "--store", store, "--openai-upstream", upstream)
+        self._folder = folder
+        self.url: str | None = None
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        environ |= {"HOME": str(self._folder), "HOLDFAST_MODEL_CONTEXT_WINDOW": str(WINDOW)}
+        flags = ("--auto-compact", "on", "--control-token", "t" * 40, "--access-log", "off")
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "holdfast.cli",
+            *self._words,
+            *flags,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=self._folder,
+            env=environ,
+        )
+        assert self._process.stdout is not None
+        async with asyncio.timeout(60):
+            self.url = json.loads(await self._process.stdout.readline())["url"]
+
+    async def kill(self) -> None:
+        """Kill it as a power cut would."""
+        self.url = None
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+
+class Conversation:
+    """A client that resends its whole history, to whichever gateway is there, until it is answered."""
+
+    def __init__(self, number: int, replicas: list[Replica], chance: random.Random) -> None:
+        self._number = number
+        self._replicas = replicas
+        self._chance = chance
+        self.history: list[Json] = []
+        # How many items were in the last request that was answered to its end.
+        self.acknowledged = 0
+
+    async def play(self, client: ClientSession, said: asyncio.Queue[int]) -> None:
+        for turn in range(TURNS):
+            text = f"Conversation {self._number}: you must never rename table_{self._number}_{turn}."
+            self.history.append({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
+            output = await self._answered(client)
+            self.acknowledged = len(self.history)
+            self.history += output
+            said.put_nowait(turn)
+
+    async def _answered(self, client: ClientSession) -> list[Json]:
+        body = json.dumps({"model": "m", "input": self.history}).encode()
+        for _ in range(TRIES):
+            url = self._chance.choice(self._replicas).url
+            if url is not None:
+                try:
+                    async with client.post(f"{url}/v1/responses", data=body) as answer:
+                        told = await answer.json(content_type=None)
+                        if answer.status == 200:
+                            output: list[Json] = told["output"]
+                            return output
+                except (ClientError, TimeoutError, ValueError):
+                    pass
+            await asyncio.sleep(0.05)
+        pytest.fail("no gateway answered")
+
+
+async def begun(loss: str, clusters: list[Cluster]) -> tuple[str, list[Callable[[], None]]]:
+    """Begin the servers; return the address of the database, and what is to happen to it half way."""
+    primary, standby = clusters
+    if loss == "restart":
+        await asyncio.to_thread(primary.begin)
+        return primary.url, [primary.stop, primary.start]
+    await asyncio.to_thread(primary.begin, f"synchronous_standby_names = 's{standby.port}'")
+    await asyncio.to_thread(standby.copy_of, primary)
+    hosts = f"host={primary.folder},{standby.folder}&port={primary.port},{standby.port}"
+    return f"postgresql://postgres@/postgres?{hosts}&target_session_attrs=read-write", [primary.stop, standby.promote]
+
+
+@pytest.mark.parametrize("loss", ["restart", pytest.param("failover", marks=pytest.mark.chaos)])
+async def test_replicas_die_and_nothing_acknowledged_is_lost(loss: str, tmp_path: Path) -> None:
+    """Gateways are killed in turn and the database is lost once; conversations run on, all is there, compacted once a need."""
+    chance = random.Random(9)
+    async with AsyncExitStack() as stack:
+        store, steps = await begun(loss, stack.enter_context(servers(2)))
+        upstream = await stack.enter_async_context(provider())
+        client = await stack.enter_async_context(ClientSession(timeout=ClientTimeout(total=60)))
+        replicas = [Replica(store, upstream=upstream, folder=tmp_path) for _ in range(REPLICAS)]
+        for replica in replicas:
+            stack.push_async_callback(replica.kill)
+            await replica.start()
+        said: asyncio.Queue[int] = asyncio.Queue()
+        talks = [Conversation(number, replicas, chance) for number in range(CONVERSATIONS)]
+        playing = [asyncio.create_task(talk.play(client, said)) for talk in talks]
+        await harm(replicas, said, steps=steps)
+        await asyncio.gather(*playing)
+        for replica in replicas:
+            await replica.kill()
+        await check(store, talks)
+
+
+async def harm(replicas: list[Replica], said: asyncio.Queue[int], *, steps: Sequence[Callable[[], None]]) -> None:
+    """Kill a replica after every few answers, and let happen to the database, half way, what is to happen."""
+    total = CONVERSATIONS * TURNS
+    for count in range(total):
+        await said.get()
+        if count % max(1, total // 5) == total // 10:
+            replica = replicas[count % REPLICAS]
+            await replica.kill()
+            await replica.start()
+        if count == total // 2:
+            for step in steps:
+                await asyncio.to_thread(step)
+
+
+async def check(url: str, talks: list[Conversation]) -> None:
+    async with Holdfast(Config(store=url)) as hf:
+        dialect = dialect_named("responses")
+        for talk in talks:
+            items = [dialect.parse(item) for item in talk.history[: talk.acknowledged]]
+            found = await deepest_known(hf.backend.store, chain_of(hf.backend, dialect, items))
+            assert max(match.depth for match in found) == talk.acknowledged
+        assert (await hf.verify()).problems == ()
+        compacted = 0
+        for row in await hf.backend.store.threads(limit=1_000):
+            span = Span(thread_id=row.id, start=row.start, stop=row.next)
+            made = await hf.backend.store.read(span, kinds={RecordKind.CHECKPOINT})
+            bases = [decode_body(record.body, Checkpoint).base for record in made]
+            assert len(bases) == len(set(bases))
+            for one, other in pairwise(made):
+                between = await hf.backend.store.read(
+                    Span(thread_id=row.id, start=one.ordinal, stop=other.ordinal), kinds={RecordKind.ITEM}, limit=1
+                )
+                assert between
+            compacted += len(made)
+        assert compacted > 0
