@@ -6,7 +6,7 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -105,23 +105,54 @@ async def _started(
 
 
 async def _measure(
-    plan: Plan, found: Found, urls: Mapping[str, str], *, session: aiohttp.ClientSession, seed: int, say: Callable[[str], None]
+    plan: Plan, found: Found, urls: dict[str, str], *, session: aiohttp.ClientSession, seed: int, say: Callable[[str], None]
 ) -> None:
     for size in plan.sizes:
         say(f"requests of {size:,} bytes, each beside the others")
         for measure, model in _measures(size):
             known = measure.startswith(KNOWN)
             samplers = {name: _sampler(session, url, size, seed=seed, known=known, model=model) for name, url in urls.items()}
-            samples = await interleaved(samplers, rounds=plan.rounds, warm_up=2)
+            samples = await _taken(samplers, urls, rounds=plan.rounds, say=say)
             for name, taken in samples.items():
                 found.add(measure, name, "ms", summary(taken), size=size)
                 if name != DIRECT:
                     added = [mine - bare for mine, bare in zip(taken, samples[DIRECT], strict=True)]
                     found.add(f"{measure}: {ADDED}", name, "ms", summary(added), size=size)
                     found.add(f"{measure}: {WORST}", name, "ms", _at_p99(added), size=size)
-    for name, url in urls.items():
+    for name, url in list(urls.items()):
         say(f"{plan.clients} clients at once: {name}")
-        found.add(RATE, name, "1/s", await _rate(session, url, plan, seed=seed))
+        try:
+            found.add(RATE, name, "1/s", await _rate(session, url, plan, seed=seed))
+        except Unhelpful as refusal:
+            _left_out(urls, name, refusal, say=say)
+
+
+async def _taken(
+    samplers: dict[str, Callable[[], Awaitable[float]]], urls: dict[str, str], *, rounds: int, say: Callable[[str], None]
+) -> dict[str, list[float]]:
+    """Return everyone's samples; a peer that stops answering is left out from here on."""
+    while True:
+        try:
+            return await interleaved(samplers, rounds=rounds, warm_up=2)
+        except Unhelpful as refusal:
+            name = next(name for name, url in urls.items() if url == refusal.url)
+            _left_out(urls, name, refusal, say=say)
+            del samplers[name]
+
+
+def _left_out(urls: dict[str, str], name: str, refusal: Unhelpful, *, say: Callable[[str], None]) -> None:
+    if name in (DIRECT, HOLDFAST):
+        raise refusal
+    say(f"{name} is left out from here on: {refusal}")
+    del urls[name]
+
+
+class Unhelpful(Exception):
+    """Somebody did not answer as a provider does."""
+
+    def __init__(self, url: str, *, status: int, body: bytes) -> None:
+        super().__init__(f"it answered {status}: {body[:200]!r}")
+        self.url = url
 
 
 def _measures(size: int) -> list[tuple[str, str]]:
@@ -153,7 +184,7 @@ async def _asked(session: aiohttp.ClientSession, url: str, body: bytes) -> float
         whole = await answer.read()
     taken = (time.perf_counter_ns() - began) / 1e6
     if answer.status != 200 or not whole.rstrip().endswith(b"[DONE]"):
-        raise RuntimeError(f"{url} answered {answer.status}: {whole[:200]!r}")
+        raise Unhelpful(url, status=answer.status, body=whole)
     return taken
 
 
