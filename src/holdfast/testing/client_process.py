@@ -59,21 +59,38 @@ async def run_to_end(
     Raises:
         TimeoutError: It was still running after `seconds`.
     """
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        cwd=cwd,
-        env=environment,
-        stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+    process = await _started(words, cwd=cwd, environment=environment, piped=bool(stdin))
     try:
         async with asyncio.timeout(seconds):
             stdout, stderr = await process.communicate(stdin or None)
     finally:
         await end_group(process)
     return Ended(exit_code=process.returncode or 0, stdout=stdout, stderr=stderr)
+
+
+async def _started(
+    words: Sequence[str], *, cwd: Path, environment: Mapping[str, str] | None, piped: bool
+) -> asyncio.subprocess.Process:
+    """Start a process that leads its own group. A caller cancelled meanwhile leaves none of the group behind.
+
+    Cancelled in the middle of it, asyncio ends the process alone, and waits for as long as a child of it holds a pipe.
+    """
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *words,
+            cwd=cwd,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE if piped else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await end_group(await starting)
+        raise
 
 
 async def end_group(process: asyncio.subprocess.Process) -> None:
