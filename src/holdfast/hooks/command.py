@@ -102,15 +102,23 @@ async def run_command(hook: CommandHook, *, stdin: bytes, cwd: str, environ: Map
     """
     arguments = (*SHELL, hook.command) if isinstance(hook.command, str) else hook.command
     with Catch() as stdout, Catch() as stderr:
-        process = await asyncio.create_subprocess_exec(
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=stdout.into,
-            stderr=stderr.into,
-            cwd=cwd,
-            env=dict(environ),
-            start_new_session=True,
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=stdout.into,
+                stderr=stderr.into,
+                cwd=cwd,
+                env=dict(environ),
+                start_new_session=True,
+            )
         )
+        try:
+            # Cancelled in the middle of it, asyncio would end the command alone, and not what it had already started.
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await _end(await starting)
+            raise
         stdout.hand_over()
         stderr.hand_over()
         try:
