@@ -242,7 +242,7 @@ async def test_readiness_is_whether_the_store_can_be_written(steered: Proxy, pro
 
 def errors_below(kind: type[HoldfastError]) -> set[type[HoldfastError]]:
     """Return every kind of error that the tree has below `kind`."""
-    own = {below for below in kind.__subclasses__() if below.__module__ == HoldfastError.__module__}
+    own = {below for below in kind.__subclasses__() if below.__module__.startswith("holdfast.errors")}
     return own.union(*map(errors_below, own))
 
 
