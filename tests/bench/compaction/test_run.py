@@ -52,11 +52,11 @@ def test_every_measure_yields_a_figure_beside_the_plain_pass(tiny: Compacted, sa
 
 
 def test_a_bound_for_a_million_tokens_is_not_told_by_fewer(tiny: Compacted) -> None:
-    """Too short a run cannot meet a bound; memory is a share, and can."""
+    """Too short a run cannot meet a bound: what every run takes is no share of a short text."""
     assert [(target.bound, target.met) for target in tiny.targets] == [
         ("≤ 1000 ms", None),
         ("≤ 50 ms", None),
-        ("≤ 5 ×", True),
+        ("≤ 5 ×", None),
     ]
 
 
@@ -95,7 +95,7 @@ def test_the_command_prints_figures_or_one_object(
     assert json.loads(where.read_bytes()) == printed
     assert bench.run(Namespace(what="compaction", full=False, seed=2, output=None, json=False)) == 0
     shown = capsys.readouterr().out
-    assert all(word in shown for word in ("span at once : plain pass", "Targets", "not told", "met"))
+    assert all(word in shown for word in ("span at once : plain pass", "Targets", "not told"))
 
 
 def test_a_folder_that_is_not_there_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
