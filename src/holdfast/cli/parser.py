@@ -64,7 +64,7 @@ def _add_common(parser: ArgumentParser, *, store: str | None, json: bool | str) 
         "--store",
         metavar="PATH",
         default=store,
-        help="the store, as a path or sqlite:///PATH (default: $HOLDFAST_STORE, a holdfast.toml's, else the user's own)",
+        help="the store: a path, sqlite:///PATH or postgresql://… (default: $HOLDFAST_STORE, holdfast.toml, else the user's own)",
     )
     parser.add_argument("--json", action="store_true", default=json, help="print one JSON object")
 
@@ -280,7 +280,7 @@ COMMANDS: Mapping[str, Command] = {
         prints_json=True,
     ),
     "bench": Command(
-        does="measure the store, or what compactions keep, beside others in one run on this machine",
+        does="measure the store, the gateway, compactions and what they keep, beside others in one run on this machine",
         example="holdfast bench store --full -o store.json",
         entry="bench:run",
         arguments=_bench,
