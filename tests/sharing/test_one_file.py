@@ -1,4 +1,4 @@
-"""Several processes work on one SQLite file at once: nothing acknowledged is lost, and no writer is kept waiting."""
+"""Several processes work on one SQLite file at once: nothing acknowledged is lost, and no writer starves beside the others."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import os
 import sys
 import time
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -24,7 +25,9 @@ from holdfast.testing.gateway_process import gateway_process
 
 WRITERS = Path(__file__).with_name("writers.py")
 SECONDS = float(os.environ.get("HOLDFAST_SHARING_SECONDS", "10"))
-LONGEST_WAIT_MS = 1_000.0
+# While one call waits, this many calls of all others together may begin and end. A slow disk delays everyone alike and counts
+# for nothing here; a lock that one process wins again and again counts for hundreds.
+OVERTAKEN = 300
 CLIENTS = 2
 TURNS_A_CONVERSATION = 8
 SEED_TURNS = 12
@@ -32,17 +35,17 @@ SEED_TURNS = 12
 
 @dataclass(slots=True)
 class Seen:
-    """What was acknowledged: texts by thread, texts sent through the gateway, threads made; and every wait, by writer."""
+    """What was acknowledged: texts by thread, texts sent through the gateway, threads made; and every call, by writer."""
 
     recorded: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     sent: list[str] = field(default_factory=list)
     forks: list[str] = field(default_factory=list)
-    waits_ms: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    calls: defaultdict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
 
     def acknowledged(self, writer: str, line: bytes) -> None:
         told = json.loads(line)
         self.recorded[told["thread"]].append(told["text"])
-        self.waits_ms[writer].append(told["waited_ms"])
+        self.calls[writer].append((told["began"], told["ended"]))
 
 
 async def started(*words: str, takes_input: bool = False) -> asyncio.subprocess.Process:
@@ -80,7 +83,7 @@ async def run_commands(store: Path, seen: Seen, *, until: float) -> None:
             if time.monotonic() >= until:
                 return
             _, complained = await finished(await started("command", str(store), *words))
-            seen.waits_ms["command line"].append(float(complained))
+            seen.calls["command line"].extend((began, ended) for began, ended in json.loads(complained))
             if words[0] == "fork":
                 seen.forks.append(name)
 
@@ -94,11 +97,11 @@ async def run_client(base_url: str, seen: Seen, *, name: int, until: float) -> N
                     return
                 text = f"client {name} conversation {conversation} turn {turn}"
                 history.append(item(text))
-                began = time.perf_counter()
+                began = time.monotonic()
                 async with session.post(f"{base_url}/responses", json={"model": "m", "input": history}) as answer:
                     told = await answer.json()
                     assert answer.status == 200, told
-                seen.waits_ms["gateway"].append((time.perf_counter() - began) * 1000)
+                seen.calls["gateway"].append((began, time.monotonic()))
                 seen.sent.append(text)
                 history.extend(told["output"])
 
@@ -133,6 +136,22 @@ async def seeded(hf: Holdfast) -> Thread:
     return thread
 
 
+def others(calls: Mapping[str, Sequence[tuple[float, float]]], writer: str) -> Sequence[tuple[float, float]]:
+    """Return the calls of everyone else, in the order they ended."""
+    theirs = [call for name, made in calls.items() if name != writer for call in made]
+    return sorted(theirs, key=lambda call: call[1])
+
+
+def most_overtaken(calls: Sequence[tuple[float, float]], *, by: Sequence[tuple[float, float]]) -> int:
+    """Return how many calls of others began and ended within one of these, at most."""
+    ends = [ended for _, ended in by]
+    most = 0
+    for began, ended in calls:
+        within = by[bisect_left(ends, began) : bisect_left(ends, ended)]
+        most = max(most, sum(start >= began for start, _ in within))
+    return most
+
+
 async def texts(hf: Holdfast, thread_id: str) -> list[str]:
     """Return what people said on a thread, oldest first, each taken from the record's very bytes."""
     store = hf.backend.store
@@ -150,7 +169,7 @@ async def texts(hf: Holdfast, thread_id: str) -> list[str]:
 @pytest.mark.anyio
 @pytest.mark.chaos
 async def test_four_kinds_of_writer_share_a_file(store_file: Path, record_property: Callable[[str, object], None]) -> None:
-    """Gateway, command line, hook scripts and a long-lived writer: every acknowledged record is there, none waited a second."""
+    """Gateway, command line, hook scripts and a long-lived writer: every acknowledged record is there, none starved."""
     seen = Seen()
     async with Holdfast(Config(store=str(store_file))) as hf:
         await seeded(hf)
@@ -172,12 +191,13 @@ async def test_four_kinds_of_writer_share_a_file(store_file: Path, record_proper
     assert {text: through_gateway[text] for text in seen.sent} == dict.fromkeys(seen.sent, 1)
     assert {name: rows[name].parent for name in seen.forks} == dict.fromkeys(seen.forks, "seed")
     assert verdict.problems == ()
-    longest = {writer: max(waits) for writer, waits in seen.waits_ms.items()}
-    for writer, waits in seen.waits_ms.items():
-        record_property(f"{writer}: writes, longest wait in ms", (len(waits), round(max(waits), 1)))
+    overtaken = {writer: most_overtaken(calls, by=others(seen.calls, writer)) for writer, calls in seen.calls.items()}
+    for writer, calls in seen.calls.items():
+        longest_ms = round(max(ended - began for began, ended in calls) * 1000, 1)
+        record_property(f"{writer}: calls, longest in ms, most overtaken", (len(calls), longest_ms, overtaken[writer]))
     record_property("records", verdict.records)
-    assert set(longest) == {"gateway", "command line", "hook script", "long-lived writer"}
-    assert {writer: wait for writer, wait in longest.items() if wait >= LONGEST_WAIT_MS} == {}
+    assert set(overtaken) == {"gateway", "command line", "hook script", "long-lived writer"}
+    assert {writer: count for writer, count in overtaken.items() if count > OVERTAKEN} == {}
 
 
 @pytest.mark.anyio

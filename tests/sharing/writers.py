@@ -2,11 +2,11 @@
 
     writers.py hook STORE NAME           opens the store, records one item on the thread `hooks`, exits
     writers.py linger STORE SECONDS      keeps the store open, records item after item, searches now and then
-    writers.py command STORE ARGUMENT…   `holdfast ARGUMENT… --json`, and the longest write it waited for on stderr
+    writers.py command STORE ARGUMENT…   `holdfast ARGUMENT… --json`, and on stderr when each of its writes began and ended
     writers.py stale STORE NAME          reads where the thread `contested` ends, waits for a line, appends there; told that it
                                          lost, it reads again and appends again
 
-An acknowledgement is one line of JSON: `thread`, `text`, `waited_ms`.
+An acknowledgement is one line of JSON: `thread`, `text`, and when the call began and ended by the clock all processes share.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ def item(text: str) -> dict[str, object]:
 
 
 def acknowledge(thread: str, text: str, *, since: float) -> None:
-    waited_ms = (time.perf_counter() - since) * 1000
-    sys.stdout.write(json.dumps({"thread": thread, "text": text, "waited_ms": waited_ms}) + "\n")
+    sys.stdout.write(json.dumps({"thread": thread, "text": text, "began": since, "ended": time.monotonic()}) + "\n")
     sys.stdout.flush()
 
 
 async def hook(store: str, name: str) -> None:
-    began = time.perf_counter()
+    began = time.monotonic()
     async with Holdfast(Config(store=store)) as hf:
         thread = await hf.thread("hooks")
         await thread.record([item(f"hook {name}")])
@@ -57,7 +56,7 @@ async def linger(store: str, seconds: float) -> None:
             thread = await hf.thread(f"linger-{number // ITEMS_A_THREAD}")
             while time.monotonic() < until:
                 text = f"lingering {number}"
-                began = time.perf_counter()
+                began = time.monotonic()
                 await thread.record([item(text)])
                 acknowledge(thread.id, text, since=began)
                 number += 1
@@ -68,22 +67,22 @@ async def linger(store: str, seconds: float) -> None:
 
 
 def command(store: str, arguments: list[str]) -> int:
-    waits: list[float] = []
+    waits: list[tuple[float, float]] = []
 
     def timed(call: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         async def measured(*args: P.args, **kwargs: P.kwargs) -> T:
-            began = time.perf_counter()
+            began = time.monotonic()
             try:
                 return await call(*args, **kwargs)
             finally:
-                waits.append((time.perf_counter() - began) * 1000)
+                waits.append((began, time.monotonic()))
 
         return measured
 
     for name in ("create", "append", "acquire", "release"):
         setattr(SqliteStore, name, timed(getattr(SqliteStore, name)))
     code = holdfast_command([*arguments, "--json", "--store", store])
-    sys.stderr.write(f"{max(waits, default=0.0)}\n")
+    sys.stderr.write(json.dumps(waits))
     return code
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from holdfast.errors import StoreClosed
 from holdfast.store.sqlite.errors import from_sqlite
+from holdfast.store.sqlite.file import begin_writing
 
 T = TypeVar("T")
 
@@ -91,7 +92,7 @@ class Writer:
 
     def _commit(self, batch: Sequence[_Job]) -> Sequence[object]:
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            begin_writing(self._connection)
             outcomes = [self._attempt(job) for job in batch]
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
