@@ -104,6 +104,11 @@ class Dialect(Protocol):
     def name(self) -> str: ...
 
     @property
+    def history_field(self) -> str:
+        """The field of a request that holds its history."""
+        ...
+
+    @property
     def wire(self) -> Wire: ...
 
     def parse(self, value: object) -> Item:

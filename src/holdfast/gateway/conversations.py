@@ -25,6 +25,7 @@ from holdfast.gateway.recordings import Recorded, Recordings, recorded_already
 from holdfast.gateway.replies import ReplyRecorder
 from holdfast.gateway.rules import Rules, rules_of
 from holdfast.gateway.side_requests import asks_for_summary, is_side_request
+from holdfast.gateway.splits import Splits
 from holdfast.gateway.upkeep import Upkeep
 from holdfast.gateway.upstream_requests import Upstreams
 from holdfast.runtime import Holdfast
@@ -53,6 +54,7 @@ class RecordedConversations:
         self._rules = rules_of(holdfast.config, auto_compact=auto_compact) if rules is None else rules
         self._upstream = upstream
         self._key = self._backend.store.tenant.key
+        self._splits = Splits(dialect)
         self._glances = Glances(key=self._key, dialect=dialect, names=self._rules.commands)
         self._memory = Memory()
         self._placing = Placing(self._backend, dialect, self._memory)
@@ -79,7 +81,7 @@ class RecordedConversations:
         await self.upkeep.settled()
 
     async def open(self, incoming: Incoming) -> Forward | Answered | Refused:
-        request = self._dialect.split(incoming.body)
+        request = self._splits.split(incoming.body)
         if request is None or not request.items:
             return Forward(body=incoming.body, finished=_unrecorded)
         hints = hints_of(incoming.headers, request, upstream=self._upstream, key=self._key)

@@ -133,12 +133,8 @@ class Glances:
                 unread = TURN_BYTES
                 await asyncio.sleep(0)
         self._forget()
-        aside = asides(
-            (glance.command is not None for glance in glances),
-            (glance.is_answer for glance in glances),
-            (glance.is_own for glance in glances),
-        )
-        seen = Seen(items=tuple(items), glances=tuple(glances), aside=tuple(aside))
+        aside = _asides(glances, known=earlier.aside[:shared] if earlier else ())
+        seen = Seen(items=tuple(items), glances=tuple(glances), aside=aside)
         self._histories.keep(seen, agent=agent, instead_of=earlier if earlier and shared == len(earlier.items) else None)
         return replace(seen, fresh=fresh)
 
@@ -190,11 +186,28 @@ class Histories:
         begins = agent, seen.items[0].raw
         alike = self._alike.pop(begins, [])
         kept = [each for each in alike if each[0] is not instead_of][1 - ALIKE :]
-        entry = seen, sum(len(item.raw) for item in seen.items)
+        known, size = next((each for each in alike if each[0] is instead_of), (None, 0))
+        later = islice(seen.items, len(known.items) if known else 0, None)
+        entry = seen, size + sum(len(item.raw) for item in later)
         self._alike[begins] = [*kept, entry]
         self._bytes += _bytes([*kept, entry]) - _bytes(alike)
         while self._bytes > self._limit and self._alike:
             self._bytes -= _bytes(self._alike.pop(next(iter(self._alike))))
+
+
+def _asides(glances: Sequence[Glance], *, known: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Return what is said to the gateway and by it, where that is known of a beginning."""
+    start = len(known)
+    # What an answer is depends on what stands before it, back to the last thing that is neither.
+    while start and (glances[start - 1].is_answer or glances[start - 1].command is not None):
+        start -= 1
+    later = glances[start:]
+    found = asides(
+        (glance.command is not None for glance in later),
+        (glance.is_answer for glance in later),
+        (glance.is_own for glance in later),
+    )
+    return (*known[:start], *found)
 
 
 def _bytes(histories: Sequence[tuple[Seen, int]]) -> int:
@@ -205,7 +218,7 @@ def _shared(one: Sequence[Item], other: Sequence[Item]) -> int:
     """Return how many items two histories have in common at their beginning, byte for byte."""
     shared = 0
     for mine, theirs in zip(one, other, strict=False):
-        if mine.raw != theirs.raw:
+        if mine is not theirs and mine.raw != theirs.raw:
             break
         shared += 1
     return shared

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from io import BytesIO
 
 from aiohttp import (
     ClientError,
@@ -18,6 +17,8 @@ from aiohttp import (
     ServerTimeoutError,
     TCPConnector,
 )
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -31,6 +32,9 @@ IDLE_SECONDS = 600
 
 # No total: a stream that flows may flow for hours.
 TIMEOUT = ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=IDLE_SECONDS)
+
+# As much as is handed to the connection at once.
+PIECE_BYTES = 256 * 1024
 
 # What the client library would add where the client sent nothing.
 AUTOMATIC_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
@@ -108,6 +112,31 @@ class Arriving:
         self._response.close()
 
 
+class Body(Payload):
+    """A body that is here whole, written in pieces: others have their turn between them, and none is copied first."""
+
+    _value: bytes
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(body)
+        self._size = len(body)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._value.decode(encoding, errors)
+
+    async def as_bytes(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        return self._value
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        await self.write_with_length(writer, None)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        size = len(self._value) if content_length is None else min(content_length, len(self._value))
+        view = memoryview(self._value)
+        for start in range(0, size, PIECE_BYTES):
+            await writer.write(view[start : min(start + PIECE_BYTES, size)])
+
+
 def _url(base: str) -> URL:
     try:
         url = URL(base)
@@ -159,8 +188,7 @@ class Upstream:
     async def _send(
         self, method: str, target: str, *, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
     ) -> Arriving | Unanswered:
-        # Raw bytes beyond 1 MB would be written in one go, and warned about.
-        data = BytesIO(body) if isinstance(body, bytes) else body
+        data = Body(body) if isinstance(body, bytes) else body
         try:
             response = await self._session.request(
                 method,

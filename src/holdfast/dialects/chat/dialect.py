@@ -22,6 +22,7 @@ class ChatDialect:
     """The Chat Completions wire language; see `holdfast.dialects.base.Dialect` for the contract."""
 
     name = "chat"
+    history_field = "messages"
     wire: Wire = wire
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
@@ -45,7 +46,7 @@ class ChatDialect:
         return taken_apart(fields, items, is_head=lambda item: role_of(item) in INSTRUCTIONS)
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        return put_together(request, items, field="messages")
+        return put_together(request, items, field=self.history_field)
 
     def state_item(self, text: str) -> Item:
         return self.parse({"role": "user", "content": text})

@@ -33,6 +33,7 @@ class MessagesDialect:
     """
 
     name = "messages"
+    history_field = "messages"
     wire: Wire = wire
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
@@ -55,7 +56,7 @@ class MessagesDialect:
         return taken_apart(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        return put_together(request, items, field="messages")
+        return put_together(request, items, field=self.history_field)
 
     def state_item(self, text: str) -> Item:
         return self.parse({"role": "user", "content": [{"type": "text", "text": text}]})

@@ -27,6 +27,7 @@ class ResponsesDialect:
     """The Responses wire language; see `holdfast.dialects.base.Dialect` for the contract."""
 
     name = "responses"
+    history_field = "input"
     wire: Wire = wire
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
@@ -52,7 +53,7 @@ class ResponsesDialect:
         return taken_apart(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        return put_together(request, items, field="input")
+        return put_together(request, items, field=self.history_field)
 
     def state_item(self, text: str) -> Item:
         return self.parse({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
