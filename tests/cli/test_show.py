@@ -1,4 +1,4 @@
-"""`holdfast show`: one thread, looked at from five sides."""
+"""`holdfast show`: one thread, looked at from six sides."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def test_the_commands_are_the_ones_promised() -> None:
     """The first release has these commands and no others."""
     promised = (
         "demo serve key bench import export threads show compact fork rollback undo recall chat diff view verify doctor "
-        "migrate copy memory erase takeout"
+        "migrate copy memory erase takeout completion"
     )
     assert list(COMMANDS) == promised.split()
 

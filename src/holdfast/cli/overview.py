@@ -52,7 +52,7 @@ async def show_overview(hf: Holdfast, thread: Thread) -> None:
     if window.checkpoint is not None:
         _tell_state(screen, ledger)
     screen.gap()
-    screen.line((f"more: holdfast show {row.id} --window | --state | --records | --tree", "dim"))
+    screen.line((f"more: holdfast show {row.id} --window | --state | --records | --tree | --plot", "dim"))
 
 
 async def _checkpoints(store: ThreadStore, thread_id: str) -> list[_Made]:

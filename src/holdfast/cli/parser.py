@@ -183,6 +183,7 @@ def _show(parser: ArgumentParser) -> None:
         "records": "everything that was recorded, on the live path or left behind",
         "state": "the session state: what the newest checkpoint carries forward",
         "tree": "the threads it was forked from, and those forked from it",
+        "plot": "how large the window was over the thread's life, and where it was compacted",
     }.items():
         which.add_argument(f"--{look}", dest="look", action="store_const", const=look, help=what)
 
@@ -253,6 +254,10 @@ def _verify(parser: ArgumentParser) -> None:
     parser.add_argument("thread", nargs="?", metavar="THREAD", help="one thread (default: all of them)")
 
 
+def _completion(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh"), help="bash or zsh")
+
+
 def _nothing_more(_: ArgumentParser) -> None:
     """The command has no arguments of its own."""
 
@@ -307,7 +312,7 @@ COMMANDS: Mapping[str, Command] = {
         arguments=_threads,
     ),
     "show": Command(
-        does="look into a thread: an overview, or its window, records, state or forks",
+        does="look into a thread: an overview, or its window, records, state, forks or size over time",
         example="holdfast show ship-it --state",
         entry="show:run",
         arguments=_show,
@@ -373,4 +378,11 @@ COMMANDS: Mapping[str, Command] = {
         arguments=_nothing_more,
     ),
     **UPKEEP,
+    "completion": Command(
+        does="print a script that completes commands, options, files and threads in your shell",
+        example="holdfast completion bash > ~/.local/share/bash-completion/completions/holdfast",
+        entry="completion:run",
+        arguments=_completion,
+        opens_store=False,
+    ),
 }

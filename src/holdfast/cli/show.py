@@ -1,4 +1,4 @@
-"""`holdfast show`: one thread, looked at from five sides."""
+"""`holdfast show`: one thread, looked at from six sides."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from argparse import Namespace
 from holdfast.cli.family import show_family
 from holdfast.cli.opening import existing_store
 from holdfast.cli.overview import show_overview
+from holdfast.cli.plot import show_plot
 from holdfast.cli.records import show_records
 from holdfast.cli.state import show_state
 from holdfast.cli.window import show_window
@@ -28,6 +29,8 @@ async def _show(args: Namespace) -> int:
                 await show_state(thread, as_json=args.json)
             case "tree":
                 await show_family(hf, thread, as_json=args.json)
+            case "plot":
+                await show_plot(hf, thread, as_json=args.json)
             case None if not args.json:
                 await show_overview(hf, thread)
             case _:
