@@ -16,7 +16,7 @@ HOSTS := .cache/hosts
 QUICK := not clients and not chaos and not models and not browser and not hosts
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-clients test-chaos test-models test-browser test-hosts lint check coverage lock build clean
+.PHONY: help setup demo test test-clients test-chaos test-models test-browser test-hosts lint check coverage lock docs build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -75,6 +75,9 @@ lock: $(BIN)/python ## pin dependencies anew in requirements/
 	$(LOCK_MODELS)
 	$(LOCK_HOSTS)
 	@if grep -n '://' requirements/*.txt; then echo "requirements must not name a registry" >&2; exit 1; fi
+
+docs: $(READY) ## write the reference in docs/ anew, from the code
+	$(BIN)/python -m tests.docs.reference
 
 build: $(READY) ## build the wheel and the source archive into dist/
 	$(BIN)/hatchling build
