@@ -2,12 +2,13 @@
 
 The window is cut where it can be cut (`items.boundaries`), as far back as the frontier's budget reaches, at a person's message
 where one serves. Kept whole in any case: what hosts say about their world in its newest version, and the request being worked on.
+What tools returned and the model has not read yet stays too, as much of it as a window has room for: it would only ask again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.compaction.working import Observed, Working, observe
@@ -20,6 +21,8 @@ FRONTIER_FLOOR_TOKENS = 4_000
 STUB_ABOVE_TOKENS = 200
 STUB_TOKENS = 60
 FRESH_OUTPUTS = 4
+# Outputs the model has not read yet may take so many times the frontier's budget, which is a tenth of a window at most.
+UNREAD_FRONTIERS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class Plan:
         request: The person's message the thread is working on, where the cut falls behind it.
         tail: The frontier, and everything after it.
         replaced: Everything else but the old state.
+        changes: Messages that stay behind the state because code cannot tell what they change (`undecided`).
     """
 
     tip: Tip
@@ -56,25 +60,32 @@ class Plan:
     replaced: tuple[Seen, ...]
     tokens_before: int
     frontier_tokens: int
+    changes: tuple[Seen, ...] = ()
     _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def keeping(self, changes: Sequence[Seen]) -> Plan:
+        """Return the plan with these of the replaced messages kept behind the state."""
+        staying = {id(seen) for seen in changes}
+        left = tuple(seen for seen in self.replaced if id(seen) not in staying)
+        return replace(self, changes=(*self.changes, *changes), replaced=left)
 
     @property
     def kept_tokens(self) -> int:
         """What the new window holds beside the state."""
-        whole = [*self.context, *([self.request] if self.request else [])]
+        whole = [*self.context, *self.changes, *([self.request] if self.request else [])]
         tail = (STUB_TOKENS if kept.stub else kept.seen.entry.tokens for kept in self.tail)
         return sum(seen.entry.tokens for seen in whole) + sum(tail)
 
     @property
     def kept_words(self) -> dict[Pointer, str]:
         """What people said in the messages that stay as they are, by record."""
-        kept = (*((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        kept = (*self.changes, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
         return {seen.entry.source: seen.view.said for seen in kept if seen.view.by_person and seen.entry.source is not None}
 
     @property
     def spoken(self) -> tuple[Seen, ...]:
         """Every message of a person in the window, oldest first; one that was shortened is in the ledger already."""
-        kept = (*((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        kept = (*self.changes, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
         return tuple(seen for seen in (*self.replaced, *kept) if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
 
     @property
@@ -88,7 +99,7 @@ class Plan:
     @property
     def observed(self) -> tuple[Observed, ...]:
         """Every item of the window that comes from a record, oldest first."""
-        kept = (*((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        kept = (*self.changes, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
         window = ((seen.view, seen.entry.source, seen.entry.item) for seen in (*self.replaced, *kept))
         return tuple(Observed(view=view, source=source, item=item) for view, source, item in window if source is not None)
 
@@ -104,8 +115,9 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
     """Decide what a compaction of `history` replaces when the frontier may hold `frontier_tokens`."""
     window = [Seen(entry=entry, view=view(entry.item)) for entry in history.entries]
     seen = [position for position in window if position.entry.kind is not EntryKind.STATE]
-    costs = _costs(seen)
-    start = min(_tail_start(seen, costs, budget=frontier_tokens), _pending_start(seen))
+    unread = _unread_outputs(seen) if frontier_tokens else []
+    costs = _costs(seen, unread=unread, room=UNREAD_FRONTIERS * frontier_tokens)
+    start = min(_tail_start(seen, costs, budget=frontier_tokens), _pending_start(seen), _calls_start(seen, unread))
     request = _request_before(seen, start)
     newest = (position for position in _newest_context(seen, start) if position is not request)
     context = tuple(sorted(newest, key=lambda position: position.view.role is Role.SYSTEM))
@@ -121,14 +133,20 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
     )
 
 
-def _costs(seen: list[Seen]) -> list[tuple[int, bool]]:
+def _costs(seen: list[Seen], *, unread: Sequence[int], room: int) -> list[tuple[int, bool]]:
     """Return, for each position, its tokens in the tail and whether it would be a stub there.
 
-    Large outputs are stubs unless they are among the newest few; an output that a later one repeats is one at any rate.
+    Large outputs are stubs unless they are among the newest few, or unread and within `room`, the newest first; an output that a
+    later one repeats is one at any rate.
     """
     outputs = [index for index, position in enumerate(seen) if position.view.kind is ItemKind.OUTPUT]
     newest = {seen[index].view.text: index for index in outputs}
-    fresh = set(outputs[-FRESH_OUTPUTS:])
+    fresh = set(outputs[-FRESH_OUTPUTS:]) - set(unread)
+    for index in reversed(unread):
+        room -= seen[index].entry.tokens
+        if room < 0:
+            break
+        fresh.add(index)
     costs: list[tuple[int, bool]] = []
     for index, position in enumerate(seen):
         entry = position.entry
@@ -137,6 +155,21 @@ def _costs(seen: list[Seen]) -> list[tuple[int, bool]]:
         stub = entry.kind is EntryKind.STUB or repeated or (large and index not in fresh)
         costs.append((STUB_TOKENS if stub and large else entry.tokens, stub))
     return costs
+
+
+def _unread_outputs(seen: list[Seen]) -> list[int]:
+    """Return the outputs behind everything the model said: it has not read them yet."""
+    start = len(seen)
+    while start and (seen[start - 1].view.kind is ItemKind.OUTPUT or _is_input(seen[start - 1].view)):
+        start -= 1
+    return [index for index in range(start, len(seen)) if seen[index].view.kind is ItemKind.OUTPUT]
+
+
+def _calls_start(seen: list[Seen], unread: Sequence[int]) -> int:
+    """Return the index at which the calls begin whose outputs are unread; the end, if there are none."""
+    if not unread:
+        return len(seen)
+    return max(cut for cut in boundaries([position.view for position in seen]) if cut <= unread[0])
 
 
 def _tail_start(seen: list[Seen], costs: list[tuple[int, bool]], *, budget: int) -> int:
@@ -158,7 +191,7 @@ def _tail_start(seen: list[Seen], costs: list[tuple[int, bool]], *, budget: int)
 def _pending_start(seen: list[Seen]) -> int:
     """Return the index at which input begins that nobody has answered, whatever it costs to keep; the end, if there is none."""
     start = len(seen)
-    while start and seen[start - 1].view.kind is ItemKind.MESSAGE and seen[start - 1].view.role is not Role.ASSISTANT:
+    while start and _is_input(seen[start - 1].view):
         start -= 1
     return next((index for index in range(start, len(seen)) if _is_request(seen[index].view)), len(seen))
 
@@ -178,6 +211,10 @@ def _request_before(seen: list[Seen], start: int) -> Seen | None:
     if any(_is_request(position.view) for position in seen[start:]):
         return None
     return next((position for position in reversed(seen[:start]) if _is_request(position.view)), None)
+
+
+def _is_input(view: View) -> bool:
+    return view.kind is ItemKind.MESSAGE and view.role is not Role.ASSISTANT
 
 
 def _is_request(view: View) -> bool:
