@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.conftest import ManualClock
@@ -13,8 +11,11 @@ from tests.postgres import PostgresServer
 
 from holdfast import Config, Holdfast
 from holdfast.memory import Extracted, Failed, read_record
+from holdfast.runtime.memory_lease import LEASE_MS
+from holdfast.runtime.memory_pass import MemoryPass
+from holdfast.runtime.memory_settings import MemorySettings
 from holdfast.runtime.memory_thread import MEMORY_THREAD
-from holdfast.runtime.remembering import LEASE_MS, Memories, MemoryPass, MemorySettings
+from holdfast.runtime.remembering import Memories
 from holdfast.store import Span
 from holdfast.testing.scripted_model import ScriptedModel, says
 
@@ -83,59 +84,6 @@ async def test_nothing_to_remember_is_a_fair_answer(hf: Holdfast, clock: ManualC
     memories = Memories(hf.backend)
     assert await memories.run() == MemoryPass(extracted=0, empty=1, failed=0, memories=0)
     assert await memories.run() == MemoryPass(extracted=0, empty=0, failed=0, memories=0)
-
-
-class PowerCut(Exception):
-    """The moment a worker dies."""
-
-
-class Dying:
-    """A store on which the worker dies right before or right after its nth write."""
-
-    def __init__(self, store: Any, *, at: int, after: bool) -> None:
-        self._store = store
-        self._left = at
-        self._after = after
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
-        if name not in ("append", "create", "acquire", "release", "erase"):
-            return method
-
-        async def counted(*args: Any, **kwargs: Any) -> Any:
-            self._left -= 1
-            if self._left <= 0 and not self._after:
-                raise PowerCut
-            done = await method(*args, **kwargs)
-            if self._left <= 0:
-                raise PowerCut
-            return done
-
-        return counted
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_crash_at_every_step_is_made_good(when: str, clock: ManualClock) -> None:
-    """Wherever a worker dies, the next one, once the lease has run out, comes to the memory an undisturbed one makes."""
-    died = 0
-    for at in range(1, 40):
-        async with Holdfast(Config(store="memory:"), clock=clock) as hf:
-            await say(hf, "one", RULES[0])
-            await say(hf, "two", RULES[1])
-            clock.ms += 7 * HOUR_MS
-            doomed = replace(hf.backend, store=Dying(hf.backend.store, at=at, after=when == "after"))
-            try:
-                await Memories(doomed).run()
-            except PowerCut:
-                died += 1
-            clock.ms += LEASE_MS
-            memories = Memories(hf.backend)
-            await memories.run()
-            assert texts((await memories.state()).memories) == sorted(RULES)
-            assert (await memories.state()).pending == {}
-            read = [record.thread for record in await records(hf) if isinstance(record, Extracted)]
-            assert set(read) == {"one", "two"}
-    assert 8 < died < 39
 
 
 async def test_a_lease_is_honoured_and_taken_over(hf: Holdfast, clock: ManualClock) -> None:

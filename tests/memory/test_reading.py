@@ -14,8 +14,9 @@ from holdfast.cli import main
 from holdfast.errors import BadInput
 from holdfast.memory import Bounds, cited_in
 from holdfast.memory.consolidating import DAY_MS
+from holdfast.runtime.memory_settings import MemorySettings
 from holdfast.runtime.memory_thread import MEMORY_THREAD
-from holdfast.runtime.remembering import Memories, MemorySettings
+from holdfast.runtime.remembering import Memories
 from holdfast.store import Span
 from holdfast.tokens import estimate_text
 

@@ -170,7 +170,8 @@ class TerminalChat:
         if asked is None:
             raise BadInput(NO_MODEL)
         world = partial(_world, asked)
-        session = Session(thread, model=asked, tools=self._tools, instructions=self._instructions, context=world)
+        memory = self.hf.memory if self.hf.config.chat_memory == "on" else None
+        session = Session(thread, model=asked, tools=self._tools, instructions=self._instructions, context=world, memory=memory)
         await self._leave()
         self._session = await session.__aenter__()
         if self.is_terminal:

@@ -15,7 +15,6 @@ from holdfast.cli.screen import Part, Screen
 from holdfast.cli.state import show_state
 from holdfast.errors import BadInput
 from holdfast.runtime import Holdfast, Thread
-from holdfast.runtime.remembering import Memories
 from holdfast.session import Session
 from holdfast.thread import EntryKind
 
@@ -169,7 +168,7 @@ async def _model(chat: Chat, argument: str) -> None:
 
 
 async def _memory(chat: Chat, argument: str) -> None:
-    memories = Memories(chat.hf.backend)
+    memories = chat.hf.memory
     found = await memories.search(argument) if argument else (await memories.state()).memories
     for memory in found:
         chat.screen.line((memory.id, "cyan"), f"  {memory.text}  ", (" ".join(memory.sources), "dim"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.cli.figures import count
-from holdfast.cli.opening import existing_store
+from holdfast.cli.opening import existing_store, settings_of
 from holdfast.cli.output import open_screen, print_json
-from holdfast.runtime.remembering import Memories
+from holdfast.gateway.keys import KeysFile
+from holdfast.runtime import config_of
 from holdfast.runtime.retention import ErasurePlan, ErasureReport, erase, plan_erasure
 from holdfast.runtime.taking_out import TakenOut, take_out
 
@@ -40,22 +42,25 @@ async def _erase(args: Namespace) -> tuple[ErasurePlan, ErasureReport | None]:
         async def recompact(thread_id: str) -> object:
             return await (await hf.find(thread_id)).compact(strategy="extractive")
 
-        return plan, await erase(hf.backend, plan, reason=args.reason, memories=Memories(hf.backend), recompact=recompact)
+        return plan, await erase(hf.backend, plan, reason=args.reason, memories=hf.memory, recompact=recompact)
 
 
 def take_out_everything(args: Namespace) -> int:
     """Write everything down, in a folder that is not there yet."""
-    done = asyncio.run(_take_out(args, Path(args.output).expanduser()))
+    config = config_of(settings_of(args))
+    keys = KeysFile(Path(config.keys_file).expanduser()).held_by(config.tenant) if config.keys_file else []
+    done = asyncio.run(_take_out(args, Path(args.output).expanduser(), keys))
     if args.json:
         print_json(done)
         return 0
     open_screen().line(
         ("ok", "bold green"),
-        f"  {count(done.threads, 'thread')}, {count(done.records, 'record')} of tenant {done.tenant} in {done.folder}",
+        f"  {count(done.threads, 'thread')}, {count(done.records, 'record')}, {count(done.memories, 'memory', 'memories')} and "
+        f"{count(done.keys, 'key')} of tenant {done.tenant} in {done.folder}",
     )
     return 0
 
 
-async def _take_out(args: Namespace, folder: Path) -> TakenOut:
+async def _take_out(args: Namespace, folder: Path, keys: Sequence[str]) -> TakenOut:
     async with existing_store(args) as hf:
-        return await take_out(hf.backend, folder)
+        return await take_out(hf.backend, folder, keys=keys)

@@ -15,13 +15,11 @@ from holdfast.cli.figures import count
 from holdfast.cli.opening import existing_store
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import BadInput
-from holdfast.memory import Bounds, Kept
-from holdfast.memory.consolidating import DAY_MS
-from holdfast.runtime import Config, Holdfast
-from holdfast.runtime.remembering import Memories, MemoryPass, MemorySettings
+from holdfast.memory import Kept
+from holdfast.runtime.memory_pass import MemoryPass
+from holdfast.runtime.remembering import Memories
 
 WATCH_SECONDS = 60.0
-MINUTE_MS = 60_000
 
 
 def run(args: Namespace) -> int:
@@ -31,7 +29,7 @@ def run(args: Namespace) -> int:
 
 async def _carried_out(args: Namespace) -> int:
     async with existing_store(args) as hf:
-        memories = Memories(hf.backend, _settings(hf, hf.config))
+        memories = hf.memory
         match args.action:
             case "run":
                 await _run(memories, watch=args.watch, as_json=args.json)
@@ -48,21 +46,12 @@ async def _carried_out(args: Namespace) -> int:
     return 0
 
 
-def _settings(hf: Holdfast, config: Config) -> MemorySettings:
-    return MemorySettings(
-        idle_ms=config.memory_idle_minutes * MINUTE_MS,
-        model=hf.backend.models.named(config.memory_model) if config.memory_model else None,
-        summary_tokens=config.memory_summary_tokens,
-        bounds=Bounds(unused_ms=config.memory_unused_days * DAY_MS),
-    )
-
-
 async def _run(memories: Memories, *, watch: bool, as_json: bool) -> None:
     _print_pass(await memories.run(), as_json=as_json)
     while watch:
         await asyncio.sleep(WATCH_SECONDS)
         done = await memories.run()
-        if done.extracted or done.empty or done.failed:
+        if done.extracted or done.empty or done.failed or done.polluted:
             _print_pass(done, as_json=as_json)
 
 
@@ -73,6 +62,8 @@ def _print_pass(done: MemoryPass, *, as_json: bool) -> None:
     read = done.extracted + done.empty
     screen = open_screen()
     screen.line(("ok", "bold green"), f"  {count(read, 'thread')} read, {count(done.memories, 'thing')} remembered")
+    if done.polluted:
+        screen.line((f"{count(done.polluted, 'thread')} left alone for what was read there", "dim"))
     if done.failed:
         screen.line((f"{count(done.failed, 'thread')} could not be read and will be tried again", "yellow"))
 

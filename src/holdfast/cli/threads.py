@@ -21,7 +21,7 @@ def run(args: Namespace) -> int:
     """List the threads. A store that is not there yet has none, and is not made by looking."""
     config = config_of(settings_of(args))
     there = not is_file(config.store) or is_there(store_path(config))
-    threads = asyncio.run(_list(config, limit=args.limit)) if there else []
+    threads = asyncio.run(_list(config, limit=args.limit, archived=args.archived)) if there else []
     if args.json:
         print_json({"threads": threads})
     elif threads:
@@ -33,9 +33,9 @@ def run(args: Namespace) -> int:
     return 0
 
 
-async def _list(config: Config, *, limit: int) -> list[ThreadSummary]:
+async def _list(config: Config, *, limit: int, archived: bool) -> list[ThreadSummary]:
     async with Holdfast(config) as hf:
-        return await hf.threads(limit=limit)
+        return await hf.threads(limit=limit, archived=archived)
 
 
 def _tell(screen: Screen, threads: list[ThreadSummary], *, limit: int) -> None:

@@ -48,10 +48,14 @@ def _erase(parser: ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do it: without this it says what it would do")
 
 
-def _archive(parser: ArgumentParser) -> None:
+def _take_out(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", required=True, metavar="FOLDER", help="a new folder: threads as lines, memory, an index"
+        "-o", "--output", required=True, metavar="FOLDER", help="a new folder: threads as lines, memory, keys, audit, an index"
     )
+
+
+def _archive(parser: ArgumentParser) -> None:
+    parser.add_argument("threads", nargs="+", metavar="THREAD", help="a thread's id, or any beginning of it that no other shares")
 
 
 UPKEEP: Mapping[str, Command] = {
@@ -82,9 +86,21 @@ UPKEEP: Mapping[str, Command] = {
         arguments=_erase,
     ),
     "takeout": Command(
-        does="write down everything the store has about a tenant, threads and memory",
+        does="write down everything the store has about a tenant: threads, memory, keys without their secrets, audit",
         example="holdfast takeout -o everything",
         entry="erase:take_out_everything",
+        arguments=_take_out,
+    ),
+    "archive": Command(
+        does="put threads away: out of the list and never read for the memory; nothing else changes",
+        example="holdfast archive ship-it",
+        entry="archive:run",
+        arguments=_archive,
+    ),
+    "unarchive": Command(
+        does="put threads back into the list; `threads --archived` names those put away",
+        example="holdfast unarchive ship-it",
+        entry="archive:undo",
         arguments=_archive,
     ),
 }

@@ -7,6 +7,7 @@ from holdfast.memory.edits import edited
 from holdfast.memory.extracting import Candidate, extracted, instruction, parsed
 from holdfast.memory.finding import cited_in, found
 from holdfast.memory.page import page, summary
+from holdfast.memory.polluting import is_polluting, patterns_of
 from holdfast.memory.records import Cited, Entry, Extracted, Failed, Kept, Snapshot, read_record, written
 from holdfast.memory.state import MemoryState, folded
 
@@ -27,8 +28,10 @@ __all__ = [
     "folded",
     "found",
     "instruction",
+    "is_polluting",
     "page",
     "parsed",
+    "patterns_of",
     "read_record",
     "summary",
     "written",

@@ -21,19 +21,23 @@ class Bounds:
     unused_ms: int = 30 * DAY_MS
 
 
-def consolidated(state: MemoryState, *, now_ms: int, bounds: Bounds, forget: Collection[str] = ()) -> Snapshot:
+def consolidated(
+    state: MemoryState, *, now_ms: int, bounds: Bounds, forget: Collection[str] = (), polluted: Collection[str] = ()
+) -> Snapshot:
     """Return the memory with everything pending taken in. The same state gives the same memory, whoever computes it.
 
     A thread's newest extraction stands in place of its older ones: what it no longer says loses that thread as a source, and a
-    memory without a source is gone unless a person pinned it. `forget` names threads to drop, now and for good.
+    memory without a source is gone unless a person pinned it. `forget` names threads to drop, now and for good; `polluted` those
+    that are dropped because of what they read.
     """
     before = state.snapshot
     forgotten = {*before.forgotten, *forget}
+    unclean = {*before.polluted, *polluted, *(each.thread for each in state.pending.values() if each.polluted)}
     held = {memory.id: memory for memory in before.memories}
-    for thread in sorted({*state.pending, *forgotten}):
-        held = {name: _without(memory, thread) for name, memory in held.items()}
+    no_longer = {*state.pending, *forgotten, *unclean}
+    held = {name: _without(memory, no_longer, erased=forgotten) for name, memory in held.items()}
     for pending in sorted(state.pending.values(), key=lambda each: (each.at_ms, each.thread)):
-        if pending.thread not in forgotten:
+        if pending.thread not in forgotten | unclean:
             _take_in(held, pending, removed=before.removed)
     alive = [memory for memory in held.values() if memory.pinned or (memory.sources and not _idle(memory, now_ms, bounds))]
     kept = sorted(alive, key=rank, reverse=True)[: bounds.memories]
@@ -43,6 +47,7 @@ def consolidated(state: MemoryState, *, now_ms: int, bounds: Bounds, forget: Col
         memories=sorted(kept, key=lambda memory: memory.id),
         watermarks={**before.watermarks, **{each.thread: each.watermark for each in state.pending.values()}},
         forgotten=sorted(forgotten),
+        polluted=sorted(unclean),
     )
 
 
@@ -57,15 +62,25 @@ def _take_in(held: dict[str, Kept], pending: Extracted, *, removed: Collection[s
             continue
         known = held.get(name)
         if known is None:
-            held[name] = Kept(id=name, kind=entry.kind, text=entry.text, sources=[entry.source], seen_ms=pending.at_ms)
-        else:
-            sources = sorted({*known.sources, entry.source})
-            held[name] = msgspec.structs.replace(known, sources=sources, seen_ms=max(known.seen_ms, pending.at_ms))
+            known = Kept(id=name, kind=entry.kind, text=entry.text, sources=[], seen_ms=pending.at_ms)
+        said = {**_said(known), pending.thread: entry.source}
+        held[name] = msgspec.structs.replace(_from(known, said), seen_ms=max(known.seen_ms, pending.at_ms))
 
 
-def _without(memory: Kept, thread: str) -> Kept:
-    others = [source for source in memory.sources if source.rpartition("#")[0] != thread]
-    return memory if len(others) == len(memory.sources) else msgspec.structs.replace(memory, sources=others)
+def _without(memory: Kept, threads: Collection[str], *, erased: Collection[str]) -> Kept:
+    """Return a memory as the other threads say it; of what stands in an `erased` thread's records, no fork says it either."""
+    said = _said(memory)
+    left = {name: at for name, at in said.items() if name not in threads and at.rpartition("#")[0] not in erased}
+    return memory if left == said else _from(memory, left)
+
+
+def _from(memory: Kept, said: dict[str, str]) -> Kept:
+    return msgspec.structs.replace(memory, said=dict(sorted(said.items())), sources=sorted(set(said.values())))
+
+
+def _said(memory: Kept) -> dict[str, str]:
+    """Return who says it; a snapshot of an older holdfast has only where it was said."""
+    return memory.said or {source.rpartition("#")[0]: source for source in memory.sources}
 
 
 def _idle(memory: Kept, now_ms: int, bounds: Bounds) -> bool:

@@ -23,13 +23,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory. `seen_ms` is when a thread last said it, `used_ms` when it was last cited; a person's own edit pins it."""
+    """A memory. `seen_ms` is when a thread last said it, `used_ms` when it was last cited; a person's own edit pins it.
+
+    `said` are the threads that say it, each with the record it is said in, which may be its parent's; `sources` are the records.
+    """
 
     id: str
     kind: Kind
     text: str
     sources: list[str]
     seen_ms: int
+    said: dict[str, str] = msgspec.field(default_factory=dict)
     used: int = 0
     used_ms: int = 0
     pinned: bool = False
@@ -47,7 +51,10 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
 
 
 class Extracted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="extracted"):
-    """What a thread holds up to `watermark`; nothing is a fair answer. The newest of a thread counts."""
+    """What a thread holds up to `watermark`; nothing is a fair answer. The newest of a thread counts.
+
+    `polluted` says that it read untrusted material from outside: nothing is taken from it, now or later.
+    """
 
     thread: str
     watermark: int
@@ -55,6 +62,7 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     entries: list[Entry]
     superseded: list[str] = msgspec.field(default_factory=list)
     fell_back_from: str | None = None
+    polluted: bool = False
     v: int = VERSION
 
 
@@ -73,7 +81,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
         watermarks: For each thread, the ordinal up to which it was extracted.
         removed: Ids a person took out; no thread brings them back.
         forgotten: Threads nothing is remembered from, now or later.
+        polluted: Threads the same holds for because they read untrusted material from outside.
         nonce: Makes its bytes unlike those of any other.
+        cleared_to: Records before this ordinal are erased, or will be by whoever comes next.
     """
 
     at_ms: int
@@ -81,7 +91,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     watermarks: dict[str, int]
     removed: list[str] = msgspec.field(default_factory=list)
     forgotten: list[str] = msgspec.field(default_factory=list)
+    polluted: list[str] = msgspec.field(default_factory=list)
     nonce: str = ""
+    cleared_to: int = 0
     v: int = VERSION
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -17,16 +17,22 @@ class MemoryState:
     Attributes:
         pending: What was extracted and not yet consolidated, by thread.
         failures: Threads whose last extraction failed.
+        citations: How often memories were cited since the snapshot.
     """
 
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(at_ms=0, memories=[], watermarks={}))
     pending: dict[str, Extracted] = field(default_factory=dict)
     failures: dict[str, Failed] = field(default_factory=dict)
+    citations: int = 0
 
     @property
     def memories(self) -> list[Kept]:
         """Every memory, the most useful first."""
         return sorted(self.snapshot.memories, key=rank, reverse=True)
+
+    def leaves_alone(self, thread_id: str) -> bool:
+        """Whether nothing is to be remembered from a thread."""
+        return thread_id in self.snapshot.forgotten or thread_id in self.snapshot.polluted
 
     def watermark(self, thread_id: str) -> int:
         """Return the ordinal up to which a thread was read."""
@@ -55,7 +61,7 @@ def folded(records: Iterable[MemoryRecord]) -> MemoryState:
             case Failed():
                 state.failures[record.thread] = record
             case Cited():
-                state = MemoryState(snapshot=_used(state.snapshot, record), pending=state.pending, failures=state.failures)
+                state = replace(state, snapshot=_used(state.snapshot, record), citations=state.citations + 1)
     return state
 
 

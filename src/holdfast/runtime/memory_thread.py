@@ -32,6 +32,35 @@ class MemoryThread:
         row = await self._row()
         return MemoryState() if row is None else await self._folded(row)
 
+    async def newest(self) -> tuple[int, Snapshot] | None:
+        """Return the newest snapshot and its ordinal; None where nothing was ever remembered."""
+        row = await self._row()
+        for record in (await self._since_snapshot(row))[:1] if row else ():
+            said = read_record(record.body)
+            if isinstance(said, Snapshot):
+                return record.ordinal, said
+        return None
+
+    async def at(self, ordinal: int) -> Snapshot | None:
+        """Return the snapshot at an ordinal; None where there is none, or no longer."""
+        for record in await self._read(ordinal, bodies=True):
+            said = read_record(record.body)
+            return said if isinstance(said, Snapshot) else None
+        return None
+
+    async def is_there(self, ordinal: int) -> bool:
+        """Whether what stood at an ordinal can still be read."""
+        return any(not record.erased for record in await self._read(ordinal, bodies=False))
+
+    async def length(self) -> int:
+        """Return how many records there are, which tells whether anything was added."""
+        row = await self._row()
+        return row.next if row else 0
+
+    async def _read(self, ordinal: int, *, bodies: bool) -> list[Record]:
+        span = Span(thread_id=MEMORY_THREAD, start=ordinal, stop=ordinal + 1)
+        return await self._backend.store.read(span, kinds={RecordKind.NOTE}, bodies=bodies)
+
     async def add(self, record: MemoryRecord) -> None:
         """Append a record, whatever else was appended meanwhile. Durable when it returns."""
         await self.change(lambda _: record)
@@ -51,27 +80,36 @@ class MemoryThread:
             return await self.load()
 
     async def rewrite(self, made: Callable[[MemoryState], Snapshot]) -> MemoryState:
-        """Append a snapshot and erase every record before it: nothing that it leaves out can be read any more."""
+        """Append a snapshot and erase every record before it: nothing that it leaves out can be read any more.
 
-        def unlike_any_other(state: MemoryState) -> Snapshot:
+        Where it is cut short in between, `clear` finishes it.
+        """
+        while True:
+            row = await self._row() or await self._created()
+            snapshot = made(await self._folded(row))
             # Bytes are kept once a tenant: erasing an older snapshot that says the same would take this one with it.
-            return msgspec.structs.replace(made(state), nonce=secrets.token_hex(8))
-
-        await self.change(unlike_any_other)
-        row = await self._row()
-        assert row is not None
-        newest = await self._newest_snapshot(row)
-        older = await self._backend.store.read(
-            Span(thread_id=row.id, start=row.start, stop=newest), kinds={RecordKind.NOTE}, bodies=False
-        )
-        ordinals = [record.ordinal for record in older if not record.erased]
-        if ordinals:
-            await self._backend.store.erase(row.id, ordinals, at_ms=self._backend.clock.now_ms())
+            unlike_any_other = msgspec.structs.replace(snapshot, nonce=secrets.token_hex(8), cleared_to=row.next)
+            try:
+                await self._append(row, unlike_any_other)
+            except OrdinalConflict:
+                continue
+            break
+        await self.clear()
         return await self.load()
 
-    async def _newest_snapshot(self, row: ThreadRow) -> int:
-        records = await self._since_snapshot(row)
-        return min((record.ordinal for record in records), default=row.next)
+    async def clear(self) -> None:
+        """Erase what the newest rewriting left to be erased; costs one look where that is done."""
+        newest = await self.newest()
+        row = await self._row()
+        if newest is None or row is None or newest[1].cleared_to <= row.start:
+            return
+        older = Span(thread_id=row.id, start=row.start, stop=newest[1].cleared_to)
+        # They are erased in one act: where the newest of them is, all are.
+        last = await self._backend.store.read(older, kinds={RecordKind.NOTE}, newest_first=True, limit=1, bodies=False)
+        if last and not last[0].erased:
+            notes = await self._backend.store.read(older, kinds={RecordKind.NOTE}, bodies=False)
+            ordinals = [record.ordinal for record in notes if not record.erased]
+            await self._backend.store.erase(row.id, ordinals, at_ms=self._backend.clock.now_ms())
 
     async def _folded(self, row: ThreadRow) -> MemoryState:
         said = [read_record(record.body) for record in await self._since_snapshot(row)]

@@ -8,13 +8,13 @@ that no window is built on it, and a new one is made of what is left. What is ke
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
 
 from holdfast.dialects import dialect_named
-from holdfast.errors import NothingToCompact, RecordNotFound
+from holdfast.errors import NothingToCompact, OrdinalConflict, RecordNotFound
 from holdfast.items import Item, View
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.branching import undo_compaction
@@ -23,20 +23,11 @@ from holdfast.runtime.reading import live_path, readable
 from holdfast.runtime.remembering import Memories
 from holdfast.store import NewRecord, Record, RecordKind, Span, ThreadRow
 from holdfast.thread import MetaBody
+from holdfast.thread.erasure import ErasureNote, Half, erased_call, half_of, read_note
 
 EVERY = 10_000_000
 # Kinds whose body quotes what stands in an item of the same turn.
 QUOTING = frozenset({RecordKind.TURN, RecordKind.REPLY})
-
-
-class ErasureNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="erasure"):
-    """What is kept of an erasure: that it was, why, and what it reached. Nothing of what was erased."""
-
-    ordinals: list[int]
-    asked: list[int]
-    reason: str = ""
-    by: str = ""
-    v: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +38,8 @@ class ErasurePlan:
         asked: Ordinals somebody named; all of the thread's, if they named none.
         ordinals: Those and what quotes them in the thread: previews, replies, and the other half of a call.
         checkpoints: By thread, the checkpoints that were drawn up over them.
-        torn: By thread, what forks hold of a call whose other half goes.
+        torn: By thread, what others hold of a call that goes: copies of it, and halves nothing can stand in for.
+        halves: By thread and ordinal, what goes of calls whose other half stays; something stands in its place from then on.
         whole: Whether the whole thread goes.
     """
 
@@ -57,6 +49,7 @@ class ErasurePlan:
     checkpoints: dict[str, tuple[int, ...]]
     torn: dict[str, tuple[int, ...]]
     whole: bool
+    halves: dict[str, dict[int, Half]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +88,13 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
         if ordinal not in known:
             raise RecordNotFound(thread_id, ordinal)
     whole = ordinals is None
-    asked = sorted(known) if ordinals is None else sorted(set(ordinals))
-    going = set(asked) - _unnamed_meta(records) if whole else _with_quotes(records, asked, dialect=row.dialect)
-    calls = _calls(_views((record for record in records if record.ordinal in going), dialect=row.dialect))
+    stays = _unnamed_meta(records) | _noted(records)
+    asked = sorted(known - stays) if ordinals is None else sorted(set(ordinals))
+    going = set(asked) if whole else _with_quotes(records, asked, dialect=row.dialect)
+    lost = [record for record in records if record.ordinal in going]
+    calls = _calls(_views(lost, dialect=row.dialect))
     checkpoints: dict[str, tuple[int, ...]] = {}
-    torn: dict[str, tuple[int, ...]] = {}
+    others: dict[str, _Other] = {}
     for seen in await _who_sees(backend, row, first=min(asked, default=row.next)):
         own = Span(thread_id=seen.id, start=seen.start, stop=seen.next)
         found = await backend.store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
@@ -108,14 +103,17 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
         if over:
             checkpoints[seen.id] = tuple(over)
         if calls and seen.id != row.id:
-            views = _views(await backend.store.read(own, kinds={RecordKind.ITEM}), dialect=seen.dialect)
-            torn[seen.id] = tuple(ordinal for ordinal, view in views.items() if calls & {*view.opens, *view.closes})
+            items = await backend.store.read(own, kinds={RecordKind.ITEM})
+            others[seen.id] = _other(items, calls, lost={record.digest for record in lost}, dialect=seen.dialect)
+    halves = {row.id: _halves(lost, orphaned={call for other in others.values() for call in other.orphaned}, dialect=row.dialect)}
+    halves |= {name: other.halves for name, other in others.items()}
     return ErasurePlan(
         thread=thread_id,
         asked=tuple(asked),
         ordinals=tuple(sorted(going)),
         checkpoints=checkpoints,
-        torn={name: halves for name, halves in torn.items() if halves},
+        torn={name: other.torn for name, other in others.items() if other.torn},
+        halves={name: each for name, each in halves.items() if each},
         whole=whole,
     )
 
@@ -135,10 +133,13 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
     if plan.whole:
         await memories.forget([plan.thread])
     await memories.read_again([*plan.checkpoints, plan.thread])
+    # Noted before it is done: no window is ever without what stands in for a half that is gone.
+    await _note_everywhere(backend, plan, reason=reason)
     erased = await store.erase(plan.thread, plan.ordinals, at_ms=now)
     for thread_id, ordinals in (*plan.checkpoints.items(), *plan.torn.items()):
         erased += await store.erase(thread_id, ordinals, at_ms=now)
-    await _note(backend, plan, reason=reason)
+    # Whoever read a thread for the memory before its bytes were gone may have written it down since.
+    await memories.read_again([*plan.checkpoints, plan.thread])
     if plan.whole:
         await describe(backend, plan.thread, title="", archived=True)
     remade: list[str] = []
@@ -158,6 +159,60 @@ def _unnamed_meta(records: Sequence[Record]) -> set[int]:
     """Return a thread's first record if it says nothing of anybody: what dialect it speaks and where it was forked."""
     first = readable(records[0], MetaBody) if records and records[0].kind is RecordKind.META else None
     return {records[0].ordinal} if first is not None and not first.title else set()
+
+
+def _noted(records: Sequence[Record]) -> set[int]:
+    """Return the notes of erasures that were carried out: they say nothing of anybody, and are the proof that it was done."""
+    gone = {record.ordinal for record in records if record.erased}
+    notes = ((record.ordinal, read_note(record.body)) for record in records if record.kind is RecordKind.NOTE)
+    return {ordinal for ordinal, note in notes if note is not None and note.ordinals and gone.issuperset(note.ordinals)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Other:
+    """What another thread, which sees or continues the one, holds of calls that go.
+
+    Attributes:
+        torn: Items that go too.
+        orphaned: Calls it holds the output of, which stays.
+        halves: Items that go with theirs because they are the same bytes, and whose other half stays.
+    """
+
+    torn: tuple[int, ...]
+    orphaned: frozenset[str]
+    halves: dict[int, Half]
+
+
+def _other(items: Sequence[Record], calls: Collection[str], *, lost: Collection[bytes], dialect: str) -> _Other:
+    speaks = dialect_named(dialect)
+    views = _views(items, dialect=dialect)
+    opened = {call for view in views.values() for call in view.opens}
+    bodies = {record.ordinal: record for record in items}
+    torn: set[int] = set()
+    orphaned: set[str] = set()
+    for ordinal, view in views.items():
+        mine = set(calls) & {*view.opens, *view.closes}
+        outputs = [(call, Item(bodies[ordinal].body)) for call in view.closes if call in mine]
+        # A call that is here as well is a copy, whoever made it; an output alone answers what was called where this began.
+        alone = bool(outputs) and not mine & opened and erased_call(outputs, dialect=speaks) is not None
+        if alone:
+            orphaned |= mine
+        elif mine:
+            torn.add(ordinal)
+    same = [record for record in items if record.digest in lost and record.ordinal not in torn]
+    gone = {ordinal: views[ordinal] for ordinal in (record.ordinal for record in same) if ordinal in views}
+    unpaired = {call for view in gone.values() for call in (*view.opens, *view.closes)}
+    made = {ordinal: half for ordinal, view in gone.items() if (half := half_of(view, unpaired)) is not None}
+    return _Other(torn=tuple(sorted(torn)), orphaned=frozenset(orphaned), halves=made)
+
+
+def _halves(lost: Sequence[Record], *, orphaned: Collection[str], dialect: str) -> dict[int, Half]:
+    """Return what goes of calls whose other half does not, here or in a thread that began here."""
+    views = _views(lost, dialect=dialect)
+    opened = {call for view in views.values() for call in view.opens}
+    closed = {call for view in views.values() for call in view.closes}
+    wanted = (opened ^ closed) | set(orphaned)
+    return {ordinal: half for ordinal, view in views.items() if (half := half_of(view, wanted)) is not None}
 
 
 def _with_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: str) -> set[int]:
@@ -206,8 +261,31 @@ async def _counts(backend: Backend, thread_id: str, plan: ErasurePlan) -> bool:
     return checkpoint is not None and checkpoint.ordinal in plan.checkpoints.get(checkpoint.thread_id, ())
 
 
-async def _note(backend: Backend, plan: ErasurePlan, *, reason: str) -> None:
-    row = await backend.store.get(plan.thread)
-    body = ErasureNote(ordinals=list(plan.ordinals), asked=list(plan.asked), reason=reason, by=backend.holder)
-    note = NewRecord(kind=RecordKind.NOTE, at_ms=backend.clock.now_ms(), turn=0, tokens=0, body=msgspec.json.encode(body))
-    await backend.store.append(plan.thread, [note], expected=row.next)
+async def _note_everywhere(backend: Backend, plan: ErasurePlan, *, reason: str) -> None:
+    """Write down, in each thread that loses something, what it loses and for whose sake."""
+    for thread_id in dict.fromkeys((plan.thread, *plan.checkpoints, *plan.torn, *plan.halves)):
+        is_own = thread_id == plan.thread
+        quoted = (*plan.checkpoints.get(thread_id, ()), *plan.torn.get(thread_id, ()))
+        halves = plan.halves.get(thread_id, {})
+        note = ErasureNote(
+            ordinals=sorted({*quoted, *(plan.ordinals if is_own else halves)}),
+            asked=list(plan.asked) if is_own else [],
+            reason=reason,
+            by=backend.holder,
+            thread="" if is_own else plan.thread,
+            halves=halves,
+        )
+        await _append_note(backend, thread_id, msgspec.json.encode(note))
+
+
+async def _append_note(backend: Backend, thread_id: str, body: bytes) -> None:
+    note = NewRecord(kind=RecordKind.NOTE, at_ms=backend.clock.now_ms(), turn=0, tokens=0, body=body)
+    expected = (await backend.store.get(thread_id)).next
+    while True:
+        try:
+            await backend.store.append(thread_id, [note], expected=expected)
+        except OrdinalConflict as moved:
+            # It is beside the history: whatever came first, it is as true after it.
+            expected = moved.actual
+        else:
+            return

@@ -16,7 +16,9 @@ from holdfast.items import decoded
 from holdfast.llm import Delta, Model, ModelReply, Streams, ask_patiently
 from holdfast.runtime import CompactionReport, Head, Holdfast, Thread, TurnScope, Window
 from holdfast.runtime.orders import Order, Patience
+from holdfast.runtime.remembering import Memories
 from holdfast.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Said, Trouble, nobody_hears
+from holdfast.session.memory_tools import memory_tools
 from holdfast.session.tools import Tool, decoded_arguments, tool_from
 from holdfast.session.wire import Call, calls_in, output_item, tool_field, user_item, warmed
 from holdfast.thread.phases import TurnState
@@ -47,6 +49,7 @@ class Session:
         instructions: str | None = None,
         context: Context | None = None,
         recall: bool = True,
+        memory: Memories | None = None,
         patience: Patience | None = None,
     ) -> None:
         """Put an agent on `thread`.
@@ -56,6 +59,8 @@ class Session:
             tools: Typed functions (see `tool_from`), or tools.
             context: What the model is to know about its world, or what says so at each turn; see `Thread.tell`.
             recall: Whether the model may look up what was compacted away.
+            memory: What earlier threads left to remember (`hf.memory`): a summary goes out with the instructions, the model may
+                search for the rest, and what it cites is counted. Nothing of it is recorded in the thread.
             patience: How often an overloaded provider is asked again.
 
         Raises:
@@ -67,11 +72,13 @@ class Session:
         if self.model.dialect != thread.dialect.name:
             reason = f"it speaks {self.model.dialect}, and thread {thread.id!r} is written in {thread.dialect.name}"
             raise UnknownModel(self.model.name, reason=reason)
-        given = [self._recall_tool(), *tools] if recall else tools
+        given = [*([self._recall_tool()] if recall else ()), *(memory_tools(memory) if memory else ()), *tools]
         made = [tool if isinstance(tool, Tool) else tool_from(tool) for tool in given]
         self.tools = {tool.name: tool for tool in made}
         offered = [_offered(tool, thread.dialect.name) for tool in self.tools.values()]
         self.head = Head(system=instructions, tools=tuple(offered))
+        self._instructions = instructions
+        self._memory = memory
         self._context = context
         self._patience = patience or Patience()
         self._checkpoint: int | None = None
@@ -103,6 +110,7 @@ class Session:
         goes_on = bool(incoming) or await self._has_something_to_do()
         if not goes_on:
             return answer
+        await self._recollect()
         async with self.thread.turn(incoming, model=self.model, head=self.head, context=self._world()) as turn:
             self._checkpoint = (await self.thread.history()).checkpoint_ordinal
             while goes_on:
@@ -110,6 +118,8 @@ class Session:
                 answer = _summed(answer, reply)
                 usage = {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0}
                 await turn.record([decoded(item.raw) for item in reply.items], usage=usage)
+                if self._memory is not None:
+                    await self._memory.cite_in(reply.text)
                 await self._run(turn, calls_in(self.thread.dialect.name, reply.items), hear)
                 goes_on = await turn.goes_on()
         hear(answer)
@@ -131,11 +141,19 @@ class Session:
 
     async def compact(self, *, focus: str | None = None, strategy: str | None = None) -> CompactionReport:
         """Compact now, with the session's own model; see `Thread.compact` for what is raised."""
+        await self._recollect()
         return await self.thread.carry_out(Order(model=self.model, focus=focus, strategy=strategy), head=self.head)
 
     async def window(self) -> Window:
         """Return what the model would be sent next, and how full that is."""
+        await self._recollect()
         return await self.thread.window(head=self.head, model=self.model.name)
+
+    async def _recollect(self) -> None:
+        """Put what the thread is shown of the memory behind the instructions; the same bytes as long as it may be shown."""
+        if self._memory is not None:
+            told = (self._instructions, (await self._memory.shown_to(self.thread.id)).text)
+            self.head = replace(self.head, system="\n\n".join(text for text in told if text) or None)
 
     async def __aenter__(self) -> Self:
         self._keeps_up = True

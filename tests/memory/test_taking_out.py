@@ -1,0 +1,133 @@
+"""Threads put away and back; everything about a tenant in their own hands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.conftest import ManualClock
+from tests.memory.conftest import HOUR_MS, say, texts, user
+
+from holdfast import Config, Holdfast
+from holdfast.cli import main
+from holdfast.gateway.keys import KeysFile, digest_of, new_key
+from holdfast.items import body_digest, written
+from holdfast.runtime.memory_pass import MemoryPass
+from holdfast.runtime.retention import erase, plan_erasure
+from holdfast.runtime.taking_out import TakenOut, take_out
+
+pytestmark = pytest.mark.anyio
+
+RULES = ("Never push to the main branch.", "All times are in UTC, always.")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def hf(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Holdfast]:
+    store = str(tmp_path / "s.db")
+    if request.param == "postgres":
+        store = await request.getfixturevalue("postgres_server").new_store()
+    async with Holdfast(Config(store=store, model_context_window=4_000), clock=clock) as opened:
+        yield opened
+
+
+async def test_everything_about_a_tenant_is_taken_out(hf: Holdfast, clock: ManualClock, tmp_path: Path) -> None:
+    """Every record of every thread and nothing of another tenant's; the memory whole; what was erased, and when; key digests."""
+    other = await hf.for_tenant("other")
+    await say(other, "theirs", "You must keep the word zanzibar to yourself.")
+    await say(hf, "one", *RULES)
+    await say(hf, "two", RULES[1])
+    clock.ms += 7 * HOUR_MS
+    await hf.memory.run()
+    two = await hf.find("two")
+    await two.archive()
+    plan = await plan_erasure(hf.backend, "one", [2])
+
+    async def recompact(thread_id: str) -> object:
+        return thread_id
+
+    await erase(hf.backend, plan, reason="asked to", memories=hf.memory, recompact=recompact)
+    done = await take_out(hf.backend, tmp_path / "out", keys=["sha256:0123456789ab…"])
+    rows = await hf.backend.store.threads(limit=99)
+    total = sum(row.next - row.start for row in rows)
+    assert done == TakenOut(
+        folder=str(tmp_path / "out"), tenant="local", threads=3, records=total, memories=1, keys=1, erasures=1
+    )
+    for row in rows:
+        lines = [json.loads(line) for line in (tmp_path / "out" / "threads" / f"{row.id}.jsonl").read_text("utf-8").splitlines()]
+        assert [line["ordinal"] for line in lines] == list(range(row.start, row.next))
+        assert [line["digest"] for line in lines if not line["erased"]] == [
+            written(body_digest(line["body"].encode())) for line in lines if not line["erased"]
+        ]
+    memory = json.loads((tmp_path / "out" / "memory.json").read_text("utf-8"))
+    assert [each["text"] for each in memory["now"]["memories"]] == [RULES[1]]
+    audit = [json.loads(line) for line in (tmp_path / "out" / "audit.jsonl").read_text("utf-8").splitlines()]
+    erasures = [(act["thread"], act["is"]["asked"], act["is"]["reason"]) for act in audit if act["act"] == "erasure"]
+    assert erasures == [("one", [2], "asked to")]
+    assert [act["archived"] for act in audit if act["thread"] == "two" and act["act"] == "description"] == [False, True]
+    everything = "".join(path.read_text("utf-8") for path in (tmp_path / "out").rglob("*.*"))
+    assert ("zanzibar" in everything, RULES[0] in everything) == (False, False)
+    assert json.loads((tmp_path / "out" / "keys.json").read_text("utf-8")) == {
+        "tenant": "local",
+        "keys": ["sha256:0123456789ab…"],
+    }
+
+
+async def test_a_thread_put_away_is_not_read(hf: Holdfast, clock: ManualClock) -> None:
+    """It keeps what it taught before; put back, it is read on."""
+    await say(hf, "one", RULES[0])
+    clock.ms += 7 * HOUR_MS
+    await hf.memory.run()
+    thread = await hf.find("one")
+    await thread.archive()
+    await thread.record([user(RULES[1])])
+    clock.ms += 7 * HOUR_MS
+    assert await hf.memory.run() == MemoryPass(extracted=0, empty=0, failed=0, memories=1)
+    await thread.unarchive()
+    clock.ms += 7 * HOUR_MS
+    await hf.memory.run()
+    assert texts((await hf.memory.state()).memories) == sorted(RULES)
+
+
+def test_the_commands_put_away_and_back_and_take_out(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`archive` leaves a thread out of the list, `unarchive` brings it back; `takeout` names keys, none of them whole."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_STORE", str(tmp_path / "s.db"))
+    monkeypatch.setenv("HOLDFAST_KEYS_FILE", str(tmp_path / "keys.toml"))
+    Path("talk.json").write_text(json.dumps([user(RULES[0])]), encoding="utf-8")
+    assert main(["import", "talk.json", "--format", "responses"]) == 0
+
+    def out(*arguments: str) -> dict[str, object]:
+        capfd.readouterr()
+        assert main([*arguments, "--json"]) == 0
+        answer: dict[str, object] = json.loads(capfd.readouterr().out)
+        return answer
+
+    def listed(*more: str) -> list[str]:
+        found = out("threads", *more)["threads"]
+        assert isinstance(found, list)
+        return [thread["id"] for thread in found]
+
+    (name,) = listed()
+    assert out("archive", name[:10]) == {"threads": [{"id": name, "archived": True}]}
+    assert (listed(), listed("--archived")) == ([], [name])
+    assert main(["archive", name, "nowhere"]) == 1
+    assert out("unarchive", name) == {"threads": [{"id": name, "archived": False}]}
+    assert listed() == [name]
+    key = str(out("key", "local", "--keys", "keys.toml")["key"])
+    out("key", "other", "--keys", "keys.toml")
+    assert out("takeout", "-o", "all")["keys"] == 1
+    told = Path("all/keys.json").read_text("utf-8")
+    assert (key in told, digest_of(key) in told, digest_of(key)[:19] in told) == (False, False, True)
+
+
+def test_keys_are_told_apart_without_being_told(tmp_path: Path) -> None:
+    """Of each of a tenant's keys the beginning of its digest, and of others' none."""
+    mine, theirs = new_key(), new_key()
+    path = tmp_path / "keys.toml"
+    path.write_text(f'[keys]\n"{digest_of(mine)}" = "a"\n"{digest_of(theirs)}" = "b"\n', encoding="utf-8")
+    assert KeysFile(path).held_by("a") == [f"{digest_of(mine)[:19]}…"]
+    assert KeysFile(path).held_by("nobody") == []
