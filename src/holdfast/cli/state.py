@@ -1,4 +1,4 @@
-"""`holdfast show --state`: what the newest checkpoint carries forward."""
+"""`holdfast show --state`: what the newest checkpoint carries forward, and what was pinned and noted since."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ async def show_state(thread: Thread, *, as_json: bool) -> None:
     history = await thread.history()
     ledger = ledger_of(history)
     if as_json:
-        sections = {section.value: [_as_json(entry) for entry in ledger.section(section)] for section in Section}
+        sections = {section.value: [entry_json(entry) for entry in ledger.section(section)] for section in Section}
         answer = {"thread": thread.id, "checkpoint": history.checkpoint_ordinal, "sections": sections}
         print_json({**answer, "archived": ledger.archived, **_brevity_json(ledger)})
     else:
         _tell(open_screen(), thread, ledger, checkpoint=history.checkpoint_ordinal)
 
 
-def _as_json(entry: LedgerEntry) -> dict[str, object]:
+def entry_json(entry: LedgerEntry) -> dict[str, object]:
+    """Return an entry as every `--json` shows it."""
     shown: dict[str, object] = {
         "id": entry.id,
         "text": entry.text,
@@ -75,8 +76,11 @@ def words_of(entry: LedgerEntry) -> str:
 def _tell(screen: Screen, thread: Thread, ledger: Ledger, *, checkpoint: int | None) -> None:
     if checkpoint is None:
         screen.line((thread.id, "bold"), "  no checkpoint counts: everything said is in the window itself")
-        return
-    screen.line((thread.id, "bold"), f"  state of checkpoint #{checkpoint}, after {count(ledger.age, 'compaction')}")
+        if not ledger.entries:
+            return
+        screen.line(("noted beside it, for the first compaction to take over:", "dim"))
+    else:
+        screen.line((thread.id, "bold"), f"  state of checkpoint #{checkpoint}, after {count(ledger.age, 'compaction')}")
     if told := brevity_told(ledger):
         screen.line((told, "yellow"))
     for section in Section:

@@ -11,8 +11,18 @@ from holdfast.cli.figures import count
 from holdfast.dialects import Dialect
 from holdfast.items import Item, ItemKind, View
 from holdfast.store import Record, RecordKind
-from holdfast.thread import Checkpoint, ContextBody, MetaBody, ReplyBody, RollbackBody, TurnBody, decode_body
-from holdfast.thread.records import CorrespondenceBody, MailBody, SpawnBody, TakenBody, TurnEndBody
+from holdfast.thread import Checkpoint, ContextBody, MetaBody, ReplyBody, RollbackBody, TurnBody, decode_body, remark_of
+from holdfast.thread.records import (
+    CorrespondenceBody,
+    MailBody,
+    PinBody,
+    RemarkBody,
+    SaidBody,
+    SpawnBody,
+    TakenBody,
+    TurnEndBody,
+    UnpinBody,
+)
 
 if TYPE_CHECKING:
     from holdfast.cli.screen import Part
@@ -56,6 +66,8 @@ def described(record: Record, dialect: Dialect) -> str:
 
 def _described(record: Record, dialect: Dialect) -> str:
     match record.kind:
+        case RecordKind.NOTE if (remark := remark_of(record)) is not None:
+            return _remarked(remark.body)
         case RecordKind.ITEM | RecordKind.NOTE:
             return one_line(dialect.view(Item(record.body)).text or raw_text(record.body), limit=LINE_CHARS)
         case RecordKind.TURN:
@@ -82,6 +94,20 @@ def _described(record: Record, dialect: Dialect) -> str:
             return _mail_text(record.body)
         case _:
             assert_never(record.kind)
+
+
+def _remarked(remark: RemarkBody) -> str:
+    """Return what somebody remarked about the session state."""
+    match remark:
+        case SaidBody():
+            who = "the agent" if remark.by_agent else "a person"
+            return one_line(f"{who} noted{' and pinned' if remark.pinned else ''}: {remark.text}", limit=LINE_CHARS)
+        case PinBody():
+            return f"a person pinned entry {remark.entry} of the session state"
+        case UnpinBody():
+            return f"a person let go of entry {remark.entry} of the session state"
+        case _:
+            assert_never(remark)
 
 
 def _mail_text(body: bytes) -> str:

@@ -1,11 +1,15 @@
-"""The control API: compact, undo and look at threads from outside the conversation.
+"""The control API: compact, undo, pin, note and look at threads from outside the conversation.
 
     GET  /holdfast/v1/threads[?limit=N]
     POST /holdfast/v1/threads/ID/compact    {"strategy", "model", "target", "focus", "dry_run"}, each optional
     POST /holdfast/v1/threads/ID/undo
+    POST /holdfast/v1/threads/ID/pin        {"entry"}
+    POST /holdfast/v1/threads/ID/unpin      {"entry"}
+    POST /holdfast/v1/threads/ID/note       {"text", "pinned"}, the latter optional
     GET  /holdfast/v1/threads/ID/window
     GET  /holdfast/v1/threads/ID/state
     GET  /holdfast/v1/threads/ID/events     Server-Sent Events; `Last-Event-ID` resumes
+    POST /holdfast/v1/histories             a host's own history, laid out; see `holdfast.gateway.histories`
 
 `ID` may be shortened to any unambiguous beginning. A failure is `{"error": {"code", "message"}}`.
 """
@@ -16,6 +20,7 @@ import asyncio
 import hmac
 import re
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -23,9 +28,11 @@ import msgspec
 from holdfast.errors import BadInput, HoldfastError
 from holdfast.gateway.call import Call
 from holdfast.gateway.caller import Caller
-from holdfast.gateway.control_views import compaction_view, state_view, window_view
+from holdfast.gateway.control_views import compaction_view, remark_view, state_view, window_view
 from holdfast.gateway.exchange import Refused
 from holdfast.gateway.headers import first
+from holdfast.gateway.histories import PATH as HISTORIES
+from holdfast.gateway.histories import LaysOutFor, answer_history
 from holdfast.gateway.record_events import follow
 from holdfast.gateway.statuses import status_of
 from holdfast.runtime import Holdfast, Thread
@@ -37,7 +44,8 @@ MOST_THREADS = 1000
 _thread_path = re.compile(rb"/holdfast/v1/threads/([^/]+)/([a-z]+)")
 _ordinal = re.compile(r"\d{1,15}")
 
-METHODS = {"compact": "POST", "undo": "POST", "window": "GET", "state": "GET", "events": "GET"}
+POSTED = frozenset({"compact", "undo", "pin", "unpin", "note"})
+METHODS = {**dict.fromkeys(POSTED, "POST"), "window": "GET", "state": "GET", "events": "GET"}
 
 
 class _Compact(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,7 +58,20 @@ class _Compact(msgspec.Struct, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-_COMPACT = msgspec.json.Decoder(_Compact)
+class _Pin(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a request to pin or unpin."""
+
+    entry: str
+
+
+class _Note(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a request to note something."""
+
+    text: str
+    pinned: bool = False
+
+
+A = TypeVar("A", bound=msgspec.Struct)
 
 
 class Control:
@@ -60,8 +81,16 @@ class Control:
     `stopping` ends streams of events, which would never end by themselves.
     """
 
-    def __init__(self, stores: Callable[[str | None], Awaitable[Holdfast]], *, token: str, stopping: asyncio.Event) -> None:
+    def __init__(
+        self,
+        stores: Callable[[str | None], Awaitable[Holdfast]],
+        *,
+        token: str,
+        stopping: asyncio.Event,
+        histories: LaysOutFor | None = None,
+    ) -> None:
         self._stores = stores
+        self._histories = histories
         self._token = token.encode()
         self._stopping = stopping
 
@@ -83,6 +112,9 @@ class Control:
         path = call.path.rstrip(b"/")
         match = _thread_path.fullmatch(path)
         what = match[2].decode("ascii") if match else "threads"
+        if path == HISTORIES and self._histories is not None and call.method == "POST":
+            await answer_history(caller, self._histories, tenant=tenant)
+            return
         if path != PREFIX + b"threads" and (match is None or what not in METHODS):
             await refuse(caller, Refused(status=404, code="unknown_path", message="the control API has nothing at this path"))
         elif call.method != METHODS.get(what, "GET"):
@@ -100,10 +132,8 @@ class Control:
         elif what == "events":
             await self._stream(hf, thread, call=call, caller=caller)
             return
-        elif what == "compact":
-            answer = await _compact(thread, await caller.read(limit=BODY_LIMIT), is_operator=is_operator)
-        elif what == "undo":
-            answer = {"thread": thread.id, "checkpoint": await thread.undo()}
+        elif what in POSTED:
+            answer = await _posted(what, thread, await caller.read(limit=BODY_LIMIT), is_operator=is_operator)
         else:
             answer = await (window_view if what == "window" else state_view)(thread)
         await caller.answer(200, msgspec.json.encode(answer))
@@ -121,9 +151,23 @@ class Control:
         await caller.stay_for(stream())
 
 
-async def _compact(thread: Thread, body: bytes | None, *, is_operator: bool) -> object:
+async def _posted(what: str, thread: Thread, body: bytes | None, *, is_operator: bool) -> object:
+    """Change something about a thread, and say what that made."""
+    match what:
+        case "compact":
+            return await _compact(thread, _asked(body, _Compact, to="compact"), is_operator=is_operator)
+        case "undo":
+            return {"thread": thread.id, "checkpoint": await thread.undo()}
+        case "note":
+            noted = _asked(body, _Note, to="note")
+            return remark_view(await thread.note(noted.text, pinned=noted.pinned))
+        case _:
+            entry = _asked(body, _Pin, to=what).entry
+            return remark_view(await (thread.pin if what == "pin" else thread.unpin)(entry))
+
+
+async def _compact(thread: Thread, asked: _Compact, *, is_operator: bool) -> object:
     """Compact a thread. A model is asked with the keys and from the network of whoever runs the gateway: only they name one."""
-    asked = _asked(body)
     if asked.model is not None and not is_operator:
         raise BadInput("a model can be named by the holder of the control token alone")
     target = str(asked.target) if asked.target is not None else None
@@ -139,13 +183,13 @@ async def refuse(caller: Caller, refused: Refused) -> None:
     await caller.answer(refused.status, body)
 
 
-def _asked(body: bytes | None) -> _Compact:
+def _asked(body: bytes | None, form: type[A], *, to: str) -> A:
     if body is None:
-        raise BadInput(f"a request to compact is shorter than {BODY_LIMIT} bytes")
+        raise BadInput(f"a request to {to} is shorter than {BODY_LIMIT} bytes")
     try:
-        return _COMPACT.decode(body) if body.strip() else _Compact()
+        return msgspec.json.decode(body if body.strip() else b"{}", type=form)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"this is no request to compact: {error}") from None
+        raise BadInput(f"this is no request to {to}: {error}") from None
 
 
 def _limit(call: Call) -> int:

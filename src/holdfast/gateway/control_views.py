@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.compaction import LedgerEntry, Section, ledger_of
-from holdfast.runtime import CompactionReport, Thread
+from holdfast.runtime import CompactionReport, Remarked, Thread
 
 JsonObject = dict[str, object]
 
@@ -49,6 +49,12 @@ def compaction_view(report: CompactionReport) -> JsonObject:
         "over_target": report.over_target,
         "audit": report.audit.counts(),
     }
+
+
+def remark_view(remarked: Remarked) -> JsonObject:
+    """Return what a pin or a note made: its record, null where nothing changed, and the entries it is about."""
+    entries = [_entry_view(entry) for entry in remarked.entries]
+    return {"thread": remarked.thread, "record": remarked.record, "entries": entries}
 
 
 def _entry_view(entry: LedgerEntry) -> JsonObject:

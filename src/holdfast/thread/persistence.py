@@ -19,6 +19,7 @@ import msgspec
 
 from holdfast.store import NewRecord, RecordKind
 from holdfast.thread.records import ReplyBody, decode_body, encode_body
+from holdfast.thread.remarks import is_remark
 
 
 class Persistence(StrEnum):
@@ -60,8 +61,8 @@ def _limited(record: NewRecord) -> NewRecord | None:
         case RecordKind.REPLY:
             return _figures(record)
         case RecordKind.NOTE:
-            # Unchained, it is a remark about the thread; nothing is computed from it.
-            return None
+            # Unchained, it is said about the thread; only from what a person remarks is anything computed.
+            return record if is_remark(record) else None
         case _:
             assert_never(record.kind)
 

@@ -17,7 +17,8 @@ class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a thread is: its first record, and another each time that changes; the newest counts.
 
     `agent` is the sub-agent whose chain it holds; a fork has its root's. `continues` is the thread whose history the client
-    rewrote to begin this one. `spawned_by` is the thread whose agent made this one for a sub-agent.
+    rewrote to begin this one. `spawned_by` is the thread whose agent made this one for a sub-agent. `memory` pins what its model
+    is shown of the memory; it holds nothing of what that says.
     """
 
     dialect: str
@@ -27,6 +28,7 @@ class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spawned_by: str | None = None
     title: str | None = None
     archived: bool = False
+    memory: str = ""
     v: int = VERSION
 
 
@@ -49,6 +51,7 @@ class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         checkpoint: The checkpoint whose window is sent from here on.
         bound_from: How many links of the chain were there when that window was first sent: what a provider bound to the
             history before it is not bound to this window.
+        memory: Pins what the model is shown of the memory; it holds nothing of what that says.
     """
 
     fields: dict[str, msgspec.Raw]
@@ -58,6 +61,7 @@ class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     issued_from: int = 0
     checkpoint: int | None = None
     bound_from: int = 0
+    memory: str = ""
     v: int = VERSION
 
 
@@ -137,6 +141,39 @@ class SpawnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 CorrespondenceBody = MailBody | TakenBody | TurnEndBody | SpawnBody
 
 
+class SaidBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="said"):
+    """A person's own statement about the work, made beside the conversation; `pinned` keeps it whatever comes.
+
+    `by_agent` says that it is the agent's own instead: it then stands for nobody but a model, and binds no one.
+    """
+
+    text: str
+    pinned: bool = False
+    by_agent: bool = False
+    v: int = VERSION
+
+
+class PinBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="pin"):
+    """A person wants `entry` of the session state kept; `words` is the digest of what it said, so that nothing is quoted here."""
+
+    entry: str
+    words: str
+    v: int = VERSION
+
+
+class UnpinBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="unpin"):
+    """A person no longer insists on `entry`."""
+
+    entry: str
+    words: str
+    v: int = VERSION
+
+
+# What a person says about the session state. It is told from every other note by its columns (`remarks.is_remark`), never by
+# its body: bodies of notes come from transcripts too.
+RemarkBody = SaidBody | PinBody | UnpinBody
+
+
 class KeepEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="keep"):
     """A position of a checkpoint's replacement: a record as it is."""
 
@@ -204,6 +241,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         figures: Tokens, calls, milliseconds.
         trigger: Who asked for it: `manual` or `auto`; with the phase of the turn it happened in, and why.
         attempts: Every strategy that was tried, in order; the last one is this checkpoint's.
+        remarks_to: What people remarked before this ordinal is in `state`; None where nobody could have remarked anything.
     """
 
     strategy: str
@@ -221,11 +259,13 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = "user_requested"
     model: str | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list)
+    remarks_to: int | None = None
     v: int = VERSION
 
 
 B = TypeVar("B", bound=msgspec.Struct)
 _CORRESPONDENCE: msgspec.json.Decoder[CorrespondenceBody] = msgspec.json.Decoder(CorrespondenceBody)
+_REMARK: msgspec.json.Decoder[RemarkBody] = msgspec.json.Decoder(RemarkBody)
 
 
 def encode_body(body: msgspec.Struct) -> bytes:
@@ -241,3 +281,8 @@ def decode_body(raw: bytes, form: type[B]) -> B:
 def decode_correspondence(raw: bytes) -> CorrespondenceBody:
     """Return the body of a `mail` record."""
     return _CORRESPONDENCE.decode(raw)
+
+
+def decode_remark(raw: bytes) -> RemarkBody:
+    """Return the body of a remark."""
+    return _REMARK.decode(raw)

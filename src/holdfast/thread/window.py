@@ -14,6 +14,7 @@ from holdfast.items import Item
 from holdfast.store import Record, RecordKind
 from holdfast.thread.pointer import Pointer
 from holdfast.thread.records import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
+from holdfast.thread.remarks import Remark
 from holdfast.tokens import estimate_item
 
 
@@ -47,11 +48,15 @@ class WindowEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A window with where it came from."""
+    """A window with where it came from, and what people remarked that its checkpoint's state does not hold yet.
+
+    Remarks are no part of the window: they enter the state, and so the window, with the next checkpoint.
+    """
 
     entries: tuple[WindowEntry, ...]
     checkpoint: Checkpoint | None = None
     checkpoint_ordinal: int | None = None
+    remarks: tuple[Remark, ...] = ()
 
     def readable_by(self, issuer: str | None) -> History:
         """Return the window as it may go to `issuer`: without what is sealed for another, or, if None, for anybody."""
@@ -80,7 +85,7 @@ def assemble(
     Raises:
         RecordNotFound: The layout names a record that is not among `kept`.
     """
-    placed = [_placed(entry, kept) for entry in checkpoint.layout] if checkpoint else []
+    placed = [_placed(entry, kept) for entry in checkpoint.layout if not _is_erased(entry, kept)] if checkpoint else []
     later = [
         WindowEntry(
             kind=EntryKind.KEEP,
@@ -94,6 +99,11 @@ def assemble(
         if record.kind is RecordKind.ITEM and not record.erased
     ]
     return History(entries=(*placed, *later), checkpoint=checkpoint, checkpoint_ordinal=checkpoint_ordinal)
+
+
+def _is_erased(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> bool:
+    record = kept.get(Pointer(entry.thread, entry.ordinal)) if isinstance(entry, KeepEntry) else None
+    return record is not None and record.erased
 
 
 def _placed(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> WindowEntry:

@@ -1,0 +1,60 @@
+"""A provider's answer, written down beside the history of a thread whose host will show it with its next request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import OrdinalConflict
+from holdfast.runtime.holdfast import Holdfast
+from holdfast.runtime.reading import current_turn
+from holdfast.store import NewRecord, RecordKind
+from holdfast.thread import ReplyBody, encode_body
+
+
+async def record_reply(
+    hf: Holdfast,
+    thread_id: str,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    estimated_tokens: int,
+    input_tokens: int | None,
+    output_tokens: int | None,
+) -> None:
+    """Write down what was answered to a request estimated at `estimated_tokens`, and what the provider counted for it.
+
+    It is not part of the window until the host shows it; the counts correct later estimates. Durable when it returns.
+
+    Raises:
+        ThreadNotFound: There is no such thread.
+        InvalidItem: One of the items is not of the thread's dialect.
+    """
+    thread = await hf.find(thread_id)
+    backend = hf.backend
+    raws = [thread.dialect.parse(dict(item)).raw for item in items]
+    body = ReplyBody(
+        items=[msgspec.Raw(backend.redact(raw) if backend.redact else raw) for raw in raws],
+        outcome="completed",
+        estimated_tokens=estimated_tokens,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+    )
+    row = await backend.store.get(thread.id)
+    expected = row.next
+    record = NewRecord(
+        kind=RecordKind.REPLY,
+        at_ms=backend.clock.now_ms(),
+        turn=await current_turn(backend.store, row, stop=row.next),
+        tokens=output_tokens or 0,
+        body=encode_body(body),
+    )
+    while True:
+        try:
+            await backend.append(thread.id, [record], expected=expected)
+        except OrdinalConflict as moved:
+            # It is beside the history: whatever came first, it is as true after it.
+            expected = moved.actual
+        else:
+            return
