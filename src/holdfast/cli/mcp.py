@@ -1,0 +1,98 @@
+"""`holdfast mcp`: the MCP server, over stdin and stdout or over HTTP on this machine, until the client or a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import sys
+from argparse import Namespace
+from importlib.util import find_spec
+from pathlib import Path
+
+from holdfast.cli.opening import settings_of, store_name, store_path
+from holdfast.cli.output import print_json
+from holdfast.errors import BadInput
+from holdfast.gateway.keys import Keys, KeysFile
+from holdfast.runtime import Config, Holdfast, config_of
+from holdfast.runtime.locations import is_file
+
+HOST = "127.0.0.1"
+TOKEN_VARIABLE = "HOLDFAST_CONTROL_TOKEN"
+
+
+def run(args: Namespace) -> int:
+    """Serve the tools of MCP.
+
+    Raises:
+        BadInput: The extra is missing, or the file of keys cannot be understood.
+    """
+    if find_spec("mcp") is None:
+        raise BadInput("the MCP server needs an extra that is not installed; pip install 'holdfast[mcp]'")
+    config = config_of(settings_of(args))
+    if args.http:
+        keys = KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None
+        asyncio.run(_over_http(args, config, keys))
+    else:
+        asyncio.run(_over_stdio(args, config))
+    return 0
+
+
+async def _over_stdio(args: Namespace, config: Config) -> None:
+    from holdfast.mcp.desk import Desk
+    from holdfast.mcp.stdio import serve_stdio
+
+    async with Holdfast(config, environ=os.environ) as hf:
+        if args.thread is not None:
+            await hf.find(args.thread)
+        desk = Desk(hf=hf, thread=args.thread, trusts_client=args.trust_client)
+        await serve_stdio(desk, read_only=args.read_only)
+
+
+async def _over_http(args: Namespace, config: Config, keys: Keys | None) -> None:
+    from holdfast.gateway.server import serve
+    from holdfast.mcp.http import PATH, Admitted, http_app
+
+    token, kept_in = _token(config)
+
+    def unlock(credential: str) -> Admitted | None:
+        if hmac.compare_digest(credential.encode(), token.encode()):
+            return Admitted(tenant=None)
+        tenant = keys.tenant_of(credential) if keys else None
+        return Admitted(tenant=tenant) if tenant is not None else None
+
+    async with Holdfast(config, environ=os.environ) as hf:
+        stores: dict[str | None, Holdfast] = {None: hf}
+
+        async def store_of(tenant: str | None) -> Holdfast:
+            if tenant not in stores:
+                stores[tenant] = await hf.for_tenant(tenant or config.tenant)
+            return stores[tenant]
+
+        def announce(url: str) -> None:
+            if args.json:
+                print_json({"url": f"{url}{PATH}", "store": store_name(config), "token_file": kept_in})
+                return
+            where = f"in {kept_in}" if kept_in else f"${TOKEN_VARIABLE}"
+            print(f"holdfast speaks MCP at {url}{PATH}, about {store_name(config)}; its token is {where}. Ctrl-C stops.")
+            sys.stdout.flush()
+
+        app = http_app(store_of, unlock=unlock, thread=args.thread, read_only=args.read_only, trusts_client=args.trust_client)
+        async with app as inside:
+            await serve(inside, host=HOST, port=args.port, on_ready=announce, on_stop=inside.stop)
+
+
+def _token(config: Config) -> tuple[str, str | None]:
+    """Return what opens the server, and the file it is kept in; None where the environment gave it.
+
+    Raises:
+        BadInput: The store is no file, and no token is given.
+    """
+    from holdfast.gateway.control_token import kept_token, token_file
+
+    if given := os.environ.get(TOKEN_VARIABLE):
+        return given, None
+    if not is_file(config.store):
+        raise BadInput(f"a store that is no file keeps no token; set {TOKEN_VARIABLE}")
+    store = store_path(config)
+    return kept_token(store), str(token_file(store))
