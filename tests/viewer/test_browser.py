@@ -97,6 +97,32 @@ async def test_a_note_is_written(served: Serve) -> None:
         assert "The auditors looked at turn 3 & were <content>." in await page.inner_text("#records")
 
 
+async def test_an_entry_is_pinned_by_keyboard_and_survives_the_next_compaction(served: Serve, work: Holdfast) -> None:
+    """The state, a key to the first entry, Enter: it is pinned, and stays through a compaction with hardly any budget."""
+    thread = await work.find("billing")
+    first = (await thread.state()).entries[0]
+    async with served(allow_changes=True) as url, visiting(url) as visit:
+        page = visit.page
+        await visit.go("/ui/t/billing")
+        await page.keyboard.press("g")
+        await page.keyboard.press("s")
+        await page.wait_for_url("**/state")
+        await page.keyboard.press("j")
+        assert await page.evaluate("document.activeElement.textContent") == f"Pin entry {first.id}"
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector(".notice:has-text('Pinned')")
+        entry = page.locator(f"#entry-{first.id}")
+        assert await entry.locator(".tag.pin").inner_text() == "pinned"
+        await visit.shot("pinned")
+        await thread.compact(target="1%")
+        await visit.go("/ui/t/billing/state")
+        assert await page.locator(".entry.pinned .said").all_inner_texts() == [first.text]
+        await page.locator(".entry.pinned button").click()
+        await page.wait_for_selector(".notice:has-text('no longer pinned')")
+        assert await page.locator(".tag.pin").count() == 0
+    assert [each.text for each in (await thread.state()).entries if each.pinned] == []
+
+
 async def test_a_hostile_transcript_stays_text(served: Serve, work: Holdfast) -> None:
     """Nothing it says runs, on any page; what it wrote is there to be read."""
     thread = await hostile(work)

@@ -49,12 +49,13 @@ def groups(page: str) -> dict[str, Sequence[str]]:
 
 
 @pytest.mark.anyio
-async def test_the_list_finds_threads_by_title_and_by_what_was_said(opened: Opened) -> None:
+async def test_the_list_finds_threads_by_title_and_by_what_was_said(opened: Opened, work: Holdfast) -> None:
     """A word of the title finds the thread, a word said in it finds the record."""
     async with opened() as looker:
         everything = words((await looker.get("/ui/")).text)
         assert "billing-with-replica" in everything
-        assert "billing responses 12 turns 102 records 3 compactions 7,442 tokens" in everything
+        tokens = (await (await work.find("billing")).history()).tokens
+        assert f"billing responses 12 turns 102 records 3 compactions {tokens:,} tokens" in everything
         by_title = (await looker.get("/ui/?q=postgresql")).text
         assert re.findall(r'class="card-link" href="([^"]+)"', by_title) == ["/ui/t/billing"]
         by_words = (await looker.get("/ui/?q=gapless")).text
@@ -243,14 +244,42 @@ async def test_changes_are_records_and_lead_to_what_they_made(opened: Opened, wo
 
 
 @pytest.mark.anyio
-async def test_a_note_never_reaches_a_model(opened: Opened, work: Holdfast) -> None:
-    """The window is the same with it."""
+async def test_a_note_is_in_the_state_at_once_and_the_window_does_not_move(opened: Opened, work: Holdfast) -> None:
+    """The timeline, the state and the record show it; what is sent to the model is the same until the next compaction."""
     thread = await work.find("billing")
     before = await thread.window()
     async with opened(allow_changes=True) as looker:
-        await looker.post("/ui/t/billing/note", {"text": "looked at by the auditors"})
-        assert "looked at by the auditors" in (await looker.get("/ui/t/billing/timeline?side=changes")).text
+        seen = await looker.post("/ui/t/billing/note", {"text": "looked at by the auditors", "pinned": "yes"})
+        at = seen.headers["location"].partition("at=")[2]
+        assert "note, pinned looked at by the auditors" in words((await looker.get("/ui/t/billing/timeline?side=changes")).text)
+        assert "looked at by the auditors" in (await looker.get("/ui/t/billing/state")).text
+        assert "looked at by the auditors" in words((await looker.get(f"/ui/t/billing/r/{at}")).text)
     assert list(await thread.window()) == list(before)
+    assert [entry.text for entry in (await thread.state()).entries if entry.pinned] == ["looked at by the auditors"]
+
+
+@pytest.mark.anyio
+async def test_an_entry_is_pinned_and_let_go_where_changes_are_allowed(opened: Opened, work: Holdfast) -> None:
+    """The state page has the forms, the answer leads back to the entry, and the timeline says what was done."""
+    thread = await work.find("billing")
+    first = (await thread.state()).entries[0]
+    async with opened() as looker:
+        assert '<form class="pin"' not in (await looker.get("/ui/t/billing/state")).text
+        assert (await looker.post("/ui/t/billing/pin", {"entry": first.id})).status == 403
+    async with opened(allow_changes=True) as looker:
+        done = await looker.post("/ui/t/billing/pin", {"entry": first.id})
+        assert done.headers["location"] == f"/ui/t/billing/state?done=pin&entry={first.id}#entry-{first.id}"
+        page = (await looker.get(done.headers["location"].partition("#")[0])).text
+        assert f"Pinned: no compaction may drop or change entry {first.id}." in words(page)
+        assert f'class="entry pinned" id="entry-{first.id}"' in page
+        assert [entry.id for entry in (await thread.state()).entries if entry.pinned] == [first.id]
+        await looker.post("/ui/t/billing/unpin", {"entry": first.id})
+        told = words((await looker.get("/ui/t/billing/timeline?side=changes")).text)
+        assert f"a person pinned entry {first.id} of the session state" in told
+        assert f"a person let go of entry {first.id} of the session state" in told
+        wrong = await looker.post("/ui/t/billing/pin", {"entry": HOSTILE})
+        assert (wrong.status, "has no entry" in words(wrong.text), "<script>window" in wrong.text) == (404, True, False)
+    assert [entry.id for entry in (await thread.state()).entries if entry.pinned] == []
 
 
 @pytest.mark.anyio

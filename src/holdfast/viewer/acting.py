@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
-
-from holdfast.errors import BadInput, OrdinalConflict
-from holdfast.runtime import Holdfast, Thread
-from holdfast.runtime.reading import current_turn
-from holdfast.store import NewRecord, RecordKind
-
-NOTE_CHARS = 4_000
+from holdfast.errors import BadInput
+from holdfast.runtime import Thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What was done, in a word for the address of the next page; `thread` is where to go on, `at` the record it made."""
+    """What was done, in a word for the address of the next page.
+
+    `thread` is where to go on, `at` the record it made, `entry` the one of the session state it is about, shown on `page`.
+    """
 
     what: str
     thread: str
     at: int | None = None
+    page: str = ""
+    entry: str = ""
 
 
-async def act(what: str, hf: Holdfast, thread: Thread, form: Mapping[str, str]) -> Done:
+async def act(what: str, thread: Thread, form: Mapping[str, str]) -> Done:
     """Do what a form asks for.
 
     Raises:
@@ -33,7 +32,11 @@ async def act(what: str, hf: Holdfast, thread: Thread, form: Mapping[str, str]) 
     """
     match what:
         case "note":
-            return await _note(hf, thread, form.get("text", ""))
+            noted = await thread.note(form.get("text", ""), pinned=bool(form.get("pinned")))
+            return Done(what=what, thread=thread.id, at=noted.record)
+        case "pin" | "unpin":
+            remarked = await (thread.pin if what == "pin" else thread.unpin)(form.get("entry", ""))
+            return Done(what=what, thread=thread.id, page="state", entry=remarked.entries[0].id)
         case "compact":
             report = await thread.compact(strategy=form.get("strategy") or None, focus=form.get("focus", "").strip() or None)
             return Done(what=what, thread=thread.id, at=report.checkpoint)
@@ -47,25 +50,6 @@ async def act(what: str, hf: Holdfast, thread: Thread, form: Mapping[str, str]) 
             return Done(what=what, thread=thread.id, at=went.at)
         case _:
             raise BadInput(f"there is no change called {what!r}")
-
-
-async def _note(hf: Holdfast, thread: Thread, text: str) -> Done:
-    """Write a person's note into the thread's log. It stands beside the history: no model is ever shown it."""
-    words = text.strip()
-    if not words or len(words) > NOTE_CHARS:
-        raise BadInput(f"a note has between 1 and {NOTE_CHARS} characters")
-    body = msgspec.json.encode({"event": "note", "text": words})
-    backend = hf.backend
-    row = await backend.store.get(thread.id)
-    turn = await current_turn(backend.store, row, stop=row.next)
-    note = NewRecord(kind=RecordKind.NOTE, at_ms=backend.clock.now_ms(), turn=turn, tokens=0, body=body)
-    expected = row.next
-    while True:
-        try:
-            return Done(what="note", thread=thread.id, at=await backend.append(thread.id, [note], expected=expected) - 1)
-        except OrdinalConflict as moved:
-            # The agent is at work; a note is as true one record later.
-            expected = moved.actual
 
 
 def _number(form: Mapping[str, str], name: str) -> int | None:

@@ -136,7 +136,7 @@ class Viewer:
         if call.method == "POST":
             if not self._allow_changes:
                 return self._failure("read_only", "this viewer only looks; --allow-changes lets it change threads", status=403)
-            return _after(await act(what, hf, thread, await _form(caller)))
+            return _after(await act(what, thread, await _form(caller)))
         if what == "events" and ordinal is None:
             after = number_in(query, "after")
             last = first(call.headers, b"last-event-id")
@@ -201,4 +201,6 @@ async def _form(caller: Caller) -> dict[str, str]:
 def _after(done: Done) -> Answer:
     """Send the browser to what the change made; pressing reload there changes nothing again."""
     at = f"&at={done.at}" if done.at is not None else ""
-    return redirect(f"{thread_url(done.thread)}?done={done.what}{at}")
+    entry = f"&entry={done.entry}#entry-{done.entry}" if done.entry else ""
+    page = thread_url(done.thread, done.page) if done.page else thread_url(done.thread)
+    return redirect(f"{page}?done={done.what}{at}{entry}")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from holdfast.gateway.caller import Caller
-from holdfast.gateway.record_events import ALIVE, ALIVE_SECONDS, OPENING
+from holdfast.gateway.record_events import ALIVE, OPENING, Silence, Telling, woken
 from holdfast.store import ThreadStore
 from holdfast.viewer.answers import GUARDS
 
@@ -14,24 +14,21 @@ from holdfast.viewer.answers import GUARDS
 LOOK_SECONDS = 1.0
 
 
-async def follow_threads(store: ThreadStore, *, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+async def follow_threads(store: Telling, *, stopping: asyncio.Event) -> AsyncIterator[bytes]:
     """Yield an event whenever any thread was written, until `stopping` is set."""
     seen = await _newest(store)
     yield OPENING
-    quiet = 0.0
-    while not stopping.is_set():
-        newest = await _newest(store)
-        if newest != seen:
-            seen, quiet = newest, 0.0
-            yield b"event: written\ndata: {}\n\n"
-        try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                await stopping.wait()
-        except TimeoutError:
-            quiet += LOOK_SECONDS
-        if quiet >= ALIVE_SECONDS:
-            quiet = 0.0
-            yield ALIVE
+    silence = Silence()
+    async with store.watch() as watch:
+        while not stopping.is_set():
+            newest = await _newest(store)
+            if newest != seen:
+                seen = newest
+                silence.broken()
+                yield b"event: written\ndata: {}\n\n"
+            await woken(watch, stopping, within_s=LOOK_SECONDS)
+            if silence.is_long():
+                yield ALIVE
 
 
 async def _newest(store: ThreadStore) -> tuple[str, int] | None:

@@ -136,11 +136,17 @@ async def compaction_page(hf: Holdfast, thread: Thread, ordinal: int, query: Que
     return Answer(body=render("compaction.html", {**sight.common, **await _head(hf, thread), **values}))
 
 
-async def state_page(hf: Holdfast, thread: Thread, _: Query, sight: Sight) -> Answer:
-    """The session state as of the newest compaction that counts."""
+async def state_page(hf: Holdfast, thread: Thread, query: Query, sight: Sight) -> Answer:
+    """The session state as of the newest compaction that counts, and what was pinned and noted since."""
     history = await thread.history()
     ledger = ledger_of(history)
-    values: Values = {"ledger": ledger, "sections": list(Section), "checkpoint": history.checkpoint_ordinal}
+    values: Values = {
+        "ledger": ledger,
+        "sections": list(Section),
+        "checkpoint": history.checkpoint_ordinal,
+        "done": query.get("done", ""),
+        "entry": ledger.find(query.get("entry", "")),
+    }
     return Answer(body=render("state.html", {**sight.common, **await _head(hf, thread), **values}))
 
 

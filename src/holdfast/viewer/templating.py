@@ -12,6 +12,7 @@ from holdfast.compaction import Section
 from holdfast.thread import Pointer
 from holdfast.viewer import figures
 from holdfast.viewer.cleaning import clean
+from holdfast.viewer.markdown import formatted
 
 HEADINGS: Mapping[Section, str] = {
     Section.OBJECTIVE: "Objective",
@@ -52,6 +53,7 @@ def _environment() -> Environment:
         "machine_moment": figures.machine_moment,
         "took": figures.took,
         "dollars": figures.dollars,
+        "formatted": formatted,
     }
     made.globals |= {
         "thread_url": thread_url,

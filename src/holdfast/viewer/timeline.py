@@ -11,7 +11,7 @@ from holdfast.items import Item
 from holdfast.runtime import Holdfast, Thread
 from holdfast.runtime.reading import live_path
 from holdfast.store import Record, RecordKind, Span
-from holdfast.viewer.wording import Told, told
+from holdfast.viewer.wording import Told, said_in, told
 
 PAGE = 100
 TEXT_CHARS = 200_000
@@ -116,7 +116,7 @@ async def open_record(hf: Holdfast, thread: Thread, ordinal: int) -> Opened:
 def _opened(record: Record, dialect: Dialect, *, live: bool) -> Opened:
     raw = record.body.decode("utf-8", "replace")
     is_item = record.kind is RecordKind.ITEM or (record.kind is RecordKind.NOTE and record.chain is not None)
-    text = dialect.view(Item(record.body)).text if is_item and not record.erased else ""
+    text = dialect.view(Item(record.body)).text if is_item and not record.erased else said_in(record)
     return Opened(
         record=record,
         told=told(record, dialect),

@@ -10,7 +10,20 @@ import msgspec
 from holdfast.dialects import Dialect
 from holdfast.items import Item, ItemKind, View
 from holdfast.store import Record, RecordKind
-from holdfast.thread import Checkpoint, ContextBody, MetaBody, ReplyBody, RollbackBody, TurnBody, decode_body
+from holdfast.thread import (
+    Checkpoint,
+    ContextBody,
+    MetaBody,
+    PinBody,
+    RemarkBody,
+    ReplyBody,
+    RollbackBody,
+    SaidBody,
+    TurnBody,
+    UnpinBody,
+    decode_body,
+    remark_of,
+)
 from holdfast.viewer.cleaning import one_line
 from holdfast.viewer.figures import counted
 from holdfast.viewer.letters import told_in_mail
@@ -74,7 +87,8 @@ def _told(record: Record, dialect: Dialect) -> Told:
         case RecordKind.NOTE if record.chain is not None:
             return told_item(dialect.view(Item(record.body)), raw=record.body)
         case RecordKind.NOTE:
-            return _told_note(record.body)
+            remark = remark_of(record)
+            return _told_remark(remark.body) if remark else _told_note(record.body)
         case RecordKind.TURN:
             return Told(who=f"turn {record.turn}", text=decode_body(record.body, TurnBody).preview, tone="turn")
         case RecordKind.CHECKPOINT:
@@ -102,6 +116,26 @@ def _told(record: Record, dialect: Dialect) -> Told:
             return Told(who="mail", text=one_line(told_in_mail(record, dialect), limit=LINE_CHARS), tone="change")
         case _:
             assert_never(record.kind)
+
+
+def said_in(record: Record) -> str:
+    """Return what a person's note says, whole; empty for any other record."""
+    remark = remark_of(record)
+    return remark.body.text if remark and isinstance(remark.body, SaidBody) else ""
+
+
+def _told_remark(remark: RemarkBody) -> Told:
+    match remark:
+        case SaidBody():
+            text = one_line(remark.text, limit=LINE_CHARS)
+            who = "agent's note" if remark.by_agent else "note, pinned" if remark.pinned else "note"
+            return Told(who=who, text=text, tone="note")
+        case PinBody():
+            return Told(who="pin", text=f"a person pinned entry {remark.entry} of the session state", tone="note")
+        case UnpinBody():
+            return Told(who="unpin", text=f"a person let go of entry {remark.entry} of the session state", tone="note")
+        case _:
+            assert_never(remark)
 
 
 def _told_note(body: bytes) -> Told:

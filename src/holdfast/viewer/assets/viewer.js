@@ -115,7 +115,7 @@ function step(by) {
   all[current]?.classList.remove("current");
   current = Math.max(0, Math.min(all.length - 1, current + by));
   all[current].classList.add("current");
-  all[current].querySelector("summary, a")?.focus({ preventScroll: true });
+  all[current].querySelector("summary, a, button")?.focus({ preventScroll: true });
   all[current].scrollIntoView({ block: "nearest" });
 }
 
