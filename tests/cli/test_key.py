@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.gateway.keys import read_keys
+from holdfast.gateway.keys import KeysFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ def test_a_key_opens_its_tenant(cli: Cli, home: Path) -> None:
     """The keys that were printed are those the file knows; the file itself holds none, and belongs to its owner alone."""
     file = home / "keys.toml"
     made = [cli("key", tenant, "--keys", file, "--json").json for tenant in ("alice", "bob", "alice")]
-    keys = read_keys(file)
+    keys = KeysFile(file)
     assert [keys.tenant_of(each["key"]) for each in made] == ["alice", "bob", "alice"]
     assert [each["key"] in file.read_text() for each in made] == [False, False, False]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -29,7 +29,7 @@ def test_a_person_is_told_what_to_do_with_it(cli: Cli, home: Path) -> None:
     """The key comes first, on a line of its own."""
     ran = cli("key", "alice", "--keys", home / "keys.toml")
     key = ran.out.splitlines()[0]
-    assert (ran.code, read_keys(home / "keys.toml").tenant_of(key), "X-Holdfast-Key" in ran.out) == (0, "alice", True)
+    assert (ran.code, KeysFile(home / "keys.toml").tenant_of(key), "X-Holdfast-Key" in ran.out) == (0, "alice", True)
 
 
 @pytest.mark.parametrize("tenant", ["", "a b", 'x"\n"y', "-x"])

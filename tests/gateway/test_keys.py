@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import BadInput, CannotListen
 from holdfast.gateway.call import Call
-from holdfast.gateway.keys import Keys, admit, digest_of, new_key, read_keys
+from holdfast.gateway.keys import Keys, KeysFile, admit, digest_of, new_key
 from holdfast.gateway.server import serve
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_keys_are_random_and_kept_as_digests(tmp_path: Path) -> None:
     assert key != new_key()
     file = tmp_path / "keys.toml"
     file.write_text(f'[keys]\n"{digest_of(key)}" = "team.one"\n')
-    assert (read_keys(file).tenant_of(key), read_keys(file).tenant_of(f"{key}x")) == ("team.one", None)
+    assert (KeysFile(file).tenant_of(key), KeysFile(file).tenant_of(f"{key}x")) == ("team.one", None)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,25 @@ def test_a_file_that_is_not_one_of_keys_is_refused(tmp_path: Path, text: str) ->
     file = tmp_path / "keys.toml"
     file.write_text(text)
     with pytest.raises(BadInput):
-        read_keys(file)
+        KeysFile(file)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """So is one that cannot be read."""
     with pytest.raises(BadInput):
-        read_keys(tmp_path / "none.toml")
+        KeysFile(tmp_path / "none.toml")
+
+
+async def test_a_changed_file_of_keys_counts_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A new key opens the door, one that was taken out no longer; while the file cannot be read, those from before do."""
+    path = tmp_path / "keys.toml"
+    path.write_text(f'[keys]\n"{digest_of(ALICE)}" = "alice"\n')
+    keys = KeysFile(path)
+    assert [keys.tenant_of(key) for key in (ALICE, BOB)] == ["alice", None]
+    path.write_text(f'[keys]\n"{digest_of(BOB)}" = "bob-and-others"\n')
+    assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob-and-others"]
+    path.write_text("[keys\n")
+    assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob-and-others"]
+    path.unlink()
+    assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob-and-others"]
+    assert [record.message[:31] for record in caplog.records] == ["the keys are those from before:"] * 2

@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.cli.opening import settings_of
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import BadInput
-from holdfast.gateway.keys import Keys, digest_of, new_key, read_keys
+from holdfast.gateway.keys import Keys, KeysFile, digest_of, new_key
 from holdfast.runtime import config_of
 
 HEADER = "[keys]\n"
@@ -44,7 +44,7 @@ def add_key(path: Path, key: str, *, tenant: str) -> None:
     Keys({digest_of(key): tenant})
     there = path.exists()
     if there:
-        read_keys(path)
+        KeysFile(path)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:

@@ -16,7 +16,7 @@ from holdfast.cli.opening import settings_of, store_path
 from holdfast.cli.output import open_screen, print_json
 from holdfast.cli.screen import Screen
 from holdfast.gateway.control_token import kept_token, new_token, token_file
-from holdfast.gateway.keys import read_keys
+from holdfast.gateway.keys import KeysFile
 from holdfast.gateway.serve import Serving, run_gateway
 from holdfast.runtime import Config, Holdfast, config_of
 from holdfast.runtime.locations import IN_MEMORY
@@ -41,7 +41,7 @@ class _Token:
 def run(args: Namespace) -> int:
     """Serve until SIGINT or SIGTERM, then let running answers finish."""
     config = config_of(settings_of(args))
-    keys = read_keys(Path(config.keys_file).expanduser()) if config.keys_file else None
+    keys = KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None
     token = _token(config, given=args.control_token or os.environ.get(TOKEN_VARIABLE))
     serving = Serving(
         upstream=config.openai_upstream,

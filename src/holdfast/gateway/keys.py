@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 import tomllib
@@ -25,10 +26,13 @@ from holdfast.errors import BadInput
 from holdfast.gateway.call import Call
 from holdfast.gateway.headers import RawHeaders
 
+log = logging.getLogger("holdfast.gateway")
+
 KEY_HEADER = b"x-holdfast-key"
 CREDENTIAL_HEADERS = (b"authorization", b"x-api-key")
 URL_PREFIX = b"/k/"
 DIGEST_PREFIX = "sha256:"
+SHOWN_CHARS = len(DIGEST_PREFIX) + 12
 
 _digest = re.compile(r"sha256:[0-9a-f]{64}")
 _tenant = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -51,6 +55,10 @@ class Keys:
         Raises:
             BadInput: A digest or a tenant's name is not of the right form.
         """
+        self._tenants = self._checked(tenants)
+
+    @staticmethod
+    def _checked(tenants: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
         checked: list[tuple[str, str]] = []
         for digest, tenant in tenants.items():
             if _digest.fullmatch(digest) is None:
@@ -58,7 +66,7 @@ class Keys:
             if not isinstance(tenant, str) or _tenant.fullmatch(tenant) is None:
                 raise BadInput(f"{tenant!r} cannot name a tenant; use letters, digits, '.', '_' or '-'")
             checked.append((digest, tenant))
-        self._tenants = tuple(checked)
+        return tuple(checked)
 
     def tenant_of(self, key: str) -> str | None:
         """Return whose key this is. Takes the same time whichever it is, and if it is none."""
@@ -68,6 +76,38 @@ class Keys:
             if hmac.compare_digest(digest, asked):
                 found = tenant
         return found
+
+    def held_by(self, tenant: str) -> list[str]:
+        """Return the beginnings of the digests of a tenant's keys: enough to tell them apart, too little to guess one by."""
+        return [f"{digest[:SHOWN_CHARS]}…" for digest, owner in self._tenants if owner == tenant]
+
+
+class KeysFile(Keys):
+    """The keys of a file, read again whenever it changes: one that was added opens the door, one that was taken out no longer.
+
+    The file is TOML; its table `[keys]` maps each digest to a tenant. While it is missing or cannot be understood, what it said
+    before holds, and the log says so.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the file.
+
+        Raises:
+            BadInput: It cannot be read or understood.
+        """
+        self._path = path
+        self._stamp = _stamp(path)
+        super().__init__(_written_in(path))
+
+    def tenant_of(self, key: str) -> str | None:
+        stamp = _stamp(self._path)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._tenants = self._checked(_written_in(self._path))
+            except BadInput as error:
+                log.warning("the keys are those from before: %s", error)
+        return super().tenant_of(key)
 
 
 def digest_of(key: str) -> str:
@@ -80,12 +120,7 @@ def new_key() -> str:
     return f"hfk_{secrets.token_urlsafe(32)}"
 
 
-def read_keys(path: Path) -> Keys:
-    """Read a file of keys: TOML, its table `[keys]` maps each digest to a tenant.
-
-    Raises:
-        BadInput: It cannot be read or understood.
-    """
+def _written_in(path: Path) -> Mapping[str, object]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -93,7 +128,16 @@ def read_keys(path: Path) -> Keys:
     tenants = values.get("keys")
     if not isinstance(tenants, dict) or not tenants or set(values) != {"keys"}:
         raise BadInput(f'{path} must hold one table [keys] with lines such as "sha256:HEX" = "tenant"')
-    return Keys(tenants)
+    return tenants
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes with a file; None where it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def keyless(call: Call) -> Call:
