@@ -1,0 +1,72 @@
+"""Lists of messages as Hermes keeps them, and engines as its agents get them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+from holdfast.adapters.bridge import shared
+from holdfast.adapters.hermes.engine import Engine
+from holdfast.adapters.hermes.messages import item_of
+from holdfast.runtime import Config, Holdfast
+from holdfast.store import RecordKind
+
+Message = dict[str, Any]
+SESSION = "20260101_120000_aaaaaa"
+
+
+def engine_for(home: Path, *, session: str = SESSION, copied: bool = True) -> Engine:
+    """Return an engine as an agent of the host gets it: copied from the registered one, told its model and its session."""
+    engine = copy.deepcopy(Engine()) if copied else Engine()
+    engine.update_model(model="m", context_length=64_000, base_url="u", api_key="k", provider="p", api_mode="chat")
+    engine.on_session_start(session, hermes_home=str(home), platform="cli", model="m", context_length=64_000, something_new=1)
+    return engine
+
+
+def turn(number: int, *, lines: int = 400) -> list[Message]:
+    """Return a turn as the host keeps it, with keys of its own."""
+    function = {"name": "read_file", "arguments": json.dumps({"path": f"part{number}.txt"})}
+    return [
+        {"role": "user", "content": f"Look at part {number}. Always keep port {8000 + number} free.", "_db_persisted": True},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": f"c{number}", "type": "function", "function": function}],
+            "reasoning": "I should read it.",
+            "finish_reason": "tool_calls",
+        },
+        {
+            "role": "tool",
+            "name": "read_file",
+            "tool_call_id": f"c{number}",
+            "content": "\n".join(f"part {number}, line {line}: nothing to report" for line in range(lines)),
+        },
+        {"role": "assistant", "content": f"Part {number} is fine.", "finish_reason": "stop", "_db_persisted": True},
+    ]
+
+
+def turns(first: int, last: int, *, lines: int = 400) -> list[Message]:
+    return [message for number in range(first, last + 1) for message in turn(number, lines=lines)]
+
+
+def said(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def recorded(home: Path, session: str = SESSION) -> list[Message]:
+    """Return every item of the session's thread, once for each record."""
+
+    async def read() -> list[Message]:
+        async with Holdfast(Config(store=str(home.parent / "threads.db"))) as hf:
+            thread = await hf.thread(session, dialect="chat")
+            assert (await hf.verify()).problems == ()
+            ordinals = [record.ordinal for record in await thread.records() if record.kind is RecordKind.ITEM]
+            return [await thread.original(f"#{ordinal}") for ordinal in ordinals]
+
+    return shared.run(read())
+
+
+def items(messages: list[Message]) -> list[Message]:
+    return [item_of(message) for message in messages]

@@ -1,0 +1,159 @@
+"""The same work through the Agents SDK's own sessions and through holdfast's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from agents import OpenAIResponsesCompactionSession, Runner, SQLiteSession
+from agents.memory import Session
+from agents.memory.openai_responses_compaction_session import default_should_trigger_compaction
+from agents.tool_context import ToolContext
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from openai import AsyncOpenAI
+from tests.adapters.agents_runs import agent_on, checkpoints_of, user, worked
+from tests.adapters.harbour import NEEDLE, RULE, SECRET, asked, settings, surveyed, turns
+from tests.prefixes import stable_prefix
+
+from holdfast import Config, Holdfast
+from holdfast.adapters.bridge import shared
+from holdfast.adapters.openai_agents import HoldfastSession
+from holdfast.testing.provider import ScriptedProvider
+from holdfast.testing.script import Reply
+
+__all__ = ["stable_prefix"]
+
+PIERS = 9
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """Close what the bridge opened, as the end of a process does."""
+    yield
+    shared.close()
+
+
+def compacting_turns() -> Iterator[Reply]:
+    """Return the script of a provider that also compacts: the SDK's own session asks it to after every fourth turn."""
+    replies = list(turns(1, PIERS))
+    for pier in range(1, PIERS + 1):
+        yield from replies[2 * pier - 2 : 2 * pier]
+        if pier % 4 == 0:
+            said = [{"role": "user", "content": asked(each)} for each in range(1, pier + 1)]
+            sealed = {"type": "compaction", "id": f"cmp_{pier}", "encrypted_content": f"sealed-{pier}"}
+            usage = {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}
+            created = {"id": f"resp_c{pier}", "object": "response.compaction", "created_at": 1}
+            yield Reply(body={**created, "output": [*said, sealed], "usage": usage})
+
+
+@asynccontextmanager
+async def compacting_session(provider: ScriptedProvider, kept_in: Session) -> AsyncIterator[OpenAIResponsesCompactionSession]:
+    async with AsyncOpenAI(base_url=provider.url, api_key=SECRET, max_retries=0) as client:
+        yield OpenAIResponsesCompactionSession(kept_in.session_id, kept_in, client=client, model="gpt-5.4")
+
+
+async def led_by_the_sdk(kept_in: Session) -> tuple[list[list[Any]], list[Any]]:
+    """Return what the provider was asked through the SDK's compacting session, and what is in that session at the end."""
+    script = list(compacting_turns())
+    async with (
+        ScriptedProvider(script) as provider,
+        compacting_session(provider, kept_in) as session,
+        agent_on(provider) as agent,
+    ):
+        for pier in range(1, PIERS + 1):
+            await Runner.run(agent, asked(pier), session=session)
+        return [received.input for received in provider.requests], await session.get_items()
+
+
+@pytest.mark.anyio
+@pytest.mark.moves_prefix(reason="the SDK's own compaction replaces the history")
+async def test_the_sdks_own_compacting_session_works_on_it_and_loses_nothing(tmp_path: Path) -> None:
+    """Wrapped, it gives the SDK's session what a SQLite session gives it; and each replacement is a checkpoint, not a loss."""
+    config = Config(store=str(tmp_path / "agent.db"))
+    theirs = await led_by_the_sdk(SQLiteSession("harbour"))
+    ours = await led_by_the_sdk(HoldfastSession("harbour", config))
+    assert ours == theirs
+    async with Holdfast(config) as hf:
+        thread = await hf.thread("harbour")
+        assert checkpoints_of(await thread.records()) == 2
+        assert NEEDLE in (await thread.recall("serial of the bollard of pier 1"))[0].text
+        assert (await hf.verify(thread)).problems == ()
+        await thread.undo()
+        assert surveyed(PIERS - 3) in [each.get("output") for each in await thread.window()]
+
+
+@pytest.mark.anyio
+async def test_parity_with_the_sdks_own_compacting_session(tmp_path: Path) -> None:
+    """The same work, and the same rule for when: ours too is smaller, keeps every word a person said, and asks nobody."""
+    _, theirs = await led_by_the_sdk(SQLiteSession("harbour"))
+    session = HoldfastSession(
+        "harbour", Config(store=str(tmp_path / "agent.db")), should_trigger_compaction=default_should_trigger_compaction
+    )
+    async with ScriptedProvider(list(turns(1, PIERS)), enforcing=True, counting=True) as provider, agent_on(provider) as agent:
+        for pier in range(1, PIERS + 1):
+            await Runner.run(agent, asked(pier), session=session)
+    ours = await session.get_items()
+    everything = 4 * PIERS
+    assert len(theirs) < everything
+    assert len(ours) < everything
+    for pier in range(1, PIERS + 1):
+        assert asked(pier).removeprefix(RULE).strip() in str(theirs)
+        assert asked(pier).removeprefix(RULE).strip() in str(ours)
+    assert RULE in str(ours)
+    assert NEEDLE not in str(theirs)
+    recalled = await session.recall_tool().on_invoke_tool(
+        cast("Any", tool_context()), '{"query": "serial of the bollard of pier 1"}'
+    )
+    assert NEEDLE in str(recalled)
+
+
+added_items = st.lists(
+    st.builds(user, st.sampled_from(["a", "b", "ü ☂", ""])) | st.integers(1, 3).map(lambda pier: worked(pier)[3]), max_size=3
+)
+steps = st.lists(
+    st.tuples(st.just("add"), added_items)
+    | st.tuples(st.just("pop"), st.none())
+    | st.tuples(st.just("clear"), st.none())
+    | st.tuples(st.just("get"), st.none() | st.integers(0, 4)),
+    max_size=10,
+)
+
+
+@given(steps)
+@examples(max_examples=25)
+def test_any_order_of_calls_gives_what_the_sdks_own_session_gives(
+    tmp_path_factory: pytest.TempPathFactory, order: list[tuple[str, Any]]
+) -> None:
+    """Adding, popping, clearing and reading: the same answers as from SQLiteSession, step by step."""
+
+    async def told(session: Session) -> list[Any]:
+        answers: list[Any] = []
+        for name, given_with in order:
+            match name:
+                case "add":
+                    await session.add_items(given_with)
+                case "pop":
+                    answers.append(await session.pop_item())
+                case "clear":
+                    await session.clear_session()
+                case _:
+                    answers.append(await session.get_items(given_with))
+        return [*answers, await session.get_items()]
+
+    async def both() -> tuple[list[Any], list[Any]]:
+        config = settings(tmp_path_factory.mktemp("order") / "agent.db")
+        async with Holdfast(config) as hf:
+            return await told(HoldfastSession("order", hf)), await told(SQLiteSession("order"))
+
+    ours, theirs = asyncio.run(both())
+    assert ours == theirs
+
+
+def tool_context() -> ToolContext[None]:
+    return ToolContext(context=None, tool_name="recall", tool_call_id="call_r", tool_arguments="{}")
