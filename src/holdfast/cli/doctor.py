@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import __version__
+from holdfast.cli import doctor_hermes
 from holdfast.cli.figures import count, size
 from holdfast.cli.opening import is_there, settings_of, store_name, store_path
 from holdfast.cli.output import open_screen, print_json
@@ -60,7 +61,9 @@ class Checkup:
 
 
 def run(args: Namespace) -> int:
-    """Examine the installation; 1 when something would keep holdfast from working."""
+    """Examine the installation, or a host's; 1 when something would keep holdfast from working."""
+    if args.hermes is not None:
+        return doctor_hermes.run(args)
     settings = settings_of(args)
     config = config_of(settings)
     found = _examined(config)
