@@ -1,0 +1,47 @@
+"""Clients with holdfast's hooks in their settings, and nothing else of holdfast between them and their provider."""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from pathlib import Path
+
+from holdfast import Config, Holdfast
+from holdfast.adapters.client_hooks.telling import told
+from holdfast.testing.client_process import Ended, run_to_end
+
+WORDS = "amber birch cedar delta ember fjord grove heath inlet juniper".split()
+RULES = [
+    f"Always keep the {first} {second} folder under {first}-{second}/{number * 37} open for the {third} team in release {number}."
+    for number, (first, second, third) in enumerate(product(WORDS, WORDS[:4], WORDS[:4]))
+]
+NEEDLE = "The staging port is 7443."
+
+
+async def holdfast(*words: str, store: Path, cwd: Path, environment: dict[str, str]) -> Ended:
+    """Run a command of holdfast on `store`, as the client's user would."""
+    command = (sys.executable, "-m", "holdfast.cli", "--store", str(store), *words)
+    return await run_to_end(command, cwd=cwd, environment=environment, seconds=60)
+
+
+async def state_told(store: Path, session_id: str, *, recall: str) -> str:
+    """Return what a client is handed back about a session, as the store has it now."""
+    async with Holdfast(Config(store=str(store))) as hf:
+        thread = await hf.find(session_id)
+        return told(await thread.history(), dialect=thread.dialect, thread_id=thread.id, recall=recall)
+
+
+def spaced(text: str) -> str:
+    """Return a text with every stretch of space as one: clients trim what a hook says."""
+    return " ".join(text.split())
+
+
+def joined(parts: list[str]) -> str:
+    """Return a state that was handed over in parts, without the line that numbers each."""
+    if len(parts) == 1:
+        return parts[0]
+    numbered = [part.split("\n", 1) for part in parts]
+    assert [head.partition(";")[0] for head, _ in numbered] == [
+        f"[session state, part {number} of {len(parts)}" for number in range(1, len(parts) + 1)
+    ]
+    return "".join(text for _, text in numbered)
