@@ -86,6 +86,21 @@ async def test_what_is_remembered_of_a_thread_is_not_trusted(hf: Holdfast) -> No
     assert "session_compact_state" in text_of(again.provider.last)
 
 
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_shorter_thread_that_is_remembered_does_not_hide_a_longer_one(hf: Holdfast, wire: WireName) -> None:
+    """After a compaction someone goes back to an early request: the conversation itself goes on where it was, compacted."""
+    client = talk(hf, wire)
+    await filled(client)
+    early = client.forked(length=1)
+    [thread] = await threads(hf)
+    await thread.compact()
+    client.conversations = early.conversations = talk(hf, wire).conversations
+    await early.send(say("again"))
+    await client.ask("Go on.")
+    assert "session_compact_state" in text_of(client.provider.last)
+    assert '"Go on."' in text_of(list(await thread.window()))
+
+
 @pytest.mark.moves_prefix(reason="the client spells its history anew")
 async def test_rule_4_renewed_ids_another_order_of_keys_and_another_date_are_the_same_history(hf: Holdfast) -> None:
     """What Codex, opencode and pi change without changing the history: one thread, and their own bytes upstream."""

@@ -61,11 +61,11 @@ class Placing:
             return None
         return await load_known(self._backend, place.thread_id, seed=self.seed(agent), stop=place.stop), place.depth
 
-    async def settle(self, seen: Seen, request: Request, hints: Hints) -> Known:
+    async def settle(self, seen: Seen, request: Request, hints: Hints, *, memory: str = "") -> Known:
         """Record what is new in a request; return the thread that now ends where the request does.
 
         A history that leaves a known path forks there; one that a client made of an older one says which it continues. The head
-        is recorded where it changed. Durable when it returns.
+        is recorded where it changed, and `memory`, which pins what goes out beside it. Durable when it returns.
 
         Raises:
             OrdinalConflict: Another request of the same conversation was faster; look again.
@@ -74,7 +74,7 @@ class Placing:
         if remembered is not None:
             known, depth = remembered
             try:
-                return await self._append(known, seen, request, hints, depth=depth)
+                return await self._append(known, seen, request, hints, depth=depth, memory=memory)
             except OrdinalConflict:
                 self._memory.forget(known.thread_id)
                 raise
@@ -90,7 +90,7 @@ class Placing:
             thread_id = await self._begin(place, hints.agent)
         known = await load_known(self._backend, thread_id, seed=self.seed(hints.agent))
         before = [] if continues is None else [await self._edge(known, continues)]
-        return await self._append(known, seen, request, hints, depth=depth, before=before)
+        return await self._append(known, seen, request, hints, depth=depth, memory=memory, before=before)
 
     async def tell(self, known: Known, told: Told, request: Request) -> Known:
         """Record what a thread's requests are sent under from here on; what else was written meanwhile does not matter to it."""
@@ -110,8 +110,12 @@ class Placing:
         return after
 
     async def _remembered(self, seen: Seen) -> tuple[Known, int] | None:
+        """Return the thread that is remembered to end in the history, if it still does and no other holds more of it."""
         found = self._memory.ending_in(seen.chain)
         if found is None:
+            return None
+        # Whoever holds more of the history holds its next link.
+        if found[1] < len(seen.glances) and await self._backend.store.lookup([seen.glances[found[1]].link]):
             return None
         try:
             row = await self._backend.store.get(found[0].thread_id)
@@ -157,9 +161,17 @@ class Placing:
         return NewRecord(kind=RecordKind.META, at_ms=at_ms, turn=known.tip.turn, tokens=0, body=encode_body(about))
 
     async def _append(
-        self, known: Known, seen: Seen, request: Request, hints: Hints, *, depth: int, before: list[NewRecord] | None = None
+        self,
+        known: Known,
+        seen: Seen,
+        request: Request,
+        hints: Hints,
+        *,
+        depth: int,
+        memory: str,
+        before: list[NewRecord] | None = None,
     ) -> Known:
-        told = told_now(known.told, request, hints, links=len(seen.items))
+        told = told_now(known.told, request, hints, links=len(seen.items), memory=memory)
         records = [*(before or ()), *([] if told == known.told else [self._told_record(told, request, turn=known.tip.turn)])]
         new = [self._arrival(seen, index) for index in range(depth, len(seen.items))]
         tip = known.tip
@@ -181,11 +193,14 @@ class Placing:
         return NewRecord(kind=RecordKind.CONTEXT, at_ms=self._backend.clock.now_ms(), turn=turn, tokens=0, body=body)
 
 
-def told_now(before: Told | None, request: Request, hints: Hints, *, links: int) -> Told:
-    """Return what holds with this request. What another account sealed stays its own, however long ago that was."""
+def told_now(before: Told | None, request: Request, hints: Hints, *, links: int, memory: str = "") -> Told:
+    """Return what holds with this request. What another account sealed stays its own, however long ago that was.
+
+    What goes out beside a history is a part of what thinking is bound to: with another memory, all before is bound elsewhere.
+    """
     head = head_digest(_head_fields(request), [msgspec.Raw(item.raw) for item in request.head])
     if before is None:
-        return Told(head=head, session=hints.session, issuer=hints.issuer)
+        return Told(head=head, session=hints.session, issuer=hints.issuer, memory=memory)
     changed = bool(before.issuer) and before.issuer != hints.issuer
     return replace(
         before,
@@ -193,6 +208,8 @@ def told_now(before: Told | None, request: Request, hints: Hints, *, links: int)
         session=hints.session or before.session,
         issuer=hints.issuer,
         issued_from=links if changed else before.issued_from,
+        bound_from=links if memory != before.memory else before.bound_from,
+        memory=memory,
     )
 
 
