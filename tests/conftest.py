@@ -26,7 +26,20 @@ settings.register_profile(
 )
 settings.load_profile("found")
 
-from tests.postgres import PostgresServer, running_postgres  # noqa: E402  # only importable from here on
+from tests.on_postgres import Redirected, fit_for_a_server  # noqa: E402  # only importable from here on
+from tests.postgres import PostgresServer, running_postgres  # noqa: E402
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--store", choices=("sqlite", "postgres"), default="sqlite", help="where files that tests name as stores are"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--store") == "postgres":
+        items[:], left_out = fit_for_a_server(items)
+        config.hook.pytest_deselected(items=left_out)
 
 
 class ManualClock:
@@ -66,3 +79,15 @@ def postgres_server() -> Iterator[PostgresServer]:
     """A real PostgreSQL server, started when a test first asks for it."""
     with running_postgres() as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def where_stores_are(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """With `--store postgres`, put every store that a test opens in this process into a database instead of a file."""
+    if request.config.getoption("--store") == "sqlite":
+        yield
+        return
+    redirected = Redirected(request.getfixturevalue("postgres_server"))
+    monkeypatch.setattr("holdfast.runtime.holdfast.open_database", redirected.open)
+    yield
+    redirected.drop()

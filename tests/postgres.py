@@ -49,6 +49,10 @@ class PostgresServer:
     def _address(self, name: str) -> str:
         return self._uri.replace("//postgres:@/postgres?", f"//{OWNER}:@/{name}?")
 
+    def name_in(self, address: str) -> str:
+        """Return the name of a database from its address."""
+        return address.removeprefix(self._address("")[: self._address("").index("?")]).partition("?")[0]
+
     @property
     def superuser(self) -> str:
         return self._uri

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 
 
@@ -134,3 +136,15 @@ pidfile = {cluster.folder}/pgbouncer.pid
     finally:
         process.terminate()
         process.wait(timeout=10)
+
+
+async def reachable(url: str) -> None:
+    """Wait until a pooler answers."""
+    for _ in range(200):
+        try:
+            await (await psycopg.AsyncConnection.connect(url)).close()
+        except psycopg.OperationalError:
+            await asyncio.sleep(0.05)
+        else:
+            return
+    pytest.fail("the pooler did not come up")

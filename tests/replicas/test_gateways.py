@@ -9,94 +9,26 @@ import asyncio
 import json
 import os
 import random
-import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from aiohttp import ClientError, ClientSession, ClientTimeout
 from tests.replicas.clusters import Cluster, servers
+from tests.replicas.fleet import Replica, provider
+from tests.replicas.stored import compactions, known_items
 
 from holdfast import Config, Holdfast
-from holdfast.dialects import dialect_named
-from holdfast.runtime.recording import chain_of, deepest_known
-from holdfast.store import RecordKind, Span
-from holdfast.thread import Checkpoint, decode_body
 
 pytestmark = pytest.mark.anyio
 
 TURNS = int(os.environ.get("HOLDFAST_REPLICA_TURNS", "14"))
 CONVERSATIONS = 4
 REPLICAS = 3
-WINDOW = 6_000
 TRIES = 400
 
 Json = dict[str, object]
-
-
-@asynccontextmanager
-async def provider() -> AsyncIterator[str]:
-    """A provider that has something long to say to everything."""
-
-    async def answer(request: web.Request) -> web.Response:
-        asked = await request.read()
-        said = [{"type": "output_text", "text": f"I looked at it, and {len(asked)} bytes are fine. " * 60}]
-        body = {
-            "id": f"resp_{len(asked)}",
-            "object": "response",
-            "status": "completed",
-            "output": [{"type": "message", "id": f"msg_{len(asked)}", "role": "assistant", "content": said}],
-            "usage": {"input_tokens": len(asked) // 4, "output_tokens": 600, "total_tokens": len(asked) // 4 + 600},
-        }
-        return web.json_response(body)
-
-    app = web.Application(client_max_size=64 << 20)
-    app.router.add_post("/{rest:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
-
-
-class Replica:
-    """One `holdfast serve` among several, which may be killed and started again."""
-
-    def __init__(self, store: str, *, upstream: str, folder: Path) -> None:
-        self._words = ("serve", "--json", "--port", "0", "--store", store, "--openai-upstream", upstream)
-        self._folder = folder
-        self.url: str | None = None
-        self._process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-        environ |= {"HOME": str(self._folder), "HOLDFAST_MODEL_CONTEXT_WINDOW": str(WINDOW)}
-        flags = ("--auto-compact", "on", "--control-token", "t" * 40, "--access-log", "off")
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "holdfast.cli",
-            *self._words,
-            *flags,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=self._folder,
-            env=environ,
-        )
-        assert self._process.stdout is not None
-        async with asyncio.timeout(60):
-            self.url = json.loads(await self._process.stdout.readline())["url"]
-
-    async def kill(self) -> None:
-        """Kill it as a power cut would."""
-        self.url = None
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
 
 
 class Conversation:
@@ -186,22 +118,7 @@ async def harm(replicas: list[Replica], said: asyncio.Queue[int], *, steps: Sequ
 
 async def check(url: str, talks: list[Conversation]) -> None:
     async with Holdfast(Config(store=url)) as hf:
-        dialect = dialect_named("responses")
         for talk in talks:
-            items = [dialect.parse(item) for item in talk.history[: talk.acknowledged]]
-            found = await deepest_known(hf.backend.store, chain_of(hf.backend, dialect, items))
-            assert max(match.depth for match in found) == talk.acknowledged
+            assert await known_items(hf, talk.history[: talk.acknowledged], dialect="responses") == talk.acknowledged
         assert (await hf.verify()).problems == ()
-        compacted = 0
-        for row in await hf.backend.store.threads(limit=1_000):
-            span = Span(thread_id=row.id, start=row.start, stop=row.next)
-            made = await hf.backend.store.read(span, kinds={RecordKind.CHECKPOINT})
-            bases = [decode_body(record.body, Checkpoint).base for record in made]
-            assert len(bases) == len(set(bases))
-            for one, other in pairwise(made):
-                between = await hf.backend.store.read(
-                    Span(thread_id=row.id, start=one.ordinal, stop=other.ordinal), kinds={RecordKind.ITEM}, limit=1
-                )
-                assert between
-            compacted += len(made)
-        assert compacted > 0
+        assert sum([await compactions(hf, row) for row in await hf.backend.store.threads(limit=1_000)]) > 0

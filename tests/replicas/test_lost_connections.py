@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.postgres import PostgresServer
 from tests.replicas.appender import LANES, record
-from tests.replicas.clusters import pooler, servers
+from tests.replicas.clusters import pooler, reachable, servers
 
 from holdfast import Config, Holdfast
 from holdfast.items import body_digest
@@ -164,19 +164,6 @@ async def test_a_pooler_in_transaction_mode_may_stand_in_between() -> None:
         with pooler(server) as url:
             await reachable(url)
             await asyncio.gather(*(talk(url, tenant) for tenant in ("mine", "theirs")))
-
-
-async def reachable(url: str) -> None:
-    import psycopg
-
-    for _ in range(200):
-        try:
-            await (await psycopg.AsyncConnection.connect(url)).close()
-        except psycopg.OperationalError:
-            await asyncio.sleep(0.05)
-        else:
-            return
-    pytest.fail("the pooler did not come up")
 
 
 async def talk(url: str, tenant: str) -> None:

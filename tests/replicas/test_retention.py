@@ -13,8 +13,9 @@ from holdfast import Config, Holdfast
 from holdfast.cli import main
 from holdfast.errors import RecordNotFound
 from holdfast.runtime.remembering import Memories
-from holdfast.runtime.retention import ErasureNote, ErasurePlan, ErasureReport, erase, plan_erasure
+from holdfast.runtime.retention import ErasurePlan, ErasureReport, erase, plan_erasure
 from holdfast.store import RecordKind, Span
+from holdfast.thread.erasure import ErasureNote
 
 pytestmark = pytest.mark.anyio
 

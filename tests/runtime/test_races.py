@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from holdfast.errors import CompactionRunning, Conflict, NothingToCompact, Ordin
 from holdfast.items import Item
 from holdfast.runtime import CompactionReport
 from holdfast.runtime.backend import Backing
-from holdfast.store import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow
+from holdfast.store import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
@@ -232,6 +233,9 @@ class InterruptedStore:
 
     async def release(self, key: str, *, holder: str) -> None:
         await self._store.release(key, holder=holder)
+
+    def watch(self, thread_id: str | None = None) -> AbstractAsyncContextManager[Watch]:
+        return self._store.watch(thread_id)
 
 
 async def test_what_is_appended_while_a_compaction_reads_stays_in_the_window(hf: Holdfast) -> None:

@@ -20,7 +20,8 @@ SPAN = Span(thread_id="t0", start=0, stop=RECORDS)
 
 
 def record(number: int) -> NewRecord:
-    kind = RecordKind.CHECKPOINT if number % 500 == 499 else RecordKind.TURN if number % 10 == 0 else RecordKind.ITEM
+    rare = {499: RecordKind.CHECKPOINT, 250: RecordKind.MAIL}
+    kind = rare.get(number % 500, RecordKind.TURN if number % 10 == 0 else RecordKind.ITEM)
     body = f"{number}".encode()
     chain = body.rjust(20, b".") if kind is RecordKind.ITEM else None
     return NewRecord(kind=kind, at_ms=0, turn=number // 10, tokens=0, body=body, chain=chain, depth=number if chain else None)
@@ -82,6 +83,8 @@ QUESTIONS = [
     ("read", {**READ, "ordinals": [1, 5, 900]}),
     ("newest_landmarks", {**READ, "kinds": ["checkpoint", "meta", "rollback", "undo"], "bodies": False}),
     ("landmarks", {**READ, "kinds": ["turn"], "turn": 7}),
+    ("mail", READ),
+    ("newest_mail", READ),
     ("lookup", {"chains": [b"1".rjust(20, b"."), b"none".rjust(20, b".")]}),
     ("find_bodies", {"digests": [b"." * 20]}),
     ("find_tenant", {"name": "local"}),
@@ -127,3 +130,13 @@ async def test_the_newest_checkpoint_is_sought_from_the_end(filled: tuple[str, P
     assert backwards == {"Backward"}
     found = await store.read(SPAN, kinds={RecordKind.CHECKPOINT}, newest_first=True, limit=1)
     assert [each.ordinal for each in found] == [RECORDS - 1]
+
+
+@pytest.mark.parametrize("query", ["mail", "newest_mail"])
+async def test_mail_is_sought_among_mail_alone(query: str, filled: tuple[str, PostgresStore]) -> None:
+    """A mailbox is read through the index that holds nothing but mail, however many items lie between two letters."""
+    url, store = filled
+    scans = [node for node in await plan(url, query, READ) if "record" in node.get("Relation Name", "")]
+    assert {node["Index Name"] for node in scans} == {f"{node['Relation Name']}_thread_ordinal_idx" for node in scans}
+    found = await store.read(SPAN, kinds={RecordKind.MAIL}, newest_first=query == "newest_mail", limit=2)
+    assert [each.ordinal for each in found] == ([2750, 2250] if query == "newest_mail" else [250, 750])

@@ -9,7 +9,7 @@ from typing import Protocol
 from holdfast.runtime.clock import Clock
 from holdfast.runtime.models import Models
 from holdfast.runtime.orders import CompactionPolicy
-from holdfast.store import Erasure, Leases, NewRecord, Search, ThreadStore
+from holdfast.store import Erasure, Leases, NewRecord, Notify, Search, ThreadStore
 from holdfast.thread import Persistence, keep
 from holdfast.tokens import Limits, Scope
 
@@ -17,7 +17,7 @@ from holdfast.tokens import Limits, Scope
 Redact = Callable[[bytes], bytes]
 
 
-class Backing(ThreadStore, Search, Leases, Erasure, Protocol):
+class Backing(ThreadStore, Search, Leases, Erasure, Notify, Protocol):
     """A backend with all its abilities."""
 
 

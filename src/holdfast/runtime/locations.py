@@ -26,8 +26,10 @@ def is_file(location: str) -> bool:
     return location != IN_MEMORY and not location.startswith(SERVERS)
 
 
-async def open_database(location: str) -> Database:
+async def open_database(location: str, *, listen: str | None = None) -> Database:
     """Open the store at `location`: a path, `sqlite:///PATH`, `postgresql://…`, or `memory:` for one that ends with the process.
+
+    `listen` is a server's own address where `location` is that of a pooler before it.
 
     Raises:
         BadInput: It names a kind of store this holdfast does not have, or whose extra is not installed.
@@ -35,17 +37,17 @@ async def open_database(location: str) -> Database:
     if location == IN_MEMORY:
         return MemoryDatabase(searchable=searchable_text)
     if location.startswith(SERVERS):
-        return await _postgres(location)
+        return await _postgres(location, listen=listen)
     return await SqliteDatabase.open(sqlite_path(location), searchable=searchable_text)
 
 
-async def _postgres(location: str) -> Database:
+async def _postgres(location: str, *, listen: str | None) -> Database:
     # The driver is an extra; whoever has no server needs none of it.
     try:
         from holdfast.store.postgres import PostgresDatabase
     except ImportError as error:
         raise BadInput("a PostgreSQL store needs its driver; pip install 'holdfast[postgres]'") from error
-    return await PostgresDatabase.open(location, searchable=searchable_text)
+    return await PostgresDatabase.open(location, searchable=searchable_text, listen_url=listen)
 
 
 def sqlite_path(location: str) -> Path:

@@ -27,8 +27,8 @@ from holdfast.thread.mailbox import Mail, Mailbox, Way, correspondence, settles
 from holdfast.thread.records import MailBody, SpawnBody, TurnEndBody
 
 PAGE = 64
-# Other processes deliver too, and a store tells nobody: one looks again, ever less often.
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.5
+# A store tells of mail, whoever delivers it; should word of it be lost, it is found after this long.
+LOOK_ANYWAY_S = 15.0
 
 Choose = Callable[[Mailbox], Sequence[Mail]]
 
@@ -99,12 +99,10 @@ class Post:
 
     async def wait(self, *, timeout_s: float | None) -> Mailbox:
         """Return the mailbox once there is mail in it, or as it is after `timeout_s`."""
-        pause = FIRST_PAUSE_S
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s), self._backend.store.watch(self._thread_id) as watch:
                 while not (box := await self.look()).pending:
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE_S)
+                    await watch.changed(within_s=LOOK_ANYWAY_S)
         except TimeoutError:
             return await self.look()
         return box

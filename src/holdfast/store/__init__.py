@@ -9,6 +9,7 @@ from holdfast.store.base import (
     Leases,
     NewRecord,
     NewThread,
+    Notify,
     Record,
     RecordKind,
     Search,
@@ -16,6 +17,7 @@ from holdfast.store.base import (
     Tenant,
     ThreadRow,
     ThreadStore,
+    Watch,
 )
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Leases",
     "NewRecord",
     "NewThread",
+    "Notify",
     "Record",
     "RecordKind",
     "Search",
@@ -32,4 +35,5 @@ __all__ = [
     "Tenant",
     "ThreadRow",
     "ThreadStore",
+    "Watch",
 ]

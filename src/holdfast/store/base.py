@@ -7,6 +7,7 @@ form a window, where a fork begins, what a rollback takes back is decided above 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -69,7 +70,8 @@ class NewRecord:
 
     `at_ms` is when it happened by the writer's clock, and nothing more: clocks go backwards, so order is by ordinal, in
     every method, and no store refuses a record for its time.
-    `target` is the ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut.
+    `target` is the ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut, the checkpoint
+    that a person's remark is about.
     `chain` is the `c1` digest of the history up to and including this record, `depth` how many links that chain has;
     both are set on what a client could resend and on nothing else. `redacted` says that the body was changed before it
     came here: its chain digest, taken over what was received, can then not be proven from it.
@@ -251,5 +253,30 @@ class Erasure(Protocol):
         Raises:
             ThreadNotFound: There is no such thread.
             StoreError: The records are erased, but another process keeps the bytes in use; erasing again finishes it.
+        """
+        ...
+
+
+class Watch(Protocol):
+    """Waiting for word of what is written."""
+
+    async def changed(self, *, within_s: float) -> bool:
+        """Return True once mail or a checkpoint was written that no call here told of; False after `within_s`, or sooner.
+
+        True is a reason to look, never a promise that there is something new. Records of other kinds may be told of, and may
+        not: who must see them soon asks for a short `within_s`. While a store cannot be told of what other processes write,
+        it returns early, ever less often, so that looking takes the place of being told.
+        """
+        ...
+
+
+class Notify(Protocol):
+    """Being told that something was written, by whichever process, instead of looking again and again."""
+
+    def watch(self, thread_id: str | None = None) -> AbstractAsyncContextManager[Watch]:
+        """Watch one thread, or all of the tenant's, inside the block: what is committed after it was entered is told.
+
+        Raises:
+            ThreadNotFound: There is no such thread.
         """
         ...

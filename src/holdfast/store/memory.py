@@ -6,13 +6,15 @@ import re
 import secrets
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from math import log
 
 from holdfast.errors import OrdinalConflict, StoreClosed, ThreadExists, ThreadNotFound
 from holdfast.items import body_digest
-from holdfast.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow
+from holdfast.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
+from holdfast.store.watching import Watchers
 from holdfast.store.words import phrases, spaced
 
 _KEY_BYTES = 32
@@ -80,6 +82,7 @@ class _Shelf:
     chains: defaultdict[bytes, list[tuple[int, Found]]] = field(default_factory=lambda: defaultdict(list))
     leases: dict[str, _Lease] = field(default_factory=dict)
     written: int = 0
+    watchers: Watchers = field(default_factory=lambda: Watchers(is_told=True))
 
 
 class MemoryDatabase:
@@ -101,7 +104,7 @@ class MemoryDatabase:
 
 
 class MemoryStore:
-    """`ThreadStore`, `Search`, `Leases` and `Erasure` of one tenant; contracts are stated there. Made by `MemoryDatabase`.
+    """`ThreadStore` and every optional port for one tenant; contracts are stated there. Made by `MemoryDatabase`.
 
     No method waits for anything, so each is one unit for every task of the loop.
     """
@@ -205,6 +208,14 @@ class MemoryStore:
             del self._shelf.bodies[body.digest]
         return sum(id(row.body) in gone for each in self._shelf.threads.values() for row in each.rows)
 
+    @asynccontextmanager
+    async def watch(self, thread_id: str | None = None) -> AsyncIterator[Watch]:
+        watchers = self._open().watchers
+        if thread_id is not None:
+            self._thread(thread_id)
+        with watchers.added(thread_id) as watch:
+            yield watch
+
     async def close(self) -> None:
         """Close this store; what it holds stays with its `MemoryDatabase`."""
         self._closed = True
@@ -238,6 +249,8 @@ class MemoryStore:
                 shelf.chains[new.chain].append((shelf.written, found))
             thread.rows.append(_Row(shelf.written, replace(new, body=b""), body))
             shelf.written += 1
+        shelf.watchers.tell(thread.made.id)
+        shelf.watchers.tell(None)
 
 
 def _record(thread_id: str, ordinal: int, row: _Row, *, bodies: bool) -> Record:

@@ -48,6 +48,17 @@ async def search_finds_words(make: SearchMaker) -> None:
         expect(await found(" ".join(f"w{number}" for number in range(2000)) + " closed"), [1], "a long query is still words")
 
 
+async def words_are_found_inside_names(make: SearchMaker) -> None:
+    """Parts of a path, a host, an address, a version or an identifier are words, wherever in it they stand."""
+    texts = ["see src/api/part_7.py:12", "at staging.example.org/v2?x=anchor", "mail a.person@kelp.test", "pinned to 3.14.2-rc5"]
+    asked = {"part_7": 0, "part_7.py": 0, "api": 0, "example": 1, "anchor": 1, "kelp": 2, "person": 2, "rc5": 3}
+    async with opened(make) as store:
+        await store.create(thread("t"), [new(text.encode()) for text in texts])
+        for query, ordinal in asked.items():
+            hits = await store.search([whole("t")], query, limit=10)
+            expect([hit.ordinal for hit in hits], [ordinal], f"{query} is a word of it")
+
+
 async def words_are_a_tenants_own(make: SearchMaker) -> None:
     """A tenant finds its own words and nobody else's, though both have a thread of that name with the same bytes."""
     async with opened(make) as ours:
@@ -72,6 +83,7 @@ async def a_closed_store_finds_nothing(make: SearchMaker) -> None:
 
 SEARCH_CHECKS: tuple[Callable[[SearchMaker], Awaitable[None]], ...] = (
     search_finds_words,
+    words_are_found_inside_names,
     words_are_a_tenants_own,
     a_closed_store_finds_nothing,
 )

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 from holdfast.errors import HoldfastError, OrdinalConflict, ThreadNotFound
 from holdfast.items import body_digest
-from holdfast.store.base import NewRecord
+from holdfast.store.base import NewRecord, RecordKind
 from holdfast.store.postgres.connections import Connection
 from holdfast.store.postgres.queries import QUERIES
+
+# What somebody may be waiting for in another process. Notifying takes a lock of the whole server until the commit is on its disk:
+# were every append to do so, none could share its flush with another process's.
+TOLD = frozenset({RecordKind.MAIL, RecordKind.CHECKPOINT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,9 @@ async def insert(connection: Connection, placed: Sequence[Placed], *, tenant: in
             "bodies": [bodies[digest] for _, _, _, digest in rows],
         },
     )
+    told = sorted({thread for thread, _, record, _ in rows if record.kind in TOLD})
+    if told:
+        await connection.execute(QUERIES["tell"], {"tenant": tenant, "threads": told})
 
 
 async def _bodies(connection: Connection, given: Mapping[bytes, bytes], *, tenant: int) -> dict[bytes, int]:

@@ -48,12 +48,7 @@ class Connections:
             StoreUnreachable: The first attempt failed; why, in the server's or the driver's own words.
         """
         # A pool would try for as long as it is patient, and a mistyped address would take that long to be told.
-        try:
-            await (await psycopg.AsyncConnection.connect(self._url)).close()
-        except psycopg.OperationalError as error:
-            raise StoreUnreachable(self.location, " ".join(str(error).split())[:REASON_CHARS]) from error
-        except psycopg.Error as error:
-            raise from_postgres(error, location=self.location) from error
+        await reach(self._url, location=self.location)
         with store_errors(self.location):
             await self._pool.open(wait=True, timeout=PATIENCE_SECONDS)
 
@@ -108,6 +103,20 @@ class Connections:
     async def renew(self) -> None:
         """Throw away the connections that are lost; others take their place as they can be had."""
         await self._pool.check()
+
+
+async def reach(url: str, *, location: str) -> None:
+    """Connect once and let go again.
+
+    Raises:
+        StoreUnreachable: That failed; why, in the server's or the driver's own words.
+    """
+    try:
+        await (await psycopg.AsyncConnection.connect(url)).close()
+    except psycopg.OperationalError as error:
+        raise StoreUnreachable(location, " ".join(str(error).split())[:REASON_CHARS]) from error
+    except psycopg.Error as error:
+        raise from_postgres(error, location=location) from error
 
 
 class Waiting:

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from holdfast.errors import StoreError
 from holdfast.store.base import Tenant
-from holdfast.store.postgres.connections import Connection, Connections
+from holdfast.store.postgres.connections import Connection, Connections, reach
+from holdfast.store.postgres.listening import Listener
 from holdfast.store.postgres.migrating import Migrated, migrate
 from holdfast.store.postgres.queries import QUERIES
 from holdfast.store.postgres.store import NO_ROLE, PostgresStore
@@ -22,35 +23,43 @@ ROLE = "holdfast_tenant"
 class PostgresDatabase:
     """An open database. Any number of processes may have it open; a pooler in transaction mode may stand in between."""
 
-    def __init__(self, connections: Connections, *, role: str, searchable: Callable[[str, bytes], str]) -> None:
+    def __init__(
+        self, connections: Connections, *, listener: Listener, role: str, searchable: Callable[[str, bytes], str]
+    ) -> None:
         self._connections = connections
+        self._listener = listener
         self._writer = Writer(connections)
         self._role = role
         self._searchable = searchable
 
     @classmethod
-    async def open(cls, url: str, *, searchable: Callable[[str, bytes], str]) -> PostgresDatabase:
+    async def open(cls, url: str, *, searchable: Callable[[str, bytes], str], listen_url: str | None = None) -> PostgresDatabase:
         """Connect to the database that `url` names and run the migrations it lacks that older processes survive.
 
         Everything lies in the schema `holdfast`, which is made if it is not there.
 
         Args:
             searchable: Given a dialect and an item's bytes, returns the text to index. Must not raise, whatever the bytes.
+            listen_url: The same database past any pooler, for the one connection that listens; `url`, if None.
 
         Raises:
             StoreTooNew: A newer holdfast migrated it.
-            StoreUnreachable: Nobody answers there, or not to us.
+            StoreUnreachable: Nobody answers at one of the two, or not to us.
             StoreError: It cannot be migrated.
         """
         connections = Connections(url, location=shown(url))
         try:
             await connections.open()
+            if listen_url is not None:
+                # Said now: later, a listener that cannot connect would only make everybody look.
+                await reach(listen_url, location=shown(listen_url))
             ran = await migrate(connections)
             role = await _role_for(connections, migrated=ran)
         except BaseException:
             await connections.close()
             raise
-        return cls(connections, role=role, searchable=searchable)
+        listener = Listener(listen_url or url, location=connections.location)
+        return cls(connections, listener=listener, role=role, searchable=searchable)
 
     async def tenant(self, name: str = "local", *, key: bytes | None = None) -> PostgresStore:
         """Return the store of the tenant called `name`; it and its random key are made when it is first asked for.
@@ -74,6 +83,7 @@ class PostgresDatabase:
             tenant=Tenant(name=name, key=known),
             connections=self._connections,
             writer=self._writer,
+            listener=self._listener,
             role=self._role,
             searchable=self._searchable,
             close=self.close,
@@ -81,6 +91,7 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         """Finish what was accepted and close every connection, for every tenant's store. Closing twice is no error."""
+        await self._listener.close()
         await self._writer.close()
         await self._connections.close()
 

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from psycopg.errors import UniqueViolation
 
 from holdfast.errors import HoldfastError, OrdinalConflict, StoreError, ThreadExists, ThreadNotFound
-from holdfast.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow
+from holdfast.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
 from holdfast.store.postgres.appending import Append, Placed, append_all, insert
 from holdfast.store.postgres.connections import Connection, Connections
+from holdfast.store.postgres.listening import Listener
 from holdfast.store.postgres.queries import QUERIES
 from holdfast.store.postgres.rows import Known, known_thread, record, thread_row
-from holdfast.store.postgres.words import query_of
+from holdfast.store.postgres.words import query_of, words_of
 from holdfast.store.postgres.writer import Writer
-from holdfast.store.words import spaced
 
 # The kinds a thread has many of; the index on landmarks leaves them out.
 NOT_LANDMARKS = frozenset({RecordKind.ITEM, RecordKind.REPLY, RecordKind.NOTE, RecordKind.MAIL})
 NO_ROLE = "none"
 INDEX_BATCH = 500
 REMEMBERED_THREADS = 10_000
-# What a tsvector can hold; longer text is found by its beginning.
-INDEXED_CHARS = 200_000
 
 
 class PostgresStore:
-    """`ThreadStore`, `Search`, `Leases` and `Erasure` of one tenant; contracts are stated there. Made by `PostgresDatabase`."""
+    """`ThreadStore` and every optional port for one tenant; contracts are stated there. Made by `PostgresDatabase`."""
 
     def __init__(
         self,
@@ -37,6 +36,7 @@ class PostgresStore:
         tenant: Tenant,
         connections: Connections,
         writer: Writer,
+        listener: Listener,
         role: str,
         searchable: Callable[[str, bytes], str],
         close: Callable[[], Awaitable[None]],
@@ -45,6 +45,7 @@ class PostgresStore:
         self._tenant = tenant
         self._connections = connections
         self._writer = writer
+        self._listener = listener
         self._entering = {"tenant": str(number), "name": tenant.name, "role": role}
         self._searchable = searchable
         self._close = close
@@ -107,8 +108,7 @@ class PostgresStore:
         limit: int | None = None,
         bodies: bool = True,
     ) -> list[Record]:
-        few = kinds is not None and not NOT_LANDMARKS.intersection(kinds)
-        query = ("newest_landmarks" if newest_first else "landmarks") if few else ("newest" if newest_first else "read")
+        query = _query_for(kinds, newest_first=newest_first)
         known = await self._known(span.thread_id)
         if known is None:
             return []
@@ -167,16 +167,26 @@ class PostgresStore:
             chosen = {"thread": await self._number_of(connection, thread_id), "ordinals": sorted(set(ordinals))}
             rows = await (await connection.execute(QUERIES["bodies_to_erase"], chosen)).fetchall()
             values = {"bodies": [body for (body,) in rows], "at_ms": at_ms}
-            counted = await (await connection.execute(QUERIES["records_of_bodies"], values)).fetchone()
-            # Before the words: this waits for whoever is indexing them, and what they put there is then seen.
-            await connection.execute(QUERIES["erase_bodies"], values)
-            await connection.execute(QUERIES["forget_words"], values)
+            # First: this waits for whoever is appending the same bytes or indexing their words, and what they put there is then
+            # seen. Nobody can add to it before the commit.
+            rows = await (await connection.execute(QUERIES["erase_bodies"], values)).fetchall()
+            gone = {"bodies": [body for (body,) in rows]}
+            counted = await (await connection.execute(QUERIES["records_of_bodies"], gone)).fetchone()
+            await connection.execute(QUERIES["forget_words"], gone)
             return int(counted[0]) if counted else 0
 
         erased = await self._writer.run(work)
         if erased:
             await self._connections.outside_transactions(QUERIES["forget_erased"])
         return erased
+
+    @asynccontextmanager
+    async def watch(self, thread_id: str | None = None) -> AsyncIterator[Watch]:
+        known = await self._known(thread_id) if thread_id is not None else None
+        if thread_id is not None and known is None:
+            raise ThreadNotFound(thread_id)
+        with self._listener.watched(tenant=self._number, thread=known.number if known else None) as watch:
+            yield watch
 
     async def close(self) -> None:
         """Close the database this store came from, and with it every other tenant's store on it."""
@@ -233,15 +243,24 @@ class PostgresStore:
             await self._enter(connection)
             asked = {"thread": known.number, "start": start, "stop": stop, "limit": INDEX_BATCH}
             rows = await (await connection.execute(QUERIES["unindexed"], asked)).fetchall()
-            words = [spaced(self._searchable(known.row.dialect, bytes(data)))[:INDEXED_CHARS] for _, data in rows]
+            words = [words_of(self._searchable(known.row.dialect, bytes(data))) for _, data in rows]
             if rows:
                 values = {
                     "tenant": self._number,
                     "thread": known.number,
                     "ordinals": [ordinal for ordinal, _ in rows],
-                    "words": [text.replace("\0", " ") for text in words],
+                    "words": words,
                 }
                 await connection.execute(QUERIES["index_words"], values)
             return int(rows[-1][0]) + 1 if len(rows) == INDEX_BATCH else stop
 
         return await self._connections.run(work)
+
+
+def _query_for(kinds: Collection[RecordKind] | None, *, newest_first: bool) -> str:
+    """Return the query whose index leaves out what is not wanted."""
+    if kinds is not None and set(kinds) == {RecordKind.MAIL}:
+        return "newest_mail" if newest_first else "mail"
+    if kinds is not None and not NOT_LANDMARKS.intersection(kinds):
+        return "newest_landmarks" if newest_first else "landmarks"
+    return "newest" if newest_first else "read"

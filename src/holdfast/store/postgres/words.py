@@ -1,13 +1,25 @@
-"""What is typed becomes a full-text query, and stays data."""
+"""Text and questions as the server's full-text parser must see them: words with spaces between, and nothing to interpret."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from holdfast.store.words import phrases
+from holdfast.store.words import phrases, spaced
 
 # The dictionary knows the forms of English words; those of other languages are found by how a longer word begins.
 BEGINNING_CHARS: Final = 6
+# What a tsvector can hold; longer text is found by its beginning.
+INDEXED_CHARS: Final = 200_000
+_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+
+
+def words_of(text: str) -> str:
+    """Return the words of a text to be indexed.
+
+    The parser would take `src/part_1.py`, a host or a version for one word, and then neither `part_1` nor `py` for words of it.
+    """
+    return _BETWEEN_WORDS.sub(" ", spaced(text[:INDEXED_CHARS]))[:INDEXED_CHARS]
 
 
 def query_of(query: str) -> str:
@@ -20,5 +32,4 @@ def query_of(query: str) -> str:
 
 
 def _quoted(phrase: str) -> str:
-    escaped = phrase.replace("\\", " ").replace("'", " ").replace("\0", " ")
-    return f"'{escaped}'"
+    return f"'{_BETWEEN_WORDS.sub(' ', phrase).strip()}'"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.store.base import Tenant
+from holdfast.store.sqlite.changes import Changes
 from holdfast.store.sqlite.file import is_writable, open_file
 from holdfast.store.sqlite.queries import QUERIES
 from holdfast.store.sqlite.readers import Readers
@@ -25,9 +26,12 @@ _KEY_BYTES = 32
 class SqliteDatabase:
     """An open file. Belongs to the event loop that opened it; any number of processes may have the same file open."""
 
-    def __init__(self, *, writer: Writer, readers: Readers, searchable: Callable[[str, bytes], str], read_only: bool) -> None:
+    def __init__(
+        self, *, writer: Writer, readers: Readers, changes: Changes, searchable: Callable[[str, bytes], str], read_only: bool
+    ) -> None:
         self._writer = writer
         self._readers = readers
+        self._changes = changes
         self._searchable = searchable
         self._read_only = read_only
 
@@ -51,7 +55,7 @@ class SqliteDatabase:
         connection = await asyncio.to_thread(open_file, file)
         read_only = not await asyncio.to_thread(is_writable, file)
         writer = Writer(connection, location=str(file))
-        return cls(writer=writer, readers=Readers(file), searchable=searchable, read_only=read_only)
+        return cls(writer=writer, readers=Readers(file), changes=Changes(file), searchable=searchable, read_only=read_only)
 
     @property
     def read_only(self) -> bool:
@@ -81,6 +85,7 @@ class SqliteDatabase:
             tenant=Tenant(name=name, key=known),
             writer=self._writer,
             readers=self._readers,
+            changes=self._changes,
             searchable=self._searchable,
             close=self.close,
         )
@@ -89,9 +94,11 @@ class SqliteDatabase:
         """Finish what was accepted and close the file, for every tenant's store. Closing twice is no error."""
         self._writer.refuse()
         self._readers.refuse()
+        self._changes.refuse()
         await asyncio.to_thread(self._join)
 
     def _join(self) -> None:
         # The writer last: closing the file's last connection folds the log back into it, which a reader cannot do.
         self._readers.join()
+        self._changes.join()
         self._writer.join()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
 from holdfast.errors import StoreError
-from holdfast.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow
+from holdfast.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
 from holdfast.store.sqlite import erasing, leases, rows
 from holdfast.store.sqlite import search as text
+from holdfast.store.sqlite.changes import Changes
 from holdfast.store.sqlite.readers import Readers
 from holdfast.store.sqlite.writer import Writer
 
 
 class SqliteStore:
-    """`ThreadStore`, `Search`, `Leases` and `Erasure` of one tenant; contracts are stated there. Made by `SqliteDatabase`."""
+    """`ThreadStore` and every optional port for one tenant; contracts are stated there. Made by `SqliteDatabase`."""
 
     def __init__(
         self,
@@ -23,6 +25,7 @@ class SqliteStore:
         tenant: Tenant,
         writer: Writer,
         readers: Readers,
+        changes: Changes,
         searchable: Callable[[str, bytes], str],
         close: Callable[[], Awaitable[None]],
     ) -> None:
@@ -30,6 +33,7 @@ class SqliteStore:
         self._tenant = tenant
         self._writer = writer
         self._readers = readers
+        self._changes = changes
         self._searchable = searchable
         self._close = close
 
@@ -93,6 +97,13 @@ class SqliteStore:
             unfinished = "the records are erased, but another process kept the log, and their bytes in it; erase again to finish"
             raise StoreError(self._readers.location, unfinished)
         return erased
+
+    @asynccontextmanager
+    async def watch(self, thread_id: str | None = None) -> AsyncIterator[Watch]:
+        async with self._changes.watch() as watch:
+            if thread_id is not None:
+                await self.get(thread_id)
+            yield watch
 
     async def close(self) -> None:
         """Close the file this store came from, and with it every other tenant's store on it."""

@@ -189,6 +189,27 @@ FROM (
 ) AS found JOIN body ON body.id = found.body
 ORDER BY ordinal ASC;
 
+-- name: newest_mail
+-- Said plainly, the kind lets the planner take the index that holds nothing else.
+SELECT ordinal, kind, at_ms, turn, tokens, CASE WHEN %(bodies)s THEN body.data ELSE ''::bytea END, body.digest, target, chain, depth,
+    redacted, body.erased_at_ms
+FROM record JOIN body ON body.id = record.body
+WHERE record.thread = %(thread)s AND record.kind = 'mail'
+AND ordinal >= %(start)s AND ordinal < %(stop)s
+AND (%(ordinals)s::bigint[] IS NULL OR ordinal = ANY (%(ordinals)s::bigint[]))
+AND (%(turn)s::bigint IS NULL OR turn = %(turn)s::bigint)
+ORDER BY ordinal DESC LIMIT %(limit)s;
+
+-- name: mail
+SELECT ordinal, kind, at_ms, turn, tokens, CASE WHEN %(bodies)s THEN body.data ELSE ''::bytea END, body.digest, target, chain, depth,
+    redacted, body.erased_at_ms
+FROM record JOIN body ON body.id = record.body
+WHERE record.thread = %(thread)s AND record.kind = 'mail'
+AND ordinal >= %(start)s AND ordinal < %(stop)s
+AND (%(ordinals)s::bigint[] IS NULL OR ordinal = ANY (%(ordinals)s::bigint[]))
+AND (%(turn)s::bigint IS NULL OR turn = %(turn)s::bigint)
+ORDER BY ordinal ASC LIMIT %(limit)s;
+
 -- name: lookup
 -- Materialized: the planner must not begin with the threads, which would be a walk over all of their records.
 WITH found AS MATERIALIZED (
@@ -242,7 +263,9 @@ WHERE record.body = ANY (%(bodies)s::bigint[]) AND search.thread = record.thread
 SELECT count(*) FROM record WHERE body = ANY (%(bodies)s::bigint[]);
 
 -- name: erase_bodies
-UPDATE body SET data = ''::bytea, erased_at_ms = %(at_ms)s WHERE id = ANY (%(bodies)s::bigint[]);
+-- Another process may have been erasing the same: what it erased is not erased again, and was counted there.
+UPDATE body SET data = ''::bytea, erased_at_ms = %(at_ms)s WHERE id = ANY (%(bodies)s::bigint[]) AND erased_at_ms + 0 IS NULL
+RETURNING id;
 
 -- name: forget_erased
 -- The bytes of the row that was replaced lie in its page until it is vacuumed.
@@ -262,3 +285,13 @@ WHERE lease.holder = excluded.holder OR lease.expires_at_ms <= %(now_ms)s;
 
 -- name: give_back_lease
 DELETE FROM lease WHERE key = %(key)s AND holder = %(holder)s;
+
+-- name: tell
+-- Numbers alone: whoever may connect to the database hears what is told in it, whichever tenant's it is.
+SELECT pg_notify('holdfast', %(tenant)s::text || ' ' || told.thread::text) FROM unnest(%(threads)s::bigint[]) AS told (thread);
+
+-- name: listen
+LISTEN holdfast;
+
+-- name: own_process
+SELECT pg_backend_pid();

@@ -68,6 +68,9 @@ CREATE INDEX record_by_chain ON record (chain) WHERE chain IS NOT NULL;
 -- Finding the newest checkpoint of a million-record thread touches no item row.
 CREATE INDEX record_landmark ON record (thread, kind, ordinal) WHERE kind NOT IN ('item', 'reply', 'note', 'mail');
 
+-- An agent that lives for long has little mail among many items, and looks for it at every turn.
+CREATE INDEX record_mail ON record (thread, ordinal) WHERE kind = 'mail';
+
 CREATE INDEX record_by_turn ON record (thread, turn) WHERE kind = 'turn';
 
 CREATE INDEX record_by_body ON record (body);

@@ -1,0 +1,32 @@
+"""What is in a store after everything that was done to it, held against what clients were told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from holdfast import Holdfast
+from holdfast.dialects import dialect_named
+from holdfast.runtime.recording import chain_of, deepest_known
+from holdfast.store import RecordKind, Span, ThreadRow
+from holdfast.thread import Checkpoint, decode_body
+
+
+async def known_items(hf: Holdfast, history: Sequence[Mapping[str, Any]], *, dialect: str) -> int:
+    """Return how many items of a history, from its beginning, a request that resends it would be recognised by."""
+    speaks = dialect_named(dialect)
+    found = await deepest_known(hf.backend.store, chain_of(hf.backend, speaks, [speaks.parse(item) for item in history]))
+    return max((match.depth for match in found), default=0)
+
+
+async def compactions(hf: Holdfast, row: ThreadRow) -> int:
+    """Return how many compactions a thread had, each on a base of its own, with something new between any two."""
+    store = hf.backend.store
+    made = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), kinds={RecordKind.CHECKPOINT})
+    bases = [decode_body(record.body, Checkpoint).base for record in made]
+    assert len(bases) == len(set(bases))
+    for one, other in pairwise(made):
+        between = Span(thread_id=row.id, start=one.ordinal, stop=other.ordinal)
+        assert await store.read(between, kinds={RecordKind.ITEM}, limit=1)
+    return len(made)
