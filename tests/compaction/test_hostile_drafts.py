@@ -9,8 +9,9 @@ from tests.histories import RESPONSES, Rollout, answered, call, output, said, tu
 from holdfast.compaction.archive import archive
 from holdfast.compaction.drafting import Draft
 from holdfast.compaction.engine import conclude, propose
+from holdfast.compaction.hearing import normalised
 from holdfast.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import merge, normalised
+from holdfast.compaction.merge import merge
 from holdfast.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
 from holdfast.compaction.state_text import TAG, render_state
 from holdfast.compaction.statements import statements

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.compaction.hearing import normalised
 from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import normalised
 from holdfast.compaction.operations import FROM_A_MODEL
 from holdfast.compaction.reply.entry import ENTRY_CHARS, cleaned, names_an_entry
 from holdfast.compaction.reply.lines import ENTRIES_READ

@@ -11,7 +11,7 @@ from tests.dialects.samples import SAMPLES, Json
 
 from holdfast import Config, Holdfast, Thread
 from holdfast.compaction import Section
-from holdfast.compaction.merge import normalised
+from holdfast.compaction.hearing import normalised
 from holdfast.errors import NothingToCompact
 from holdfast.testing.dialect_samples import DialectSamples
 from holdfast.thread import EntryKind, History

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.compaction.extractive import PASTED
+from holdfast.compaction.hearing import normalised
 from holdfast.compaction.ledger import BINDING, Brevity, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import normalised
 from holdfast.compaction.passing import only_tells
 from holdfast.compaction.state_text import render_state
 from holdfast.compaction.statements import statements

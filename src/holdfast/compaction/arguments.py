@@ -11,7 +11,7 @@ import msgspec
 # Longer than this, or over several lines, an argument is text that is written somewhere, and names nothing by itself.
 SHORT_LEAF_CHARS = 400
 PHRASE_BYTES = 6
-PHRASE_CHARS = 80
+PHRASE_CHARS = 120
 LEAVES_READ = 64
 
 _COMMANDS = frozenset({"cmd", "command", "script", "commands", "code", "shell", "args", "argv"})
@@ -28,11 +28,15 @@ _EDGES = ".,:;!?\"'`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """One text or figure of a call's arguments, under the name it was given; a name is empty where there is none."""
+    """One text or figure of a call's arguments, under the name it was given; a name is empty where there is none.
+
+    `place` is its place in the list it stands in: of a command given word by word, the first is the command.
+    """
 
     name: str
     text: str
     figure: bool = False
+    place: int = 0
 
 
 def leaves(arguments: str) -> list[Leaf]:
@@ -46,7 +50,8 @@ def leaves(arguments: str) -> list[Leaf]:
     values = [value for line in arguments.split("\n") if line[:1] in "{[" and (value := _decoded(line)) is not None]
     if values:
         return [leaf for value in values for leaf in _found(value)]
-    return [Leaf(name="", text=arguments)]
+    spoken = len(arguments) <= SHORT_LEAF_CHARS and "\n" not in arguments
+    return [Leaf(name="command" if spoken else "", text=arguments)]
 
 
 def words_of(leaf: Leaf) -> Iterator[tuple[str, str]]:
@@ -60,7 +65,7 @@ def words_of(leaf: Leaf) -> Iterator[tuple[str, str]]:
         return
     if len(leaf.text) > SHORT_LEAF_CHARS or "\n" in leaf.text:
         return
-    if not is_command(leaf) and not _SPACED.search(leaf.text):
+    if (not is_command(leaf) or _is_word_of_a_command(leaf)) and not _SPACED.search(leaf.text):
         yield leaf.text.strip(_EDGES), leaf.name
     if is_command(leaf) or len(leaf.text.split()) <= NAMING_WORDS:
         yield from _command_words(leaf.text)
@@ -69,6 +74,10 @@ def words_of(leaf: Leaf) -> Iterator[tuple[str, str]]:
 def is_command(leaf: Leaf) -> bool:
     """Whether a leaf is a command line, or part of one."""
     return leaf.name.casefold() in _COMMANDS
+
+
+def _is_word_of_a_command(leaf: Leaf) -> bool:
+    return leaf.place > 0 and not leaf.text.startswith("-")
 
 
 def is_text(leaf: Leaf) -> bool:
@@ -114,17 +123,17 @@ def _decoded(text: str) -> object | None:
 
 def _found(value: object) -> Iterator[Leaf]:
     """Walk without recursion: how deep arguments go is a model's choice."""
-    waiting: list[tuple[str, object]] = [("", value)]
+    waiting: list[tuple[str, object, int]] = [("", value, 0)]
     read = 0
     while waiting and read < LEAVES_READ:
-        name, node = waiting.pop()
+        name, node, place = waiting.pop()
         if isinstance(node, dict):
-            waiting.extend((str(key), inner) for key, inner in reversed(node.items()))
+            waiting.extend((str(key), inner, 0) for key, inner in reversed(node.items()))
         elif isinstance(node, list):
-            waiting.extend((name, inner) for inner in reversed(node))
+            waiting.extend((name, inner, at) for at, inner in reversed(list(enumerate(node))))
         elif isinstance(node, str):
             read += 1
-            yield Leaf(name=name, text=node)
+            yield Leaf(name=name, text=node, place=place)
         elif isinstance(node, int | float) and not isinstance(node, bool):
             read += 1
-            yield Leaf(name=name, text=str(node), figure=True)
+            yield Leaf(name=name, text=str(node), figure=True, place=place)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import msgspec
 
 from holdfast.compaction.drafted import Doubt, without_doubtful
+from holdfast.compaction.hearing import normalised
 from holdfast.compaction.ledger import Ledger, Section, Speaker
-from holdfast.compaction.merge import amend, normalised
+from holdfast.compaction.merge import amend
 from holdfast.compaction.operations import Add, Operation
 from holdfast.compaction.plan import Plan
 from holdfast.compaction.statements import statements

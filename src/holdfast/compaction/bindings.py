@@ -16,60 +16,42 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.compaction.arguments import is_text, leaves, phrases_of, words_of
+from holdfast.compaction.findings import is_file, letters, line_of, loosely_tells, may_count, names_one_thing, tells
+from holdfast.compaction.origins import given
+from holdfast.compaction.runs import sentences
 from holdfast.compaction.todos import PLAN_TOOLS
-from holdfast.compaction.working import Line, Observed, call_text, line_around, one_line
+from holdfast.compaction.working import Line, Observed, call_text, one_line
 from holdfast.items import ItemKind
 from holdfast.thread import Pointer
 from holdfast.tokens import estimate_text
 
-LONGEST_LINE = 140
-BINDINGS_KEPT = 80
-BINDINGS_TOKENS = 2_600
+BINDINGS_KEPT = 500
+BINDINGS_TOKENS = 4_000
+# Of these, so many are told with the whole line a value stood in.
+WHOLE_TOKENS = 800
+POINTER_TOKENS = 3
+LABEL_CHARS = 28
+LABEL_WORDS = 3
 LOOSE_KEPT = 16
-FROM_A_TOOL = "from the work, not from the user: "
+# Who reads it must never take it for the user's words.
+FROM_A_TOOL = "from the work: "
+STOOD_IN = " — "
 GIVEN = "given to "
+AGAIN = f"; {GIVEN}"
+AGAIN_BRIEFLY = "; again"
+UNNAMED = "seen there"
+_LABEL_EDGES = " \t:=—–-|\"'`([{,;"
 # What stood in more outputs than this before it was first used belongs to the surroundings.
 SURROUNDING = 3
 PHRASES_SOUGHT = 200
-OCCURRENCES_READ = 6
-# A line with more figures than this is a row of a listing.
-FIGURES_OF_A_ROW = 4
 
+# Where values came from, each with the line that shows it.
+Origins = Mapping[str, Line]
+
+_again = re.compile(rf"(?:{AGAIN}[^;]*|{AGAIN_BRIEFLY})$")
 _token = re.compile(r"[\w/@~+-][\w./:@~+-]{4,}[\w/@~+-]")
-# What names one thing and nobody would make up: letters and digits in one word, or an address. Names in source code, which
-# every patch repeats, hold no digit; files stand in the working state.
-_identifier = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w:.@-]{6,60}|\d+(?:\.\d+){3}(?::\d+)?")
-_telling = re.compile(
-    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # a mail address
-    r"|[a-z][a-z0-9+]{1,9}://\S+"
-    r"|\d{4}-\d{2}-\d{2}(?:[T_]\S*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}"  # a date
-)
-_figure = re.compile(r"[+-]?(?:\d{3,}|\d+[.:]\d+(?:[.:]\d+)*)%?")
-_plain = re.compile(r"[^\W\d_][\w.-]{2,59}")
-_file = re.compile(r"\.(?!(?:com|org|net|io|dev|app|local)$)[a-z]{1,5}$")
 _GAPS = {code: " " for code in range(128) if not re.fullmatch(r"[\w./:@~+-]", chr(code))}
 _GAPS |= dict.fromkeys(map(ord, "：，。、；「」『』（）《》【】→“”„«»،؛"), " ")
-# What a label ends with, right before the value it names.
-_labelled = re.compile(
-    r"(?:[:=：→|>]|\b(?:is|are|was|ist|sind|es|est|called|named|heißt|llama|это)|是|为|は|هو|[—–])\s*[\"'`“”„«「(\[]*$"
-    r"|[\"'`“„«「]$",
-    re.IGNORECASE,
-)
-_code_line = re.compile(
-    r"[();]|->|=>|==|^\s*(?:def|class|import|from|return|if|for|const|let|var|fn|pub|func|export|#include|@)\b|^[+-]\s"
-)
-_code_name = re.compile(r"[A-Za-z_]+[\w.]*")
-# What follows a word that is itself a label.
-_key = re.compile(r"[\"'`]?\s*[:=](?!=)")
-_place_in_file = re.compile(r"[\w/]\.\w{1,6}:$|\bline $", re.IGNORECASE)
-_letters = re.compile(r"[^\W\d_]{2,}")
-_digits = re.compile(r"\d+")
-_STOP = frozenset(
-    "auto true false null none yes not and the for with from this that all any new old name type text file files path "
-    "line lines always never value data user users test tests error errors info warning debug main master head origin "
-    "latest default json yaml html http https localhost python bash todo done pass passed failed open closed status "
-    "state count total list item items".split()
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +66,18 @@ class _Named:
 
     given: dict[str, set[str]] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
+    typed: set[str] = field(default_factory=set)
 
     def add(self, value: str, given_as: str, *, by_name: bool) -> None:
-        self.given.setdefault(value, set()).update(_letters.findall(given_as.casefold()))
+        self.given.setdefault(value, set()).update(letters.findall(given_as.casefold()))
         if by_name:
             self.options.add(value)
 
     def by_name(self, value: str) -> bool:
-        """Whether a value that nothing explains may count: it was given by name, and is no path, switch or title."""
-        return value in self.options and "/" not in value and (_tells(value) or _loosely_tells(value))
+        """Whether a value that nothing explains may count: an id, or given by name and no path, switch or title."""
+        if names_one_thing(value):
+            return value in self.typed
+        return value in self.options and "/" not in value and (tells(value) or loosely_tells(value))
 
 
 @dataclass(slots=True)
@@ -124,13 +109,17 @@ class _Wanted:
         return found
 
 
-def reused(items: Sequence[Observed], *, told: Iterable[str] = ()) -> tuple[Line, ...]:
+def reused(
+    items: Sequence[Observed], *, told: Iterable[str] = (), since: int = -1, origins: Origins | None = None
+) -> tuple[Line, ...]:
     """Return the values a later call or a person used again, each with the line it stood in, oldest use first.
 
-    What a call names that nothing in view explains, and that nobody said before (`told`), was learned from output that is out of
-    view by now: an id, and the newest few of other values that were given by name, come with the call.
+    `origins` tells where values came from whose output is out of view by now; a call after `since` that was given one of them
+    has it kept, with the line it stood in and the tool it was given to. What a call names that nothing explains, and that
+    nobody said before (`told`), comes with the call: an id, and the newest few of other values that were given by name.
     Files of the workspace are not repeated here; the working state lists them.
     """
+    again = _used_again(items, since=since, origins=origins or {})
     named = _Named()
     used = {place: values for place, item in enumerate(items) if (values := _used(item, named))}
     wanted = _Wanted()
@@ -145,50 +134,114 @@ def reused(items: Sequence[Observed], *, told: Iterable[str] = ()) -> tuple[Line
         if item.view.kind is ItemKind.OUTPUT:
             shown.update(names)
             for value in names - said - seen.keys():
-                if (line := _line_of(value, item.view.text, given_as=named.given.get(value, ()))) is not None:
+                if (line := line_of(value, item.view.text, given_as=named.given.get(value, ()))) is not None:
                     seen[value] = _Sighting(source=item.source, line=line)
             continue
         for value in used.get(place, ()):
-            if value in said or value in found:
+            if value in said or value in found or value in again:
                 continue
             if value in seen:
-                if shown[value] <= SURROUNDING or _tells(value):
-                    found[value] = Line(text=f"{value} — {seen[value].line}", source=seen[value].source)
-            elif item.view.kind is ItemKind.CALL and not shown[value] and (_names_one_thing(value) or named.by_name(value)):
+                if shown[value] <= SURROUNDING or tells(value):
+                    found[value] = Line(text=f"{value}{STOOD_IN}{seen[value].line}", source=seen[value].source)
+            elif item.view.kind is ItemKind.CALL and not shown[value] and named.by_name(value):
                 call = f"{GIVEN}{item.view.tool}: {one_line(call_text(item.view))}"
-                found[value] = Line(text=f"{value} — {call}", source=item.source)
+                found[value] = Line(text=f"{value}{STOOD_IN}{call}", source=item.source)
         # What anyone named before an output showed it did not come out of that output.
         said |= names - seen.keys()
         said.update(value for value in used.get(place, ()) if value not in seen)
+    found |= again
     whole = [line for value, line in found.items() if not _is_part(value, line, found)]
     return tuple(bounded(whole))
 
 
+def _used_again(items: Sequence[Observed], *, since: int, origins: Origins) -> dict[str, Line]:
+    """Return the values that new calls were given and whose origin is known, the last use last; one line tells all it shows."""
+    again: dict[str, Line] = {}
+    for item in items if origins else ():
+        if item.view.kind is not ItemKind.CALL or item.source.ordinal <= since:
+            continue
+        # Taking a call apart costs more than looking whether it can hold any of them; what is escaped cannot be seen at a glance.
+        if "\\" not in item.view.text and not any(value in item.view.text for value in origins):
+            continue
+        told = list(sentences(item))
+        rows = (value for value in origins if " " in value and any(value in text for text in told))
+        for value in (*(value for value, _ in given(item)), *rows):
+            origin = origins.get(value)
+            if origin is not None and origin.source.ordinal < item.source.ordinal:
+                again.pop(value, None)
+                again[value] = Line(text=f"{value}{STOOD_IN}{origin.text}{AGAIN}{item.view.tool}", source=origin.source)
+    return again
+
+
 def bounded(lines: Sequence[Line]) -> list[Line]:
-    """Return as many lines as may stay: the newest, those whose origin is known before those that are only given by name."""
-    loose = [line for line in lines if is_loose(line.text)]
-    spare = {line.text for line in loose[:-LOOSE_KEPT]}
-    kept = [line for line in lines if line.text not in spare][-BINDINGS_KEPT:]
-    tokens = sum(estimate_text(line.text) for line in kept)
-    for line in (*(line for line in kept if is_loose(line.text)), *kept):
-        if tokens <= BINDINGS_TOKENS:
-            break
-        if line in kept:
-            kept.remove(line)
-            tokens -= estimate_text(line.text)
-    return kept
+    """Return as many lines as may stay: what was used long after it was seen before the rest, of each the newest.
+
+    The best are told as they are, the next in a few words, as the pointer beside them leads to the rest. Those whose origin
+    nobody knows go first.
+    """
+    spare = {line.text for line in [line for line in lines if is_loose(line.text)][:-LOOSE_KEPT]}
+    kept: dict[int, Line] = {}
+    whole = tokens = 0
+    for place in sorted(range(len(lines)), key=lambda place: (_standing(lines[place].text), place), reverse=True):
+        line = lines[place]
+        if line.text in spare or len(kept) == BINDINGS_KEPT:
+            continue
+        if whole + _cost(line) > WHOLE_TOKENS:
+            line = _in_few_words(line)
+        cost = _cost(line)
+        if tokens + cost > BINDINGS_TOKENS or (line is not lines[place] and origin_in(line.text) is None):
+            continue
+        whole += cost if line is lines[place] else 0
+        tokens += cost
+        kept[place] = line
+    return [kept[place] for place in sorted(kept)]
+
+
+def _cost(line: Line) -> int:
+    """Return what a line takes in the state, where one label stands before all of them and a pointer behind each."""
+    return estimate_text(line.text.removeprefix(FROM_A_TOOL)) + POINTER_TOKENS
+
+
+def _in_few_words(line: Line) -> Line:
+    """Return a line with no more than the words right before its value."""
+    value, quoted = value_of(line.text), origin_in(line.text)
+    if quoted is None:
+        return line
+    before = quoted.partition(value)[0][-LABEL_CHARS:].split()[-LABEL_WORDS:]
+    label = " ".join(before).strip(_LABEL_EDGES) or quoted.partition(value)[2].strip(_LABEL_EDGES)[:LABEL_CHARS]
+    again = AGAIN_BRIEFLY if _again.search(line.text) else ""
+    prefix = FROM_A_TOOL if line.text.startswith(FROM_A_TOOL) else ""
+    return Line(text=f"{prefix}{value}{STOOD_IN}{label or UNNAMED}{again}", source=line.source)
+
+
+def value_of(text: str) -> str:
+    """Return the value a line is about."""
+    return text.removeprefix(FROM_A_TOOL).partition(STOOD_IN)[0]
+
+
+def origin_in(text: str) -> str | None:
+    """Return the line of an output that a line about a value quotes; None where its origin is not known."""
+    quoted = text.partition(STOOD_IN)[2]
+    return None if not quoted or quoted.startswith(GIVEN) else _again.sub("", quoted)
 
 
 def is_loose(text: str) -> bool:
     """Whether a line tells a value whose origin nobody knows, and that is no id: the first to give way."""
-    value, _, rest = text.rpartition(FROM_A_TOOL)[2].partition(" — ")
-    return rest.startswith(GIVEN) and not _names_one_thing(value)
+    return origin_in(text) is None and not names_one_thing(value_of(text))
+
+
+def _standing(text: str) -> int:
+    """Return how long a line may stay beside others: what crossed a compaction and was used after it stays longest."""
+    if origin_in(text) is None:
+        return 0 if is_loose(text) else 1
+    return 3 if _again.search(text) else 2
 
 
 def _is_part(value: str, line: Line, found: Mapping[str, Line]) -> bool:
     """Whether a plain word only repeats part of a longer value that stood in the same place."""
-    return not _tells(value) and any(
-        value != longer and value in longer and other.source == line.source for longer, other in found.items()
+    return any(
+        value != longer and value in longer and other.source == line.source and (not tells(value) or AGAIN in line.text)
+        for longer, other in found.items()
     )
 
 
@@ -200,9 +253,12 @@ def _used(item: Observed, named: _Named) -> tuple[str, ...]:
         return tuple(dict.fromkeys(_ids(item.view.text)))
     names: list[str] = []
     for leaf in () if item.view.tool in PLAN_TOOLS else leaves(item.view.text):
-        names.extend(() if is_text(leaf) else _ids(leaf.text))
+        ids = () if is_text(leaf) else tuple(_ids(leaf.text))
+        names.extend(ids)
+        # What a program or a patch holds names nothing by itself: it counts where an output showed it.
+        named.typed.update(ids if "\n" not in leaf.text else _ids(leaf.text.partition("\n")[0]))
         for word, given_as in words_of(leaf):
-            if _may_count(word):
+            if may_count(word):
                 names.append(word)
                 named.add(word, given_as, by_name=word == leaf.text or given_as.startswith("--"))
         for phrase in phrases_of(leaf):
@@ -212,32 +268,7 @@ def _used(item: Observed, named: _Named) -> tuple[str, ...]:
 
 
 def _ids(text: str) -> Iterator[str]:
-    return (value for value in _token.findall(text) if _names_one_thing(value) and not _file.search(value))
-
-
-def _may_count(word: str) -> bool:
-    """Whether a word of a call could be worth keeping at all, before anything is known about where it came from."""
-    if not 3 <= len(word) <= 120 or word.casefold() in _STOP:
-        return not word.isascii() and 2 <= len(word) <= 120
-    if _telling.fullmatch(word) or _figure.fullmatch(word):
-        return True
-    if _file.search(word) and "/" not in word:
-        return False
-    return "/" in word or _plain.fullmatch(word) is not None or not word.isascii()
-
-
-def _names_one_thing(value: str) -> bool:
-    return _identifier.fullmatch(value) is not None
-
-
-def _tells(value: str) -> bool:
-    """Whether a value names one thing wherever it stands."""
-    return _names_one_thing(value) or _telling.fullmatch(value) is not None or " " in value
-
-
-def _loosely_tells(value: str) -> bool:
-    """Whether a plain value may count where nothing explains it: a longer word as people write names, or a long figure."""
-    return len(value) > 4 and "_" not in value and not value[:1].isupper()
+    return (value for value in _token.findall(text) if names_one_thing(value) and not is_file(value))
 
 
 def _plain_ascii(name: str) -> bool:
@@ -251,43 +282,3 @@ def _words(text: str) -> list[str]:
     for word in joined:
         words.extend(word.split(":"))
     return words
-
-
-def _line_of(value: str, text: str, *, given_as: Iterable[str]) -> str | None:
-    """Return the line of an output that gives a value its meaning, cut around it; None where no line does."""
-    place = -1
-    for _ in range(OCCURRENCES_READ):
-        place = text.find(value, place + 1)
-        if place < 0:
-            return None
-        line, start = line_around(text, place)
-        if _stands_alone(value, text, place) and _gives_meaning(value, line, place - start, given_as=given_as):
-            around = line if len(line) <= LONGEST_LINE else line[max(0, place - start - LONGEST_LINE // 2) :][:LONGEST_LINE]
-            return one_line(around)
-    return None
-
-
-def _stands_alone(value: str, text: str, place: int) -> bool:
-    before, after = text[place - 1 : place], text[place + len(value) : place + len(value) + 1]
-    return not value.isascii() or not (before.isalnum() or before in {"-", "_", "/"} or after.isalnum() or after == "_")
-
-
-def _gives_meaning(value: str, line: str, place: int, *, given_as: Iterable[str]) -> bool:
-    """Whether a line says what a value is: by a label before it, or by the word a later call gave it as."""
-    before, after = line[max(0, place - 40) : place], line[place + len(value) :][:4]
-    if _tells(value):
-        return not (_code_name.fullmatch(value) and _code_line.search(line)) or before.endswith(("'", '"'))
-    if _key.match(after):
-        return False
-    if _place_in_file.search(before):
-        return False
-    is_code = _code_line.search(line) is not None
-    if _figure.fullmatch(value):
-        rows = len(_digits.findall(line[max(0, place - 200) : place + 200])) > FIGURES_OF_A_ROW
-        return not is_code and not rows and _letters.search(line) is not None
-    if is_code or ("/" in value and _file.search(value)):
-        return False
-    if "/" in value:
-        return _letters.search(before) is not None
-    words = set(map(str.casefold, _letters.findall(line)))
-    return _labelled.search(before) is not None or any(len(word) > 2 and word in words for word in given_as)

@@ -18,7 +18,8 @@ _weak = re.compile(
 )
 _strong = re.compile(
     r"\b(?:"
-    r"instead|moved|chang(?:ed|ing)|change (?:it|that|this|them|the|my|our|of)|actually|"
+    r"instead|moved|shifted|relocated|swapped|handed over|took over|takes over|should read|in place of|"
+    r"change of (?:plan|mind)|chang(?:ed|ing)|change (?:it|that|this|them|the|my|our|of)|actually|"
     r"correct(?:ion|ing|ed)|replac(?:e[sd]?|ing)|revised?|no longer|"
     r"switch(?:e[sd]|ing)? (?:to|from|over|back)|scratch (?:that|the|it|this)|"
     r"on (?:second|reflection)|after all|make (?:that|it|this|them)|"
@@ -33,7 +34,7 @@ _strong = re.compile(
     r"ab (?:jetzt|sofort|heute)|neu(?:er|e|es)? ist|ersetz\w*|irrtum|vertan|nunmehr|künftig|fortan|umbenannt|wechsel\w*|"
     r"ya no|en vez|en lugar|c[aá]mbi\w+|corrección|corrijo|me equivoqué|en realidad|a partir de|pensándolo|"
     r"sustitu\w+|reemplaz\w+|rectific\w+|al final|perdón|quise decir|"
-    r"désormais|plutôt|finalement|remplac\w+|"
+    r"désormais|dorénavant|plutôt|finalement|remplac\w+|déplac\w+|report(?:é|ée|és) (?:à|au)|pospuest\w*|aplaz\w+|traslad\w+|"
     r"вместо|больше не|передумал\w*|измен\w+|поменя\w+|замен\w+|исправь (?:это|на)|поправк\w*|"
     r"ошибся|ошиблась|ошиблись|отныне|всё-таки|"
     r"все-таки|вернее|точнее|перенес\w+|перенос\w*|на самом деле"
@@ -56,17 +57,39 @@ _anaphora = re.compile(
 _withdrawal = re.compile(
     r"\b(?:"
     r"stop|forget|scrap|ignore|disregard|cancel(?:led|ed)?|withdr[ae]w\w*|never ?mind|no longer|any ?more|"
-    r"drop (?:the|that|it|this)|"
-    r"undo|revoke|lift(?:ed)?|skip (?:the|that)|call(?:ed)? off|take (?:that )?back|doesn't (?:apply|matter)|not needed|"
+    r"drop (?:the|that|it|this|what|my|all)|no more \w+s\b|what i said|i take (?:it |that )?back|need(?: not|n't) (?!be\b)|"
+    r"don't (?:bother|have to)|do not have to|not (?:required|necessary)|waived?|rescind\w*|abolish\w*|ditch(?:ed)?|"
+    r"scrapped|dropped|discontinu\w+|(?:is|are|was) (?:history|dead|moot|over|out|off(?: the table)?)|let go of|give up on|"
+    r"spare (?:me|us|people)|"
+    r"undo|revoke[sd]?|lift(?:ed)?|skip (?:the|that)|call(?:ed)? off|take (?:that )?back|doesn't (?:apply|matter)|not needed|"
     r"no need|obsolete|void|retract|strike (?:that|the)|leave out|off the table|can go|is gone|"
     r"vergiss|vergessen|nicht mehr|hinfällig|entfällt|streich\w*|gestrichen|zurückgezogen|zurücknehmen|gilt nicht|verwirf|"
+    r"nicht länger|fällt weg|fallen weg|weglassen|spar(?:t|en)? (?:dir|euch|wir)|vom tisch|schluss mit|braucht(?:'s| es)? nicht|"
     r"verworfen|lass(?:t)? (?:das|die|den|es)|abgesagt|aufgehoben|egal|überflüssig|erledigt sich|"
     r"deja de|olvida\w*|olvíd\w+|ya no|cancel\w+|ignora\w*|descart\w+|anul\w+|no hace falta|quita|quitar|suprim\w+|sin efecto|"
-    r"oublie\w*|ne plus|annul\w+|laisse tomber|"
-    r"забудь\w*|отмен\w+|больше не|не нужно|не надо|снима\w+|убери|игнориру\w+|неактуальн\w+|отбой|прекрат\w+"
-    r")\b|不再|不用|取消|停止|忘|作废|算了|撤回|撤销|不必|别管|不需要|废除"
-    r"|やめ|取り消し|取消|忘れ|不要|キャンセル|撤回|なしで|もういい|必要ない|必要ありません|中止"
-    r"|انس|الغ|ألغ|إلغاء|تجاهل|لا داعي|لم نعد|لم يعد|توقف|اترك",
+    r"se acabó|no es necesari\w+|dej(?:a|ad|en|emos) de|retir(?:o|a|amos|ad[oa]s?)|"
+    r"oublie\w*|ne plus|n'est plus|plus besoin|annul\w+|abandonn\w+|laisse[zr]? tomber|on arrête|inutile de|"
+    r"забудь\w*|отмен\w+|больше не|не нужно|не надо|снима\w+|убери|игнориру\w+|неактуальн\w+|отбой|прекрат\w+|"
+    r"не требуется|можно не|снят\w*|упраздн\w*|хватит"
+    r")\b|不再|不用|取消|停止|忘|作废|算了|撤回|撤销|不必|别管|不需要|废除|无需|免了|解除|放弃|去掉"
+    r"|やめ|取り消し|取消|忘れ|不要|キャンセル|撤回|なしで|もういい|必要ない|必要ありません|中止|廃止|解除|なくていい|なくて構"
+    r"|انس|الغ|ألغ|إلغاء|تجاهل|لا داعي|لم نعد|لم يعد|توقف|اترك|لا حاجة|رفع|سحب",
+    re.IGNORECASE,
+)
+# What begins like this is mostly done to the work and not to what was said about it.
+_at_hand = re.compile(
+    r"^(?:please |now |ok(?:ay)?,? |then |so |also |and |bitte |jetzt |dann )*(?:stop|cancel|undo|skip|replace|rename|move|"
+    r"switch|change(?! of)|correct|update|swap|extend|raise|lower|bump|revert|drop|"
+    r"brich|stopp\w*|ersetz\w*|änder\w*|korrigier\w*|benenne|verschieb\w*|cancel[ae]|cambi[ae]|reemplaz[ae]|corrig[ea]|annule|remplace|"
+    r"замени|измени|исправь|отмени|останови)\b|^(?:请)?(?:把|将)|^the (?:tests?|build|job|server|run)s? (?:no longer|is|are)\b",
+    re.IGNORECASE,
+)
+# What speaks of something said, and not of something made.
+_of_words = re.compile(
+    r"\b(?:what i (?:said|told|wrote)|i (?:said|told)|rules?|bans?|requirements?|demands?|restrictions?|instructions?|duty|"
+    r"duties|condition|instead|after all|rather|any ?more|scheme|policy|habit|practice|remark|wish|request to|"
+    r"regel\w*|vorgabe\w*|anweisung\w*|pflicht|regla\w*|norma\w*|"
+    r"règle\w*|consigne\w*|правил\w*|требован\w*)\b|规则|规定|要求|ルール|決まり|قاعدة|شرط",
     re.IGNORECASE,
 )
 # What people say without asking anything of anyone about anything.
@@ -121,6 +144,18 @@ def withdraws(text: str) -> bool:
     return _withdrawal.search(_names.sub(" ", text)) is not None
 
 
+@lru_cache(maxsize=16_384)
+def orders_work(text: str) -> bool:
+    """Whether a statement reads like an order about the work at hand, which changes nothing that was demanded before."""
+    return _at_hand.search(text) is not None and not speaks_of_words(text)
+
+
+@lru_cache(maxsize=16_384)
+def speaks_of_words(text: str) -> bool:
+    """Whether a statement speaks of something that was said: a rule, a wish, "what I told you"."""
+    return _of_words.search(text) is not None
+
+
 def only_asks(text: str) -> bool:
     """Whether a statement is a question, and none that suggests a change."""
     return _question.search(text) is not None and not corrects(text) and not withdraws(text)
@@ -138,6 +173,12 @@ def without_phrases(text: str) -> str:
     for phrases in (_strong, _withdrawal, _weak, _anaphora, _courtesy):
         text = phrases.sub(" ", text)
     return text
+
+
+@lru_cache(maxsize=16_384)
+def without_change(text: str) -> str:
+    """Return what is left of a statement without the phrases by which it changes something or takes it back."""
+    return _withdrawal.sub(" ", _strong.sub(" ", text))
 
 
 @lru_cache(maxsize=16_384)

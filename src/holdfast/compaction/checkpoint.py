@@ -14,7 +14,8 @@ from holdfast.thread import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, Sta
 
 
 def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[LiteralEntry] = ()) -> list[LayoutEntry]:
-    """Return what stands before the cut: host context, the state, the running request, the older part of the frontier.
+    """Return what stands before the cut: host context, the state, changes nobody could place, the running request, the older part
+    of the frontier.
 
     `literals` come first of all: a provider reads its own compaction as standing for everything before it.
     """
@@ -25,6 +26,7 @@ def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[Lit
         StateEntry(item=msgspec.Raw(state.raw)),
         # Behind the state: a history may not begin with one where instructions have a field of their own.
         *(kept_entry(seen) for seen in systems),
+        *(kept_entry(seen) for seen in plan.changes),
         *((kept_entry(plan.request),) if plan.request else ()),
         *placed_tail(plan, dialect=dialect),
     ]

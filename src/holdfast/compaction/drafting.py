@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.compaction.ledger import Ledger
 from holdfast.compaction.operations import Operation
+from holdfast.compaction.origins import NOTHING_TRACED, Traced
 from holdfast.compaction.plan import Plan, Seen
 from holdfast.dialects import Dialect, Request
 from holdfast.items import Item
@@ -57,6 +58,7 @@ class Brief:
         ledger: What the session remembers so far.
         focus: What a person wants kept in view, subordinate to everything else.
         prompt: The user's own wording of the instruction; see each strategy for what it may replace.
+        traced: Where values came from that calls were given and whose output is out of view.
     """
 
     thread_id: str
@@ -66,6 +68,7 @@ class Brief:
     ledger: Ledger
     focus: str | None = None
     prompt: str | None = None
+    traced: Traced = NOTHING_TRACED
 
     def window_for(self, voice: Voice) -> list[Seen]:
         """Return the window as it may be shown to `voice`: what is sealed for another account is for that account's eyes."""

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.compaction import extractive
-from holdfast.compaction.archive import archive
+from holdfast.compaction.archive import archive, state_tokens
 from holdfast.compaction.audit import AuditReport, audit
 from holdfast.compaction.checkpoint import cut_of, faults, lay_out, placed_length
 from holdfast.compaction.comparison import PlanSummary, summarise
@@ -23,7 +23,9 @@ from holdfast.compaction.handoff_layout import USER_TOKENS, lay_out_handoff, quo
 from holdfast.compaction.ledger import Ledger, dump_ledger, load_ledger
 from holdfast.compaction.merge import amend, merge
 from holdfast.compaction.plan import Plan, Seen, frontier_budget, plan_cut
+from holdfast.compaction.remarks import with_remarks
 from holdfast.compaction.state_text import render_state
+from holdfast.compaction.undecided import undecided
 from holdfast.compaction.worth import Worth, worth_of
 from holdfast.dialects import Dialect
 from holdfast.errors import BadInput, BrokenWindow, NothingToCompact
@@ -70,9 +72,13 @@ def target_tokens(text: str, *, of_tokens: int) -> int:
     return int(match[1]) * of_tokens // 100 if match[2] else int(match[1])
 
 
-def ledger_of(history: History) -> Ledger:
-    """Return the ledger a window's checkpoint carries; an empty one before the first."""
-    return load_ledger(bytes(history.checkpoint.state)) if history.checkpoint else Ledger()
+def ledger_of(history: History, *, carried: Ledger | None = None) -> Ledger:
+    """Return the ledger a window's checkpoint carries, with what people remarked since.
+
+    Before the first checkpoint it begins with what was `carried` over from elsewhere, if anything was.
+    """
+    base = load_ledger(bytes(history.checkpoint.state)) if history.checkpoint else carried or Ledger()
+    return with_remarks(base, history.remarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +162,7 @@ def propose(
         dialect=dialect,
         plan=plan,
         window=tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
-        ledger=ledger if ledger is not None else ledger_of(history),
+        ledger=ledger_of(history, carried=ledger),
         focus=focus,
         prompt=prompt,
     )
@@ -219,7 +225,8 @@ def _has_grown(history: History) -> bool:
 def _merged(plan: Plan, proposal: Proposal, draft: Draft) -> Ledger:
     """Return the ledger after what the draft says, and then what people said: its numbers are those the model was shown."""
     spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
-    told = tuple(extractive.draft(plan, proposal.brief.ledger, focus=proposal.brief.focus))
+    brief = proposal.brief
+    told = tuple(extractive.draft(plan, brief.ledger, focus=brief.focus, traced=brief.traced))
     ledger = merge(proposal.brief.ledger, (), spoken=spoken)
     for stage in (*draft.stages, told):
         ledger = amend(ledger, stage, spoken=spoken)
@@ -230,6 +237,10 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
     history, dialect = proposal.history, proposal.brief.dialect
     audited = audit(plan, _merged(plan, proposal, draft))
     room = max(0, proposal.wanted - plan.kept_tokens)
+    if draft.summary is None:
+        spare = room - state_tokens(audited.ledger)
+        plan = plan.keeping(undecided(audited.ledger, plan.replaced, room_tokens=spare))
+        room = max(0, proposal.wanted - plan.kept_tokens)
     state = archive(audited.ledger, budget_tokens=room, in_view=plan.kept_words)
     layout = _layout(plan, state, proposal, draft)
     loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
@@ -264,6 +275,7 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
         phase=proposal.phase,
         model=draft.attempts[-1].model if draft.attempts else None,
         attempts=list(draft.attempts),
+        remarks_to=proposal.tip.next,
     )
     return Outcome(
         checkpoint=checkpoint,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from holdfast.compaction.bindings import FROM_A_TOOL, bounded, is_loose, reused
+from holdfast.compaction.bindings import FROM_A_TOOL, bounded, origin_in, reused, value_of
 from holdfast.compaction.images import is_picture
 from holdfast.compaction.ledger import Ledger, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Refresh
+from holdfast.compaction.origins import NOTHING_TRACED, Traced, by_value
 from holdfast.compaction.plan import Plan
 from holdfast.compaction.statements import middle_cut, pastes, statements
 from holdfast.compaction.working import IMAGES_SHOWN, Line, Working, one_line
@@ -30,16 +31,24 @@ FILE, WRITTEN = "file: ", " (written)"
 Lines = tuple[tuple[str, Pointer | None], ...]
 
 
-def draft(plan: Plan, ledger: Ledger, *, focus: str | None = None, quoted_tokens: int = QUOTED_TOKENS) -> list[Operation]:
+def draft(
+    plan: Plan,
+    ledger: Ledger,
+    *,
+    focus: str | None = None,
+    quoted_tokens: int = QUOTED_TOKENS,
+    traced: Traced = NOTHING_TRACED,
+) -> list[Operation]:
     """Return what this compaction changes in the ledger: a person's statements, then the working state.
 
-    What people pasted is no statement; the newest pieces are quoted too, within `quoted_tokens`.
+    What people pasted is no statement; the newest pieces are quoted too, within `quoted_tokens`. `traced` tells where values
+    came from that calls were given and whose output is out of view.
     """
     working = plan.working
     quoted = _pasted(plan, ledger, budget_tokens=quoted_tokens)
     return [
         *_said(plan, ledger),
-        Refresh(section=Section.ACTIVE, lines=_bindings(plan, ledger)),
+        Refresh(section=Section.ACTIVE, lines=_bindings(plan, ledger, traced)),
         Refresh(section=Section.HANDOFF, lines=(*_handoff(working, plan, ledger, focus=focus), *quoted)),
         Refresh(section=Section.EVIDENCE, lines=_evidence(working, ledger)),
     ]
@@ -112,26 +121,28 @@ def _pasted(plan: Plan, ledger: Ledger, *, budget_tokens: int) -> Lines:
     return tuple(reversed(kept))
 
 
-def _bindings(plan: Plan, ledger: Ledger) -> Lines:
+def known_bindings(ledger: Ledger) -> dict[str, Line]:
+    """Return what the ledger tells of values that came out of a tool, each line by its value."""
+    known = (entry for entry in ledger.section(Section.ACTIVE) if entry.speaker is Speaker.COMPUTED and entry.sources)
+    return {value_of(entry.text): Line(text=entry.text, source=entry.sources[-1]) for entry in known}
+
+
+def _bindings(plan: Plan, ledger: Ledger, traced: Traced) -> Lines:
     """Return what came out of a tool and was used again, each value once, this span's last, the newest kept.
 
     A value that an earlier compaction saw together with its source keeps that line: a later one may only see its use.
     """
-    known = [entry for entry in ledger.section(Section.ACTIVE) if entry.speaker is Speaker.COMPUTED and entry.sources]
-    lines = {_value_of(entry.text): Line(text=entry.text, source=entry.sources[-1]) for entry in known}
+    lines = known_bindings(ledger)
+    origins = {value: Line(text=quoted, source=line.source) for value, line in lines.items() if (quoted := origin_in(line.text))}
     told = (entry.text for entry in ledger.entries if entry.speaker is Speaker.USER)
-    for line in reused(plan.observed, told=told):
+    fresh = reused(plan.observed, told=told, since=traced.since, origins=by_value(traced.origins) | origins)
+    for line in fresh:
         text = f"{FROM_A_TOOL}{line.text}"
-        value = _value_of(text)
-        kept = lines.pop(value, None)
-        # Where an earlier compaction only saw it used, and this one sees where it came from, that is what tells.
-        fresh = kept is None or (is_loose(kept.text) and not is_loose(text))
-        lines[value] = Line(text=text, source=line.source) if kept is None or fresh else kept
+        kept = lines.pop(value_of(text), None)
+        # Where an earlier compaction saw where it came from, and this one only sees it used, the earlier line tells more.
+        older = kept is not None and origin_in(kept.text) is not None and origin_in(text) is None
+        lines[value_of(text)] = kept if kept is not None and older else Line(text=text, source=line.source)
     return tuple((line.text, line.source) for line in bounded(list(lines.values())))
-
-
-def _value_of(text: str) -> str:
-    return text.removeprefix(FROM_A_TOOL).split(" — ")[0]
 
 
 def _evidence(working: Working, ledger: Ledger) -> Lines:

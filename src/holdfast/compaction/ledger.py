@@ -105,9 +105,9 @@ class Ledger:
         return replace(self, entries=tuple(entry if old.id == entry.id else old for old in self.entries))
 
     def without(self, ids: Iterable[str]) -> Ledger:
-        """Return a ledger whose entries `ids` have gone to the archive."""
+        """Return a ledger whose entries `ids` have gone to the archive; what is pinned stays, whoever names it."""
         gone = set(ids)
-        kept = tuple(entry for entry in self.entries if entry.id not in gone)
+        kept = tuple(entry for entry in self.entries if entry.pinned or entry.id not in gone)
         return replace(self, entries=kept, archived=self.archived + len(self.entries) - len(kept))
 
 

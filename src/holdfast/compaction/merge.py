@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from itertools import count
 from typing import assert_never
 
 from holdfast.compaction.changes import corrects, is_courtesy, only_asks, withdraws
 from holdfast.compaction.contests import contested, tells
+from holdfast.compaction.hearing import Heard, normalised
 from holdfast.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
 from holdfast.compaction.overlap import Statements, all_terms
-from holdfast.compaction.statements import is_paste, shortened, statements
+from holdfast.compaction.statements import is_paste, shortened
 from holdfast.compaction.ties import Tie, terms, tie
 from holdfast.compaction.updates import Newer, Older, may_change
 from holdfast.thread import Pointer
@@ -25,8 +26,6 @@ from holdfast.thread import Pointer
 # Where lines are computed: what the session is for, and what gave way, nobody can compute.
 COMPUTED = (Section.ACTIVE, Section.HANDOFF, Section.EVIDENCE)
 SOURCES_KEPT = 6
-_STOPS = ".!…。！ "
-_QUOTES = ",;:\"'“”‘’()"
 
 
 def merge(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Pointer, str]) -> Ledger:
@@ -66,8 +65,7 @@ class _Merge:
 
     def __init__(self, ledger: Ledger, spoken: Mapping[Pointer, str]) -> None:
         self._base = ledger
-        self._spoken = spoken
-        self._statements: dict[Pointer, dict[str, str]] = {}
+        self._heard = Heard(spoken)
         self._entries: dict[str, LedgerEntry] = {entry.id: entry for entry in ledger.entries}
         self._next = ledger.next_number
         self._by_text: dict[tuple[Section, str], str] = {}
@@ -80,7 +78,7 @@ class _Merge:
         return replace(self._base, entries=tuple(self._entries.values()), next_number=self._next)
 
     def add(self, operation: Add) -> None:
-        if operation.speaker is Speaker.USER and not self._said(operation.text, source=operation.source):
+        if operation.speaker is Speaker.USER and not self._heard.said(operation.text, source=operation.source):
             operation = replace(operation, speaker=Speaker.MODEL)
         if operation.speaker is Speaker.USER:
             self.set_aside_what(operation.text, source=operation.source)
@@ -112,7 +110,7 @@ class _Merge:
         """Set aside, or contest, every active entry of a user that this later statement speaks about."""
         if is_courtesy(text) or is_paste(text) or only_asks(text):
             return
-        claim = Claim(text=self._passage(text, source), source=source)
+        claim = Claim(text=self._heard.passage(text, source=source), source=source)
         tied = False
         for entry_id in sorted(self._said_by_users.sharing(all_terms(terms(text))), key=int):
             entry = self._entries[entry_id]
@@ -138,9 +136,7 @@ class _Merge:
             newest = sorted({each.message for each in said})[-messages:]
             return [each for each in said if each.message in newest]
 
-        told = list(self._statements_at(source).values())
-        place = told.index(text) if text in told else -1
-        around = (*told[max(0, place - 1) : place], *told[place + 1 : place + 2]) if place >= 0 else ()
+        around = self._heard.around(text, source=source)
         return may_change(Newer(text=text, around=around), among=self._said_by_users, older=older, last=last)
 
     def _may_give_way(self, entry: LedgerEntry, text: str, source: Pointer) -> bool:
@@ -151,24 +147,10 @@ class _Merge:
             return False
         if _is_later(source, entry):
             return True
-        message = self._spoken.get(source, "")
-        return entry.sources[-1:] == (source,) and 0 <= message.find(entry.text) < message.find(text)
-
-    def _passage(self, text: str, source: Pointer) -> str:
-        """Return a statement, with the next of its message where only that one names a value: "Not that port. 9090 is right." """
-        told = list(self._statements_at(source).values())
-        place = told.index(text) if text in told else -1
-        following = told[place + 1] if 0 <= place < len(told) - 1 else ""
-        if not following or terms(text).asserted or not terms(following).asserted:
-            return text
-        message = self._spoken.get(source, "")
-        begin = message.find(text)
-        end = message.find(following, begin + len(text)) if begin >= 0 else -1
-        passage = message[begin : end + len(following)] if end >= 0 else ""
-        return passage if passage and "\n\n" not in passage else text
+        return entry.sources[-1:] == (source,) and self._heard.comes_first(entry.text, then=text, source=source)
 
     def hear(self, operation: Hear) -> None:
-        if self._said(operation.text, source=operation.source):
+        if self._heard.said(operation.text, source=operation.source):
             self.set_aside_what(operation.text, source=operation.source)
 
     def supersede(self, operation: Supersede) -> None:
@@ -192,7 +174,7 @@ class _Merge:
 
         Quoting a whole statement is proof enough that it was said; of a part, only where that statement is about the entry.
         """
-        said = self._statements_at(operation.by)
+        said = self._heard.statements_at(operation.by)
         whole = said.get(normalised(operation.claim))
         if whole is not None:
             return whole
@@ -200,29 +182,23 @@ class _Merge:
         holding = (statement for statement in said.values() if quoted in statement)
         return next((statement for statement in holding if tie(entry.text, statement) is not Tie.NONE), None)
 
-    def _said(self, text: str, *, source: Pointer) -> bool:
-        return normalised(text) in self._statements_at(source)
-
-    def _statements_at(self, source: Pointer) -> dict[str, str]:
-        """Return what a person said in a message, statement by statement; nothing where no person spoke."""
-        if source not in self._statements:
-            found = statements(self._spoken.get(source, ""))
-            self._statements[source] = {normalised(statement): statement for statement in found}
-        return self._statements[source]
-
     def refresh(self, operation: Refresh) -> None:
         if operation.section not in COMPUTED:
             return
-        stale = [
-            entry.id
-            for entry in self._entries.values()
-            if entry.section is operation.section and entry.speaker is Speaker.COMPUTED
+        computed = [
+            entry for entry in self._entries.values() if entry.section is operation.section and entry.speaker is Speaker.COMPUTED
         ]
-        for entry_id in stale:
-            del self._entries[entry_id]
-        for number, (text, source) in enumerate(operation.lines, start=1):
+        for entry in computed:
+            if not entry.pinned:
+                del self._entries[entry.id]
+        # What a person pinned keeps its name and is told once.
+        pinned = {entry.text for entry in computed if entry.pinned}
+        names = (name for number in count(1) if (name := f"{operation.section.value[0]}{number}") not in self._entries)
+        for text, source in operation.lines:
+            if text in pinned:
+                continue
             entry = LedgerEntry(
-                id=f"{operation.section.value[0]}{number}",
+                id=next(names),
                 section=operation.section,
                 text=text,
                 sources=(source,) if source else (),
@@ -284,13 +260,6 @@ class _Merge:
         self._by_text[(entry.section, normalised(entry.text))] = entry.id
         if entry.speaker is Speaker.USER and entry.section in BINDING:
             self._said_by_users.add(entry.id, entry.text)
-
-
-@lru_cache(maxsize=16_384)
-def normalised(text: str) -> str:
-    """Return what two tellings of the same sentence share: its words in any case, its signs exactly, no full stop."""
-    words = (word.casefold() if word.strip(_QUOTES).isalpha() else word for word in text.rstrip(_STOPS).split())
-    return " ".join(words) or text
 
 
 def _might_be_about(said: str, entry: LedgerEntry) -> bool:

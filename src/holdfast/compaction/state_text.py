@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
+from holdfast.compaction.bindings import FROM_A_TOOL
 from holdfast.compaction.contests import newest_words
 from holdfast.compaction.ledger import BINDING, Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.operations import FROM_A_MODEL
@@ -61,7 +62,13 @@ def _block(preface: str, sections: Iterable[str], *, gap: str) -> str:
 
 
 def _lines(ledger: Ledger, section: Section) -> list[str]:
-    lines = [f"- {_line(entry)}" for entry in ledger.section(section)]
+    entries = ledger.section(section)
+    found = [entry for entry in entries if entry.speaker is Speaker.COMPUTED and entry.text.startswith(FROM_A_TOOL)]
+    behind = {entry.id for entry in found}
+    lines = [f"- {_line(entry)}" for entry in entries if entry.id not in behind]
+    if found:
+        # Many and short: behind one label they take half the room.
+        lines.append(f"- {FROM_A_TOOL}" + " · ".join(_line(entry).removeprefix(FROM_A_TOOL) for entry in found))
     if section is Section.EVIDENCE and ledger.archived:
         lines.append(f"- older entries archived: {ledger.archived}; recall finds them")
     return lines or ["- none"]

@@ -7,10 +7,23 @@ because they were said last. Nothing gives way to it: both stand on one line, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from holdfast.compaction.changes import corrects, fixes_something, points_back, tells_how_it_is_now, withdraws, without_phrases
+from holdfast.compaction.changes import (
+    corrects,
+    fixes_something,
+    orders_work,
+    points_back,
+    tells_how_it_is_now,
+    withdraws,
+    without_change,
+    without_phrases,
+)
+from holdfast.compaction.kinship import kinship
 from holdfast.compaction.overlap import Statements, all_terms, shared_terms
 from holdfast.compaction.telling import telling_words
 from holdfast.compaction.ties import Terms, has_shape_of, is_negative, terms
@@ -32,6 +45,14 @@ LONGEST_RESTATED = 9
 # A change that points back is about one of the statements of so many messages before it.
 MESSAGES_BACK = 3
 LONGEST_POINTING_BACK = 160
+EVER = sys.maxsize
+# Kin are two statements that share this much of what a kind or a family is worth that only one statement has.
+AKIN = 0.6
+# An order about the work at hand must be nearer to something to be laid beside it.
+AKIN_TO_WORK = 1.6
+AKIN_CONTESTED = 1
+
+_clause_end = re.compile(r"[,:;，：；、،]\s*|\s[—–-]\s|(?<=[.!?。！？])\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +85,38 @@ def may_change(newer: Newer, *, among: Statements[str], older: Callable[[Iterabl
     """
     change = corrects(newer.text) or withdraws(newer.text)
     about = terms(newer.text)
+    if change:
+        # The words by which it changes something are not what it is about: what is off the table has to do with no table.
+        about = replace(about, words=about.words & terms(without_change(newer.text)).words)
     lends = change and not _names_something(newer.text, about)
     context = frozenset(term for text in newer.around for term in all_terms(terms(text))) if lends else frozenset()
     known = [each for each in older(among.sharing(all_terms(about) | context)) if fixes_something(each.text)]
     score = _as_change if change else _as_restated
     scored = [(found, each) for each in known if (found := score(newer.text, about, context, each, among))]
-    if scored:
-        best = max(found for found, _ in scored)
-        likely = sorted((pair for pair in scored if pair[0] >= CLOSE_TO_BEST * best), key=lambda pair: -pair[0])
-        return [each.key for _, each in likely[: CONTESTED if change else 1]]
-    return _said_last(newer, about, last) if change else []
+    if not change:
+        return _likeliest(scored, most=1)
+    likely = _likeliest(scored, most=CONTESTED)
+    subject = all_terms(terms(_clause_end.split(newer.text, maxsplit=1)[0]))
+    if any(each.key in likely and not subject.isdisjoint(all_terms(terms(each.text))) for _, each in scored):
+        return likely
+    # What comes after the first clause gives reasons: a word of it may stand in both by chance, and what is kin counts beside it.
+    likely = likely or _said_last(newer, about, last)
+    return list(dict.fromkeys((*likely, *_akin(newer, last))))[:CONTESTED]
+
+
+def _likeliest(scored: Sequence[tuple[float, Older]], *, most: int) -> list[str]:
+    """Return the keys of those that score best and nearly best, the best first."""
+    best = max((found for found, _ in scored), default=0.0)
+    likely = sorted((pair for pair in scored if pair[0] >= CLOSE_TO_BEST * best), key=lambda pair: -pair[0])
+    return [each.key for _, each in likely[:most]]
+
+
+def _akin(newer: Newer, last: Last) -> list[str]:
+    """Return what a change that shares no word with anything is most likely about, by kinds of values and families of words."""
+    known = [each for each in last(EVER) if fixes_something(each.text)]
+    near = kinship(without_change(newer.text), [each.text for each in known])
+    least = (AKIN_TO_WORK if orders_work(newer.text) else AKIN) * math.log2(2 + len(known))
+    return _likeliest([(found, each) for found, each in zip(near, known, strict=True) if found >= least], most=AKIN_CONTESTED)
 
 
 def _as_restated(newer: str, about: Terms, _context: frozenset[str], older: Older, among: Statements[str]) -> float:

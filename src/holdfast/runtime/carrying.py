@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.compaction import Ledger, load_ledger
+from holdfast.compaction import Ledger, ledger_of
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.describing import description
-from holdfast.runtime.reading import live_path, load_checkpoint
+from holdfast.runtime.reading import live_path, load_history
 
 # More rewritings of one history than this are a circle that somebody made by hand.
 HOPS = 64
@@ -23,8 +23,8 @@ async def carried_ledger(backend: Backend, thread_id: str) -> Ledger | None:
                 return None
             thread_id = parent
             continue
-        landmark = (await live_path(backend.store, continues)).checkpoint
-        if landmark is not None:
-            return load_ledger(bytes((await load_checkpoint(backend.store, landmark)).state))
+        history = await load_history(backend.store, await live_path(backend.store, continues))
+        if history.checkpoint is not None or history.remarks:
+            return ledger_of(history)
         thread_id = continues
     return None

@@ -20,6 +20,7 @@ from holdfast.hooks import CompactionFacts, HookRun, run_hooks
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.carrying import carried_ledger
 from holdfast.runtime.drafting import draft_down
+from holdfast.runtime.looking_back import traced
 from holdfast.runtime.measuring import model_before
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
@@ -145,7 +146,7 @@ async def _look(backend: Backend, thread_id: str, *, seed: bytes) -> _Seen:
 
 async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: Dialect, order: Order) -> Proposal:
     ledger = await carried_ledger(backend, thread_id) if seen.history.checkpoint is None else None
-    return await asyncio.to_thread(
+    proposal = await asyncio.to_thread(
         propose,
         seen.history,
         thread_id=thread_id,
@@ -161,6 +162,8 @@ async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: D
         fit_tokens=order.fit_tokens,
         ledger=ledger,
     )
+    found = await traced(backend.store, proposal.brief, seen.history, tip=seen.tip)
+    return replace(proposal, brief=replace(proposal.brief, traced=found))
 
 
 async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:

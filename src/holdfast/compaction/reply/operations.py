@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from holdfast.compaction.hearing import normalised
 from holdfast.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import normalised
 from holdfast.compaction.operations import Add, Operation, Redraft, Supersede, Update
 from holdfast.compaction.reply.entry import is_nothing, read_entry
 from holdfast.compaction.reply.evidence import UsersWords, plain
