@@ -14,7 +14,8 @@ from holdfast.bench.gateway import run as gateway
 from holdfast.bench.report import facts, tables, target_rows
 from holdfast.bench.store import FULL, QUICK, run_store
 from holdfast.bench.store_server import run_server
-from holdfast.cli import bench_compaction, bench_retention
+from holdfast.cli import bench_cases, bench_compaction, bench_dataset, bench_guard, bench_report, bench_retention
+from holdfast.cli.bench_proxies import named_proxies
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import BadInput
 from holdfast.runtime.locations import is_file
@@ -23,15 +24,22 @@ if TYPE_CHECKING:
     from holdfast.bench.result import Result
     from holdfast.cli.screen import Part, Screen
 
+# Measures with an answer of their own; the others print a `Result`.
+_COMMANDS = {
+    "retention": bench_retention.run,
+    "compaction": bench_compaction.run,
+    "cases": bench_cases.run,
+    "dataset": bench_dataset.run,
+    "guard": bench_guard.run,
+    "report": bench_report.run,
+}
 _STYLES = {"met": "green", "missed": "bold red", "not told": "yellow"}
 
 
 def run(args: Namespace) -> int:
     """Measure, say on stderr what is being measured, and print the figures. A missed target is a finding, not a failure."""
-    if args.what == "retention":
-        return bench_retention.run(args)
-    if args.what == "compaction":
-        return bench_compaction.run(args)
+    if args.what in _COMMANDS:
+        return _COMMANDS[args.what](args)
     output = None if args.output is None else Path(args.output)
     if output is not None and not output.parent.is_dir():
         raise BadInput(f"there is no folder {str(output.parent)!r} to write {output.name!r} into")
@@ -50,7 +58,8 @@ async def _measured(args: Namespace) -> Result:
     if server is not None and (args.what != "store" or is_file(server)):
         raise BadInput("bench takes --store for `bench store` alone, and only a server's address: postgresql://…")
     if args.what == "gateway":
-        return await gateway.run_gateway(gateway.FULL if args.full else gateway.QUICK, seed=args.seed, say=_say)
+        gateway_plan = gateway.FULL if args.full else gateway.QUICK
+        return await gateway.run_gateway(gateway_plan, seed=args.seed, say=_say, pythons=named_proxies(args.proxy))
     plan = FULL if args.full else QUICK
     if server is not None:
         return await run_server(plan, url=server, seed=args.seed, say=_say)

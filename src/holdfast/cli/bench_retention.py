@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.bench.compactors.peer import Peers, named_peer
 from holdfast.bench.report import target_rows
 from holdfast.bench.retention.plots import can_plot, write_plots
 from holdfast.bench.retention.report import facts, markdown, tables
@@ -36,7 +38,14 @@ def run(args: Namespace) -> int:
         raise BadInput(f"there is no folder {str(plots)!r} to write plots into")
     plan = FULL if args.full else QUICK
     families = tuple(FAMILIES) if args.family == "both" else (args.family,)
-    results = [asyncio.run(run_retention(plan, family=family, seed=args.seed, say=_say)) for family in families]
+    with Peers([named_peer(text) for text in args.peer]) as peers:
+        if peers.versions and "chat" not in plan.dialects:
+            plan = replace(plan, dialects=("chat",))
+        results = [
+            asyncio.run(run_retention(plan, family=family, seed=args.seed, say=_say, more=peers.arms)) for family in families
+        ]
+    for line in peers.told:
+        _say(line)
     printed = {"bench": "retention", "families": [result.as_json() for result in results]}
     if output is not None:
         output.write_bytes(msgspec.json.encode(printed) + b"\n")

@@ -13,7 +13,7 @@ from holdfast.bench.compaction.steps import Took, peak_bytes, plain_pass, plan_m
 from holdfast.bench.result import Figure, Found, Target, machine
 from holdfast.bench.timing import paired, summary
 from holdfast.compaction import Ledger, ledger_of
-from holdfast.compaction.merge import normalised
+from holdfast.compaction.hearing import normalised
 from holdfast.compaction.ties import terms
 from holdfast.dialects import Dialect, dialect_named
 from holdfast.thread import History

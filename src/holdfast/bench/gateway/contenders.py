@@ -7,9 +7,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,9 @@ BARE: Final = "bare pass-through"
 HOLDFAST: Final = "holdfast"
 LITELLM: Final = "LiteLLM proxy"
 HEADROOM: Final = "headroom proxy"
+# Those that another environment may have.
+OTHERS: Final = ("litellm", "headroom")
+NOBODY: Final[Mapping[str, str]] = {}
 # LiteLLM's proxy imports for half a minute on a slow machine.
 START_SECONDS: Final = 120
 
@@ -63,13 +67,20 @@ class Proxy:
     note: str = ""
 
 
-def proxies() -> list[Proxy]:
-    """Return everyone, installed or not."""
+def proxies(pythons: Mapping[str, str] = NOBODY) -> list[Proxy]:
+    """Return everyone, installed or not.
+
+    Args:
+        pythons: For `litellm` and `headroom`, the interpreter of another environment that has it.
+    """
+    litellm, headroom = (pythons.get(name, sys.executable) for name in OTHERS)
     return [
         Proxy(name=BARE, version=__version__, command=_bare, ready="/", note="same server and client, no thought"),
         Proxy(name=HOLDFAST, version=__version__, command=_holdfast, note="records every request, auto-compaction on"),
-        Proxy(name=LITELLM, version=_installed("litellm"), command=_litellm, ready="/health/liveliness"),
-        Proxy(name=HEADROOM, version=_installed("headroom-ai"), command=_headroom, ready="/health"),
+        Proxy(
+            name=LITELLM, version=_installed("litellm", litellm), command=partial(_litellm, litellm), ready="/health/liveliness"
+        ),
+        Proxy(name=HEADROOM, version=_installed("headroom-ai", headroom), command=partial(_headroom, headroom), ready="/health"),
     ]
 
 
@@ -141,19 +152,26 @@ def _holdfast(port: int, upstream: str, folder: Path) -> list[str]:
     return [*serve, "--store", str(folder / "gateway.db"), "--auto-compact", "on", "--access-log", "off"]
 
 
-def _litellm(port: int, upstream: str, folder: Path) -> list[str]:
+def _litellm(python: str, port: int, upstream: str, folder: Path) -> list[str]:
     config = folder / "litellm.yaml"
     config.write_text(LITELLM_CONFIG.format(upstream=upstream), encoding="utf-8")
-    return [str(Path(sys.executable).with_name("litellm")), "--config", str(config), "--port", str(port), "--host", "127.0.0.1"]
+    return [str(Path(python).with_name("litellm")), "--config", str(config), "--port", str(port), "--host", "127.0.0.1"]
 
 
-def _headroom(port: int, upstream: str, folder: Path) -> list[str]:
-    proxy = [str(Path(sys.executable).with_name("headroom")), "proxy", "--host", "127.0.0.1", "--port", str(port)]
+def _headroom(python: str, port: int, upstream: str, folder: Path) -> list[str]:
+    proxy = [str(Path(python).with_name("headroom")), "proxy", "--host", "127.0.0.1", "--port", str(port)]
     return [*proxy, "--openai-api-url", upstream]
 
 
-def _installed(package: str) -> str | None:
+def _installed(package: str, python: str) -> str | None:
+    if python == sys.executable:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return None
+    asked = [python, "-I", "-c", f"from importlib.metadata import version; print(version({package!r}))"]
     try:
-        return version(package)
-    except PackageNotFoundError:
+        found = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
         return None
+    return found

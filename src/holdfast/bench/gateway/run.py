@@ -6,7 +6,7 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Final
 
 import aiohttp
 
-from holdfast.bench.gateway.contenders import DIRECT, HOLDFAST, LITELLM, Proxy, provider, proxies, running
+from holdfast.bench.gateway.contenders import DIRECT, HOLDFAST, LITELLM, NOBODY, Proxy, provider, proxies, running
 from holdfast.bench.gateway.conversation import Conversation
 from holdfast.bench.result import Competitor, Found, Result, machine
 from holdfast.bench.timing import Summary, fsync_ms, interleaved, summary
@@ -55,14 +55,23 @@ QUICK = Plan(name="quick", sizes=(1_000, 100_000, MEGABYTE), rounds=25, clients=
 FULL = Plan(name="full", sizes=(1_000, 10_000, 100_000, MEGABYTE, 8 * MEGABYTE), rounds=101, clients=32, seconds=15, probes=100)
 
 
-async def run_gateway(plan: Plan, *, seed: int, say: Callable[[str], None], only: Sequence[str] | None = None) -> Result:
+async def run_gateway(
+    plan: Plan,
+    *,
+    seed: int,
+    say: Callable[[str], None],
+    only: Sequence[str] | None = None,
+    pythons: Mapping[str, str] = NOBODY,
+) -> Result:
     """Measure everything on loopback; every process that was started is gone afterwards.
 
     Args:
         only: Names of those who take part, beside the provider itself; everyone who is installed, if None.
+        pythons: Interpreters of environments that have a proxy, by its name; see `proxies`.
     """
     began = time.monotonic()
-    present = [proxy for proxy in proxies() if proxy.version is not None and (only is None or proxy.name in only)]
+    everyone = proxies(pythons)
+    present = [proxy for proxy in everyone if proxy.version is not None and (only is None or proxy.name in only)]
     found = Found()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as made:
         before = fsync_ms(Path(made), times=plan.probes)
@@ -81,7 +90,7 @@ async def run_gateway(plan: Plan, *, seed: int, say: Callable[[str], None], only
         machine=machine(fsync_before=before, fsync_after=after),
         contenders=[
             Competitor(name=each.name, version=each.version if each.name in took_part else None, durability=None, note=each.note)
-            for each in proxies()
+            for each in everyone
         ],
         figures=found.figures,
         targets=found.targets,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
-from holdfast.bench.retention.arms import EXTRACTIVE, LIBRARY, STATELESS, Moment, new_arms
+from holdfast.bench.retention.arms import EXTRACTIVE, LIBRARY, STATELESS, Arm, Moment, new_arms
 from holdfast.bench.retention.blindness import stands
 from holdfast.bench.retention.facts import FactKind
 from holdfast.bench.retention.library import LibraryArm, library_arms
@@ -29,13 +29,15 @@ MID_TURN_SHARE = 0.6
 class Play:
     """A session on its way through every arm. All that is scored is a function of the session and the dialect."""
 
-    def __init__(self, planted: Planted, *, dialect: str, scored: Collection[int], tally: Tally) -> None:
+    def __init__(
+        self, planted: Planted, *, dialect: str, scored: Collection[int], tally: Tally, more: Sequence[tuple[str, Arm]] = ()
+    ) -> None:
         self._planted = planted
         self._dialect = dialect
         self._scored = scored
         self._tally = tally
         self._probes = {probe.fact.key: probe for probe in make_probes(planted.facts, seed=planted.seed)}
-        self._arms = list(new_arms(seed=planted.seed))
+        self._arms = [*new_arms(seed=planted.seed), *more]
         self._library: list[LibraryArm] = []
         self._history: list[Piece] = []
         self._compacted = 0

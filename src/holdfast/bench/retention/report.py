@@ -39,7 +39,7 @@ def tables(result: Retained) -> list[Table]:
 def _by_arm(result: Retained) -> Table:
     hop, tally = result.plan.hops, result.tally
     rows = []
-    for arm in arm_names():
+    for arm in _arms(result):
         user = tally.share(arm=arm, hop=hop, kinds=USER_KINDS)
         low, high = user.interval
         everything = tally.share(arm=arm, hop=hop, kinds=frozenset(FactKind))
@@ -81,13 +81,20 @@ def _by_arm(result: Retained) -> Table:
     )
 
 
+def _arms(result: Retained) -> list[str]:
+    """Return every arm that was judged, guests before the library's own."""
+    known = arm_names()
+    guests = [arm for arm in dict.fromkeys(cell.arm for cell in result.tally.cells) if arm not in known]
+    return [*(arm for arm in known if arm not in LIBRARY), *guests, *LIBRARY]
+
+
 def _by_hop(result: Retained) -> Table:
     hops = hops_of(result.tally.cells)
     return Table(
         title="User-stated facts told, by the number of compactions",
         aside="of those said by then",
         columns=["arm, summariser", *(f">{hop}" for hop in hops)],
-        rows=[[arm, *(_kept(result, arm, hop, USER_KINDS) for hop in hops)] for arm in arm_names()],
+        rows=[[arm, *(_kept(result, arm, hop, USER_KINDS) for hop in hops)] for arm in _arms(result)],
     )
 
 

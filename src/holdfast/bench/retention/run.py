@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.bench.result import Target
+from holdfast.bench.retention.arms import Arm
 from holdfast.bench.retention.frozen import frozen_session
 from holdfast.bench.retention.planted import Planted
 from holdfast.bench.retention.playing import Play
@@ -72,11 +73,20 @@ class Retained:
 
 
 async def run_retention(
-    plan: Plan, *, family: str, seed: int, say: Callable[[str], None], folder: Path | None = None
+    plan: Plan,
+    *,
+    family: str,
+    seed: int,
+    say: Callable[[str], None],
+    folder: Path | None = None,
+    more: Callable[[int], Sequence[tuple[str, Arm]]] | None = None,
 ) -> Retained:
     """Play every session of the plan, in a temporary folder that is gone afterwards; `say` is told what comes next.
 
     The first session has the seed `seed`, the next ones the numbers after it.
+
+    Args:
+        more: Given a seed, further arms by name, none of which has seen anything; they play the sessions in Chat Completions.
     """
     began = time.monotonic()
     tally = Tally()
@@ -87,7 +97,9 @@ async def run_retention(
                 say(f"{family}, seed {number}, {dialect}: {plan.turns} turns, {plan.hops} compactions")
                 stores = [str(Path(made) / f"{dialect}-{number}-{part}.db") for part in ("searched", "beside")]
                 async with Holdfast(Config(store=stores[0])) as hf, Holdfast(Config(store=stores[1])) as beside:
-                    await Play(planted, dialect=dialect, scored=plan.scored, tally=tally).through(hf, beside=beside)
+                    arms = more(number) if more is not None and dialect == "chat" else ()
+                    play = Play(planted, dialect=dialect, scored=plan.scored, tally=tally, more=arms)
+                    await play.through(hf, beside=beside)
     return Retained(
         family=family,
         plan=plan,

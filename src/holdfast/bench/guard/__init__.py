@@ -1,0 +1,1 @@
+"""`holdfast bench guard`: counts that depend on no machine, held against those that were committed."""

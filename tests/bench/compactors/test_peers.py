@@ -1,0 +1,121 @@
+"""Peers in processes of their own: the conversation with a driver, and what becomes of one that is not there or fails."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from holdfast.bench.compactors import peer as peers_module
+from holdfast.bench.compactors.driver import COMPACTORS
+from holdfast.bench.compactors.peer import Named, PeerArm, PeerMissing, PeerProcess, Peers, named_peer
+from holdfast.bench.retention.arms import Moment
+from holdfast.bench.retention.run import Plan, run_retention
+from holdfast.bench.retention.summarisers import SUMMARISERS
+from holdfast.bench.retention.windows import Piece, Place, piece_of
+from holdfast.dialects import dialect_named
+from holdfast.errors import BadInput
+
+CHAT = dialect_named("chat")
+# A driver that keeps the newest message behind what it is told, and fails where it is told to.
+SCRIPTED = """
+import json, sys
+print(json.dumps({"ready": "1.0"}), flush=True)
+window = []
+for line in sys.stdin:
+    told = json.loads(line)
+    if told.get("begin"):
+        window = []
+        continue
+    window += told["new"]
+    if any("BREAK-NOW" in str(message) for message in told["new"]):
+        print(json.dumps({"failed": "told to"}), flush=True)
+        continue
+    print(json.dumps({"ask": json.dumps(window)}), flush=True)
+    answer = json.loads(sys.stdin.readline())["answer"]
+    window = [{"role": "assistant", "content": "Before: " + answer}, window[-1]]
+    print(json.dumps({"window": window}), flush=True)
+"""
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "driver.py"
+    path.write_text(SCRIPTED, encoding="utf-8")
+    monkeypatch.setattr(peers_module, "DRIVER", path)
+    return path
+
+
+def pieces(*texts: str) -> list[Piece]:
+    return [piece_of(CHAT.parse({"role": "user", "content": text}), dialect=CHAT) for text in texts]
+
+
+def moment(history: list[Piece], *, begin: int) -> Moment:
+    return Moment(history=history, begin=begin, key=(), budget_tokens=100, dialect=CHAT)
+
+
+def test_a_peer_is_asked_with_what_is_new_and_its_summary_is_known_as_one(driver: Path) -> None:
+    """The summary it asked for counts as a summary, the message it kept as a person's."""
+    with PeerProcess(Named(name="langchain", python=sys.executable)) as process:
+        arm = PeerArm(process=process, summarise=SUMMARISERS["faithful"], rng=Random(1))
+        process.begin()
+        history = pieces("keep the door shut", "go on")
+        window = arm.window(moment(history, begin=0))
+        assert [piece.place for piece in window] == [Place.SUMMARY, Place.PERSON]
+        assert window[1].text == "go on"
+        assert (process.version, arm.asked, arm.failures) == ("1.0", 1, 0)
+
+
+def test_a_peer_that_fails_goes_on_with_what_it_had(driver: Path) -> None:
+    """Its failure is counted, and nothing is taken away."""
+    with PeerProcess(Named(name="langchain", python=sys.executable)) as process:
+        arm = PeerArm(process=process, summarise=SUMMARISERS["empty"], rng=Random(1))
+        process.begin()
+        history = pieces("one", "BREAK-NOW")
+        window = arm.window(moment(history, begin=0))
+        assert ([piece.text for piece in window], arm.failures) == (["one", "BREAK-NOW"], 1)
+
+
+def test_who_is_not_there_is_said_with_the_reason(driver: Path) -> None:
+    """An interpreter that does not start, and one that has not the package."""
+    with Peers([Named(name="hermes", python="/nowhere/python")]) as peers:
+        assert peers.missing == {"hermes": "/nowhere/python cannot be started: No such file or directory"}
+        assert peers.arms(1) == []
+        assert peers.told == ["hermes takes no part: /nowhere/python cannot be started: No such file or directory"]
+    driver.write_text('print(\'{"cannot": "hermes-agent is not installed"}\')', encoding="utf-8")
+    with pytest.raises(PeerMissing, match="hermes-agent is not installed"), PeerProcess(named_peer("hermes")):
+        pass
+
+
+def test_a_peer_is_named_with_or_without_an_interpreter() -> None:
+    """Without, it is this one."""
+    assert named_peer("hermes=/opt/h/bin/python") == Named(name="hermes", python="/opt/h/bin/python")
+    assert named_peer("langchain") == Named(name="langchain", python=sys.executable)
+    with pytest.raises(BadInput, match=f"there are {', '.join(COMPACTORS)}"):
+        named_peer("tape")
+
+
+@pytest.mark.anyio
+async def test_a_peer_is_judged_beside_the_library_in_one_run(driver: Path, tmp_path: Path) -> None:
+    """As one more arm, hop by hop, in the sessions of Chat Completions."""
+    plan = Plan(name="tiny", dialects=("chat",), seeds=1, turns=12, hops=2, scored=(2,))
+    with Peers([named_peer("langchain")], summarisers=("faithful",)) as peers:
+        found = await run_retention(plan, family="story", seed=1, say=lambda text: None, folder=tmp_path, more=peers.arms)
+    arms = {cell.arm for cell in found.tally.cells}
+    assert {"langchain, faithful", "extractive"} <= arms
+    assert peers.arms_made[0][1].asked == 2
+
+
+@pytest.mark.skipif(find_spec("langchain") is None, reason="langchain is not installed")
+def test_a_real_peer_compacts() -> None:
+    """LangChain's middleware, through its own driver: shorter, with the summary it was given."""
+    with PeerProcess(named_peer("langchain")) as process:
+        process.begin()
+        new = [{"role": role, "content": f"{role} says {number} " * 30} for number in range(12) for role in ("user", "assistant")]
+        window = process.compacted(new, budget_tokens=400, summarise=lambda prompt: "THE SUMMARY")
+    assert window is not None
+    assert len(window) < len(new)
+    assert "THE SUMMARY" in str(window[0])

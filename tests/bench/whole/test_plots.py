@@ -1,0 +1,42 @@
+"""Pictures of a report, where matplotlib is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.bench.whole.test_report import part
+
+from holdfast.bench.gateway.contenders import proxies
+from holdfast.bench.whole.part import Part
+from holdfast.bench.whole.plots import write_plots
+from holdfast.cli.bench_proxies import named_proxies
+from holdfast.errors import BadInput
+
+
+def store() -> Part:
+    value = {"median": 1.0, "low": 1.0, "high": 1.0, "samples": 1}
+    figures = [{"measure": "append", "contender": "holdfast", "size": size, "value": value} for size in (10, 1_000)]
+    made = part("store")
+    return Part(**{**{name: getattr(made, name) for name in made.__struct_fields__}, "data": {"figures": figures}})
+
+
+def test_a_part_is_drawn_twice_and_the_same_every_time(tmp_path: Path) -> None:
+    """As SVG and PNG; parts without a picture have none."""
+    pytest.importorskip("matplotlib", reason="matplotlib comes with the extra bench")
+    assert write_plots({"store": store(), "start": part("start")}, tmp_path) == ["store.svg"]
+    first = (tmp_path / "store.svg").read_bytes()
+    write_plots({"store": store()}, tmp_path)
+    assert (tmp_path / "store.svg").read_bytes() == first
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["store.png", "store.svg"]
+
+
+def test_a_proxy_of_another_environment_is_named_with_its_interpreter() -> None:
+    """Another name, or none behind it, is refused; an interpreter without it has no version."""
+    assert named_proxies(["litellm=/opt/l/bin/python"]) == {"litellm": "/opt/l/bin/python"}
+    with pytest.raises(BadInput, match="litellm or headroom"):
+        named_proxies(["litellm"])
+    with pytest.raises(BadInput, match="'tape=x' names no proxy"):
+        named_proxies(["tape=x"])
+    there = {proxy.name: proxy.version for proxy in proxies({"litellm": "/nowhere/python"})}
+    assert there["LiteLLM proxy"] is None
