@@ -14,9 +14,11 @@ MODELS := .cache/models
 HOSTS := .cache/hosts
 # What `test` leaves to the targets of their own.
 QUICK := not clients and not chaos and not models and not browser and not hosts
+# What goes through a store, and has to hold on a server as on a file.
+ON_POSTGRES := tests/gateway tests/scenarios tests/drafting tests/living tests/runtime tests/thread
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-clients test-chaos test-models test-browser test-hosts lint check coverage lock docs build clean
+.PHONY: help setup demo test test-postgres test-clients test-chaos test-models test-browser test-hosts lint check coverage lock docs build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -29,8 +31,11 @@ demo: $(READY) ## play a long session through the real gateway, no key needed
 test: $(READY) ## run every test but the slow suites
 	$(BIN)/pytest -m "$(QUICK)"
 
+test-postgres: $(READY) ## run what goes through a store once more, on a PostgreSQL server
+	$(BIN)/pytest -m "$(QUICK)" --store postgres $(ON_POSTGRES)
+
 test-clients: $(READY) ## drive real clients from npm; skips them where npm is missing
-	$(BIN)/pytest -m clients tests/clients
+	$(BIN)/pytest -m clients tests/clients tests/mcp
 
 test-chaos: $(READY) ## share one store between many processes for a minute
 	HOLDFAST_SHARING_SECONDS=60 HOLDFAST_CHAOS_SECONDS=60 $(BIN)/pytest -m chaos
@@ -44,7 +49,7 @@ test-hosts: $(READY) $(HOSTS)/.ready ## drive hosts whose packages need an envir
 	$(HOSTS)/bin/python -m pytest -m hosts tests/hosts
 
 test-models: $(READY) $(MODELS)/.ready ## compact a real session with a real model on this machine; fetches 1.2 GB the first time
-	HOLDFAST_MODEL_PYTHON=$(MODELS)/bin/python $(BIN)/pytest -m models tests/models --log-cli-level=INFO
+	HOLDFAST_MODEL_PYTHON=$(MODELS)/bin/python $(BIN)/pytest -m models tests/models --timeout 0 --log-cli-level=INFO
 
 lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/ruff check
@@ -53,7 +58,7 @@ lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 
-check: lint test test-clients test-hosts test-browser test-chaos ## everything a change must pass
+check: lint test test-postgres test-clients test-hosts test-browser test-chaos ## everything a change must pass
 
 coverage: $(READY) ## run the tests and show which lines and branches they miss
 	$(BIN)/pytest -m "$(QUICK)" --cov

@@ -131,6 +131,7 @@ def _signature(name: str, function: object) -> str:
     assert callable(function)
     signature = inspect.signature(function)
     told = str(signature.replace(parameters=[each for each in signature.parameters.values() if each.name not in ("self", "cls")]))
+    told = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", told)
     kind = "async " if inspect.iscoroutinefunction(function) else ""
     return f"```text\n{kind}{name}{told}\n```"
 

@@ -41,3 +41,28 @@ async def test_it_prints_an_address_serves_it_and_stops_when_told(store_file: Pa
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+@pytest.mark.anyio
+async def test_the_address_for_people_is_in_one_piece(store_file: Path, clock: ManualClock) -> None:
+    """However narrow the terminal: half an address leads nowhere."""
+    async with Holdfast(Config(store=str(store_file)), clock=clock) as hf:
+        await billing(hf, clock, compact_after=())
+    words = command("view", "--port", "0", "--store", str(store_file))
+    process = await asyncio.create_subprocess_exec(
+        *words, stdout=asyncio.subprocess.PIPE, env={**surroundings(), "COLUMNS": "40"}
+    )
+    try:
+        assert process.stdout is not None
+        said = b""
+        while b"Ctrl-C" not in said:
+            said += await process.stdout.readline()
+        (address,) = [line.split()[1] for line in said.decode().splitlines() if line.strip().startswith("open http")]
+        async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session, session.get(address) as answer:
+            assert (answer.status, answer.url.path) == (200, "/ui/")
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from holdfast import __version__
 from holdfast.cli.argument_values import FEWEST_DEMO_TURNS, at_least_one, bound, port, record, session_length
+from holdfast.cli.bench_arguments import bench_arguments
 from holdfast.cli.command import Command
+from holdfast.cli.remark_commands import REMARKS
 from holdfast.cli.upkeep_commands import UPKEEP
 
 
@@ -117,36 +119,6 @@ def _key(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
 
 
-def _bench(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        metavar="WHAT",
-        choices=("store", "retention", "compaction", "gateway"),
-        help="store, retention, compaction, or gateway",
-    )
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--quick", action="store_true", help="a minute at most (the default)")
-    length.add_argument("--full", action="store_true", help="some minutes: a million records, or fifty compactions")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which items are used (default: %(default)s)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the JSON object to FILE too")
-    parser.add_argument(
-        "--family",
-        choices=("story", "frozen", "both"),
-        default="both",
-        help="retention: the sessions holdfast was developed on, those it never saw, or both (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--store",
-        metavar="URL",
-        default=SUPPRESS,
-        help="store: measure this PostgreSQL server beside SQLite; tenants are added to it",
-    )
-    parser.add_argument(
-        "--plots", metavar="FOLDER", help="retention: write tables, and curves if the extra bench is there, into FOLDER"
-    )
-    parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
-
-
 def _import(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="FILE", help="a transcript, or a folder of them")
     parser.add_argument(
@@ -173,6 +145,7 @@ def _threads(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=at_least_one, default=50, metavar="N", help="how many, newest first (default: %(default)s)"
     )
+    parser.add_argument("--archived", action="store_true", help="those put away too")
 
 
 def _show(parser: ArgumentParser) -> None:
@@ -254,8 +227,26 @@ def _verify(parser: ArgumentParser) -> None:
     parser.add_argument("thread", nargs="?", metavar="THREAD", help="one thread (default: all of them)")
 
 
+def _hook(parser: ArgumentParser) -> None:
+    parser.add_argument("action", metavar="ACTION", choices=("install", "run"), help="install, or run (which clients call)")
+    parser.add_argument("client", metavar="CLIENT", choices=("codex", "claude-code"), help="codex or claude-code")
+    parser.add_argument("--undo", action="store_true", help="install: take the hooks out again")
+    parser.add_argument("--yes", action="store_true", help="install: do it; without this it shows what would change")
+    parser.add_argument(
+        "--scope", choices=("user", "project"), default="user", help="install: whose settings (default: %(default)s)"
+    )
+    parser.add_argument("--part", type=at_least_one, default=1, metavar="N", help="run: which part of a long state is told")
+
+
 def _completion(parser: ArgumentParser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh"), help="bash or zsh")
+
+
+def _doctor(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--hermes", nargs="?", const="", metavar="HOME", help="ask Hermes, at this home, whether holdfast is its context engine"
+    )
+    parser.add_argument("--hermes-python", metavar="PYTHON", help="the interpreter Hermes runs in; default: its command's own")
 
 
 def _nothing_more(_: ArgumentParser) -> None:
@@ -288,7 +279,7 @@ COMMANDS: Mapping[str, Command] = {
         does="measure the store, the gateway, compactions and what they keep, beside others in one run on this machine",
         example="holdfast bench store --full -o store.json",
         entry="bench:run",
-        arguments=_bench,
+        arguments=bench_arguments,
         opens_store=False,
         prints_json=True,
         names_store=True,
@@ -298,6 +289,12 @@ COMMANDS: Mapping[str, Command] = {
         example="holdfast import ~/.codex/sessions --watch",
         entry="import_:run",
         arguments=_import,
+    ),
+    "hook": Command(
+        does="keep a session's state through a client's own compaction, without a gateway: hooks of Codex and Claude Code",
+        example="holdfast hook install claude-code --yes",
+        entry="hook:run",
+        arguments=_hook,
     ),
     "export": Command(
         does="write a thread as a Codex rollout, as lines, as a document or as a provider's list",
@@ -373,10 +370,11 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "doctor": Command(
         does="say what is set, where it was set, whether it works, and what to do next",
-        example="holdfast doctor",
+        example="holdfast doctor --hermes",
         entry="doctor:run",
-        arguments=_nothing_more,
+        arguments=_doctor,
     ),
+    **REMARKS,
     **UPKEEP,
     "completion": Command(
         does="print a script that completes commands, options, files and threads in your shell",

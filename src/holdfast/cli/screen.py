@@ -41,6 +41,10 @@ class Screen:
         """Print a line; what does not fit goes on below, at the same indent."""
         self._hanging(Text(" " * indent), _text(parts))
 
+    def whole_line(self, *parts: Part, indent: int = 0) -> None:
+        """Print a line in one piece, however long it is: half an address leads nowhere."""
+        self.console.print(Text.assemble(" " * indent, _text(parts)), no_wrap=True, crop=False, soft_wrap=True)
+
     def cut_line(self, *parts: Part) -> None:
         """Print a line and leave out what does not fit."""
         made = _text(parts)

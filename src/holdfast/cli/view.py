@@ -36,7 +36,7 @@ async def _view(args: Namespace) -> None:
                 return
             screen = open_screen()
             screen.line(("holdfast", "bold green"), f" shows {store_name(hf.config)}")
-            screen.line(f"open {address}", indent=2)
+            screen.whole_line(f"open {address}", indent=2)
             changes = "changes are allowed" if args.allow_changes else "read-only; --allow-changes lets it change threads"
             screen.line((f"{changes}. Ctrl-C stops.", "dim"))
             if args.open:

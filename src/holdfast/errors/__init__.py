@@ -14,6 +14,7 @@
     ├── NotFound
     │   ├── ThreadNotFound
     │   ├── AmbiguousThread      a prefix that several threads share
+    │   ├── EntryNotFound        the session state has no entry of that id
     │   └── RecordNotFound
     ├── Conflict
     │   ├── OrdinalConflict      another writer appended first
@@ -56,6 +57,7 @@ from holdfast.errors.asked import (
     AmbiguousThread,
     BadInput,
     CannotExport,
+    EntryNotFound,
     InvalidItem,
     InvalidPointer,
     InvalidTarget,
@@ -113,6 +115,7 @@ __all__ = [
     "CompactionStopped",
     "Conflict",
     "CopyConflict",
+    "EntryNotFound",
     "GatewayError",
     "HoldfastError",
     "InvalidItem",

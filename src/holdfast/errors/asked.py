@@ -107,6 +107,19 @@ class AmbiguousThread(NotFound):
         self.matches = matches
 
 
+class EntryNotFound(NotFound):
+    code = "entry_not_found"
+
+    def __init__(self, thread_id: str, entry_id: str, *, near: tuple[str, ...]) -> None:
+        there = f"there are {', '.join(near)}" if near else "it is empty so far"
+        super().__init__(
+            f"the session state of thread {thread_id!r} has no entry {entry_id[:40]!r}; {there}; `show --state` lists them"
+        )
+        self.thread_id = thread_id
+        self.entry_id = entry_id
+        self.near = near
+
+
 class RecordNotFound(NotFound):
     code = "record_not_found"
 

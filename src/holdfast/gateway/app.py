@@ -23,6 +23,7 @@ from holdfast.gateway.conversing import Exchange, Signing, stay
 from holdfast.gateway.doorway import NO_KEY, NO_TOKEN, UNKNOWN_PATH, turned_away
 from holdfast.gateway.exchange import Conversations, Refused
 from holdfast.gateway.headers import first, for_upstream
+from holdfast.gateway.histories import LaysOutFor
 from holdfast.gateway.keys import Admitted, Keys, admit, keyless
 from holdfast.gateway.metrics import CONTENT_TYPE, Metrics
 from holdfast.gateway.mount import Ground, MakePages, is_below
@@ -51,7 +52,7 @@ class Gateway:
     Without `keys`, only requests that name this machine, or one of `allowed_hosts`, as their host are served; with them, only
     those that hold one, whatever they call the host. None that a page from elsewhere makes is. Credentials pass through and are
     never logged; keys do not pass. The control API, and below `/ui` the `pages`, are there where `stores` and `control_token` are
-    given. `failures` counts what went wrong beside the relay.
+    given, and so is what takes histories from hosts, with `histories`. `failures` counts what went wrong beside the relay.
 
     Raises:
         BadInput: An upstream is not an http:// or https:// URL.
@@ -68,6 +69,7 @@ class Gateway:
         keys: Keys | None = None,
         stores: StoreOf | None = None,
         control_token: str | None = None,
+        histories: LaysOutFor | None = None,
         pages: MakePages | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
         access_log: AccessLog | None = None,
@@ -88,7 +90,7 @@ class Gateway:
         self._body_limit = body_limit
         self._signing = Signing(now=now, new_id=new_id)
         self._control = (
-            control.Control(stores, token=control_token, stopping=self._stopping)
+            control.Control(stores, token=control_token, stopping=self._stopping, histories=histories)
             if stores is not None and control_token is not None
             else None
         )

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.dialects import Request
 from holdfast.gateway.exchange import Incoming
 from holdfast.gateway.glances import Seen
 from holdfast.gateway.hints import Hints
+from holdfast.gateway.recall_tool.exchanges import Exchange
+from holdfast.runtime.remembering import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """What a client sent: the request as it came, its parts, its hints, and a look at each item of its history."""
+    """What a client sent: the request as it came, its parts, its hints, and a look at each item of its history.
+
+    `memory` is what its model is shown of the memory beside what the client says; nothing, unless that was decided.
+    `recalled` is what was recalled for it so far; None where its model is not given the tool.
+    """
 
     incoming: Incoming
     request: Request
     hints: Hints
     seen: Seen
+    memory: Shown = field(default=Shown(), repr=False)
+    recalled: tuple[Exchange, ...] | None = field(default=None, repr=False)
 
     @property
     def headers(self) -> Mapping[str, str]:

@@ -8,19 +8,28 @@ the gateway sends in its place (a checkpoint's layout) never does.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from functools import partial
 
+from holdfast.compaction import load_ledger
+from holdfast.compaction.state_text import render_state
 from holdfast.dialects import Dialect, Reply
-from holdfast.errors import HoldfastError, OrdinalConflict
+from holdfast.errors import BadInput, CompactionError, Conflict, HoldfastError, OrdinalConflict
 from holdfast.gateway.answering import recalled, told_compacted, told_failed, told_help, told_status, undone
 from holdfast.gateway.arrivals import Arrived
 from holdfast.gateway.commands import Command, signed
 from holdfast.gateway.exchange import Answered, Forward, Incoming, Refused
 from holdfast.gateway.glances import Glances
 from holdfast.gateway.hints import hints_of
+from holdfast.gateway.histories import LaidOut, Wish
 from holdfast.gateway.keeping_up import KeepingUp
-from holdfast.gateway.known import Known, Memory
+from holdfast.gateway.known import Known, Memory, load_known
 from holdfast.gateway.placing import Placing
 from holdfast.gateway.provider_rules import Upstream
+from holdfast.gateway.recall_tool.exchanges import Exchanges
+from holdfast.gateway.recall_tool.offering import is_offered
+from holdfast.gateway.recall_tool.running import Recalling
+from holdfast.gateway.recollecting import Recollections
 from holdfast.gateway.recordings import Recorded, Recordings, recorded_already
 from holdfast.gateway.replies import ReplyRecorder
 from holdfast.gateway.rules import Rules, rules_of
@@ -29,6 +38,8 @@ from holdfast.gateway.splits import Splits
 from holdfast.gateway.upkeep import Upkeep
 from holdfast.gateway.upstream_requests import Upstreams
 from holdfast.runtime import Holdfast
+from holdfast.runtime.carrying import carried_ledger
+from holdfast.thread.persistence import Persistence
 
 log = logging.getLogger("holdfast.gateway")
 
@@ -59,6 +70,8 @@ class RecordedConversations:
         self._memory = Memory()
         self._placing = Placing(self._backend, dialect, self._memory)
         self._upstreams = Upstreams(self._backend, dialect, self._placing, self._rules)
+        self._recollections = Recollections(holdfast.memory, self._rules)
+        self._exchanges = Exchanges(self._backend, dialect, self._memory)
         self._recordings = Recordings()
         self.upkeep = Upkeep(self._backend, dialect, self._memory)
         self._keeping_up = KeepingUp(
@@ -90,14 +103,52 @@ class RecordedConversations:
         await self._recordings.caught_up(seen.chain)
         if await self._is_beside(arrived):
             return await self._forward_beside(arrived)
-        if seen.command is not None:
-            return Answered(text=signed(await self._answered(seen.command, await self._record(arrived), arrived)))
         found = await self._placing.find(seen, agent=hints.agent)
         known = found[0] if found else None
+        arrived = await self._with_recall(
+            replace(arrived, memory=await self._recollections.for_conversation(known, hints)), known
+        )
+        if seen.command is not None:
+            return Answered(text=signed(await self._answered(seen.command, await self._record(arrived), arrived)))
         if self._keeping_up.is_called_for(known, arrived) or (known is not None and self._upstreams.is_new_window(known)):
             return await self._forward_decided(await self._record(arrived), arrived)
         recorded = self._recordings.begin(lambda: self._record(arrived), link=seen.glances[-1].link)
         return self._forward(self._upstreams.shown(known, arrived), arrived, recorded=recorded)
+
+    async def laid_out(self, incoming: Incoming, wish: Wish) -> LaidOut:
+        """Record a history that is sent by its host alone; see `holdfast.gateway.histories`."""
+        request = self._splits.split(incoming.body)
+        if request is None or not request.items:
+            raise BadInput("there is no history in this")
+        hints = hints_of(incoming.headers, request, upstream=self._upstream, key=self._key)
+        seen = await self._glances.at(request.items, agent=hints.agent)
+        arrived = Arrived(incoming=incoming, request=request, hints=hints, seen=seen)
+        await self._recordings.caught_up(seen.chain)
+        known = await self._record(arrived)
+        report, trouble = None, None
+        due = wish.limit_tokens is not None and self._upstreams.tokens(known, arrived) >= wish.limit_tokens
+        if wish.compact or due:
+            try:
+                report = await self._keeping_up.on_command(known, arrived, focus=wish.focus)
+            except (CompactionError, Conflict) as error:
+                if wish.compact:
+                    raise
+                trouble = str(error)
+            known = await load_known(self._backend, known.thread_id, seed=self._placing.seed(hints.agent))
+            self._memory.remember(known)
+        known, upstream = await self._upstreams.made(known, arrived)
+        checkpoint = known.standing.ordinal if known.standing else None
+        carried = await carried_ledger(self._backend, known.thread_id) if known.standing is None else None
+        ledger = load_ledger(bytes(known.standing.checkpoint.state)) if known.standing else carried
+        return LaidOut(
+            thread_id=known.thread_id,
+            checkpoint=checkpoint,
+            tokens=upstream.tokens,
+            body=upstream.body,
+            state=render_state(ledger) if ledger is not None and ledger.entries else None,
+            report=report,
+            trouble=trouble,
+        )
 
     async def _is_beside(self, arrived: Arrived) -> bool:
         """Whether a request is no step of a conversation."""
@@ -114,17 +165,27 @@ class RecordedConversations:
         found = await self._placing.find(arrived.seen, agent=arrived.hints.agent)
         if found is None:
             return Forward(body=arrived.incoming.body, finished=_unrecorded)
+        arrived = replace(arrived, memory=await self._recollections.for_conversation(found[0], arrived.hints))
         upstream = self._upstreams.shown(found[0], arrived)
         return Forward(body=upstream.body, finished=_unrecorded, headers=upstream.headers)
+
+    async def _with_recall(self, arrived: Arrived, known: Known | None) -> Arrived:
+        """Return a request with what was recalled for it so far, where its model is given the tool."""
+        # What was recalled must be there to the byte when the next request comes, or the provider would see another history.
+        keeps = self._backend.persistence is Persistence.EXTENDED and self._backend.redact is None
+        offered = is_offered(arrived.request, arrived.seen, arrived.hints, dialect=self._dialect.name, rules=self._rules)
+        if not keeps or not offered:
+            return arrived
+        return replace(arrived, recalled=await self._exchanges.of(known))
 
     async def _record(self, arrived: Arrived) -> Known:
         """Make what is new in a request durable; return the thread that now ends where the request does."""
         for _ in range(TRIES - 1):
             try:
-                return await self._placing.settle(arrived.seen, arrived.request, arrived.hints)
+                return await self._placing.settle(arrived.seen, arrived.request, arrived.hints, memory=arrived.memory.pin)
             except OrdinalConflict as lost:
                 log.debug("lost a race for thread %s; looking again", lost.thread_id)
-        return await self._placing.settle(arrived.seen, arrived.request, arrived.hints)
+        return await self._placing.settle(arrived.seen, arrived.request, arrived.hints, memory=arrived.memory.pin)
 
     async def _forward_decided(self, known: Known, arrived: Arrived) -> Forward:
         """Forward a request about which something is to be decided from what is recorded of it."""
@@ -132,7 +193,8 @@ class RecordedConversations:
         return self._forward(upstream, arrived, recorded=recorded_already(known))
 
     def _forward(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Forward:
-        recorder = ReplyRecorder(self._backend, self._memory, recorded, tokens=upstream.tokens)
+        cited = partial(self._recollections.cited, dialect=self._dialect)
+        recorder = ReplyRecorder(self._backend, self._memory, recorded, tokens=upstream.tokens, cited=cited)
 
         async def overflowed() -> bytes | None:
             smaller = await self._keeping_up.after_overflow(await recorded(), arrived)
@@ -147,6 +209,19 @@ class RecordedConversations:
             finished=recorder,
             overflowed=overflowed if may_compact else None,
             headers=upstream.headers,
+            recalling=self._recalling(upstream, arrived, recorded=recorded),
+        )
+
+    def _recalling(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Recalling | None:
+        if arrived.recalled is None:
+            return None
+        return Recalling(
+            backend=self._backend,
+            dialect=self._dialect,
+            exchanges=self._exchanges,
+            recorded=recorded,
+            body=upstream.body,
+            depth=len(arrived.seen.items),
         )
 
     async def _answered(self, command: Command, known: Known, arrived: Arrived) -> str:

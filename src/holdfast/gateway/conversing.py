@@ -6,7 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, assert_never
 
 from aiohttp import ClientError
@@ -17,6 +19,7 @@ from multidict import CIMultiDict
 from holdfast.dialects import Answer, Reply, Wire
 from holdfast.errors import HoldfastError
 from holdfast.gateway.access_log import Entry
+from holdfast.gateway.blending import can_blend, relay_blended
 from holdfast.gateway.call import Call
 from holdfast.gateway.caller import Caller
 from holdfast.gateway.content_encoding import Unreadable, codings_of, undone
@@ -145,15 +148,24 @@ class Exchange:
             if forward.overflowed is not None and isinstance(answer, Arriving) and await _overflows(answer):
                 smaller = await self._made_to_fit(forward)
             if smaller is None:
-                await self._relay(answer, finish=finish)
+                await self._relay(answer, forward, headers=headers, finish=finish)
                 return
+        if forward.recalling is not None:
+            forward.recalling.body = smaller
         async with self._upstream.exchange("POST", self._target, headers=headers, body=smaller) as answer:
-            await self._relay(answer, finish=finish)
+            await self._relay(answer, forward, headers=headers, finish=finish)
 
-    async def _relay(self, answer: Arriving | Unanswered, *, finish: Finish) -> None:
+    async def _relay(self, answer: Arriving | Unanswered, forward: Forward, *, headers: CIMultiDict[str], finish: Finish) -> None:
         if isinstance(answer, Unanswered):
             self._metrics.failed(f"relay.{answer.code}")
+        elif forward.recalling is not None and can_blend(answer):
+            ask = partial(self._ask, headers=headers)
+            await relay_blended(self._caller, answer, wire=self._wire, finish=finish, recalling=forward.recalling, ask=ask)
+            return
         await relay_reply(self._caller, answer, wire=self._wire, finish=finish)
+
+    def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[Arriving | Unanswered]:
+        return self._upstream.exchange("POST", self._target, headers=headers, body=body)
 
     async def _made_to_fit(self, forward: Forward) -> bytes | None:
         self._metrics.overflowed()

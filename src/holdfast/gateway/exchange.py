@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.dialects import Reply
+from holdfast.gateway.recall_tool.running import Recalling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +52,14 @@ class Forward:
 
     `overflowed` is awaited at most once, when the provider refuses the request because it does not fit the model's window and
     nothing was relayed yet: the body it returns is sent instead; None relays the refusal. `headers` replace or join the
-    client's own on the way to the provider.
+    client's own on the way to the provider. `recalling` answers what the model recalls, and has the provider asked again.
     """
 
     body: bytes = field(repr=False)
     finished: Callable[[Reply], Awaitable[None]]
     overflowed: Callable[[], Awaitable[bytes | None]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    recalling: Recalling | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

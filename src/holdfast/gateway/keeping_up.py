@@ -118,15 +118,16 @@ class KeepingUp:
             return order
         told = known.told
         rewritten = told is not None and (told.issued_from > 0 or (self._dialect.name == BINDING and known.standing is not None))
+        own = self._upstreams.with_memory(arrived)
         model = OwnModel(
             send_alike,
-            own=arrived.request,
+            own=own,
             dialect=self._dialect,
             name=arrived.hints.model or "the conversation's own model",
             window_tokens=self._limits(arrived).full,
             legal=self._dialect.without_sealed if rewritten else _as_it_is,
         )
-        return replace(order, model=model, own=arrived.request)
+        return replace(order, model=model, own=own)
 
     def _waits(self, arrived: Arrived) -> bool:
         return must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking)

@@ -41,6 +41,7 @@ class Told:
     issued_from: int = 0
     checkpoint: int | None = None
     bound_from: int = 0
+    memory: str = ""
 
     def body(self, fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
         """Return the record's body for a head whose digest this is."""
@@ -53,6 +54,7 @@ class Told:
                 issued_from=self.issued_from,
                 checkpoint=self.checkpoint,
                 bound_from=self.bound_from,
+                memory=self.memory,
             )
         )
 
@@ -164,4 +166,5 @@ def _told(body: ContextBody) -> Told:
         issued_from=body.issued_from,
         checkpoint=body.checkpoint,
         bound_from=body.bound_from,
+        memory=body.memory,
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Protocol
 
 from msgspec import MsgspecError
 from msgspec.json import encode
 
-from holdfast.store import Record, RecordKind, Span, ThreadStore
+from holdfast.store import Notify, Record, RecordKind, Span, ThreadStore, Watch
 from holdfast.thread import Checkpoint, ReplyBody, decode_body
 
-# Other processes write to the same store, so that looking is the only way to learn of every record.
+# A store tells at once of mail and checkpoints; the other records of other processes are found by looking.
 LOOK_SECONDS = 0.25
 # A stream without a byte for long is taken for dead, by proxies and by whoever holds its other end.
 ALIVE_SECONDS = 15.0
@@ -22,7 +23,11 @@ OPENING = b"retry: 1000\n\n"
 ALIVE = b": alive\n\n"
 
 
-async def follow(store: ThreadStore, thread_id: str, *, after: int | None, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+class Telling(ThreadStore, Notify, Protocol):
+    """A store that tells of what is written."""
+
+
+async def follow(store: Telling, thread_id: str, *, after: int | None, stopping: asyncio.Event) -> AsyncIterator[bytes]:
     """Yield an event for every record after ordinal `after` (None: from now on), and go on until `stopping` is set.
 
     Raises:
@@ -31,22 +36,46 @@ async def follow(store: ThreadStore, thread_id: str, *, after: int | None, stopp
     row = await store.get(thread_id)
     cursor = row.next if after is None else max(row.start, after + 1)
     yield OPENING
-    quiet = 0.0
-    while not stopping.is_set():
-        upto = (await store.get(thread_id)).next
-        while cursor < upto:
-            page = await _page(store, Span(thread_id=thread_id, start=cursor, stop=min(upto, cursor + PAGE)))
-            yield b"".join(map(_event, page))
-            cursor = min(upto, cursor + PAGE)
-            quiet = 0.0
-        try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                await stopping.wait()
-        except TimeoutError:
-            quiet += LOOK_SECONDS
-        if quiet >= ALIVE_SECONDS:
-            yield ALIVE
-            quiet = 0.0
+    silence = Silence()
+    async with store.watch(thread_id) as watch:
+        while not stopping.is_set():
+            upto = (await store.get(thread_id)).next
+            while cursor < upto:
+                page = await _page(store, Span(thread_id=thread_id, start=cursor, stop=min(upto, cursor + PAGE)))
+                yield b"".join(map(_event, page))
+                cursor = min(upto, cursor + PAGE)
+                silence.broken()
+            await woken(watch, stopping, within_s=LOOK_SECONDS)
+            if silence.is_long():
+                yield ALIVE
+
+
+class Silence:
+    """How long nothing was said to whoever follows."""
+
+    def __init__(self) -> None:
+        self._since = asyncio.get_running_loop().time()
+
+    def broken(self) -> None:
+        self._since = asyncio.get_running_loop().time()
+
+    def is_long(self) -> bool:
+        """Whether it is time for a sign of life; the silence begins anew if it is."""
+        long = asyncio.get_running_loop().time() - self._since >= ALIVE_SECONDS
+        if long:
+            self.broken()
+        return long
+
+
+async def woken(watch: Watch, stopping: asyncio.Event, *, within_s: float) -> None:
+    """Return when it is time to look again: told of something, told to stop, or `within_s` later."""
+    told, stop = asyncio.create_task(watch.changed(within_s=within_s)), asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait((told, stop), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        told.cancel()
+        stop.cancel()
+        await asyncio.wait((told, stop))
 
 
 async def _page(store: ThreadStore, span: Span) -> list[Record]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 
 from holdfast.dialects import Reply
@@ -17,14 +19,18 @@ from holdfast.tokens import Calibration
 class ReplyRecorder:
     """Writes down what the provider answered, before the client has all of it, and after what it was asked.
 
-    `tokens` is our estimate of what was asked; it may be set anew where something else was asked in the end.
+    `tokens` is our estimate of what was asked; it may be set anew where something else was asked in the end. `cited` is told of
+    the answer once it is written.
     """
 
-    def __init__(self, backend: Backend, memory: Memory, recorded: Recorded, *, tokens: int) -> None:
+    def __init__(
+        self, backend: Backend, memory: Memory, recorded: Recorded, *, tokens: int, cited: Callable[[Reply], Awaitable[None]]
+    ) -> None:
         self._backend = backend
         self._memory = memory
         self._recorded = recorded
         self.tokens = tokens
+        self._cited = cited
 
     async def __call__(self, reply: Reply) -> None:
         known = await self._recorded()
@@ -57,3 +63,4 @@ class ReplyRecorder:
                 break
         usage = Calibration(estimated=self.tokens, counted=reply.input_tokens) if reply.input_tokens else None
         self._memory.grown(known.thread_id, expected=expected, reached=reached, usage=usage)
+        await self._cited(reply)

@@ -15,6 +15,7 @@ AutoCompact = Literal["off", "background", "on"]
 # What becomes of thinking that a provider bound to a history the gateway has replaced: taken out, which must wait for the end of
 # a running tool loop; or sent along with the request to drop what no longer fits, which not every provider understands.
 Thinking = Literal["strip", "drop_block"]
+ShowsMemory = Literal["off", "on", "all"]
 
 CLAUDE_CODE: Final = "claude-code"
 
@@ -28,6 +29,9 @@ class Rules:
         auto_compact_for: By client or by the beginning of a model's name; the client counts first, then the longest name. Claude
             Code's vendor asks gateways to leave its requests alone, so it is `off` unless named here.
         asks_model: Whether a compaction may ask the client's own model, on the client's account.
+        memory: Whose conversations are shown what is remembered: nobody's, everybody's but Claude Code's, or everybody's.
+        recall: Whether models are given a tool to recall with; `recall_for` says it by client or by the beginning of a model's
+            name, as `auto_compact_for` does. Claude Code's are not, unless it is named there.
         derives_cache_key: Whether a request without a `prompt_cache_key` is given one that is the conversation's own.
     """
 
@@ -36,7 +40,23 @@ class Rules:
     thinking: Thinking = "strip"
     commands: CommandNames = field(default_factory=CommandNames)
     asks_model: bool = False
+    memory: ShowsMemory = "off"
+    recall: bool = False
+    recall_for: Mapping[str, str] = field(default_factory=dict)
     derives_cache_key: bool = False
+
+    def offers_recall(self, *, client: str, model: str) -> bool:
+        """Whether the model of this client's conversations is given a tool to recall with."""
+        if client in self.recall_for:
+            return self.recall_for[client] == "yes"
+        if client == CLAUDE_CODE:
+            return False
+        named = [name for name in self.recall_for if name and model.startswith(name)]
+        return self.recall_for[max(named, key=len)] == "yes" if named else self.recall
+
+    def shows_memory(self, *, client: str) -> bool:
+        """Whether a new conversation of this client is shown what is remembered."""
+        return self.memory == "all" or (self.memory == "on" and client != CLAUDE_CODE)
 
     def mode_for(self, *, client: str, model: str) -> AutoCompact:
         """Return how conversations of this client with this model are compacted."""
@@ -58,5 +78,8 @@ def rules_of(config: Config, *, auto_compact: bool = False) -> Rules:
         thinking=cast(Thinking, config.bound_thinking),
         commands=names,
         asks_model=config.gateway_asks_model == "yes",
+        memory=cast(ShowsMemory, config.gateway_memory),
+        recall=config.gateway_recall_tool == "yes",
+        recall_for=config.gateway_recall_tool_for,
         derives_cache_key=config.prompt_cache_key == "derived",
     )

@@ -77,13 +77,15 @@ async def running_gateway(
 def rules_for(config: Config, *, dialect: str, auto_compact: bool) -> Rules:
     """Return how one tenant's conversations in one dialect are treated.
 
-    In `auto_compact_for`, `tenant:NAME` speaks for who has a key of that tenant and `route:DIALECT` for one of the three APIs.
-    The tenant counts before the route, and a client or model that is named there before both.
+    In `auto_compact_for` and `gateway_recall_tool_for`, `tenant:NAME` speaks for who has a key of that tenant and `route:DIALECT`
+    for one of the three APIs. The tenant counts before the route, and a client or model that is named there before both.
     """
     rules = rules_of(config, auto_compact=auto_compact)
-    named = rules.auto_compact_for
+    named, recall = rules.auto_compact_for, rules.recall_for
     mode = named.get(f"tenant:{config.tenant}", named.get(f"route:{dialect}"))
-    return rules if mode is None else replace(rules, auto_compact=mode)
+    recalls = recall.get(f"tenant:{config.tenant}", recall.get(f"route:{dialect}"))
+    rules = rules if mode is None else replace(rules, auto_compact=mode)
+    return rules if recalls is None else replace(rules, recall=recalls == "yes")
 
 
 @asynccontextmanager
@@ -107,6 +109,7 @@ async def open_gateway(hf: Holdfast, serving: Serving) -> AsyncIterator[Gateway]
             keys=serving.keys,
             stores=tenants.store,
             control_token=serving.control_token,
+            histories=tenants.conversations,
             pages=serving.pages,
             ready=tenants.check_writable,
             access_log=AccessLog(content=serving.log_content),

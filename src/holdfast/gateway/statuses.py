@@ -19,6 +19,7 @@ STATUSES: Mapping[str, int] = {
     "thread_not_found": 404,
     "ambiguous_thread": 409,
     "record_not_found": 404,
+    "entry_not_found": 404,
     "conflict": 409,
     "ordinal_conflict": 409,
     "thread_exists": 409,

@@ -9,12 +9,13 @@ from typing import Protocol, Self
 
 from holdfast.dialects import Dialect, dialect_named
 from holdfast.gateway.exchange import Conversations
+from holdfast.gateway.histories import LaysOut
 from holdfast.gateway.metrics import Metrics
 from holdfast.runtime import Holdfast
 from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, CompactionObserver
 
 
-class Closing(Conversations, Protocol):
+class Closing(Conversations, LaysOut, Protocol):
     """Conversations that may still be at work when the gateway stops."""
 
     async def close(self) -> None:
@@ -55,7 +56,7 @@ class Tenants:
                 self._stores[name] = await self._hf.for_tenant(name, observer=observer)
         return self._stores[name]
 
-    async def conversations(self, tenant: str | None, dialect: str) -> Conversations:
+    async def conversations(self, tenant: str | None, dialect: str) -> Closing:
         """Return who decides about a tenant's requests in a dialect; always the same one."""
         hf = await self.store(tenant)
         key = (hf.config.tenant, dialect)

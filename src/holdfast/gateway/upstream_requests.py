@@ -7,9 +7,13 @@ from dataclasses import replace
 from holdfast.dialects import Dialect, Request
 from holdfast.errors import StoreCorrupt
 from holdfast.gateway.arrivals import Arrived
+from holdfast.gateway.glances import Seen
 from holdfast.gateway.known import Known, Standing, Told, load_standing
 from holdfast.gateway.placing import Placing, told_now
 from holdfast.gateway.provider_rules import BINDING, Upstream, drops_blocks, keyed, legal, marked, must_wait
+from holdfast.gateway.recall_tool.exchanges import put_back
+from holdfast.gateway.recall_tool.offering import with_tool
+from holdfast.gateway.recollecting import remembering
 from holdfast.gateway.rewriting import Placed, window_of
 from holdfast.gateway.rules import Rules
 from holdfast.runtime.backend import Backend
@@ -35,7 +39,9 @@ class Upstreams:
         Which window is sent is recorded before it is first sent, where its provider binds what it answers to it. A window that
         may not be sent yet waits: the one before it is sent instead.
         """
-        told = known.told or told_now(None, arrived.request, arrived.hints, links=len(arrived.seen.items))
+        told = known.told or told_now(
+            None, arrived.request, arrived.hints, links=len(arrived.seen.items), memory=arrived.memory.pin
+        )
         standing = known.standing
         if self.is_new_window(known):
             if must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking):
@@ -53,7 +59,7 @@ class Upstreams:
     def shown(self, known: Known | None, arrived: Arrived) -> Upstream:
         """Return a request for a history as far as it is known, nothing being recorded; None is one that nobody knows."""
         links = len(arrived.seen.items)
-        told = told_now(known.told if known else None, arrived.request, arrived.hints, links=links)
+        told = told_now(known.told if known else None, arrived.request, arrived.hints, links=links, memory=arrived.memory.pin)
         if known is None:
             return self._request(arrived, told, None)
         if self.is_new_window(known):
@@ -65,17 +71,27 @@ class Upstreams:
         if known is None or known.standing is None:
             return self._whole(arrived)
         window = window_of(arrived.seen, known.standing.layout, issuer=arrived.hints.issuer)
-        return _beside(arrived.request) + sum(placed.tokens for placed in window)
+        return _beside(self.with_memory(arrived)) + sum(placed.tokens for placed in window)
+
+    def with_memory(self, arrived: Arrived) -> Request:
+        """Return a request with what its model is shown of the memory, and the means to recall; the very same one where that
+        is nothing.
+        """
+        request = remembering(arrived.request, arrived.memory.text, dialect=self._dialect)
+        return request if arrived.recalled is None else with_tool(request, dialect=self._dialect.name)
 
     def _request(self, arrived: Arrived, told: Told, standing: Standing | None) -> Upstream:
-        seen, request, rules = arrived.seen, arrived.request, self._rules
+        seen, request, rules = arrived.seen, self.with_memory(arrived), self._rules
         layout = standing.layout if standing else None
-        if layout is None and not (any(seen.aside) or told.issued_from or told.bound_from or rules.derives_cache_key):
+        as_it_came = request is arrived.request and not rules.derives_cache_key
+        if layout is None and as_it_came and not (any(seen.aside) or told.issued_from or told.bound_from):
             return Upstream(body=arrived.incoming.body, tokens=self._whole(arrived))
         window = window_of(seen, layout, issuer=arrived.hints.issuer)
+        if arrived.recalled:
+            window = put_back(window, arrived.recalled, seen, dialect=self._dialect)
         if rules.derives_cache_key:
             request = keyed(request, root=seen.glances[0].link, dialect=self._dialect.name)
-        drops = rules.thinking == "drop_block" and self._has_bound(window, told)
+        drops = (rules.thinking == "drop_block" or _is_overtaken(seen, told)) and self._has_bound(window, told)
         request, headers = drops_blocks(request, arrived.headers) if drops else (request, {})
         window = legal(window, told, dialect=self._dialect, thinking="drop_block" if headers else "strip")
         window = marked(window, request, dialect=self._dialect.name)
@@ -90,7 +106,7 @@ class Upstreams:
     def _whole(self, arrived: Arrived) -> int:
         """Return our estimate of a request as the client sends it, what was said to the gateway left out."""
         spoken = zip(arrived.seen.glances, arrived.seen.aside, strict=True)
-        return _beside(arrived.request) + sum(glance.tokens for glance, aside in spoken if not aside)
+        return _beside(self.with_memory(arrived)) + sum(glance.tokens for glance, aside in spoken if not aside)
 
     def _has_bound(self, window: list[Placed], told: Told) -> bool:
         """Whether a window holds thinking that its provider bound to another."""
@@ -107,6 +123,16 @@ class Upstreams:
         for record in await self._backend.store.read(span, kinds={RecordKind.CHECKPOINT}, bodies=False):
             return await load_standing(self._backend.store, record)
         raise StoreCorrupt(known.thread_id, f"checkpoint #{told.checkpoint} was in use and is not there")
+
+
+def _is_overtaken(seen: Seen, told: Told) -> bool:
+    """Whether a tool loop is running on thinking that fits no longer: what it was shown of the memory was taken back meanwhile.
+
+    Such a loop may not lose its thinking either; the provider has to be asked to drop it.
+    """
+    begins = len(seen.glances) - len(seen.turn)
+    loop = seen.glances[begins : told.bound_from] if seen.in_tool_loop else ()
+    return any(glance.is_sealed for glance in loop)
 
 
 def _ordinal(standing: Standing | None) -> int | None:

@@ -12,7 +12,7 @@ from holdfast.items import Item, View
 from holdfast.recall.quoting import quoted
 from holdfast.recall.ranking import Candidate, Ranking
 from holdfast.store import Record, RecordKind, Search, Span, ThreadStore
-from holdfast.thread import LivePath, Pointer
+from holdfast.thread import LivePath, Pointer, SaidBody, remark_of
 
 # The index knows whole records; which of them answers is seen only in their statements, so many are looked at.
 PROPOSED_PER_HIT = 24
@@ -127,7 +127,10 @@ def _looked(record: Record, dialect: Dialect) -> _Looked:
 
 
 def _text(record: Record, dialect: Dialect) -> str:
-    """Return a record as a reader wants it: what an item says, or any other body as it is stored."""
+    """Return a record as a reader wants it: what an item or a person's note says, or any other body as it is stored."""
+    remark = remark_of(record)
+    if remark is not None and isinstance(remark.body, SaidBody):
+        return remark.body.text
     if record.kind in UNSEARCHED:
         return record.body.decode("utf-8", "replace")
     return dialect.view(Item(record.body)).text or record.body.decode("utf-8", "replace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.runtime.config import Config, Setting, config_of, resolve
 from holdfast.runtime.handle import Thread
 from holdfast.runtime.holdfast import Holdfast
+from holdfast.runtime.remarking import Remarked
 from holdfast.runtime.reports import Branched, CompactionReport, Problem, ThreadSummary, Verdict, Window
 from holdfast.runtime.turn import Head, TurnScope
 
@@ -15,6 +16,7 @@ __all__ = [
     "Head",
     "Holdfast",
     "Problem",
+    "Remarked",
     "Setting",
     "Thread",
     "ThreadSummary",

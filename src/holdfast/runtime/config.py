@@ -19,9 +19,53 @@ Layers = list[tuple[str, Mapping[str, object]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What can be set. Names follow Codex where it has one."""
+    """What can be set. Names follow Codex where it has one.
+
+    Attributes:
+        store: Where threads are kept: a path, sqlite:///PATH or postgresql://…
+        store_listen: A direct address of the same PostgreSQL server, for notifications, where `store` leads through a pooler.
+        tenant: Whose threads the library and the command line work on.
+        model_context_window: Tokens that fit a model whose window is not listed in `model_windows`.
+        model_auto_compact_token_limit: Where a window must be compacted; without it, nine tenths of the model's window.
+        model_auto_compact_token_limit_scope: What the limit counts: everything sent, or what follows the pinned head.
+        model_soft_compact_token_limit: Where a compaction is prepared in the background; without it, a share of the limit.
+        model_windows: Windows by a model's name, in tokens.
+        compact_strategy: How a session state is drafted: default, session, handoff, remote or extractive.
+        compact_model: The model that drafts it: openai:NAME, anthropic:NAME or NAME@URL.
+        compact_prompt: Your own instructions to that model; the rules a draft is held to stay in force.
+        compact_user_message_tokens: How much of what users said is kept word for word by `handoff`.
+        compact_timeout_s: How long a draft may take before the next rung of the ladder is tried.
+        memory_model: The model that reads threads for what is worth remembering; without it, none is asked.
+        memory_idle_minutes: How long a thread must have been left alone before it is read.
+        memory_unused_days: After how many days a memory that nobody used is forgotten.
+        memory_summary_tokens: How long the summary of memories may be that a session is given.
+        memory_polluting_tools: Tools whose outputs come from strangers; threads that used one are not remembered.
+        chat_memory: Whether `holdfast chat` is given the summary of memories.
+        gateway_memory: Whether new conversations through the gateway are: off, on for all but Claude Code's, or all.
+        hooks: What runs before and after a compaction; only the user's own file may say.
+        chat_model: The model `holdfast chat` talks to.
+        profile: Which table below `profiles` is laid over the files' other settings.
+        auto_compact: Whether the gateway compacts by itself: off, prepared in the background, or before a window is full.
+        auto_compact_for: The same by model, client, `route:NAME` or `tenant:NAME`.
+        gateway_asks_model: Whether a compaction in the gateway may ask the client's own model, with the client's own key.
+        gateway_recall_tool: Whether models behind the gateway are given a tool to recall with, which the gateway runs.
+        gateway_recall_tool_for: The same by model, client, `route:NAME` or `tenant:NAME`.
+        bound_thinking: What becomes of thinking that a provider bound to a history it no longer stands in.
+        prompt_cache_key: Whether requests carry the client's own cache key or one made from the thread.
+        compact_commands: What people type to the gateway to have a thread compacted.
+        control_commands: What people type to ask the gateway for anything else.
+        persistence: Whether everything is recorded, or what is needed to go on.
+        openai_upstream: Where Responses and Chat requests go.
+        anthropic_upstream: Where Messages requests go.
+        keys_file: Keys of the gateway, each with its tenant.
+        access_log: Whether the gateway writes a line for each request.
+        log_content: Whether that line shows what was said.
+        host: The address the gateway listens on; any but this machine's own needs keys.
+        port: Its port.
+    """
 
     store: str = DEFAULT_STORE
+    store_listen: str | None = None
     tenant: str = "local"
     model_context_window: int = 272_000
     model_auto_compact_token_limit: int | None = None
@@ -37,12 +81,17 @@ class Config:
     memory_idle_minutes: int = 360
     memory_unused_days: int = 30
     memory_summary_tokens: int = 2_500
+    memory_polluting_tools: str = "web_search* web_fetch* web_extract* websearch* webfetch* browser_*"
+    chat_memory: str = "on"
+    gateway_memory: str = "off"
     hooks: Mapping[str, object] = field(default_factory=dict)
     chat_model: str | None = None
     profile: str | None = None
     auto_compact: str = "off"
     auto_compact_for: Mapping[str, str] = field(default_factory=dict)
     gateway_asks_model: str = "no"
+    gateway_recall_tool: str = "no"
+    gateway_recall_tool_for: Mapping[str, str] = field(default_factory=dict)
     bound_thinking: str = "strip"
     prompt_cache_key: str = "client"
     compact_commands: str = "/compact /codex-compact"
@@ -71,6 +120,9 @@ CHOICES = {
     "model_auto_compact_token_limit_scope": ("total", "body_after_prefix"),
     "auto_compact": ("off", "background", "on"),
     "gateway_asks_model": ("no", "yes"),
+    "gateway_recall_tool": ("no", "yes"),
+    "chat_memory": ("on", "off"),
+    "gateway_memory": ("off", "on", "all"),
     "bound_thinking": ("strip", "drop_block"),
     "prompt_cache_key": ("client", "derived"),
     "persistence": ("limited", "extended"),
@@ -92,7 +144,7 @@ NUMBERS = {
 
 
 # Settings that are tables, which only a file can hold. `profiles` holds settings of its own, taken by the name in `profile`.
-TABLES = frozenset({"model_windows", "auto_compact_for", "hooks"})
+TABLES = frozenset({"model_windows", "auto_compact_for", "gateway_recall_tool_for", "hooks"})
 PROFILES = "profiles"
 
 
@@ -200,11 +252,11 @@ def _table(name: str, value: object, origin: str) -> Mapping[str, object]:
         wrong = next((key for key, tokens in value.items() if not isinstance(tokens, int) or tokens < 1), None)
         if wrong is not None:
             raise BadInput(f"model_windows.{wrong} ({origin}) must be a number of tokens, not {value[wrong]!r}")
-    if name == "auto_compact_for":
-        choices = CHOICES["auto_compact"]
+    if name.endswith("_for"):
+        choices = CHOICES[name.removesuffix("_for")]
         wrong = next((key for key, mode in value.items() if mode not in choices), None)
         if wrong is not None:
-            raise BadInput(f"auto_compact_for.{wrong} ({origin}) must be one of {', '.join(choices)}, not {value[wrong]!r}")
+            raise BadInput(f"{name}.{wrong} ({origin}) must be one of {', '.join(choices)}, not {value[wrong]!r}")
     return value
 
 

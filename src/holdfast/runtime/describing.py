@@ -20,7 +20,14 @@ async def description(store: ThreadStore, thread_id: str) -> MetaBody:
     return MetaBody(dialect=row.dialect, parent=row.parent)
 
 
-async def describe(backend: Backend, thread_id: str, *, title: str | None = None, archived: bool | None = None) -> None:
+async def describe(
+    backend: Backend,
+    thread_id: str,
+    *,
+    title: str | None = None,
+    archived: bool | None = None,
+    memory: str | None = None,
+) -> None:
     """Record what has changed about a thread; None leaves a fact as it is.
 
     Raises:
@@ -31,6 +38,7 @@ async def describe(backend: Backend, thread_id: str, *, title: str | None = None
         known,
         title=known.title if title is None else title,
         archived=known.archived if archived is None else archived,
+        memory=known.memory if memory is None else memory,
     )
     if changed == known:
         return

@@ -18,6 +18,7 @@ from holdfast.runtime.backend import Backend
 from holdfast.runtime.describing import description
 from holdfast.runtime.handle import Thread
 from holdfast.runtime.reading import live_path, load_history, readable
+from holdfast.runtime.standing_in import with_stand_ins
 from holdfast.store import Record, RecordKind, Span, ThreadStore
 from holdfast.thread import Checkpoint, ContextBody, EntryKind, LivePath, TurnBody
 from holdfast.transfer import codex_rollout as rollout
@@ -175,14 +176,31 @@ class _Rollout:
 
 
 async def _records(store: ThreadStore, path: LivePath) -> AsyncIterator[Record]:
-    """Yield the records of a path, oldest first."""
+    """Yield the records of a path, oldest first; of an erased item whose call is still half there, what stands in its place."""
+    stand_ins = await _stand_ins(store, path)
     for span in reversed(path.spans):
         start = span.start
         while start < span.stop:
             stop = min(start + PAGE, span.stop)
             for record in await store.read(Span(thread_id=span.thread_id, start=start, stop=stop)):
-                yield record
+                yield stand_ins.get((record.thread_id, record.ordinal), record)
             start = stop
+
+
+async def _stand_ins(store: ThreadStore, path: LivePath) -> dict[tuple[str, int], Record]:
+    if not await _holds_erased(store, path):
+        return {}
+    records = [record for span in reversed(path.spans) for record in await store.read(span, kinds={RecordKind.ITEM})]
+    return {(record.thread_id, record.ordinal): record for record in await with_stand_ins(store, records, begins=True)}
+
+
+async def _holds_erased(store: ThreadStore, path: LivePath) -> bool:
+    for span in path.spans:
+        for start in range(span.start, span.stop, PAGE):
+            part = Span(thread_id=span.thread_id, start=start, stop=min(start + PAGE, span.stop))
+            if any(record.erased for record in await store.read(part, kinds={RecordKind.ITEM}, bodies=False)):
+                return True
+    return False
 
 
 async def _items(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from holdfast.compaction import Ledger, ledger_of
 from holdfast.dialects import Dialect, Request
 from holdfast.errors import InvalidPointer, OrdinalConflict, RecordNotFound
 from holdfast.hooks import HookEvent, SessionFacts, run_hooks
@@ -20,11 +19,11 @@ from holdfast.runtime.baseline import Telling, append_told, plan_telling, told_w
 from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
 from holdfast.runtime.compacting import compact_thread
 from holdfast.runtime.describing import describe, description
-from holdfast.runtime.living import LivingThread
 from holdfast.runtime.measuring import compacted_since_turn, model_before, pressure_of
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import live_path, load_history, load_tip
 from holdfast.runtime.reports import Branched, CompactionReport, Window
+from holdfast.runtime.stating import StatefulThread
 from holdfast.runtime.turn import Head, Opened, Start, TurnScope
 from holdfast.store import NewRecord, Record, RecordKind, Span
 from holdfast.thread import History, ReplyBody, encode_body, parse_pointer
@@ -33,7 +32,7 @@ from holdfast.thread.closing import closed
 from holdfast.tokens import estimate_bytes, estimate_text
 
 
-class Thread(LivingThread):
+class Thread(StatefulThread):
     """One thread of a store. Made by `Holdfast.thread`; holds no resources of its own.
 
     Several handles, in several processes, may look at one thread; of two that write, one wins and the other gets an
@@ -351,10 +350,6 @@ class Thread(LivingThread):
                 item: dict[str, Any] = decoded(record.body)
                 return item
         raise RecordNotFound(thread_id, place.ordinal)
-
-    async def state(self) -> Ledger:
-        """Return the session state as of the newest checkpoint."""
-        return ledger_of(await self.history())
 
     async def records(self) -> list[Record]:
         """Return every record of this thread, on its live path or not, oldest first."""

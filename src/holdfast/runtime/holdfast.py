@@ -25,8 +25,10 @@ from holdfast.runtime.config import Config
 from holdfast.runtime.describing import description
 from holdfast.runtime.handle import Thread
 from holdfast.runtime.locations import Database, open_database
+from holdfast.runtime.memory_settings import memory_settings_of
 from holdfast.runtime.reading import current_turn, live_path, load_history, readable
 from holdfast.runtime.recording import create_thread
+from holdfast.runtime.remembering import Memories
 from holdfast.runtime.reports import Problem, ThreadSummary, Verdict
 from holdfast.runtime.telemetry import CompactionObserver
 from holdfast.runtime.verifying import verify_thread
@@ -66,7 +68,7 @@ class Holdfast:
         self._database: Database | None = None
 
     async def __aenter__(self) -> Holdfast:
-        self._database = database = await open_database(self.config.store)
+        self._database = database = await open_database(self.config.store, listen=self.config.store_listen)
         store = await database.tenant(self.config.tenant)
         try:
             self._backend = backend_of(
@@ -112,6 +114,16 @@ class Holdfast:
         if self._backend is None:
             raise StoreClosed(self.config.store)
         return self._backend
+
+    @property
+    def memory(self) -> Memories:
+        """What outlives the tenant's threads: `summary`, `search` and `read` it, count what was cited with `cite_in`, make it
+        with `run`.
+
+        Raises:
+            StoreClosed: It is not open.
+        """
+        return Memories(self.backend, memory_settings_of(self.config))
 
     async def thread(self, thread_id: str | None = None, *, dialect: str = "responses") -> Thread:
         """Resume the thread called `thread_id`, or create it; without a name, create one with a new id.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
 
 from holdfast.errors import StoreCorrupt
+from holdfast.runtime.standing_in import with_stand_ins
 from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from holdfast.thread import (
     Checkpoint,
@@ -17,11 +18,14 @@ from holdfast.thread import (
     LivePath,
     PathWalk,
     Pointer,
+    Remark,
     ReplyBody,
     StubEntry,
     Tip,
     assemble,
     decode_body,
+    is_remark,
+    remark_of,
 )
 from holdfast.thread.path import JUMPS, LANDMARKS
 from holdfast.tokens import Calibration
@@ -59,7 +63,7 @@ async def live_path(store: ThreadStore, thread_id: str, *, stop: int | None = No
 
 
 async def load_history(store: ThreadStore, path: LivePath) -> History:
-    """Return the window of a live path. Costs what the window holds."""
+    """Return the window of a live path, and what people remarked since its checkpoint. Costs what the window holds."""
     checkpoint = await load_checkpoint(store, path.checkpoint) if path.checkpoint else None
     kept = await _load_kept(store, checkpoint) if checkpoint else {}
     after: list[Record] = []
@@ -67,8 +71,42 @@ async def load_history(store: ThreadStore, path: LivePath) -> History:
         after.extend(await store.read(span, kinds={RecordKind.ITEM}))
     if checkpoint:
         after = [record for record in after if record.ordinal >= checkpoint.cut]
+    if any(record.erased for record in (*kept.values(), *after)):
+        shown = await with_stand_ins(store, [*kept.values(), *after], begins=checkpoint is None)
+        kept, after = dict(zip(kept, shown, strict=False)), shown[len(kept) :]
     ordinal = path.checkpoint.ordinal if path.checkpoint else None
-    return assemble(checkpoint=checkpoint, checkpoint_ordinal=ordinal, kept=kept, after=after)
+    history = assemble(checkpoint=checkpoint, checkpoint_ordinal=ordinal, kept=kept, after=after)
+    remarks = await _load_remarks(store, path, checkpoint)
+    return replace(history, remarks=remarks) if remarks else history
+
+
+async def _load_remarks(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> tuple[Remark, ...]:
+    """Return what people remarked on a path that its checkpoint's state does not hold yet, oldest first."""
+    since = checkpoint.remarks_to or 0 if checkpoint else 0
+    found: list[Record] = []
+    for span in reversed(path.spans):
+        later = Span(thread_id=span.thread_id, start=max(span.start, since), stop=span.stop)
+        notes = await store.read(later, kinds={RecordKind.NOTE}, bodies=False) if later.start < later.stop else []
+        ordinals = {note.ordinal for note in notes if is_remark(note)}
+        found += await store.read(later, ordinals=ordinals) if ordinals else []
+    if not found:
+        return ()
+    seen: dict[int | None, Checkpoint | None] = {0: None}
+    if path.checkpoint is not None:
+        seen[path.checkpoint.ordinal] = checkpoint
+    for ordinal in {record.target for record in found} - seen.keys():
+        seen[ordinal] = await _checkpoint_at(store, path, ordinal) if ordinal else None
+    remarks = (remark_of(record, seen=seen[record.target]) for record in found)
+    return tuple(remark for remark in remarks if remark is not None)
+
+
+async def _checkpoint_at(store: ThreadStore, path: LivePath, ordinal: int) -> Checkpoint | None:
+    """Return a checkpoint that stands on a path though it need not count there any more; None where it cannot be read."""
+    whole = await live_path(store, path.spans[0].thread_id, stop=path.spans[0].stop, whole=True)
+    thread_id = whole.holds(ordinal)
+    span = Span(thread_id=thread_id or "", start=ordinal, stop=ordinal + 1)
+    made = await store.read(span, kinds={RecordKind.CHECKPOINT}) if thread_id else []
+    return readable(made[0], Checkpoint) if made else None
 
 
 async def load_tip(store: ThreadStore, thread_id: str, *, seed: bytes, stop: int | None = None) -> Tip:

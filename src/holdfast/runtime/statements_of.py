@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from holdfast.compaction import Section, Speaker, ledger_of
+from holdfast.compaction.changes import is_courtesy, only_asks
 from holdfast.compaction.passing import only_tells
 from holdfast.compaction.secrets import masked
 from holdfast.compaction.statements import is_paste, statements
@@ -16,6 +18,8 @@ from holdfast.runtime.reading import live_path, load_history
 from holdfast.store import ThreadStore
 
 mask = masked
+# Asked as a question, it is still a rule: "could you always use tabs?"
+_standing = re.compile(r"\b(?:always|never|every time|from now on)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +56,14 @@ async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect)
             continue
         said = [text for text in statements(view.said) if not is_paste(text)]
         found += [Candidate(text=text, source=str(placed.source), by_user=True) for text in said]
-    binding = [each for each in (*found, *contested) if not (each.by_user and only_tells([each.text]))]
+    binding = [each for each in (*found, *contested) if not each.by_user or _may_bind(each.text)]
     # A message may be kept whole though something in it was taken back later.
     gone = tuple(memory_id(masked(entry.text)) for entry in ledger.section(Section.INACTIVE))
     standing = tuple(each for each in binding if memory_id(masked(each.text)) not in gone)
     return Statements(candidates=standing, superseded=gone)
+
+
+def _may_bind(text: str) -> bool:
+    """Whether a person's statement could bind anyone in other work: it does not only tell, ask, greet or say to go on."""
+    asks = only_asks(text) and not _standing.search(text)
+    return not (asks or is_courtesy(text) or only_tells([text]))
