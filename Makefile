@@ -106,7 +106,8 @@ $(MODELS)/.ready: requirements/models.txt
 $(HOSTS)/.ready: pyproject.toml requirements/hosts.txt
 	@echo "installing hosts into $(HOSTS)"
 	@$(PYTHON) -m venv $(HOSTS)
-	@$(HOSTS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement requirements/hosts.txt
+	@# The pins are complete; left to follow them, pip does not know a pinned package again where an extra of it is asked for.
+	@$(HOSTS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes --requirement requirements/hosts.txt
 	@$(HOSTS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
