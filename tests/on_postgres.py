@@ -18,12 +18,14 @@ from tests.postgres import PostgresServer
 from holdfast.runtime.locations import Database, is_file, open_database
 
 A_PROCESS = "starts a process of its own on a file; tests/replicas does so on a server"
+A_COMMAND = "runs a command on a file, by its name"
 A_LOOK = "looks into the file itself, or lays hands on it"
 A_COPY = "takes a copy of the file for what a crash leaves; tests/replicas kills processes and servers"
 # Whole files, or single tests of one, that are about a file and not about a store.
 ABOUT_FILES: Mapping[str, str] = {
     "tests/gateway/test_control_token.py": "is about a file beside a store's file",
     "tests/gateway/test_serve_process.py": A_PROCESS,
+    "tests/gateway/test_recall_tool.py::test_what_quotes_an_erased_record_is_not_sent_again": A_COMMAND,
     "tests/gateway/test_tenants.py::test_nothing_of_a_credential_or_key_is_stored": A_LOOK,
     "tests/living/test_mailbox_stores.py::test_other_processes_deliver_while_a_turn_runs": A_PROCESS,
     "tests/living/test_mailbox_stores.py::test_secrets_are_left_out_before_mail_is_written": A_LOOK,

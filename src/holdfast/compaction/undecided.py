@@ -58,10 +58,10 @@ def _open_changes(ledger: Ledger) -> dict[Pointer | None, bool]:
 
 
 def _changes_something(text: str) -> bool:
-    """Whether a statement changes an earlier one; one that takes something back may order work in the same breath."""
-    if only_asks(text) or is_courtesy(text):
+    """Whether a statement changes an earlier one. An order about the work at hand does not, unless it speaks of what was said."""
+    if only_asks(text) or is_courtesy(text) or (orders_work(text) and not speaks_of_words(text)):
         return False
-    return withdraws(text) or (corrects(text) and not orders_work(text))
+    return withdraws(text) or corrects(text)
 
 
 def _is_tied(change: LedgerEntry, claimed: Iterable[LedgerEntry]) -> bool:

@@ -110,12 +110,11 @@ class Placing:
         return after
 
     async def _remembered(self, seen: Seen) -> tuple[Known, int] | None:
-        """Return the thread that is remembered to end in the history, if it still does and no other holds more of it."""
+        """Return the thread that is remembered to end in the history, if it still does and none ends there that holds more."""
         found = self._memory.ending_in(seen.chain)
         if found is None:
             return None
-        # Whoever holds more of the history holds its next link.
-        if found[1] < len(seen.glances) and await self._backend.store.lookup([seen.glances[found[1]].link]):
+        if await self._ends_later(seen, depth=found[1]):
             return None
         try:
             row = await self._backend.store.get(found[0].thread_id)
@@ -125,6 +124,14 @@ class Placing:
             return found
         self._memory.forget(found[0].thread_id)
         return None
+
+    async def _ends_later(self, seen: Seen, *, depth: int) -> bool:
+        """Whether a thread ends in the history that holds more than the first `depth` items of it; its next link tells of it."""
+        later = {glance.link for glance in seen.glances[depth:]}
+        for match in await self._backend.store.lookup([seen.glances[depth].link]) if later else ():
+            if (await load_tip(self._backend.store, match.thread_id, seed=b"")).chain in later:
+                return True
+        return False
 
     async def _look_up(self, seen: Seen, *, agent: str) -> Place | None:
         """Return where the longest known part of a history lies, preferring a thread that ends with it; None if all is new."""
