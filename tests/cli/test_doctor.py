@@ -116,3 +116,12 @@ def test_a_limit_that_no_window_can_meet_is_named(cli: Cli, store: Path, home: P
     (home / "holdfast.toml").write_text("model_auto_compact_token_limit = 400\n")
     advice = cli("doctor", "--json", "--store", store).json["advice"]
     assert [line for line in advice if "400 tokens" in line and "model_auto_compact_token_limit" in line] != []
+
+
+def test_a_database_s_password_is_not_shown(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to people nor to machines: what a doctor says is pasted into reports."""
+    monkeypatch.setenv("HOLDFAST_STORE", "postgresql://holdfast:s3cret-word@127.0.0.1:1/holdfast?connect_timeout=1")
+    for flags in ((), ("--json",)):
+        ran = cli("doctor", *flags)
+        assert "s3cret-word" not in ran.out + ran.err
+        assert "postgresql://127.0.0.1:1/holdfast" in ran.out

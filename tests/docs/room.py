@@ -9,7 +9,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,8 +104,11 @@ class Room:
 
 
 @asynccontextmanager
-async def furnished(folder: Path) -> AsyncIterator[Room]:
-    """Give a room: a store with a compacted thread, transcripts of other programs, and a provider that answers everyone."""
+async def furnished(folder: Path, *, stands_for: Mapping[str, str]) -> AsyncIterator[Room]:
+    """Give a room: a store with a compacted thread, transcripts of other programs, and a provider that answers everyone.
+
+    `stands_for` is put in place of further names, such as the addresses of servers.
+    """
     home = folder / "home"
     home.mkdir()
     shutil.copytree(ROOT / "examples", home / "examples")
@@ -118,6 +121,7 @@ async def furnished(folder: Path) -> AsyncIterator[Room]:
             environ={
                 "HOME": str(home),
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "EDITOR": "true",
                 "OPENAI_API_KEY": "sk-none",
                 "ANTHROPIC_API_KEY": "sk-none",
                 "OPENAI_AGENTS_DISABLE_TRACING": "1",
@@ -126,6 +130,7 @@ async def furnished(folder: Path) -> AsyncIterator[Room]:
                 "OPENAI_BASE_URL": f"{upstream}/v1",
             },
             stands_for={
+                **stands_for,
                 "https://api.openai.com": upstream,
                 "https://api.anthropic.com": upstream,
                 "qwen@http://127.0.0.1:8080/v1": f"qwen@{upstream}/v1",

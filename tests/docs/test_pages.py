@@ -16,14 +16,17 @@ from tests.docs.room import NOT_HERE, Room, furnished
 SHOWN = [page for page in pages() if not page.startswith("docs/reference/")]
 TRIED = [page for page in SHOWN if page not in ELSEWHERE and shown_on(page)]
 LANGUAGES = {"sh", "python", "toml", "json", "text"}
+_server = re.compile(r"postgresql://\S+")
 _link = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("page", TRIED)
-async def test_what_a_page_shows_works(page: str, tmp_path: Path) -> None:
-    """Every command and every program, in the page's order, in an empty home with one thread and a provider."""
-    async with furnished(tmp_path) as room:
+async def test_what_a_page_shows_works(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Every command and program, in the order of the page, in an empty home with one thread, a provider and the servers named."""
+    servers = sorted({name for shown in shown_on(page) if shown.language == "sh" for name in _server.findall(shown.text)})
+    databases = {name: await request.getfixturevalue("postgres_server").new_database() for name in servers}
+    async with furnished(tmp_path, stands_for=databases) as room:
         for shown in shown_on(page):
             await tried(shown, room)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast import __version__
 from holdfast.cli import doctor_hermes
 from holdfast.cli.figures import count, size
-from holdfast.cli.opening import is_there, settings_of, store_name, store_path
+from holdfast.cli.opening import is_there, settings_of, store_name, store_path, without_password
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import StoreError
 from holdfast.gateway.hosts import is_loopback
@@ -68,7 +68,7 @@ def run(args: Namespace) -> int:
     config = config_of(settings)
     found = _examined(config)
     if args.json:
-        print_json({**asdict(found), "settings": [asdict(setting) for setting in settings]})
+        print_json({**asdict(found), "settings": [{**asdict(setting), "value": _shown(setting)} for setting in settings]})
     else:
         _tell(open_screen(), found, settings, config)
     return 0 if found.fts5 and found.store.problem is None and found.port != "refused" else 1
@@ -175,11 +175,16 @@ def _advice(config: Config, store: StoreHealth, *, fts5: bool, port: str) -> lis
     return advice
 
 
+def _shown(setting: Setting) -> object:
+    """Return a value as it may be shown: addresses of servers without their passwords."""
+    return without_password(setting.value) if isinstance(setting.value, str) else setting.value
+
+
 def _tell(screen: Screen, found: Checkup, settings: list[Setting], config: Config) -> None:
     screen.line(("holdfast", "bold green"), f" {found.version}")
     screen.heading("Settings")
     rows: list[list[Part]] = [
-        [setting.name, (str(setting.value) if setting.value is not None else "unset", "bold"), (setting.origin, "dim")]
+        [setting.name, (str(_shown(setting)) if setting.value is not None else "unset", "bold"), (setting.origin, "dim")]
         for setting in settings
     ]
     screen.table(["setting", "value", "from"], rows, indent=2)

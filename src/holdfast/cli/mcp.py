@@ -10,12 +10,11 @@ from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
 
-from holdfast.cli.opening import settings_of, store_name, store_path
+from holdfast.cli.opening import settings_of, store_name, token_place
 from holdfast.cli.output import print_json
 from holdfast.errors import BadInput
 from holdfast.gateway.keys import Keys, KeysFile
 from holdfast.runtime import Config, Holdfast, config_of
-from holdfast.runtime.locations import is_file
 
 HOST = "127.0.0.1"
 TOKEN_VARIABLE = "HOLDFAST_CONTROL_TOKEN"
@@ -83,16 +82,10 @@ async def _over_http(args: Namespace, config: Config, keys: Keys | None) -> None
 
 
 def _token(config: Config) -> tuple[str, str | None]:
-    """Return what opens the server, and the file it is kept in; None where the environment gave it.
-
-    Raises:
-        BadInput: The store is no file, and no token is given.
-    """
+    """Return what opens the server, and the file it is kept in; None where the environment gave it."""
     from holdfast.gateway.control_token import kept_token, token_file
 
     if given := os.environ.get(TOKEN_VARIABLE):
         return given, None
-    if not is_file(config.store):
-        raise BadInput(f"a store that is no file keeps no token; set {TOKEN_VARIABLE}")
-    store = store_path(config)
-    return kept_token(store), str(token_file(store))
+    place = token_place(config)
+    return kept_token(place), str(token_file(place))

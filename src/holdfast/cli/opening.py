@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from argparse import Namespace
 from dataclasses import fields
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from holdfast.errors import StoreMissing
 from holdfast.runtime import Config, Holdfast, Setting, config_of, resolve
+from holdfast.runtime.config import DEFAULT_STORE
 from holdfast.runtime.locations import is_file, sqlite_path
 
 
@@ -29,10 +31,21 @@ def store_path(config: Config) -> Path:
 
 def store_name(config: Config) -> str:
     """Return where the store is, as it may be shown: a database's address without its password."""
+    return str(store_path(config)) if is_file(config.store) else without_password(config.store)
+
+
+def without_password(address: str) -> str:
+    """Return the address of a server as it may be shown: without who is let in, and by what."""
+    scheme, there, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if there else address
+
+
+def token_place(config: Config) -> Path:
+    """Return the path beside which the control token is kept: the store's own, or for a database one of this machine's user."""
     if is_file(config.store):
-        return str(store_path(config))
-    address, at, place = config.store.rpartition("@")
-    return f"{address.split('://')[0]}://{place}" if at else config.store
+        return store_path(config)
+    named = hashlib.sha256(store_name(config).encode()).hexdigest()[:16]
+    return Path(DEFAULT_STORE).expanduser().with_name(f"database-{named}")
 
 
 def is_there(path: Path) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from holdfast.cli.opening import settings_of, store_path
+from holdfast.cli.opening import settings_of, store_name, token_place
 from holdfast.cli.output import open_screen, print_json
 from holdfast.cli.screen import Screen
 from holdfast.gateway.control_token import kept_token, new_token, token_file
@@ -74,8 +74,8 @@ def _token(config: Config, *, given: str | None) -> _Token:
         return _Token(text=given)
     if config.store == IN_MEMORY:
         return _Token(text=new_token())
-    store = store_path(config)
-    return _Token(text=kept_token(store), file=token_file(store))
+    place = token_place(config)
+    return _Token(text=kept_token(place), file=token_file(place))
 
 
 def _log_to_stderr() -> None:
@@ -95,7 +95,7 @@ def _announce_json(url: str, config: Config, *, token: _Token) -> None:
             "base_url": f"{url}/v1",
             "upstream": config.openai_upstream,
             "anthropic_upstream": config.anthropic_upstream,
-            "store": config.store,
+            "store": store_name(config),
             "control_token_file": str(token.file) if token.file else None,
         }
     )
@@ -104,7 +104,7 @@ def _announce_json(url: str, config: Config, *, token: _Token) -> None:
 def _announce(screen: Screen, url: str, config: Config, *, token: _Token) -> None:
     """Say where the gateway listens and how an agent is pointed at it."""
     base_url = f"{url}/v1"
-    screen.line(("holdfast", "bold green"), f" listens on {url}, asks {config.openai_upstream}, records in {config.store}")
+    screen.line(("holdfast", "bold green"), f" listens on {url}, asks {config.openai_upstream}, records in {store_name(config)}")
     screen.heading("Any client of OpenAI's API", "set its base URL")
     screen.line(f"export OPENAI_BASE_URL={base_url}", indent=2)
     screen.heading("Claude Code, and any client of Anthropic's API", f"asks {config.anthropic_upstream}")

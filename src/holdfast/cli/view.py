@@ -6,12 +6,12 @@ import asyncio
 import webbrowser
 from argparse import Namespace
 
-from holdfast.cli.opening import existing_store, store_name, store_path
+from holdfast.cli.opening import existing_store, store_name, token_place
 from holdfast.cli.output import open_screen, print_json
 from holdfast.gateway.control_token import kept_token, new_token
 from holdfast.gateway.server import serve
 from holdfast.runtime import Config
-from holdfast.runtime.locations import is_file
+from holdfast.runtime.locations import IN_MEMORY
 from holdfast.viewer.standing_alone import StandAlone
 
 HOST = "127.0.0.1"
@@ -46,5 +46,5 @@ async def _view(args: Namespace) -> None:
 
 
 def _kept_passes(config: Config) -> tuple[str, ...]:
-    """Return the token a gateway on the same store is opened with; a store that is no file keeps none."""
-    return (kept_token(store_path(config)),) if is_file(config.store) else ()
+    """Return the token a gateway on the same store is opened with; one in memory has none that is kept."""
+    return () if config.store == IN_MEMORY else (kept_token(token_place(config)),)
