@@ -35,6 +35,11 @@ def bench_arguments(parser: ArgumentParser) -> None:
         help="the sessions holdfast was developed on, those it never saw, or both (default: %(default)s)",
     )
     retention.add_argument("--plots", metavar="FOLDER", help="write tables, and curves if the extra bench is there, into FOLDER")
+    retention.add_argument(
+        "--hosts",
+        action="store_true",
+        help="every host's own compactor and holdfast through it, in this interpreter or in the one that --peer names",
+    )
     _peer(retention)
     _measure(measures, "compaction", "what planning, merging and auditing cost")
     gateway = _measure(measures, "gateway", "what the gateway adds to a request, beside other proxies")
@@ -72,7 +77,8 @@ def _peer(parser: ArgumentParser) -> None:
         default=[],
         metavar="NAME[=PYTHON]",
         help="another compactor beside holdfast, in the interpreter that has it: langchain, hermes, pydantic-ai, headroom, "
-        "openai-agents, or holdfast-langchain; may be repeated",
+        "openai-agents, or holdfast through a host: holdfast-langchain, -hermes, -openai-agents, -pydantic-ai, -litellm; "
+        "may be repeated",
     )
 
 

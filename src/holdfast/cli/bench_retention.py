@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.bench.compactors.hosts import host_peers, host_rows, hosts_table
 from holdfast.bench.compactors.peer import Peers, named_peer
 from holdfast.bench.report import target_rows
 from holdfast.bench.retention.plots import can_plot, write_plots
@@ -22,6 +23,7 @@ from holdfast.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.bench.compactors.hosts import HostRow
     from holdfast.bench.retention.run import Retained
     from holdfast.cli.screen import Part, Screen
 
@@ -38,15 +40,24 @@ def run(args: Namespace) -> int:
         raise BadInput(f"there is no folder {str(plots)!r} to write plots into")
     plan = FULL if args.full else QUICK
     families = tuple(FAMILIES) if args.family == "both" else (args.family,)
-    with Peers([named_peer(text) for text in args.peer]) as peers:
+    named = [named_peer(text) for text in args.peer]
+    results: list[Retained] = []
+    hosts: dict[str, list[HostRow]] = {}
+    with Peers(host_peers(named) if args.hosts else named) as peers:
         if peers.versions and "chat" not in plan.dialects:
             plan = replace(plan, dialects=("chat",))
-        results = [
-            asyncio.run(run_retention(plan, family=family, seed=args.seed, say=_say, more=peers.arms)) for family in families
-        ]
+        for family in families:
+            before = len(peers.arms_made)
+            result = asyncio.run(run_retention(plan, family=family, seed=args.seed, say=_say, more=peers.arms))
+            results.append(result)
+            if args.hosts:
+                hosts[family] = host_rows(result, peers.arms_made[before:])
     for line in peers.told:
         _say(line)
-    printed = {"bench": "retention", "families": [result.as_json() for result in results]}
+    printed: dict[str, object] = {"bench": "retention", "families": [result.as_json() for result in results]}
+    if args.hosts:
+        printed["hosts"] = {family: [row.as_json() for row in rows] for family, rows in hosts.items()}
+        printed["not_installed"] = peers.missing
     if output is not None:
         output.write_bytes(msgspec.json.encode(printed) + b"\n")
     if plots is not None:
@@ -56,7 +67,7 @@ def run(args: Namespace) -> int:
     else:
         screen = open_screen()
         for result in results:
-            _tell(screen, result)
+            _tell(screen, result, hosts=hosts.get(result.family, ()))
     return 0
 
 
@@ -76,11 +87,12 @@ def _say(text: str) -> None:
     print(f"holdfast bench: {text}", file=sys.stderr, flush=True)
 
 
-def _tell(screen: Screen, result: Retained) -> None:
+def _tell(screen: Screen, result: Retained, *, hosts: Sequence[HostRow]) -> None:
     screen.line(("bench retention", "bold"), f"  {result.family}, {result.plan.name}, seed {result.seed}, {result.seconds:.0f} s")
     for line in facts(result):
         screen.line(line, indent=2)
-    for table in tables(result):
+    through = [hosts_table(hosts, hops=result.plan.hops, sessions=result.plan.seeds)] if hosts else []
+    for table in (*tables(result), *through):
         screen.heading(table.title, table.aside)
         screen.table(table.columns, table.rows, indent=2)
     screen.heading("Targets", "not told where the run is too short for the bound")

@@ -17,7 +17,7 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -209,17 +209,34 @@ def _from_responses(items: list[Any]) -> list[Message]:
     return made
 
 
-def holdfast_langchain(messages: list[Message], budget: int) -> list[Message]:
-    """holdfast through LangChain: its middleware in the place of SummarizationMiddleware, compacting as the session goes on.
+def _through(budget: int) -> Any:
+    """Return holdfast's settings in a host, with a store of the session's own.
 
     A host has one limit for a whole session: the first hop's budget. No model is asked.
     """
+    return import_module("holdfast").Config(store=str(_folder() / "host.db"), model_auto_compact_token_limit=max(1, budget))
+
+
+def _folder() -> Path:
+    return Path(_kept.setdefault("folder", TemporaryDirectory(prefix="holdfast-host-")).name)
+
+
+def _new(messages: list[Message]) -> list[Message]:
+    """Return what came after the window that was handed out last, for a host that keeps its history by itself."""
+    return messages[_kept.get("handed_out", 0) :]
+
+
+def _handed_out(window: list[Message]) -> list[Message]:
+    _kept["handed_out"] = len(window)
+    return window
+
+
+def holdfast_langchain(messages: list[Message], budget: int) -> list[Message]:
+    """holdfast through LangChain: its middleware in the place of SummarizationMiddleware, compacting as the session goes on."""
     core, config = import_module("langchain_core.messages"), import_module("langchain_core.runnables.config")
     if "middleware" not in _kept:
-        store = str(Path(_kept.setdefault("folder", TemporaryDirectory(prefix="holdfast-host-")).name) / "host.db")
-        settings = import_module("holdfast").Config(store=store, model_auto_compact_token_limit=max(1, budget))
         middleware = import_module("holdfast.adapters.langchain").HoldfastMiddleware
-        _kept["middleware"] = middleware(settings, thread_id="bench", replaces_state=True)
+        _kept["middleware"] = middleware(_through(budget), thread_id="bench", replaces_state=True)
     config.var_child_runnable_config.set({"configurable": {}})
     typed = core.convert_to_messages([{**message, "content": message.get("content") or ""} for message in messages])
     found = _kept["middleware"].before_model({"messages": typed}, None)
@@ -228,14 +245,96 @@ def holdfast_langchain(messages: list[Message], budget: int) -> list[Message]:
     return back
 
 
+def holdfast_hermes(messages: list[Message], budget: int) -> list[Message]:
+    """holdfast as Hermes' context engine, asked to compress where it says that it should be, as the host does."""
+    if "engine" not in _kept:
+        home = _folder()
+        (home / "holdfast.toml").write_text(f"store = {json.dumps(str(home / 'host.db'))}\n", encoding="utf-8")
+        engine = import_module("holdfast.adapters.hermes.plugin").HermesEngine()
+        engine.update_model("scripted", import_module("holdfast").Config().model_context_window)
+        engine.threshold_tokens = max(1, budget)
+        engine.on_session_start("bench", hermes_home=str(home))
+        _kept["engine"] = engine
+    engine = _kept["engine"]
+    if not engine.should_compress_preflight(messages):
+        return messages
+    window: list[Message] = engine.compress(messages)
+    if engine.trouble is not None:
+        raise RuntimeError(engine.trouble)
+    return window
+
+
+def holdfast_openai_agents(messages: list[Message], budget: int) -> list[Message]:
+    """holdfast as the Agents SDK's session: what is new is added, and the items for the next run are taken."""
+    if "session" not in _kept:
+        _kept["session"] = import_module("holdfast.adapters.openai_agents").HoldfastSession("bench", _through(budget))
+    session = _kept["session"]
+
+    async def followed() -> list[Any]:
+        await session.add_items(_to_responses(_new(messages)))
+        _handed_out(messages)
+        items: list[Any] = await session.get_items()
+        return items
+
+    return _handed_out(_from_responses(asyncio.run(followed())))
+
+
+def holdfast_pydantic_ai(messages: list[Message], budget: int) -> list[Message]:
+    """holdfast as a capability of Pydantic AI's agents, around one request whose messages it cuts down to the window."""
+    ai, models = import_module("pydantic_ai"), import_module("pydantic_ai.models")
+    parts, model = import_module("pydantic_ai.messages"), import_module("pydantic_ai.models.test").TestModel()
+    if "history" not in _kept:
+        history = import_module("holdfast.adapters.pydantic_ai").HoldfastHistory
+        _kept["history"] = history(_through(budget), thread_id="bench", replaces_history=True)
+    new = _to_pydantic(messages, parts)[_kept.get("handed_out", 0) :]
+    context = ai.RunContext(deps=None, model=model, usage=ai.RunUsage(), messages=[*_kept.get("run", ()), *new])
+    request = models.ModelRequestContext(
+        model=model,
+        messages=list(context.messages),
+        model_settings=None,
+        model_request_parameters=models.ModelRequestParameters(),
+    )
+
+    async def answered(sent: Any) -> Any:
+        return parts.ModelResponse(parts=[parts.TextPart("")])
+
+    asyncio.run(_kept["history"].wrap_model_request(context, request_context=request, handler=answered))
+    _kept["run"] = list(context.messages)
+    return _handed_out(_from_pydantic(_kept["run"]))
+
+
+def holdfast_litellm(messages: list[Message], budget: int) -> list[Message]:
+    """holdfast as LiteLLM's hook: the client shows its whole history, and what would go out in its place is taken."""
+    if "hook" not in _kept:
+        _kept["hook"] = import_module("holdfast.adapters.litellm").HoldfastHook(_through(budget))
+    shown = [*_kept.get("shown", ()), *_new(messages)]
+    window = _kept["hook"].window(shown, conversation="bench")
+    _kept["shown"] = shown
+    return _handed_out(window)
+
+
+# Each with the packages that it needs: what is measured first, then the host it is measured in.
 COMPACTORS = {
-    "langchain": ("langchain", langchain),
-    "hermes": ("hermes-agent", hermes),
-    "pydantic-ai": ("pydantic-ai-harness", pydantic_ai),
-    "headroom": ("headroom-ai", headroom),
-    "openai-agents": ("openai-agents", openai_agents),
-    "holdfast-langchain": ("holdfast", holdfast_langchain),
+    "langchain": (("langchain",), langchain),
+    "hermes": (("hermes-agent",), hermes),
+    "pydantic-ai": (("pydantic-ai-harness",), pydantic_ai),
+    "headroom": (("headroom-ai",), headroom),
+    "openai-agents": (("openai-agents",), openai_agents),
+    "holdfast-langchain": (("holdfast", "langchain"), holdfast_langchain),
+    "holdfast-hermes": (("holdfast", "hermes-agent"), holdfast_hermes),
+    "holdfast-openai-agents": (("holdfast", "openai-agents"), holdfast_openai_agents),
+    "holdfast-pydantic-ai": (("holdfast", "pydantic-ai-slim"), holdfast_pydantic_ai),
+    "holdfast-litellm": (("holdfast", "litellm"), holdfast_litellm),
 }
+
+
+def _versions(packages: tuple[str, ...]) -> str:
+    """Return the first package's version, with the host's behind it.
+
+    Raises:
+        PackageNotFoundError: One of them is not installed; its `name` says which.
+    """
+    return " in ".join([version(packages[0]), *(f"{host} {version(host)}" for host in packages[1:])])
 
 
 def main(name: str) -> None:
@@ -243,11 +342,11 @@ def main(name: str) -> None:
     # What peers print themselves goes to standard error: standard output is the conversation.
     _conversation.append(os.dup(1))
     os.dup2(2, 1)
-    package, compact = COMPACTORS[name]
+    packages, compact = COMPACTORS[name]
     try:
-        say({"ready": version(package)})
-    except ImportError:
-        say({"cannot": f"{package} is not installed"})
+        say({"ready": _versions(packages)})
+    except PackageNotFoundError as missing:
+        say({"cannot": f"{missing.name} is not installed"})
         return
     window: list[Message] = []
     with ThreadPoolExecutor(max_workers=1) as worker:

@@ -25,7 +25,7 @@ from holdfast.errors import BadInput
 
 DRIVER = Path(__file__).with_name("driver.py")
 # Those that ask no model: one of each is enough.
-MODEL_FREE = frozenset({"headroom", "holdfast-langchain"})
+MODEL_FREE = frozenset({"headroom", *(name for name in COMPACTORS if name.startswith("holdfast-"))})
 # So much of a summary tells whether an item holds it.
 TELLING_CHARS = 40
 
