@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -112,13 +113,20 @@ async def test_an_agent_long_enough_to_compact_three_times(tmp_path: Path, *, re
         assert [summary.id for summary in await hf.threads()] == ["harbour"]
 
 
-def _words(item: Any) -> tuple[str, str]:
-    view = dialect_named("chat").view(item)
-    return view.role.value, "" if view.kind is ItemKind.CALL else view.text
+def _words(item: Any) -> tuple[str, str, list[Any], str | None]:
+    view, value = dialect_named("chat").view(item), json.loads(item.raw)
+    text = "" if view.kind is ItemKind.CALL else view.text
+    return view.role.value, text, _calls(value), value.get("tool_call_id")
 
 
-def _sent(message: dict[str, Any]) -> tuple[str, str]:
-    return message["role"], message.get("content") or ""
+def _sent(message: dict[str, Any]) -> tuple[str, str, list[Any], str | None]:
+    return message["role"], message.get("content") or "", _calls(message), message.get("tool_call_id")
+
+
+def _calls(message: dict[str, Any]) -> list[Any]:
+    """Return what is called, by which name and with what, however its arguments are spelt."""
+    called = [(call["id"], call["function"]) for call in message.get("tool_calls") or ()]
+    return [(name, function["name"], json.loads(function["arguments"])) for name, function in called]
 
 
 @pytest.mark.anyio
