@@ -35,7 +35,7 @@ def _explain(parser: ArgumentParser) -> None:
         if action.metavar == "THREAD":
             action.complete = THREADS  # type: ignore[attr-defined]  # where shtab looks for it
         elif action.metavar in FILES:
-            action.complete = shtab.FILE  # type: ignore[attr-defined]
+            action.complete = shtab.FILE  # type: ignore[attr-defined]  # the same
 
 
 def _every(parser: ArgumentParser) -> Iterator[ArgumentParser]:

@@ -55,7 +55,7 @@ async def http_app(
     """Make the ASGI application inside the block; sessions end when it is left."""
 
     async def desk_of(context: Context) -> Desk:
-        admitted: Admitted = context.request.scope["holdfast"]  # type: ignore[union-attr]
+        admitted: Admitted = context.request.scope["holdfast"]  # type: ignore[union-attr]  # over HTTP there is one
         hf = await store_of(admitted.tenant)
         return Desk(hf=hf, thread=thread, trusts_client=trusts_client)
 

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from holdfast.bench.workload import DIALECT, Workload
 from holdfast.runtime import Config, Holdfast, Thread
@@ -31,18 +31,23 @@ class StillClock:
 
 
 class Watched:
-    """Counts statements of every connection this process opens. Pragmas are looked at by time, and not counted."""
+    """Counts statements of every connection that is opened inside the block. Pragmas are looked at by time, and not counted."""
 
     def __init__(self) -> None:
         self._count = 0
-        connect = sqlite3.connect
+        self._connect = sqlite3.connect
 
-        def watched(*arguments: Any, **options: Any) -> sqlite3.Connection:
-            connection: sqlite3.Connection = connect(*arguments, **options)
-            connection.set_trace_callback(self._ran)
-            return connection
+    def __enter__(self) -> Self:
+        sqlite3.connect = self._watched  # type: ignore[assignment]  # the store opens its connections by this name
+        return self
 
-        sqlite3.connect = watched  # type: ignore[assignment]
+    def __exit__(self, *_: object) -> None:
+        sqlite3.connect = self._connect
+
+    def _watched(self, *arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = self._connect(*arguments, **options)
+        connection.set_trace_callback(self._ran)
+        return connection
 
     async def during(self, work: Callable[[], Awaitable[object]]) -> int:
         """Return how many statements `work` sends."""
@@ -59,25 +64,25 @@ class Watched:
 
 async def counted(folder: Path) -> dict[str, dict[str, int]]:
     """Return the statements of each operation and the bytes of what was written, on a new store in `folder`."""
-    watched = Watched()
     turns = list(islice(Workload(seed=5).turns(), TURNS))
     found: dict[str, int] = {}
-    async with Holdfast(Config(store=str(folder / "guard.db")), clock=StillClock()) as hf:
-        thread = await hf.thread("guard", dialect=DIALECT)
-        found["first turn"] = await watched.during(lambda: thread.record(turns[0]))
-        for items in turns[1:-2]:
-            await thread.record(items)
-        found["one turn"] = await watched.during(lambda: thread.record(turns[-2]))
-        found["one item"] = await watched.during(lambda: thread.record(turns[-1][:1]))
-        found["window, never compacted"] = await watched.during(thread.window)
-        found["compaction, extractive"] = await watched.during(lambda: thread.compact(target="30%"))
-        found["window, compacted"] = await watched.during(thread.window)
-        found["state"] = await watched.during(thread.state)
-        found["fork"] = await watched.during(thread.fork)
-        found["recall by words"] = await watched.during(lambda: thread.recall("which command failed"))
-        found["undo"] = await watched.during(thread.undo)
-        found["rollback"] = await watched.during(lambda: thread.rollback(turns=1))
-        bytes_of = await _written(thread)
+    with Watched() as watched:
+        async with Holdfast(Config(store=str(folder / "guard.db")), clock=StillClock()) as hf:
+            thread = await hf.thread("guard", dialect=DIALECT)
+            found["first turn"] = await watched.during(lambda: thread.record(turns[0]))
+            for items in turns[1:-2]:
+                await thread.record(items)
+            found["one turn"] = await watched.during(lambda: thread.record(turns[-2]))
+            found["one item"] = await watched.during(lambda: thread.record(turns[-1][:1]))
+            found["window, never compacted"] = await watched.during(thread.window)
+            found["compaction, extractive"] = await watched.during(lambda: thread.compact(target="30%"))
+            found["window, compacted"] = await watched.during(thread.window)
+            found["state"] = await watched.during(thread.state)
+            found["fork"] = await watched.during(thread.fork)
+            found["recall by words"] = await watched.during(lambda: thread.recall("which command failed"))
+            found["undo"] = await watched.during(thread.undo)
+            found["rollback"] = await watched.during(lambda: thread.rollback(turns=1))
+            bytes_of = await _written(thread)
     return {"statements": found, "bytes": bytes_of}
 
 
