@@ -21,8 +21,6 @@ from holdfast.runtime.reading import live_path
 from holdfast.store import RecordKind, Span
 from holdfast.tokens import estimate_bytes
 
-HISTORY_FIELDS = ("input", "messages")
-
 
 class Upstreams:
     """Makes requests to providers for conversations of one dialect."""
@@ -71,7 +69,7 @@ class Upstreams:
         if known is None or known.standing is None:
             return self._whole(arrived)
         window = window_of(arrived.seen, known.standing.layout, issuer=arrived.hints.issuer)
-        return _beside(self.with_memory(arrived)) + sum(placed.tokens for placed in window)
+        return self._beside(self.with_memory(arrived)) + sum(placed.tokens for placed in window)
 
     def with_memory(self, arrived: Arrived) -> Request:
         """Return a request with what its model is shown of the memory, and the means to recall; the very same one where that
@@ -95,7 +93,7 @@ class Upstreams:
         request, headers = drops_blocks(request, arrived.headers) if drops else (request, {})
         window = legal(window, told, dialect=self._dialect, thinking="drop_block" if headers else "strip")
         window = marked(window, request, dialect=self._dialect.name)
-        tokens = _beside(request) + sum(placed.tokens for placed in window)
+        tokens = self._beside(request) + sum(placed.tokens for placed in window)
         if request is arrived.request and [placed.item for placed in window] == list(seen.items):
             return Upstream(body=arrived.incoming.body, tokens=tokens)
         items = [placed.item for placed in window]
@@ -106,7 +104,12 @@ class Upstreams:
     def _whole(self, arrived: Arrived) -> int:
         """Return our estimate of a request as the client sends it, what was said to the gateway left out."""
         spoken = zip(arrived.seen.glances, arrived.seen.aside, strict=True)
-        return _beside(self.with_memory(arrived)) + sum(glance.tokens for glance, aside in spoken if not aside)
+        return self._beside(self.with_memory(arrived)) + sum(glance.tokens for glance, aside in spoken if not aside)
+
+    def _beside(self, request: Request) -> int:
+        """Return our estimate of what goes out beside the history."""
+        fields = sum(len(raw) for name, raw in request.fields.items() if name != self._dialect.history_field)
+        return estimate_bytes(fields + sum(len(item.raw) for item in request.head))
 
     def _has_bound(self, window: list[Placed], told: Told) -> bool:
         """Whether a window holds thinking that its provider bound to another."""
@@ -137,9 +140,3 @@ def _is_overtaken(seen: Seen, told: Told) -> bool:
 
 def _ordinal(standing: Standing | None) -> int | None:
     return standing.ordinal if standing else None
-
-
-def _beside(request: Request) -> int:
-    """Return our estimate of what goes out beside the history."""
-    fields = sum(len(raw) for name, raw in request.fields.items() if name not in HISTORY_FIELDS)
-    return estimate_bytes(fields + sum(len(item.raw) for item in request.head))
