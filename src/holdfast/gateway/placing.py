@@ -14,12 +14,11 @@ from holdfast.gateway.hints import Hints
 from holdfast.gateway.known import Known, Memory, Told, head_digest, load_known
 from holdfast.items import chain_seed
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.branching import branch_off
-from holdfast.runtime.describing import description
+from holdfast.runtime.branching import branch
 from holdfast.runtime.reading import load_tip
-from holdfast.runtime.recording import append_items, arrival, create_thread, deepest_known
+from holdfast.runtime.recording import Opening, append_items, arrival, deepest_known, opening
 from holdfast.store import Found, NewRecord, RecordKind, Span
-from holdfast.thread import Arrival, encode_body
+from holdfast.thread import Arrival, Tip
 
 # What the model is told outside its history. Other fields (cache keys, client metadata) change with every request.
 HEAD_FIELDS = ("model", "instructions", "system", "tools")
@@ -79,18 +78,8 @@ class Placing:
                 self._memory.forget(known.thread_id)
                 raise
         place = await self._look_up(seen, agent=hints.agent)
-        depth = place.depth if place else 0
-        continues = None
-        if place is not None and place.stop is None:
-            thread_id = place.thread_id
-        else:
-            continues = await continued_thread(
-                self._backend, self._memory, seen, depth=depth, session=hints.session, dialect=self._dialect
-            )
-            thread_id = await self._begin(place, hints.agent)
-        known = await load_known(self._backend, thread_id, seed=self.seed(hints.agent))
-        before = [] if continues is None else [await self._edge(known, continues)]
-        return await self._append(known, seen, request, hints, depth=depth, memory=memory, before=before)
+        known, begun = await self._going_on(place, seen, hints)
+        return await self._append(known, seen, request, hints, depth=place.depth if place else 0, memory=memory, begun=begun)
 
     async def tell(self, known: Known, told: Told, request: Request) -> Known:
         """Record what a thread's requests are sent under from here on; what else was written meanwhile does not matter to it."""
@@ -157,15 +146,25 @@ class Placing:
             start = page[-1].ordinal + 1
         return row.next
 
-    async def _begin(self, place: Place | None, agent: str) -> str:
-        if place is None or place.stop is None:
-            return await create_thread(self._backend, self._dialect, agent=agent)
-        return (await branch_off(self._backend, place.thread_id, at=place.stop)).thread
+    async def _going_on(self, place: Place | None, seen: Seen, hints: Hints) -> tuple[Known, Opening | None]:
+        """Return the thread that goes on from a place, or from nothing; a new one is created with what is said first in it."""
+        seed = self.seed(hints.agent)
+        if place is None:
+            continues = await self._continued(seen, hints, depth=0)
+            begun = opening(self._backend, self._dialect, agent=hints.agent, continues=continues)
+            known = Known(thread_id=begun.thread.id, tip=Tip(next=0, turn=0, depth=0, chain=seed))
+        elif place.stop is None:
+            return await load_known(self._backend, place.thread_id, seed=seed), None
+        else:
+            continues = await self._continued(seen, hints, depth=place.depth)
+            begun = await branch(self._backend, place.thread_id, at=place.stop, continues=continues)
+            known = await load_known(self._backend, place.thread_id, seed=seed, stop=place.stop)
+        return replace(known, thread_id=begun.thread.id, tip=begun.tip(known.tip)), begun
 
-    async def _edge(self, known: Known, continues: str) -> NewRecord:
-        about = msgspec.structs.replace(await description(self._backend.store, known.thread_id), continues=continues)
-        at_ms = self._backend.clock.now_ms()
-        return NewRecord(kind=RecordKind.META, at_ms=at_ms, turn=known.tip.turn, tokens=0, body=encode_body(about))
+    async def _continued(self, seen: Seen, hints: Hints, *, depth: int) -> str | None:
+        return await continued_thread(
+            self._backend, self._memory, seen, depth=depth, session=hints.session, dialect=self._dialect
+        )
 
     async def _append(
         self,
@@ -176,14 +175,16 @@ class Placing:
         *,
         depth: int,
         memory: str,
-        before: list[NewRecord] | None = None,
+        begun: Opening | None = None,
     ) -> Known:
         told = told_now(known.told, request, hints, links=len(seen.items), memory=memory)
-        records = [*(before or ()), *([] if told == known.told else [self._told_record(told, request, turn=known.tip.turn)])]
+        records = [] if told == known.told else [self._told_record(told, request, turn=known.tip.turn)]
         new = [self._arrival(seen, index) for index in range(depth, len(seen.items))]
         tip = known.tip
-        if records or new:
-            tip = await append_items(self._backend, known.thread_id, new, tip=tip, model=hints.model or None, before=records)
+        if records or new or begun:
+            tip = await append_items(
+                self._backend, known.thread_id, new, tip=tip, model=hints.model or None, before=records, begun=begun
+            )
         after = replace(known, tip=tip, told=told)
         self._memory.remember(after)
         return after

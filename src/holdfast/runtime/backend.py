@@ -9,7 +9,7 @@ from typing import Protocol
 from holdfast.runtime.clock import Clock
 from holdfast.runtime.models import Models
 from holdfast.runtime.orders import CompactionPolicy
-from holdfast.store import Erasure, Leases, NewRecord, Notify, Search, ThreadStore
+from holdfast.store import Erasure, Leases, NewRecord, NewThread, Notify, Search, ThreadStore
 from holdfast.thread import Persistence, keep
 from holdfast.tokens import Limits, Scope
 
@@ -47,6 +47,12 @@ class Backend:
         """Return the limits of a model: of the longest name in `limits_by_model` that its own begins with, else `limits`."""
         named = [name for name in self.limits_by_model if model is not None and model.startswith(name)]
         return self.limits_by_model[max(named, key=len)] if named else self.limits
+
+    async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> int:
+        """Create a thread with what is to be kept of `records` and return its next ordinal; see `ThreadStore.create`."""
+        kept = keep(records, self.persistence)
+        await self.store.create(thread, kept)
+        return thread.start + len(kept)
 
     async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
         """Append what is to be kept of `records` and return the next ordinal; see `ThreadStore.append`."""

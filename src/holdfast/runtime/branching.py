@@ -10,6 +10,7 @@ from holdfast.items import Item, View
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.clock import new_thread_id
 from holdfast.runtime.reading import Turn, current_turn, live_path, turn_starting, turns_back
+from holdfast.runtime.recording import Opening
 from holdfast.runtime.reports import Branched
 from holdfast.store import NewRecord, NewThread, RecordKind, Span
 from holdfast.thread import LivePath, MetaBody, RollbackBody, UndoBody, checked_thread_id, encode_body
@@ -46,6 +47,18 @@ async def branch_off(backend: Backend, parent: str, *, at: int, new_id: str | No
         InvalidThreadId: `new_id` cannot name a thread.
         RecordNotFound: `parent` has no record before `at`.
     """
+    begun = await branch(backend, parent, at=at, new_id=new_id)
+    await backend.create(begun.thread, [begun.meta])
+    return Branched(thread=begun.thread.id, parent=parent, at=at)
+
+
+async def branch(backend: Backend, parent: str, *, at: int, new_id: str | None = None, continues: str | None = None) -> Opening:
+    """Return the thread that `branch_off` would create, for what follows to be written with it; `continues` as in `opening`.
+
+    Raises:
+        InvalidThreadId: `new_id` cannot name a thread.
+        RecordNotFound: `parent` has no record before `at`.
+    """
     child_id = checked_thread_id(new_id) if new_id is not None else None
     row = await backend.store.get(parent)
     before = await backend.store.read(Span(thread_id=parent, start=at - 1, stop=at), bodies=False)
@@ -53,15 +66,8 @@ async def branch_off(backend: Backend, parent: str, *, at: int, new_id: str | No
         raise RecordNotFound(parent, at - 1)
     now = backend.clock.now_ms()
     child = NewThread(id=child_id or new_thread_id(now), dialect=row.dialect, created_at_ms=now, start=at, parent=parent)
-    meta = NewRecord(
-        kind=RecordKind.META,
-        at_ms=now,
-        turn=before[0].turn,
-        tokens=0,
-        body=encode_body(MetaBody(dialect=row.dialect, parent=parent)),
-    )
-    await backend.store.create(child, [meta])
-    return Branched(thread=child.id, parent=parent, at=at)
+    body = encode_body(MetaBody(dialect=row.dialect, parent=parent, continues=continues))
+    return Opening(thread=child, meta=NewRecord(kind=RecordKind.META, at_ms=now, turn=before[0].turn, tokens=0, body=body))
 
 
 async def roll_back(backend: Backend, thread_id: str, *, turns: int, dialect: Dialect) -> Branched:

@@ -19,12 +19,12 @@ from holdfast.dialects import Dialect
 from holdfast.errors import InvalidTarget, OrdinalConflict
 from holdfast.items import Item, chain_seed
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.branching import branch_off
+from holdfast.runtime.branching import branch
 from holdfast.runtime.handle import Thread
 from holdfast.runtime.holdfast import Holdfast
 from holdfast.runtime.reading import live_path, load_history, load_tip
 from holdfast.runtime.recognising import Overlap, Shown, layout_entries, overlap, shown_window
-from holdfast.runtime.recording import append_items, arrival, chain_of
+from holdfast.runtime.recording import Opening, append_items, arrival, chain_of
 from holdfast.store import Found, NewRecord, RecordKind
 from holdfast.thread import Checkpoint, History, LivePath, RollbackBody, Tip, WindowEntry, encode_body
 
@@ -168,9 +168,9 @@ class _Follower:
         parent, after = (found[0].thread_id, found[0].ordinal) if found else (thread_id, 0)
         path = await live_path(self._store, parent, whole=True)
         at = await self._next_step(path, after=after) if found else _beginning(path)
-        child = (await branch_off(self._backend, path.holds(at - 1) or parent, at=at)).thread
-        tip = await load_tip(self._store, child, seed=self._seed)
-        return await self._append(child, tip, skip=tip.depth)
+        begun = await branch(self._backend, path.holds(at - 1) or parent, at=at)
+        tip = begun.tip(await load_tip(self._store, begun.thread.parent or parent, seed=self._seed, stop=at))
+        return await self._append(begun.thread.id, tip, skip=tip.depth, begun=begun)
 
     async def _descends(self, thread_id: str, family: dict[str, bool]) -> bool:
         if thread_id not in family:
@@ -258,11 +258,13 @@ class _Follower:
                 start = page[-1].ordinal + 1
         return path.spans[0].stop
 
-    async def _append(self, thread_id: str, tip: Tip, *, skip: int, before: Sequence[NewRecord] = ()) -> str:
+    async def _append(
+        self, thread_id: str, tip: Tip, *, skip: int, before: Sequence[NewRecord] = (), begun: Opening | None = None
+    ) -> str:
         redact = self._backend.redact
         new = [arrival(self._dialect, item, redact=redact) for item in self._shown[skip:]]
-        if new or before:
-            await append_items(self._backend, thread_id, new, tip=tip, model=self._model, before=before)
+        if new or before or begun:
+            await append_items(self._backend, thread_id, new, tip=tip, model=self._model, before=before, begun=begun)
         return thread_id
 
     def _record(self, kind: RecordKind, body: bytes, *, turn: int, target: int) -> NewRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from holdfast.dialects import Dialect
 from holdfast.items import Item, chain_link, chain_seed
@@ -33,6 +34,33 @@ def arrival(dialect: Dialect, item: Item, *, aside: bool = False, redact: Redact
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A thread that is not there yet, and its first record. What is known to follow is written with them: see `append_items`."""
+
+    thread: NewThread
+    meta: NewRecord
+
+    def tip(self, before: Tip) -> Tip:
+        """Return where the thread ends once it is there, begun where another ends."""
+        return replace(before, next=self.thread.start + 1, turn=self.meta.turn)
+
+
+def opening(
+    backend: Backend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "", continues: str | None = None
+) -> Opening:
+    """Return a thread that begins with nothing; `continues` names the one whose history was rewritten to make its own.
+
+    Raises:
+        InvalidThreadId: `thread_id` cannot name a thread.
+    """
+    now = backend.clock.now_ms()
+    name = new_thread_id(now) if thread_id is None else checked_thread_id(thread_id)
+    body = encode_body(MetaBody(dialect=dialect.name, agent=agent, continues=continues))
+    meta = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=body)
+    return Opening(thread=NewThread(id=name, dialect=dialect.name, created_at_ms=now), meta=meta)
+
+
 async def create_thread(backend: Backend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "") -> str:
     """Create an empty thread and return its id.
 
@@ -40,12 +68,9 @@ async def create_thread(backend: Backend, dialect: Dialect, *, thread_id: str | 
         InvalidThreadId: `thread_id` cannot name a thread.
         ThreadExists: One of that name is there.
     """
-    now = backend.clock.now_ms()
-    name = new_thread_id(now) if thread_id is None else checked_thread_id(thread_id)
-    body = encode_body(MetaBody(dialect=dialect.name, agent=agent))
-    meta = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=body)
-    await backend.store.create(NewThread(id=name, dialect=dialect.name, created_at_ms=now), [meta])
-    return name
+    begun = opening(backend, dialect, thread_id=thread_id, agent=agent)
+    await backend.create(begun.thread, [begun.meta])
+    return begun.thread.id
 
 
 async def append_items(
@@ -56,14 +81,20 @@ async def append_items(
     tip: Tip,
     model: str | None = None,
     before: Sequence[NewRecord] = (),
+    begun: Opening | None = None,
 ) -> Tip:
     """Append `before`, then `arrivals`, as one unit and return the tip after them. Durable when it returns.
+
+    With `begun`, the thread itself is a part of that unit: a crash leaves all of it or none, never a thread that says nothing.
 
     Raises:
         OrdinalConflict: Another writer appended since `tip` was read.
     """
     records, after = lay_down(tip, arrivals, key=backend.store.tenant.key, at_ms=backend.clock.now_ms(), model=model)
-    reached = await backend.append(thread_id, [*before, *records], expected=tip.next)
+    if begun is not None:
+        reached = await backend.create(begun.thread, [begun.meta, *before, *records])
+    else:
+        reached = await backend.append(thread_id, [*before, *records], expected=tip.next)
     return Tip(next=reached, turn=after.turn, depth=after.depth, chain=after.chain)
 
 
