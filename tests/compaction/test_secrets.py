@@ -38,7 +38,24 @@ def test_a_password_in_a_url_is_masked_and_its_host_is_not() -> None:
     assert text.endswith("@db.example/main")
 
 
-@pytest.mark.parametrize("text", ["Use port 8080.", "risk-assessment-of-the-plan", "commit 918ec5927e", "task-1234 is done"])
+@pytest.mark.parametrize("named", ["the password is {}", "Password: {}", "api key = '{}'", "its passphrase is `{}`, keep it"])
+def test_what_is_called_a_password_is_masked(named: str) -> None:
+    """Whatever it looks like, as long as it has a figure in it; masking it again changes nothing."""
+    text = masked(named.format("hunter2-Very-Secret"))
+    assert text == named.format("hunt…[secret, 19 characters]")
+    assert masked(text) == text
+
+
+ORDINARY = [
+    "Use port 8080.",
+    "risk-assessment-of-the-plan",
+    "commit 918ec5927e",
+    "task-1234 is done",
+    "The token is expired already.",
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_words_are_left_alone(text: str) -> None:
     """A mask on what is no secret would hide a rule."""
     assert masked(text) == text

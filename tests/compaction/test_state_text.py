@@ -83,3 +83,49 @@ def test_no_text_can_close_or_add_to_a_brief_block_either(ledger: Ledger, passin
     assert (first, last) == (f"<{TAG}>", f"</{TAG}>")
     headings = [line for line in lines if not line.startswith("- ")]
     assert [heading for heading in HEADINGS.values() if heading in headings] == [line for line in headings if line]
+
+
+def at(ordinal: int) -> Pointer:
+    return Pointer("t", ordinal)
+
+
+def said(number: int, text: str, *, claim: Claim | None = None, section: Section = Section.ACTIVE) -> LedgerEntry:
+    return LedgerEntry(
+        id=str(number), section=section, text=text, sources=(at(number),), speaker=Speaker.USER, born=0, claim=claim
+    )
+
+
+def brief(*entries: LedgerEntry, in_view: frozenset[str] = frozenset()) -> list[str]:
+    """The lines of a brief state."""
+    text = render_state(Ledger(entries=entries, next_number=99, brevity=Brevity(in_view=in_view)))
+    return text.partition(f"<{TAG}>\n")[2].partition(f"\n</{TAG}>")[0].split("\n")
+
+
+def test_entries_that_the_same_words_speak_against_share_a_line() -> None:
+    """The newer words are told once, beside all of them, and not again on a line of their own."""
+    claim = Claim(text="All times are local.", source=at(9))
+    lines = brief(
+        said(1, "Logs are in UTC.", claim=claim),
+        said(2, "Use tabs."),
+        said(3, "Reports are in UTC.", claim=claim),
+        said(9, "All times are local."),
+    )
+    assert lines == [
+        "Active Memory:",
+        "- Logs are in UTC. #1; Reports are in UTC. #3 — contested by #9: All times are local.",
+        "- Use tabs. #2",
+    ]
+
+
+def test_a_claim_in_view_is_cut_to_its_pointer_and_what_came_before_it_is_not() -> None:
+    """The newest words stand in a message behind the state; the value between is told nowhere else."""
+    claim = Claim(text="Ports again: ask Ilse. — before that #5: The port is 9090.", source=at(9))
+    lines = brief(said(1, "The port is 8080.", claim=claim), said(5, "The port is 9090."), in_view=frozenset({"1"}))
+    assert lines == ["Active Memory:", "- The port is 8080. #1; The port is 9090. #5 — contested by #9"]
+
+
+def test_what_replaced_something_is_told_where_it_holds() -> None:
+    """Under Inactive Changes both are pointers: a reader of Active Memory alone misses nothing that binds."""
+    claim = Claim(text="The port is 9090.", source=at(5))
+    lines = brief(said(1, "The port is 8080.", claim=claim, section=Section.INACTIVE), said(5, "The port is 9090."))
+    assert lines == ["Active Memory:", "- The port is 9090. #5", "Inactive Changes:", "- #1 → #5"]

@@ -36,12 +36,12 @@ def contested(entry: LedgerEntry, claim: Claim) -> LedgerEntry:
         return entry
     if claim.source.ordinal < held.source.ordinal:
         # Drafts may name a later message first: what was said before it still belongs here.
-        newest, others = replace(held, text=words), [(claim.source.ordinal, claim.text), *_earlier(held)]
+        newest, others = replace(held, text=words), [(claim.source.ordinal, claim.text), *earlier_words(held)]
     elif words in claim.text or tie(words, claim.text) is Tie.REPLACES:
         return replace(entry, claim=claim)
     else:
         told_again = terms(words).words == terms(claim.text).words
-        newest, others = claim, [*(() if told_again else ((held.source.ordinal, words),)), *_earlier(held)]
+        newest, others = claim, [*(() if told_again else ((held.source.ordinal, words),)), *earlier_words(held)]
     best = sorted(others, key=lambda part: _weight(part[1], entry), reverse=True)[:EARLIER_KEPT]
     return replace(entry, claim=replace(newest, text=newest.text + "".join(_told(*part) for part in sorted(best, reverse=True))))
 
@@ -57,10 +57,11 @@ def tells(claim: Claim, statement: str) -> bool:
     short = _short(statement)
     if not claim.proven or (statement not in claim.text and short not in claim.text):
         return False
-    return newest_words(claim) == statement or any(text == short for _, text in _earlier(claim))
+    return newest_words(claim) == statement or any(text == short for _, text in earlier_words(claim))
 
 
-def _earlier(claim: Claim) -> list[tuple[int, str]]:
+def earlier_words(claim: Claim) -> list[tuple[int, str]]:
+    """Return what stands behind the newest of a claim's statements: the record and the words of each, the newest first."""
     found = []
     for part in claim.text.split(_BEFORE)[1:]:
         ordinal, _, text = part.partition(": ")

@@ -59,6 +59,7 @@ class Brief:
         focus: What a person wants kept in view, subordinate to everything else.
         prompt: The user's own wording of the instruction; see each strategy for what it may replace.
         traced: Where values came from that calls were given and whose output is out of view.
+        untraced: How many such values were not looked for: the store took longer than a compaction waits.
     """
 
     thread_id: str
@@ -69,6 +70,7 @@ class Brief:
     focus: str | None = None
     prompt: str | None = None
     traced: Traced = NOTHING_TRACED
+    untraced: int = 0
 
     def window_for(self, voice: Voice) -> list[Seen]:
         """Return the window as it may be shown to `voice`: what is sealed for another account is for that account's eyes."""

@@ -73,3 +73,9 @@ def normalised(text: str) -> str:
     """Return what two tellings of the same sentence share: its words in any case, its signs exactly, no full stop."""
     words = (word.casefold() if word.strip(_QUOTES).isalpha() else word for word in text.rstrip(_STOPS).split())
     return " ".join(words) or text
+
+
+def says_again(one: str, other: str) -> bool:
+    """Whether two statements are the same but for a greeting or thanks behind one of them."""
+    short, long = sorted((normalised(one), normalised(other)), key=len)
+    return short == long or (long.startswith(short) and is_courtesy(long[len(short) :]))

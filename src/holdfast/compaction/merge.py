@@ -14,18 +14,21 @@ from typing import assert_never
 
 from holdfast.compaction.changes import corrects, is_courtesy, only_asks, withdraws
 from holdfast.compaction.contests import contested, tells
-from holdfast.compaction.hearing import Heard, normalised
+from holdfast.compaction.hearing import Heard, normalised, says_again
 from holdfast.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
-from holdfast.compaction.overlap import Statements, all_terms
+from holdfast.compaction.overlap import Statements, all_terms, terms_of
+from holdfast.compaction.restated import takes_its_place
 from holdfast.compaction.statements import is_paste, shortened
-from holdfast.compaction.ties import Tie, terms, tie
+from holdfast.compaction.ties import Terms, Tie, terms, tie
 from holdfast.compaction.updates import Newer, Older, may_change
 from holdfast.thread import Pointer
 
 # Where lines are computed: what the session is for, and what gave way, nobody can compute.
 COMPUTED = (Section.ACTIVE, Section.HANDOFF, Section.EVIDENCE)
 SOURCES_KEPT = 6
+# A statement that several entries are related to is about those that share so much of what the nearest shares with it.
+NEAR_THE_BEST = 0.6
 
 
 def merge(ledger: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Pointer, str]) -> Ledger:
@@ -69,7 +72,7 @@ class _Merge:
         self._entries: dict[str, LedgerEntry] = {entry.id: entry for entry in ledger.entries}
         self._next = ledger.next_number
         self._by_text: dict[tuple[Section, str], str] = {}
-        self._said_by_users: Statements[str] = Statements()
+        self._indexed: Statements[str] | None = None
         self._claimed = {entry.id for entry in ledger.entries if entry.claim is not None}
         for entry in ledger.entries:
             self._index(entry)
@@ -111,24 +114,43 @@ class _Merge:
         if is_courtesy(text) or is_paste(text) or only_asks(text):
             return
         claim = Claim(text=self._heard.passage(text, source=source), source=source)
-        tied = False
-        for entry_id in sorted(self._said_by_users.sharing(all_terms(terms(text))), key=int):
-            entry = self._entries[entry_id]
-            if self._may_give_way(entry, text, source):
-                tied = self._weigh(entry, claim, statement=text) or tied
-        if tied:
+        about = terms(text)
+        sharing = (self._entries[entry_id] for entry_id in sorted(self._said_by_users.sharing(terms_of(text)), key=int))
+        older = {entry.id: entry for entry in sharing if self._may_give_way(entry, text, source)}
+        found = [(entry, tie(entry.text, text)) for entry in older.values()]
+        replaced = [entry for entry, how in found if how is Tie.REPLACES]
+        placed = [entry for entry, how in found if how is not Tie.REPLACES and takes_its_place(text, entry.text)]
+        if len(placed) == 1:
+            replaced.extend(placed)
+        related = self._nearest([entry for entry, how in found if how is Tie.RELATED and entry not in replaced], about)
+        for entry in replaced:
+            self._weigh(entry, claim, statement=text, how=Tie.REPLACES)
+        for entry in related:
+            self._weigh(entry, claim, statement=text, how=Tie.RELATED)
+        if replaced or (related and not withdraws(text)):
             return
-        # Tied to nothing by what it says, it may still be a change: then it stands beside what it most likely changes.
-        for entry_id in self._likely_changed(text, source):
+        # Tied to nothing by what it says, it may still be a change: then it stands beside what it most likely changes. What is
+        # taken back is told by the words it begins with, and those it is tied by may only give the reason: both are candidates.
+        for entry_id in self._likely_changed(text, source, sharing=older):
             self._contest(self._entries[entry_id], claim)
 
-    def _likely_changed(self, text: str, source: Pointer) -> list[str]:
+    def _nearest(self, related: list[LedgerEntry], about: Terms) -> list[LedgerEntry]:
+        """Return those entries that a statement is most likely about: all that share about as much with it as the nearest."""
+        weighed = [(self._said_by_users.likeness(about, terms(entry.text)).weight, entry) for entry in related]
+        best = max((weight for weight, _ in weighed), default=0.0)
+        return [entry for weight, entry in weighed if weight >= NEAR_THE_BEST * best]
+
+    def _likely_changed(self, text: str, source: Pointer, *, sharing: Mapping[str, LedgerEntry]) -> list[str]:
+        """Return what a statement may change; `sharing` is what shares a term with it and may give way."""
+
         def older(ids: Iterable[str]) -> list[Older]:
             entries = (self._entries[entry_id] for entry_id in sorted(ids, key=int))
             return [
                 Older(key=entry.id, text=entry.text, message=entry.sources[-1].ordinal)
                 for entry in entries
-                if entry.speaker is Speaker.USER and entry.sources and self._may_give_way(entry, text, source)
+                if entry.speaker is Speaker.USER
+                and entry.sources
+                and (entry.id in sharing or self._may_give_way(entry, text, source))
             ]
 
         def last(messages: int) -> list[Older]:
@@ -143,7 +165,7 @@ class _Merge:
         """Whether a statement comes after an entry that binds: in a later message, or further on in the same one."""
         if entry.section not in BINDING or entry.pinned:
             return False
-        if is_paste(entry.text) or normalised(entry.text) == normalised(text):
+        if is_paste(entry.text) or says_again(entry.text, text):
             return False
         if _is_later(source, entry):
             return True
@@ -164,8 +186,10 @@ class _Merge:
             return
         said = self._proof(operation, entry) if _is_later(operation.by, entry) else None
         if said is not None:
-            loosely = Tie.RELATED if _might_be_about(said, entry) else Tie.NONE
-            self._weigh(entry, Claim(text=said, source=operation.by), statement=said, at_least=loosely)
+            how = tie(entry.text, said)
+            if how is Tie.NONE and _might_be_about(said, entry):
+                how = Tie.RELATED
+            self._weigh(entry, Claim(text=said, source=operation.by), statement=said, how=how)
         elif entry.claim is None:
             self._contest(entry, Claim(text=shortened(operation.claim), source=operation.by, proven=False))
 
@@ -220,21 +244,17 @@ class _Merge:
             if drafted and entry.id not in operation.kept:
                 del self._entries[entry.id]
 
-    def _weigh(self, entry: LedgerEntry, claim: Claim, *, statement: str, at_least: Tie = Tie.NONE) -> bool:
-        """Let a user's statement take its effect on an entry, and return whether it has one."""
-        found = tie(entry.text, statement)
-        if found is Tie.NONE:
-            found = at_least
-        match found:
+    def _weigh(self, entry: LedgerEntry, claim: Claim, *, statement: str, how: Tie) -> None:
+        """Let a user's statement that stands to an entry like this take its effect on it."""
+        match how:
             case Tie.REPLACES if _is_later(claim.source, entry):
                 self._retire(entry, replace(claim, text=statement))
             case Tie.RELATED | Tie.REPLACES:
                 self._contest(entry, claim)
             case Tie.NONE:
-                return False
+                pass
             case _:
-                assert_never(found)
-        return True
+                assert_never(how)
 
     def _retire(self, entry: LedgerEntry, claim: Claim) -> None:
         self._entries[entry.id] = replace(entry, section=Section.INACTIVE, claim=claim)
@@ -258,8 +278,18 @@ class _Merge:
 
     def _index(self, entry: LedgerEntry) -> None:
         self._by_text[(entry.section, normalised(entry.text))] = entry.id
-        if entry.speaker is Speaker.USER and entry.section in BINDING:
-            self._said_by_users.add(entry.id, entry.text)
+        if self._indexed is not None and entry.speaker is Speaker.USER and entry.section in BINDING:
+            self._indexed.add(entry.id, entry.text)
+
+    @property
+    def _said_by_users(self) -> Statements[str]:
+        """What users said, by its terms: made when first asked for, as many merges only add what was computed."""
+        if self._indexed is None:
+            self._indexed = Statements()
+            for entry in self._entries.values():
+                if entry.speaker is Speaker.USER and entry.section in BINDING:
+                    self._indexed.add(entry.id, entry.text)
+        return self._indexed
 
 
 def _might_be_about(said: str, entry: LedgerEntry) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from holdfast.compaction.ties import Terms, terms
@@ -38,7 +39,7 @@ class Statements(Generic[Key]):
     def add(self, key: Key, text: str) -> None:
         """Take in a statement; the same key again replaces nothing and adds its terms."""
         self._texts[key] = text
-        for term in all_terms(terms(text)):
+        for term in terms_of(text):
             self._by_term[term].add(key)
 
     def __len__(self) -> int:
@@ -61,6 +62,12 @@ class Statements(Generic[Key]):
         weight = sum(map(self.weight, shared))
         least = min(sum(map(self.weight, all_terms(side))) for side in (one, other))
         return Likeness(weight=weight, share=weight / least if least else 0.0, words=len(one.words & other.words))
+
+
+@lru_cache(maxsize=65_536)
+def terms_of(text: str) -> frozenset[str]:
+    """Return everything that may tell what a text is about; every statement of a ledger is asked, each time it is merged."""
+    return all_terms(terms(text))
 
 
 def all_terms(about: Terms) -> frozenset[str]:

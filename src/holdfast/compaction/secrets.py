@@ -19,10 +19,31 @@ _secret = re.compile(
 )
 
 
-# One of these stands in whatever the pattern can match: nearly every text has none, and need not be matched.
+_masked = re.compile(r"…\[secret")
+# What is called a password in so many words. In prose the next word may be any: one without a figure is taken for such a word.
+_named = re.compile(
+    r"""\b((?:password|passwd|passphrase|secret|token|api[\ _-]?key)(?:\s+is|\s*[:=])\s*["'`]?)"""
+    r"""(?=[^\s"'`]*\d)([^\s"'`&,;]{8,})""",
+    re.IGNORECASE,
+)
+
+# One of these stands in whatever the patterns can match: nearly every text has none, and need not be matched.
 _MARKS = (
     *("sk-", "pk-", "rk-", "akia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "aiza", "ya29."),
-    *("eyj", "private key", "://", "password=", "passwd=", "token=", "api_key=", "apikey=", "secret=", "bearer "),
+    *(
+        "eyj",
+        "private key",
+        "://",
+        "passw",
+        "passphrase",
+        "token",
+        "api_key",
+        "apikey",
+        "api key",
+        "api-key",
+        "secret",
+        "bearer ",
+    ),
 )
 
 
@@ -31,4 +52,8 @@ def masked(text: str) -> str:
     folded = text.lower()
     if not any(mark in folded for mark in _MARKS):
         return text
-    return _secret.sub(lambda match: f"{match[0][:4]}…[secret, {len(match[0])} characters]", text)
+    return _named.sub(lambda match: match[1] + _told(match[2]), _secret.sub(lambda match: _told(match[0]), text))
+
+
+def _told(secret: str) -> str:
+    return secret if _masked.search(secret) else f"{secret[:4]}…[secret, {len(secret)} characters]"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from holdfast.compaction.bindings import FROM_A_TOOL
-from holdfast.compaction.contests import newest_words
+from holdfast.compaction.contests import earlier_words, newest_words
 from holdfast.compaction.ledger import BINDING, Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.operations import FROM_A_MODEL
 from holdfast.compaction.secrets import masked
@@ -102,11 +102,7 @@ def _sources(sources: tuple[Pointer, ...]) -> str:
 
 
 def _brief_sections(ledger: Ledger, brevity: Brevity) -> Iterator[str]:
-    told = {
-        (claim.source, newest_words(claim))
-        for entry in ledger.entries
-        if (claim := entry.claim) and entry.id not in brevity.in_view
-    }
+    told = {words for entry in ledger.entries if entry.section in BINDING for words in _told_beside(entry, brevity)}
     for section in Section:
         lines = [f"- {line}" for line in _brief_lines(ledger.section(section), brevity, told)]
         if section is Section.EVIDENCE:
@@ -115,21 +111,35 @@ def _brief_sections(ledger: Ledger, brevity: Brevity) -> Iterator[str]:
             yield "\n".join([HEADINGS[section], *lines])
 
 
-def _brief_lines(entries: tuple[LedgerEntry, ...], brevity: Brevity, told: set[tuple[Pointer, str]]) -> Iterator[str]:
-    """Yield a section's lines. What stands beside an older entry as the claim on it is not told a second time."""
+def _told_beside(entry: LedgerEntry, brevity: Brevity) -> Iterator[tuple[int, str]]:
+    """Yield the statements, each with its record, that stand on an entry's line beside its own words."""
+    if entry.claim is None:
+        return
+    yield from earlier_words(entry.claim)
+    if entry.id not in brevity.in_view:
+        yield entry.claim.source.ordinal, newest_words(entry.claim)
+
+
+def _brief_lines(entries: tuple[LedgerEntry, ...], brevity: Brevity, told: set[tuple[int, str]]) -> Iterator[str]:
+    """Yield a section's lines. What stands beside an older entry as the claim on it is not told a second time.
+
+    Entries that the same words speak against share a line, so that these, too, are told once.
+    """
     shown = [
         entry
         for entry in entries
         if entry.id not in brevity.passing
         and (entry.claim is not None or entry.id not in brevity.in_view)
-        and (entry.claim is not None or not any((source, entry.text) in told for source in entry.sources))
+        and (entry.claim is not None or not any((source.ordinal, entry.text) in told for source in entry.sources))
     ]
     lines: list[tuple[str, list[str]]] = []
     labelled: dict[str, list[str]] = {}
+    against = _by_claim(shown)
     for (claim, sources), group in groupby(shown, key=lambda entry: (entry.claim, entry.sources)):
         members = list(group)
         if claim is not None:
-            lines.append(("", [_brief_claim(members, claim, in_view=members[0].id in brevity.in_view)]))
+            if together := against.pop(_against(claim), None):
+                lines.append(("", [_brief_claim(together, in_view=together[0].id in brevity.in_view)]))
             continue
         words = " ".join(neutralised(each.text) for each in members)
         label = _label(words, members[0].speaker)
@@ -141,6 +151,19 @@ def _brief_lines(entries: tuple[LedgerEntry, ...], brevity: Brevity, told: set[t
         if label:
             labelled[label] = lines[-1][1]
     yield from (label + " · ".join(parts) for label, parts in lines)
+
+
+def _against(claim: Claim) -> tuple[Pointer, str, bool]:
+    """Return what two claims share that are the same words said at the same place."""
+    return claim.source, newest_words(claim), claim.proven
+
+
+def _by_claim(entries: Iterable[LedgerEntry]) -> dict[tuple[Pointer, str, bool], list[LedgerEntry]]:
+    found: dict[tuple[Pointer, str, bool], list[LedgerEntry]] = {}
+    for entry in entries:
+        if entry.claim is not None:
+            found.setdefault(_against(entry.claim), []).append(entry)
+    return found
 
 
 def _is_whole(entry: LedgerEntry) -> bool:
@@ -156,14 +179,20 @@ def _label(words: str, speaker: Speaker) -> str:
     return label_of(words)
 
 
-def _brief_claim(members: list[LedgerEntry], claim: Claim, *, in_view: bool) -> str:
+def _brief_claim(members: list[LedgerEntry], *, in_view: bool) -> str:
+    """Return the line of entries that the same words speak against: what was said before these is trimmed by no budget."""
+    claim = next(member.claim for member in members if member.claim is not None)
     place = f"#{claim.source.ordinal}"
-    newer = place if in_view else f"{place}: {neutralised(claim.text)}"
     if members[0].section is Section.INACTIVE:
-        return f"{' '.join(_pointed('', member.sources).strip() for member in members)} → {newer}"
-    older = "; ".join(_pointed(neutralised(member.text), member.sources) for member in members)
+        # What replaced them has words of its own where it holds.
+        return f"{' '.join(_pointed('', member.sources).strip() for member in members)} → {place}"
+    own = {member.text for member in members}
+    earlier = {part: None for member in members if member.claim is not None for part in earlier_words(member.claim)}
+    older = [_pointed(neutralised(member.text), member.sources) for member in members]
+    between = [f"{neutralised(text)} #{ordinal}" for ordinal, text in sorted(earlier) if text not in own]
+    newer = place if in_view else f"{place}: {neutralised(newest_words(claim))}"
     verb = "contested by" if claim.proven else "disputed by a summary, not the user:"
-    return f"{older} — {verb} {newer}"
+    return f"{'; '.join((*older, *between))} — {verb} {newer}"
 
 
 def _pointed(text: str, sources: tuple[Pointer, ...]) -> str:

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
-from holdfast.compaction.changes import is_courtesy, only_asks, tells_a_change, withdraws
+from holdfast.compaction.changes import asks_for_now, corrects, is_courtesy, only_asks, tells_a_change, withdraws
 from holdfast.compaction.statements import is_paste
 from holdfast.compaction.telling import CJK, telling_words
 
@@ -51,7 +51,7 @@ _one_of_several = re.compile(
 # What directly follows is denied; one word may stand between ("instead of port 8080").
 _DENIALS = (
     r"(?:\b(?:not|no longer|instead of|rather than|anymore|nicht(?: mehr)?|kein\w*|(?:an)?statt|ya no|en vez de|en lugar de|"
-    r"au lieu de|plus|не|вместо)\b|不再用?|不是|而不是|不用|不要用|代替|ではなく|بدلا من|بدل|ليس)"
+    r"au lieu de|plus|не|вместо)\b|不再用?|不是|而不是|不用|不要用|代替|ではなく|(?<!\w)(?:بدلا من|بدل|ليس)(?!\w))"
 )
 _denial_word = re.compile(_DENIALS, re.IGNORECASE)
 _denial = re.compile(rf"{_DENIALS}[\s:]*(?:[^\W\d_]+\s+)?$", re.IGNORECASE)
@@ -59,11 +59,18 @@ _denial = re.compile(rf"{_DENIALS}[\s:]*(?:[^\W\d_]+\s+)?$", re.IGNORECASE)
 DENIAL_CHARS = 48
 _negation = re.compile(
     r"\b(?:not|never|no|none|without|cannot|nicht|nie|niemals|kein\w*|ohne|nunca|jamás|sin|ne|jamais|sans|не|никогда)\b"
-    r"|n['’]t\b|不|别|勿|没|ない|ません|لا|אל",
+    r"|n['’]t\b|不(?![同错断过仅但久少])|(?<![特分类区级性])别(?![人的])|勿|没(?!问题|关系)|(?<!少)ない|(?<!すみ)(?<!しれ)ません"
+    r"|(?<!\w)[وف]?(?:لا|لن|لم)(?!\w)|(?<!\w)אל(?!\w)",
     re.IGNORECASE,
 )
 # Below this length a word is never taken for a common one.
 NAME_CHARS = 3
+# A word of signs makes one or two pairs, one of syllables four or more.
+PAIRS_OF_SIGNS, PAIRS_OF_SOUNDS = 2, 4
+# Whoever denies something says most of it again.
+SAME_THING = 2 / 3
+# A number of no more digits may stand in two statements by chance.
+SMALL_NUMBER_DIGITS = 2
 
 
 class Tie(Enum):
@@ -118,9 +125,18 @@ def terms(text: str) -> Terms:
         asserted=values - denied,
         words=words,
         denied_words=denied_words,
-        size=len(values) + len(words),
+        size=len(values) + amount(words),
         label=telling_words(label_of(whole)) if text is not whole else _NOTHING,
     )
+
+
+def amount(words: frozenset[str]) -> int:
+    """Return how many words telling terms stand for: what is written without spaces is told by overlapping pairs of signs."""
+    pairs = [word for word in words if len(word) == 2 and not word.isascii()]
+    if not pairs:
+        return len(words)
+    sounds = sum(1 for pair in pairs if "\u30a0" <= pair[0] <= "\u30ff")
+    return len(words) - len(pairs) + -(-sounds // PAIRS_OF_SOUNDS) + -(-(len(pairs) - sounds) // PAIRS_OF_SIGNS)
 
 
 def _is_name(word: str) -> bool:
@@ -158,20 +174,45 @@ def tie(older: str, newer: str) -> Tie:
         return Tie.NONE
     old, new = terms(older), terms(newer)
     shared, both, fresh = old.words & new.words, old.values & new.values, new.asserted - old.asserted
-    restated = _restates(older, newer, old=old, new=new)
-    if (restated and not _one_of_several.search(newer)) or _replaces(old, new, newer, fresh=fresh, shared=shared):
+    restated = _restates(older, newer, old=old, new=new) and not _one_of_several.search(newer)
+    if restated or _replaces(old, new, newer, fresh=fresh, shared=shared):
         return Tie.REPLACES
     # Most of what the shorter one says, and at least two terms.
-    common = len(shared) + len(both)
+    common = amount(shared) + len(both)
     close = common >= 2 and 2 * common >= min(old.size, new.size)
     related = (
-        restated
-        or (close and (tells_a_change(newer) or is_negative(older) != is_negative(newer)))
-        or ((both or len(shared) >= 2) and withdraws(newer))
-        or (common > 1 and not old.words.isdisjoint(new.denied_words))
+        (
+            close
+            and _turns(older, newer, covered=common >= SAME_THING * old.size)
+            and (both or not _is_of_another(old, new, newer))
+        )
+        or ((amount(shared) >= 2 or any(map(_is_telling, both))) and withdraws(newer))
+        or (common > 1 and not old.words.isdisjoint(new.denied_words) and _turns(older, newer, covered=True))
         or (shared and fresh and _names_another(old, new, newer, fresh=fresh))
     )
     return Tie.RELATED if related else Tie.NONE
+
+
+def _turns(older: str, newer: str, *, covered: bool) -> bool:
+    """Whether a later statement reads as a change of an older one, or, where it covers that one, denies what the other does not.
+
+    Of what is forbidden there may be several: a second ban changes the first only where it says that something changed.
+    """
+    if corrects(newer):
+        return True
+    if is_negative(older) != is_negative(newer):
+        return covered and not asks_for_now(older) and not asks_for_now(newer)
+    return not is_negative(older) and tells_a_change(newer)
+
+
+def _is_of_another(old: Terms, new: Terms, newer: str) -> bool:
+    """Whether each names something of one shape that the other does not: what is said of ticket 17 is not said of ticket 23."""
+    return not corrects(newer) and any(has_shape_of(value, new.values) for value in old.values)
+
+
+def _is_telling(value: str) -> bool:
+    """Whether a value that stands in two statements is hardly there by chance: a small number may be."""
+    return len(value) > SMALL_NUMBER_DIGITS or not value.isdecimal()
 
 
 def _names_another(old: Terms, new: Terms, newer: str, *, fresh: frozenset[str]) -> bool:
@@ -186,14 +227,14 @@ def _names_another(old: Terms, new: Terms, newer: str, *, fresh: frozenset[str])
 def _restates(older: str, newer: str, *, old: Terms, new: Terms) -> bool:
     """Whether both say of the same thing what it *is*, and differ in that one value: a second rule of a list does not."""
     gone, fresh = old.values - new.values, new.values - old.values
-    if len(gone) != 1 or len(fresh) != 1 or _frame(older) != _frame(newer):
+    if len(gone) != 1 or len(fresh) != 1 or frame(older) != frame(newer):
         return False
     return _is_value.search(older[: older.find(next(iter(gone)))]) is not None
 
 
 @lru_cache(maxsize=16_384)
-def _frame(text: str) -> str:
-    """Return what is left of a statement when its values are put aside."""
+def frame(text: str) -> str:
+    """Return what is left of a statement when its values are put aside: two of one frame differ in nothing else."""
     return " ".join(_value.sub(" … ", text).casefold().split()).rstrip(".!")
 
 

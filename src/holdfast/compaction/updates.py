@@ -14,19 +14,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.compaction.changes import (
+    asks_for_now,
     corrects,
     fixes_something,
     orders_work,
     points_back,
-    tells_how_it_is_now,
     withdraws,
     without_change,
     without_phrases,
 )
 from holdfast.compaction.kinship import kinship
-from holdfast.compaction.overlap import Statements, all_terms, shared_terms
+from holdfast.compaction.overlap import Statements, all_terms, shared_terms, terms_of
+from holdfast.compaction.restated import restatement
+from holdfast.compaction.subjects import subject_terms
 from holdfast.compaction.telling import telling_words
-from holdfast.compaction.ties import Terms, has_shape_of, is_negative, terms
+from holdfast.compaction.ties import Terms, frame, has_shape_of, terms
 
 # So many older statements one change may stand beside.
 CONTESTED = 3
@@ -34,14 +36,13 @@ CONTESTED = 3
 CLOSE_TO_BEST = 0.7
 # A word counts as rare from this share of the weight a word has that only one statement uses.
 RARE = 0.55
-# Without a phrase of change, a word must be so rare to tie two statements.
-RAREST = 0.75
-# Without one, so much of the older statement must come again; with a weak one ("now", "not"), so much of the shorter one.
-SAME_THING = 0.55
-HALF = 0.5
+# Beside a value of a kind that the older statement gives too, this is rare enough.
+RARE_BESIDE_A_VALUE = 0.4
+# Of what the change or the older statement is about, so much is shared where no value of a kind is.
+SHARED_PART = 0.3
 CONTEXT_WEIGHT = 0.5
-# A statement with more terms than this tells a story, and is not said again with another value.
-LONGEST_RESTATED = 9
+# What was said so often before, each time of something else, was never meant to replace the last time.
+SERIES = 2
 # A change that points back is about one of the statements of so many messages before it.
 MESSAGES_BACK = 3
 LONGEST_POINTING_BACK = 160
@@ -85,23 +86,43 @@ def may_change(newer: Newer, *, among: Statements[str], older: Callable[[Iterabl
     """
     change = corrects(newer.text) or withdraws(newer.text)
     about = terms(newer.text)
-    if change:
-        # The words by which it changes something are not what it is about: what is off the table has to do with no table.
-        about = replace(about, words=about.words & terms(without_change(newer.text)).words)
-    lends = change and not _names_something(newer.text, about)
-    context = frozenset(term for text in newer.around for term in all_terms(terms(text))) if lends else frozenset()
-    known = [each for each in older(among.sharing(all_terms(about) | context)) if fixes_something(each.text)]
-    score = _as_change if change else _as_restated
-    scored = [(found, each) for each in known if (found := score(newer.text, about, context, each, among))]
     if not change:
-        return _likeliest(scored, most=1)
+        known = _lasting(older(among.sharing(terms_of(newer.text))))
+        known = _without_series(newer.text, known)
+        restated = [(found, each) for each in known if (found := restatement(newer.text, each.text, among=among))]
+        return _likeliest(restated, most=CONTESTED)
+    # The words by which it changes something are not what it is about: what is off the table has to do with no table.
+    about = replace(about, words=about.words & terms(without_change(newer.text)).words)
+    lends = not _names_something(newer.text, about)
+    context = frozenset(term for text in newer.around for term in all_terms(terms(text))) if lends else frozenset()
+    known = _lasting(older(among.sharing(all_terms(about) | context)))
+    subject = _first_clause(newer.text)
+    scored = [(found, each) for each in known if (found := _as_change(newer.text, about, subject, context, each, among))]
     likely = _likeliest(scored, most=CONTESTED)
-    subject = all_terms(terms(_clause_end.split(newer.text, maxsplit=1)[0]))
     if any(each.key in likely and not subject.isdisjoint(all_terms(terms(each.text))) for _, each in scored):
         return likely
     # What comes after the first clause gives reasons: a word of it may stand in both by chance, and what is kin counts beside it.
     likely = likely or _said_last(newer, about, last)
     return list(dict.fromkeys((*likely, *_akin(newer, last))))[:CONTESTED]
+
+
+def _lasting(older: Iterable[Older]) -> list[Older]:
+    """Return those that fix something for longer than the moment they were said in."""
+    return [each for each in older if fixes_something(each.text) and not asks_for_now(each.text)]
+
+
+def _without_series(newer: str, known: list[Older]) -> list[Older]:
+    """Return the older statements without those that say the same as the newer one of ever another thing: one of many."""
+    same = [each for each in known if frame(each.text) == frame(newer)]
+    return [each for each in known if each not in same] if len(same) >= SERIES else known
+
+
+def _first_clause(text: str) -> frozenset[str]:
+    """Return the terms of the first clause of a change that says what it is about; what follows gives the reason."""
+    for clause in _clause_end.split(text):
+        if found := all_terms(terms(without_change(clause))):
+            return found
+    return frozenset()
 
 
 def _likeliest(scored: Sequence[tuple[float, Older]], *, most: int) -> list[str]:
@@ -119,57 +140,30 @@ def _akin(newer: Newer, last: Last) -> list[str]:
     return _likeliest([(found, each) for found, each in zip(near, known, strict=True) if found >= least], most=AKIN_CONTESTED)
 
 
-def _as_restated(newer: str, about: Terms, _context: frozenset[str], older: Older, among: Statements[str]) -> float:
-    """Return how likely a statement says of one thing that it is another now, without a phrase that says so.
+def _as_change(
+    newer: str, about: Terms, subject: frozenset[str], context: frozenset[str], older: Older, among: Statements[str]
+) -> float:
+    """Return how likely a change is about an older statement; nothing where they share no rare word.
 
-    It must share a word that hardly anyone else uses, leave nothing of the older one out but what takes its place, and say
-    something of its own.
+    What its first clause names counts in full, what comes behind it half. A change that gives no value of a kind that the older
+    one gives must share a good part of what one of them says.
     """
     other = terms(older.text)
-    new, old = all_terms(about), all_terms(other)
-    shared, left_out, own = shared_terms(about, other), old - new, new - old
-    if not shared - about.values or not own or len(old) < 2 or max(len(new), len(old)) > LONGEST_RESTATED:
-        return 0.0
-    # Of what is forbidden there may be several.
-    if is_negative(older.text) and is_negative(newer):
-        return 0.0
-    weight = sum(map(among.weight, shared))
-    if max(map(among.weight, shared)) < RAREST * among.weight(""):
-        return 0.0
-    left_out -= _opening(older.text)
-    if _swaps(about, other):
-        # Each with a word of its own beside the value, they speak about two things of one kind.
-        fits = not _words_alone(left_out, other) or not _words_alone(own, about)
-    else:
-        pairs = sum(1 for term in left_out if not term.isascii() and len(term) == 2)
-        nearly_all = weight >= SAME_THING * sum(map(among.weight, old))
-        # A figure or an id is replaced by one of its kind, or it is not replaced.
-        figures = any(char.isdigit() for value in left_out & other.values for char in value)
-        fits = not figures and (nearly_all or len(left_out) - pairs + (pairs + 2) // 3 <= 1)
-    weakly = tells_how_it_is_now(newer) and weight >= HALF * min(sum(map(among.weight, side)) for side in (new, old))
-    return weight if fits or weakly else 0.0
-
-
-def _opening(text: str) -> frozenset[str]:
-    """Return the first word of a statement, where it tells anything: an order begins with what to do, not with its subject."""
-    return telling_words(" ".join(text.split()[:1])) if " " in text else frozenset()
-
-
-def _words_alone(among: frozenset[str], about: Terms) -> frozenset[str]:
-    """Return the terms that are neither values nor parts of names."""
-    parts = frozenset(word for value in about.values if " " in value for word in telling_words(value))
-    return among - about.values - parts
-
-
-def _as_change(_newer: str, about: Terms, context: frozenset[str], older: Older, among: Statements[str]) -> float:
-    """Return how likely a change is about an older statement; nothing where they share no rare word."""
-    other = terms(older.text)
     rarest = among.weight("")
-    own = [among.weight(term) for term in shared_terms(about, other)]
+    shared = subject_terms(shared_terms(about, other))
+    own = [among.weight(term) * (1.0 if term in subject else CONTEXT_WEIGHT) for term in shared]
     lent = [among.weight(term) for term in (context - all_terms(about)) & all_terms(other)] if context else []
-    if max((*own, *lent), default=0.0) < RARE * rarest:
+    swaps = _swaps(about, other)
+    least = RARE_BESIDE_A_VALUE if swaps else RARE
+    if max((*own, *lent), default=0.0) < least * rarest:
         return 0.0
-    return sum(own) + CONTEXT_WEIGHT * sum(lent) + (rarest if _swaps(about, other) else 0.0)
+    if not swaps and not lent:
+        named = [sum(map(among.weight, subject_terms(side))) for side in (subject, all_terms(other))]
+        if sum(map(among.weight, shared)) < SHARED_PART * min(filter(None, named), default=0.0):
+            return 0.0
+        if orders_work(newer) and len(shared) < 2:
+            return 0.0
+    return sum(own) + CONTEXT_WEIGHT * sum(lent) + (rarest if swaps else 0.0)
 
 
 def _swaps(about: Terms, other: Terms) -> bool:

@@ -1,0 +1,97 @@
+"""What people change, and what only looks like it: the half that no rule was written on.
+
+The same kinds as in `changes_seen.py`, in other words, about other things.
+"""
+
+from __future__ import annotations
+
+SILENT = (
+    ("The metrics endpoint of the router is on port 9100.", "Router metrics come from port 9155.", "9155"),
+    ("Stand-up is on Mondays.", "We hold the stand-up on Wednesdays.", "Wednesdays"),
+    ("Complaints about parking go to Hedda Moen.", "Hand parking complaints to Jonas Falk.", "Jonas Falk"),
+    ("Thumbnails are saved under /var/pelican/thumbs.", "Save the thumbnails in /srv/stork/small.", "/srv/stork/small"),
+    ("The firmware is compiled with gcc 12.2.", "Compile the firmware with gcc 14.1.", "14.1"),
+    ("Visiting hours end at 19:30.", "Visitors may stay until visiting hours end at 20:45.", "20:45"),
+    ("The choir rehearses in hall B2.", "The choir's rehearsals are in hall C7.", "C7"),
+    ("The translation is due on 2030-09-01.", "Hand in the translation on 2030-09-22.", "2030-09-22"),
+    ("The greenhouse is kept at 18 °C.", "Keep the greenhouse at 22 °C.", "22"),
+    ("The mobile app reads its token from `PELICAN_KEY`.", "`STORK_KEY` holds the token of the mobile app.", "STORK_KEY"),
+    ("The ferry leaves from pier 6.", "The ferry departs from pier 11.", "pier 11"),
+    ("Membership costs 45 euros.", "The membership fee is 60 euros.", "60 euros"),
+    ("Our customer number at the dairy is K-2210.", "The dairy knows us under customer number K-7345.", "K-7345"),
+    ("Headings are set in Garamond.", "Set the headings in Bodoni.", "Bodoni"),
+    ("A session expires after 15 minutes.", "Sessions last 45 minutes.", "45 minutes"),
+    ("Die Müllabfuhr kommt dienstags.", "Freitags kommt die Müllabfuhr.", "Freitags"),
+    ("Das Protokoll schreibt Helga Thoma.", "Protokoll führt Bernd Zeller.", "Bernd Zeller"),
+    ("La tienda abre a las 9:00.", "A las 10:30 abre la tienda.", "10:30"),
+    ("La clave del taller es 4471.", "Para entrar al taller, la clave es 9026.", "9026"),
+    ("La réunion du chantier est à 8:00.", "La réunion de chantier commence à 9:30.", "9:30"),
+)
+
+WORDED = (
+    ("The page size of the search is 20 hits.", "On reflection show 35 hits on a page of the search.", "35"),
+    ("The mascot of the fair is a heron.", "Correction, the fair's mascot is an otter.", "otter"),
+    ("The roof is inspected on 2029-03-04.", "The inspection of the roof was postponed to 2029-04-08.", "2029-04-08"),
+    ("Travel bookings are made by Solveig Ness.", "Travel bookings were handed over to Tor Aune.", "Tor Aune"),
+    ("Water the seedlings at noon.", "Change of plan, the seedlings get water at dawn.", "dawn"),
+    ("Store the masters in the Oslo vault.", "The masters live in the Bergen vault instead.", "Bergen"),
+    ("Die Kantine öffnet um 11:30.", "Ab sofort öffnet die Kantine um 12:00.", "12:00"),
+    ("El boletín se publica los jueves.", "Al final el boletín se publica los sábados.", "sábados"),
+    ("报表发给王敏。", "报表以后改为发给李强。", "李强"),
+)
+
+TAKEN_BACK = (
+    ("Print two copies of every ticket.", "Stop printing the second copy of tickets, paper is short.", "paper is short"),
+    ("No phone calls on the night ward.", "The rule about phones on the night ward is lifted, staff need them.", "staff need"),
+    ("Add the sponsor's logo to all slides.", "Drop the sponsor logo, they pulled out.", "pulled out"),
+    ("Count the sheep every evening.", "Never mind counting the sheep, the fence is fixed.", "fence is fixed"),
+    ("Check with Ragna before changing prices.", "You don't have to check prices with Ragna, she trusts you.", "trusts you"),
+    ("Sign each letter with the full title.", "Ignore what I told you about titles in letters: first names.", "first names"),
+    ("Alle Fotos vor dem Hochladen verkleinern.", "Fotos müssen nicht mehr verkleinert werden, Platz ist da.", "Platz ist da"),
+    ("Avisa al portero de cada visita.", "Ya no hace falta avisar al portero, hay cámara.", "hay cámara"),
+)
+
+APART = (
+    ("Leave table 4 empty.", "Leave table 9 empty."),
+    ("Do not edit schema/users.sql.", "Do not edit schema/orders.sql."),
+    ("The test printer is at 10.0.0.4.", "The office printer is at 10.0.0.9."),
+    ("Solveig Ness proofreads chapter one.", "Tor Aune proofreads chapter two."),
+    ("Backups of the wiki are kept for 12 weeks.", "Backups of the forum are kept for 4 weeks."),
+    ("The blue folder is on shelf 21.", "The grey folder is on shelf 27."),
+    ("Never mention the price in public.", "Never mention the customer in public."),
+    ("Have a look at the pull request of Ravi.", "Have a look at the pull request of Chloe."),
+    ("Three parcels for Lyon arrived wet on Monday.", "Two parcels for Metz arrived wet on Friday."),
+    ("Tell me how the discount is computed.", "Tell me how the deposit is computed."),
+    ("A visitor from Graz could not log in.", "A visitor from Linz could not pay."),
+    ("Send me the numbers before lunch.", "The lunch menu needs new numbers for allergens."),
+    ("The fast suite may use 2 workers.", "The slow suite may use 8 workers."),
+    ("Write dates as 2031-05-09.", "Write amounts as 1,200.50."),
+    ("The left valve opens at 3 bar.", "The right valve opens at 5 bar."),
+    ("Seat guest 12 by the window.", "Seat guest 31 by the window."),
+    ("The morning ferry leaves at 07:10.", "The evening ferry leaves at 18:40."),
+    ("Parcels to Spain cost 12 euros.", "Parcels to Japan cost 31 euros."),
+    ("Run the formatter before you push.", "The formatter crashed on line 12."),
+    ("Send the draft to eva@wren.example.", "Send the photos to nils@wren.example."),
+    ("The compile step takes four minutes.", "The deploy step takes nine minutes."),
+    ("Never rename the invoices bucket.", "Never empty the receipts bucket."),
+    ("A single beep means the door is open.", "A double beep means the battery is low."),
+    ("Menus for the embassy are in French.", "Signs for the harbour are in Dutch."),
+    ("The feed from Turku broke at 03:10.", "The feed from Gdansk broke at 04:55."),
+    ("The landlord agreed to nothing new.", "The insurer agreed to nothing new."),
+    ("I think the cache is to blame.", "The cache of the browser is full."),
+    ("Look at yesterday's sensor data.", "Compare today's sensor data with the model."),
+    ("Then let it read from ours.", "Let the page read well on phones."),
+    ("Call Bjarne if the pump stops.", "Call Synne if the lift stops."),
+    ("Incubator A stays at 37 degrees.", "Incubator B stays at 30 degrees."),
+    ("Plant the tulips in bed 2.", "Plant the leeks in bed 6."),
+    ("The speaker on Tuesday is Dr Hale.", "The speaker on Thursday is Dr Okoye."),
+    ("Der Code für die Garage ist 1881.", "Der Code für den Keller ist 4223."),
+    ("Ändere nichts in /opt/kasse.", "Ändere nichts in /opt/waage."),
+    ("Bitte das Kapitel über Winde kürzen.", "Bitte das Kapitel über Strömungen kürzen."),
+    ("No borres los correos de Marta.", "No borres los correos de Andrés."),
+    ("El autobús azul sale a las 8:20.", "El autobús verde sale a las 9:05."),
+    ("不要删除 data/one.csv。", "不要删除 data/two.csv。"),
+    ("Show at most 5 errors in the console.", "Show at most 20 results in the search."),
+    ("The talk in May is given in room 5.", "Nobody reads the room plan any more."),
+    ("Which of these is obsolete?", "The obsolete drivers are on disk two."),
+)
