@@ -77,8 +77,8 @@ def _peer(parser: ArgumentParser) -> None:
         default=[],
         metavar="NAME[=PYTHON]",
         help="another compactor beside holdfast, in the interpreter that has it: langchain, hermes, pydantic-ai, headroom, "
-        "openai-agents, or holdfast through a host: holdfast-langchain, -hermes, -openai-agents, -pydantic-ai, -litellm; "
-        "may be repeated",
+        "openai-agents, openai-agents-gateway, claude-agent-sdk, or holdfast through a host: holdfast-langchain, -hermes, "
+        "-openai-agents, -pydantic-ai, -litellm; may be repeated",
     )
 
 
@@ -107,7 +107,7 @@ def _guard(parser: ArgumentParser) -> None:
 
 def _report(parser: ArgumentParser) -> None:
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--quick", action="store_true", help="some minutes; says less (the default)")
+    length.add_argument("--quick", action="store_true", help="about a minute on a machine at rest; says less (the default)")
     length.add_argument("--full", action="store_true", help="up to an hour")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which sessions and items (default: %(default)s)")
     parser.add_argument(

@@ -12,12 +12,31 @@ import pytest
 
 from holdfast.bench.compactors.driver import COMPACTORS
 from holdfast.bench.compactors.hosts import HostRow, host_peers, host_rows, hosts_table
-from holdfast.bench.compactors.peer import MODEL_FREE, Named, PeerMissing, PeerProcess, Peers, named_peer
+from holdfast.bench.compactors.peer import Peers, named_peer
+from holdfast.bench.compactors.process import Asked, Named, PeerMissing, PeerProcess
 from holdfast.bench.retention.run import Plan, run_retention
 from holdfast.cli.bench_arguments import bench_arguments
+from holdfast.compaction.state_text import TAG
 
 THROUGH = [name for name in COMPACTORS if name.startswith("holdfast-")]
 RULE = "The gate of pier 0-0 must stay shut."
+NOTE = "the harbour office closes at half past four"
+NOTED = f"""<{TAG}>
+Objective:
+- go on
+
+Active Memory:
+- {NOTE}
+
+Inactive Changes:
+- none
+
+Current Handoff:
+- none
+
+Evidence Pointers:
+- none
+</{TAG}>"""
 
 
 def is_missing(package: str) -> bool:
@@ -42,38 +61,67 @@ def hop_of(number: int) -> list[dict[str, Any]]:
     return made
 
 
-def refused(prompt: str) -> str:
-    raise AssertionError(f"a model was asked: {prompt[:80]}")
+def refused(asked: Asked) -> str:
+    raise AssertionError(f"a model was asked: {asked.prompt[:80]}")
+
+
+def skip_without(name: str) -> tuple[str, ...]:
+    packages = COMPACTORS[name].packages
+    absent = [package for package in packages if is_missing(package)]
+    if absent:
+        pytest.skip(f"{absent[0]} is not installed")
+    return packages
 
 
 @pytest.mark.parametrize("name", THROUGH)
 def test_holdfast_compacts_through_a_host_and_asks_nobody(name: str) -> None:
     """After four hops the window is far shorter than what was said, and tells what was demanded first."""
-    packages, _ = COMPACTORS[name]
-    absent = [package for package in packages if is_missing(package)]
-    if absent:
-        pytest.skip(f"{absent[0]} is not installed")
+    packages = skip_without(name)
     said = [hop_of(number) for number in range(4)]
     with PeerProcess(named_peer(name)) as process:
-        process.begin()
+        process.begin(has_model=False)
         windows = [process.compacted(new, budget_tokens=1_500, summarise=refused) for new in said]
-        process.begin()
+        process.begin(has_model=False)
         anew = process.compacted(said[3], budget_tokens=1_500, summarise=refused)
     last = windows[-1]
     assert last is not None
     assert len(str(last)) * 3 < len(str(said))
     assert RULE in str(last)
-    assert process.version == f"{version('holdfast')} in {packages[1]} {version(packages[1])}"
+    assert process.version == f"{version('holdfast')} with {packages[1]} {version(packages[1])}"
     assert anew is not None
     assert RULE not in str(anew)
 
 
+@pytest.mark.parametrize("name", THROUGH)
+def test_holdfast_through_a_host_asks_the_model_it_is_given_and_keeps_each_budget(name: str) -> None:
+    """It shows its ledger, takes what changes, and has room for more as soon as it is allowed more."""
+    skip_without(name)
+    asked: list[Asked] = []
+
+    def noted(question: Asked) -> str:
+        asked.append(question)
+        return NOTED
+
+    with PeerProcess(named_peer(name)) as process:
+        process.begin(has_model=True)
+        small = process.compacted(hop_of(0), budget_tokens=900, summarise=noted)
+        large = process.compacted([*hop_of(1), *hop_of(2)], budget_tokens=3_000, summarise=noted)
+    assert [question.instruction is not None for question in asked] == [True, True]
+    assert "pier 2-0" in asked[1].prompt
+    assert small is not None
+    assert large is not None
+    assert NOTE in str(small)
+    assert RULE in str(large)
+    assert len(str(small)) * 1.5 < len(str(large)) < 3_000 * 4.5
+
+
 def test_holdfast_without_its_host_takes_no_part() -> None:
     """That holdfast is there is not enough."""
-    absent = next((name for name in THROUGH if is_missing(COMPACTORS[name][0][1])), None)
+    absent = next((name for name in THROUGH if is_missing(COMPACTORS[name].packages[1])), None)
     if absent is None:
         pytest.skip("every host is installed")
-    with pytest.raises(PeerMissing, match=f"^{COMPACTORS[absent][0][1]} is not installed$"), PeerProcess(named_peer(absent)):
+    missing = COMPACTORS[absent].packages[1]
+    with pytest.raises(PeerMissing, match=f"^{missing} is not installed$"), PeerProcess(named_peer(absent)):
         pass
 
 
@@ -87,18 +135,20 @@ def test_hosts_are_looked_for_where_they_were_named() -> None:
         Named(name="langchain", python=here),
         Named(name="holdfast-langchain", python=here),
         Named(name="openai-agents", python=here),
+        Named(name="openai-agents-gateway", python=here),
         Named(name="holdfast-openai-agents", python=here),
         Named(name="pydantic-ai", python=here),
         Named(name="holdfast-pydantic-ai", python=here),
         Named(name="holdfast-litellm", python=elsewhere),
+        Named(name="claude-agent-sdk", python=here),
         Named(name="headroom", python=here),
     ]
 
 
 def test_every_driver_is_a_host_s_or_named_by_itself() -> None:
-    """Only headroom, which hosts nobody, needs to be named; through hosts no model is asked."""
+    """Only headroom, which hosts nobody, needs to be named; through hosts a model may be asked or not."""
     assert set(COMPACTORS) - {peer.name for peer in host_peers([])} == {"headroom"}
-    assert set(THROUGH) | {"headroom"} == MODEL_FREE
+    assert {name for name, entry in COMPACTORS.items() if entry.asks == "either"} == set(THROUGH)
 
 
 def test_the_flag_is_one_of_retention(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,12 +172,55 @@ async def test_a_host_s_own_compactor_stands_beside_holdfast_through_it(tmp_path
     named = [named_peer("openai-agents"), named_peer("holdfast-openai-agents")]
     with Peers(named, summarisers=("faithful",)) as peers:
         found = await run_retention(plan, family="story", seed=1, say=lambda text: None, folder=tmp_path, more=peers.arms)
-    own, through = host_rows(found, peers.arms_made)
-    assert [row.arm for row in (own, through)] == ["openai-agents, faithful", "holdfast-openai-agents"]
-    assert (own.model_calls, through.model_calls) == (2, 0)
-    assert (own.failures, through.failures) == (0, 0)
-    assert (through.user_stated, through.stale) == (1.0, 0)
-    assert through.window_tokens > 0
+    rows = host_rows(found, peers.arms_made)
+    assert [(row.arm, row.model_calls, row.failures) for row in rows] == [
+        ("openai-agents, faithful", 2, 0),
+        ("holdfast-openai-agents, no model", 0, 0),
+        ("holdfast-openai-agents, faithful", 2, 0),
+    ]
+    assert [(row.user_stated, row.stale) for row in rows[1:]] == [(1.0, 0)] * 2
+    assert all(row.window_tokens > 0 for row in rows)
+
+
+@pytest.mark.skipif(is_missing("openai-agents"), reason="openai-agents is not installed")
+def test_the_agents_sdk_compacts_through_the_gateway() -> None:
+    """What the provider is asked to compact is holdfast's window, and what it makes of that comes back to the session."""
+    asked: list[Asked] = []
+
+    def summarised(question: Asked) -> str:
+        asked.append(question)
+        return "ALL PIERS ARE SHUT"
+
+    with PeerProcess(named_peer("openai-agents-gateway")) as process:
+        process.begin(has_model=True)
+        said = [message for number in range(4) for message in hop_of(number)]
+        window = process.compacted(said, budget_tokens=1_500, summarise=summarised)
+    (question,) = asked
+    assert question.instruction is None
+    assert len(question.prompt) * 2 < len(str(said))
+    assert f"<{TAG}>" in question.prompt
+    assert window is not None
+    assert window[-1] == {"role": "assistant", "content": "ALL PIERS ARE SHUT", "sealed": True}
+
+
+@pytest.mark.skipif(is_missing("claude-agent-sdk"), reason="claude-agent-sdk is not installed")
+def test_claude_code_compacts_the_transcript_it_is_handed() -> None:
+    """Its own `/compact`, twice: the second summary is asked for over the first one and what is new, and nothing else."""
+    asked: list[Asked] = []
+
+    def summarised(question: Asked) -> str:
+        asked.append(question)
+        return f"SUMMARY {len(asked)}"
+
+    with PeerProcess(named_peer("claude-agent-sdk")) as process:
+        process.begin(has_model=True)
+        windows = [process.compacted(hop_of(number), budget_tokens=900, summarise=summarised) for number in (0, 1)]
+    assert [len(asked), process.trouble] == [2, None]
+    told = asked[1].prompt
+    assert [mark in told for mark in ("SUMMARY 1", "pier 1-0", "pier 1-5", "pier 0-0", "What comes next?")] == [True] * 3 + [
+        False
+    ] * 2
+    assert ["SUMMARY 2" in str(windows[1]), "SUMMARY 1" in str(windows[1])] == [True, False]
 
 
 def test_rows_are_told_to_people_and_programs() -> None:
@@ -145,5 +238,6 @@ def test_rows_are_told_to_people_and_programs() -> None:
     )
     table = hosts_table([row], hops=10, sessions=4)
     assert table.rows == [["hermes, lossy", "50.0%", "25%–75%", "100.0%", "3", "7,000", "40"]]
+    assert table.aside == "at each hop everyone is asked for the same size; facts the window tells; model calls in 4 sessions"
     assert len(table.columns) == len(table.rows[0])
     assert HostRow(**row.as_json()) == row  # type: ignore[arg-type]  # JSON tells no types

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from holdfast.bench.compactors import peer as peers_module
+from holdfast.bench.compactors import process as process_module
+from holdfast.bench.compactors.arm import PeerArm
 from holdfast.bench.compactors.driver import COMPACTORS
-from holdfast.bench.compactors.peer import Named, PeerArm, PeerMissing, PeerProcess, Peers, named_peer
+from holdfast.bench.compactors.peer import BUDGET_RULE, Peers, named_peer
+from holdfast.bench.compactors.process import Named, PeerMissing, PeerProcess
 from holdfast.bench.retention.arms import Moment
+from holdfast.bench.retention.modelled import INDEX_HEAD
 from holdfast.bench.retention.run import Plan, run_retention
-from holdfast.bench.retention.summarisers import SUMMARISERS
+from holdfast.bench.retention.summarisers import SUMMARISERS, Note
 from holdfast.bench.retention.windows import Piece, Place, piece_of
+from holdfast.compaction.state_text import TAG
 from holdfast.dialects import dialect_named
 from holdfast.errors import BadInput
 
@@ -39,13 +44,34 @@ for line in sys.stdin:
     window = [{"role": "assistant", "content": "Before: " + answer}, window[-1]]
     print(json.dumps({"window": window}), flush=True)
 """
+INSTRUCTION = f"""<{TAG}>
+Active Memory:
+- [e1] The port is 5432.
+</{TAG}>
+
+{INDEX_HEAD}#4: The port is 6543.
+
+Go."""
+# A driver that asks for what changes, with a ledger and numbered messages in its instruction.
+LEDGER = f"""
+import json, sys
+print(json.dumps({{"ready": "1.0"}}), flush=True)
+instruction = {INSTRUCTION!r}
+for line in sys.stdin:
+    told = json.loads(line)
+    if told.get("begin"):
+        continue
+    print(json.dumps({{"ask": "The port is 6543." + instruction, "instruction": instruction}}), flush=True)
+    answer = json.loads(sys.stdin.readline())["answer"]
+    print(json.dumps({{"window": [{{"role": "assistant", "content": answer}}]}}), flush=True)
+"""
 
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "driver.py"
     path.write_text(SCRIPTED, encoding="utf-8")
-    monkeypatch.setattr(peers_module, "DRIVER", path)
+    monkeypatch.setattr(process_module, "DRIVER", path)
     return path
 
 
@@ -53,15 +79,19 @@ def pieces(*texts: str) -> list[Piece]:
     return [piece_of(CHAT.parse({"role": "user", "content": text}), dialect=CHAT) for text in texts]
 
 
-def moment(history: list[Piece], *, begin: int) -> Moment:
-    return Moment(history=history, begin=begin, key=(), budget_tokens=100, dialect=CHAT)
+def moment(history: list[Piece], *, begin: int, key: Sequence[Note] = ()) -> Moment:
+    return Moment(history=history, begin=begin, key=key, budget_tokens=100, dialect=CHAT)
+
+
+def note(text: str, value: str, *, stale: str | None = None) -> Note:
+    return Note(text=text, value=value, stale=stale, lie="1", work=False)
 
 
 def test_a_peer_is_asked_with_what_is_new_and_its_summary_is_known_as_one(driver: Path) -> None:
     """The summary it asked for counts as a summary, the message it kept as a person's."""
     with PeerProcess(Named(name="langchain", python=sys.executable)) as process:
         arm = PeerArm(process=process, summarise=SUMMARISERS["faithful"], rng=Random(1))
-        process.begin()
+        process.begin(has_model=True)
         history = pieces("keep the door shut", "go on")
         window = arm.window(moment(history, begin=0))
         assert [piece.place for piece in window] == [Place.SUMMARY, Place.PERSON]
@@ -69,11 +99,35 @@ def test_a_peer_is_asked_with_what_is_new_and_its_summary_is_known_as_one(driver
         assert (process.version, arm.asked, arm.failures) == ("1.0", 1, 0)
 
 
+def test_what_was_taken_back_is_not_noted_down_again(driver: Path) -> None:
+    """A faithful summariser, shown the old value once more beside the new one, knows which holds."""
+    said = pieces("The port is 5432.", "The port is 6543, not 5432.", "Was it 5432 or 6543?")
+    old, new = note("The port is 5432.", "5432"), note("The port is 6543.", "6543", stale="5432")
+    with PeerProcess(Named(name="langchain", python=sys.executable)) as process:
+        arm = PeerArm(process=process, summarise=SUMMARISERS["faithful"], rng=Random(1))
+        process.begin(has_model=True)
+        windows = [arm.window(moment(said[: at + 1], begin=at, key=key)) for at, key in enumerate(([old], [new], []))]
+    told = [[each.text in window[0].text for each in (old, new)] for window in windows]
+    assert told == [[True, False], [False, True], [False, True]]
+
+
+def test_a_question_for_what_changes_is_answered_from_the_ledger_it_holds(driver: Path) -> None:
+    """Its answer names the entry that no longer holds; where it stands in a window, it is a state and no summary."""
+    driver.write_text(LEDGER, encoding="utf-8")
+    new = note("The port is 6543.", "6543", stale="5432")
+    with PeerProcess(Named(name="holdfast-langchain", python=sys.executable)) as process:
+        arm = PeerArm(process=process, summarise=SUMMARISERS["faithful"], rng=Random(1))
+        process.begin(has_model=True)
+        window = arm.window(moment(pieces("The port is 6543."), begin=0, key=[new]))
+    assert [piece.place for piece in window] == [Place.STATE]
+    assert "- supersede | [e1] → The port is 6543. (#4)" in window[0].text
+
+
 def test_a_peer_that_fails_goes_on_with_what_it_had(driver: Path) -> None:
     """Its failure is counted, and nothing is taken away."""
     with PeerProcess(Named(name="langchain", python=sys.executable)) as process:
         arm = PeerArm(process=process, summarise=SUMMARISERS["empty"], rng=Random(1))
-        process.begin()
+        process.begin(has_model=True)
         history = pieces("one", "BREAK-NOW")
         window = arm.window(moment(history, begin=0))
         assert ([piece.text for piece in window], arm.failures) == (["one", "BREAK-NOW"], 1)
@@ -107,15 +161,16 @@ async def test_a_peer_is_judged_beside_the_library_in_one_run(driver: Path, tmp_
     arms = {cell.arm for cell in found.tally.cells}
     assert {"langchain, faithful", "extractive"} <= arms
     assert peers.arms_made[0][1].asked == 2
+    assert peers.told == [BUDGET_RULE, "langchain 1.0, asked in its own interpreter"]
 
 
 @pytest.mark.skipif(find_spec("langchain") is None, reason="langchain is not installed")
 def test_a_real_peer_compacts() -> None:
     """LangChain's middleware, through its own driver: shorter, with the summary it was given."""
     with PeerProcess(named_peer("langchain")) as process:
-        process.begin()
+        process.begin(has_model=True)
         new = [{"role": role, "content": f"{role} says {number} " * 30} for number in range(12) for role in ("user", "assistant")]
-        window = process.compacted(new, budget_tokens=400, summarise=lambda prompt: "THE SUMMARY")
+        window = process.compacted(new, budget_tokens=400, summarise=lambda asked: "THE SUMMARY")
     assert window is not None
     assert len(window) < len(new)
     assert "THE SUMMARY" in str(window[0])

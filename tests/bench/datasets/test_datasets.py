@@ -29,9 +29,10 @@ LOCOMO = [
             {
                 "question": "Where is Una's kayak kept?",
                 "answer": "behind the boathouse",
-                "category": 1,
+                "category": 4,
                 "evidence": ["D1:1"],
             },
+            {"question": "Which boats are there?", "answer": 2, "category": 1, "evidence": ["D1:1; D1:02", "D:2:1", "D"]},
             {"question": "Which car?", "adversarial_answer": "none", "category": 5, "evidence": []},
         ],
     }
@@ -41,14 +42,37 @@ LONGMEMEVAL = [
         "question_id": "q1",
         "question_type": "single-session-user",
         "question": "Which lamp did I buy?",
+        "question_date": "2023/06/01 (Thu) 10:00",
         "answer": "a brass lamp",
-        "haystack_dates": ["d1"],
+        "answer_session_ids": ["answer_1"],
+        "haystack_session_ids": ["answer_1", "filler_1"],
+        "haystack_dates": ["2023/05/30 (Tue) 23:40", "2023/05/20 (Sat) 02:21"],
         "haystack_sessions": [
-            [{"role": "user", "content": "I bought a brass lamp.", "has_answer": True}, {"role": "assistant", "content": "Nice."}]
+            [
+                {"role": "user", "content": "I bought a brass lamp.", "has_answer": True},
+                {"role": "assistant", "content": "Nice.", "has_answer": False},
+            ],
+            [{"role": "user", "content": "Hello."}],
         ],
-    }
+    },
+    {
+        "question_id": "q2_abs",
+        "question_type": "multi-session",
+        "question": "Which chair did I buy?",
+        "answer": 0,
+        "haystack_dates": ["2023/05/20 (Sat) 02:21"],
+        "haystack_sessions": [[{"role": "user", "content": "I bought a lamp.", "has_answer": True}]],
+    },
 ]
-CHAT = [{"batch_number": 1, "turns": [[{"role": "user", "id": 0, "content": "The mill opens at nine."}]]}]
+OPENING = {
+    "role": "user",
+    "id": 0,
+    "time_anchor": "March-15-2024",
+    "index": "1,1",
+    "question_type": "main_question",
+    "content": "The mill opens at nine. ->-> 1,1",
+}
+CHAT = [{"batch_number": 1, "turns": [[OPENING, {"role": "assistant", "id": 1, "content": "Noted."}]]}]
 PROBES = {
     "information_extraction": [{"question": "When does the mill open?", "answer": "nine", "source_chat_ids": [0]}],
     "knowledge_update": [
@@ -71,7 +95,7 @@ def beam(folder: Path) -> Path:
 
 
 def test_locomo_is_two_people_over_sessions(tmp_path: Path) -> None:
-    """In the order of the sessions, with their dates; pictures by their caption; questions with their evidence."""
+    """In the order of the sessions, with their dates; pictures by their caption; evidence, also where ids have slips in them."""
     assert load("locomo", written(tmp_path / "l.json", LOCOMO)) == [
         Conversation(
             id="ours-1",
@@ -84,33 +108,68 @@ def test_locomo_is_two_people_over_sessions(tmp_path: Path) -> None:
                 Question(
                     text="Where is Una's kayak kept?",
                     answer="behind the boathouse",
-                    kind="category 1",
+                    kind="single-hop",
                     evidence=("D1:1",),
                 ),
-                Question(text="Which car?", answer="none", kind="category 5", evidence=()),
+                Question(text="Which boats are there?", answer="2", kind="multi-hop", evidence=("D1:1", "D1:2", "D2:1")),
+                Question(text="Which car?", answer="none", kind="adversarial", evidence=()),
             ),
         )
     ]
 
 
 def test_longmemeval_is_a_haystack_a_question(tmp_path: Path) -> None:
-    """Its evidence are the turns that are marked as having the answer."""
-    (found,) = load("longmemeval", written(tmp_path / "l.json", LONGMEMEVAL))
-    assert [line.mark for line in found.said] == ["0:0", "0:1"]
-    assert found.questions == (
-        Question(text="Which lamp did I buy?", answer="a brass lamp", kind="single-session-user", evidence=("0:0",)),
+    """In the order of dates, which its smallest file is not in; evidence are the turns marked, of what was said at all."""
+    asked, unsaid = load("longmemeval", written(tmp_path / "l.json", LONGMEMEVAL))
+    assert asked.said == (
+        Said(role="user", text="[2023/05/20 (Sat) 02:21] Hello.", mark="0:0"),
+        Said(role="user", text="[2023/05/30 (Tue) 23:40] I bought a brass lamp.", mark="1:0"),
+        Said(role="assistant", text="[2023/05/30 (Tue) 23:40] Nice.", mark="1:1"),
     )
+    assert asked.questions == (
+        Question(text="Which lamp did I buy?", answer="a brass lamp", kind="single-session-user", evidence=("1:0",)),
+    )
+    assert unsaid.questions == (Question(text="Which chair did I buy?", answer="0", kind="abstention", evidence=()),)
 
 
 def test_beam_is_a_folder_or_a_folder_of_them(tmp_path: Path) -> None:
-    """Ids of evidence come as a list or as a table of lists."""
-    one = load("beam", beam(tmp_path / "100K" / "1"))
-    assert load("beam", tmp_path / "100K") == one
-    assert [(question.kind, question.evidence) for question in one[0].questions] == [
-        ("information_extraction", ("0",)),
-        ("knowledge_update", ("0", "7")),
-        ("abstention", ()),
+    """By number; what its generator put behind a message is not part of it; evidence is a list or a table of lists."""
+    one = load("beam", beam(tmp_path / "100K" / "2"))
+    beam(tmp_path / "100K" / "10")
+    assert [talk.id for talk in load("beam", tmp_path / "100K")] == ["2", "10"]
+    assert one == [
+        Conversation(
+            id="2",
+            said=(
+                Said(role="user", text="The mill opens at nine.", mark="0"),
+                Said(role="assistant", text="Noted.", mark="1"),
+            ),
+            questions=(
+                Question(text="When does the mill open?", answer="nine", kind="information_extraction", evidence=("0",)),
+                Question(text="And now?", answer="ten", kind="knowledge_update", evidence=("0",)),
+                Question(text="Who owns it?", answer="not told", kind="abstention", evidence=()),
+            ),
+        )
     ]
+
+
+def test_beam_s_longest_conversations_are_plans_of_batches(tmp_path: Path) -> None:
+    """Plans in their order, one left empty; an id that stands twice names neither message."""
+    folder = beam(tmp_path / "10M" / "1")
+    later = [{"batch_number": 1, "turns": [[{"role": "user", "id": 0, "content": "The mill opens at ten."}]]}]
+    written(folder / "chat.json", [{"plan-1": CHAT, "plan-2": None}, {"plan-1": None, "plan-2": later}])
+    (found,) = load("beam", folder)
+    assert [line.text for line in found.said] == ["The mill opens at nine.", "Noted.", "The mill opens at ten."]
+    assert [question.evidence for question in found.questions] == [(), (), ()]
+
+
+def test_beam_is_asked_about_the_chat_its_makers_shortened(tmp_path: Path) -> None:
+    """Where there are both; and turns may stand without batches, as its download script writes them."""
+    folder = beam(tmp_path / "1")
+    written(folder / "chat_trunecated.json", [[{"role": "user", "id": 7, "content": "It closes at six."}]])
+    (found,) = load("beam", folder)
+    assert found.said == (Said(role="user", text="It closes at six.", mark="7"),)
+    assert [question.evidence for question in found.questions] == [(), ("7",), ()]
 
 
 @pytest.mark.parametrize(
@@ -136,6 +195,9 @@ def test_a_folder_without_beam_and_a_file_that_is_not_there_are_refused(tmp_path
         load("beam", tmp_path)
     with pytest.raises(BadInput, match="cannot be read"):
         load("locomo", tmp_path / "nowhere.json")
+    written(beam(tmp_path / "1") / "chat.json", [])
+    with pytest.raises(BadInput, match="there is no message in its chat"):
+        load("beam", tmp_path / "1")
 
 
 @pytest.mark.anyio
@@ -143,7 +205,14 @@ async def test_a_question_brings_its_evidence_back(tmp_path: Path) -> None:
     """Recall is scored against what the makers name; questions without evidence are counted and not asked."""
     said: list[str] = []
     found = await run_dataset("locomo", load("locomo", written(tmp_path / "l.json", LOCOMO)), say=said.append)
-    assert found.looked == (Looked(conversation="ours-1", kind="category 1", any_found=True, all_found=True),)
+    assert found.looked == (
+        Looked(conversation="ours-1", kind="single-hop", any_found=True, all_found=True),
+        Looked(conversation="ours-1", kind="multi-hop", any_found=False, all_found=False),
+    )
     assert (found.without_evidence, found.messages) == (1, 3)
-    assert said == ["locomo ours-1: 3 messages, 2 questions (1 of 1)"]
-    assert [row[:3] for row in table(found).rows] == [["category 1", "1", "100.0%"], ["all", "1", "100.0%"]]
+    assert said == ["locomo ours-1: 3 messages, 3 questions (1 of 1)"]
+    assert [row[:3] for row in table(found).rows] == [
+        ["single-hop", "1", "100.0%"],
+        ["multi-hop", "1", "0.0%"],
+        ["all", "2", "50.0%"],
+    ]

@@ -7,6 +7,7 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdfast.bench.report import Table
@@ -14,7 +15,7 @@ from holdfast.bench.result import Found, Target
 from holdfast.bench.whole import run as whole
 from holdfast.bench.whole.design import BOUNDS, Judged, judged
 from holdfast.bench.whole.kit import measure_kit
-from holdfast.bench.whole.part import Part, kept_tables, kept_targets, read_parts, write_part
+from holdfast.bench.whole.part import KeptTable, Part, kept_tables, kept_targets, read_parts, write_part
 from holdfast.bench.whole.run import MEASURES, QUICK, Asked, CannotRun, Made, Plan, Say, measure
 from holdfast.bench.whole.writing import markdown, report_json, this_machine
 from holdfast.cli import bench, bench_report
@@ -103,10 +104,22 @@ def test_the_page_has_machine_bounds_parts_and_what_was_not_run() -> None:
     assert f"{len(BOUNDS)} in all: 1 missed, {len(BOUNDS) - 1} not run." in text
     assert "| append, durable | one row : raw SQLite | 2 × | ≤ 1.3 × | **missed** |" in text
     assert "- kit: it is not installed" in text
-    assert "![store.svg](store.svg)" in text
+    assert "![times of the store, over the length of a thread](store.svg)" in text
+    assert "| [store](#the-store) | full | 1 | 2 | 2026-01-01 00:00 | 0.1.0 |\n| all | | | 2 | | |" in text
     assert "| fork∣copy | 1.5 |" in text
     told = report_json(found, skipped={}, at=this_machine())
     assert [*told] == ["bench", "machine", "versions", "design", "parts", "skipped"]
+
+
+def test_long_tables_behind_the_first_are_folded_away() -> None:
+    """What a part is about is shown; what one looks things up in opens with a click."""
+    long = KeptTable(title="Long", aside="", columns=["", ">ms"], rows=[[str(number), "1"] for number in range(20)])
+    short = KeptTable(title="Short", aside="", columns=["", ">ms"], rows=[["one", "1"]])
+    made = msgspec.structs.replace(part("store"), tables=[long, short, long])
+    text = markdown({"store": made}, skipped={}, plots=[], at=this_machine())
+    shown = text.partition("## The store")[2]
+    assert shown.count("<details><summary>20 rows</summary>\n\n| ") == shown.count("</details>") == 1
+    assert shown.index("### Short") < shown.index("<details>")
 
 
 def test_the_command_measures_keeps_and_writes_all_that_its_folder_holds(

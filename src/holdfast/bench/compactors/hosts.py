@@ -7,15 +7,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from holdfast.bench.compactors.arm import PeerArm
 from holdfast.bench.compactors.driver import COMPACTORS
-from holdfast.bench.compactors.peer import Named, PeerArm
+from holdfast.bench.compactors.process import Named
 from holdfast.bench.report import Table
 from holdfast.bench.retention.facts import USER_KINDS, FactKind
 from holdfast.bench.retention.run import Retained
 
-THROUGH = "holdfast-"
-# LiteLLM has no compactor of its own; headroom is no host.
-HOSTS = ("hermes", "langchain", "openai-agents", "pydantic-ai", "litellm")
+THROUGH, BEHIND = "holdfast-", "-gateway"
+# LiteLLM has no compactor of its own, and the Claude Agent SDK no slot that could take its own out; headroom is no host.
+HOSTS = ("hermes", "langchain", "openai-agents", "pydantic-ai", "litellm", "claude-agent-sdk")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ def host_peers(named: Sequence[Named]) -> list[Named]:
     made = [
         Named(name=name, python=pythons.get(name) or pythons.get(host) or sys.executable)
         for host in HOSTS
-        for name in (host, f"{THROUGH}{host}")
+        for name in (host, f"{host}{BEHIND}", f"{THROUGH}{host}")
         if name in COMPACTORS
     ]
     chosen = {peer.name for peer in made}
@@ -83,7 +84,7 @@ def hosts_table(rows: Sequence[HostRow], *, hops: int, sessions: int) -> Table:
     """Return the rows for people."""
     return Table(
         title=f"Through hosts, after {hops} compactions",
-        aside=f"facts the window tells; calls of the model in {sessions} sessions",
+        aside=f"at each hop everyone is asked for the same size; facts the window tells; model calls in {sessions} sessions",
         columns=["compactor, summariser", ">user-stated", ">95 %", ">reused", ">stale", ">tokens", ">calls"],
         rows=[
             [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,15 @@ from typing import Any
 from holdfast.errors import BadInput
 
 _SESSION = re.compile(r"session_(\d+)")
+_DIALOG = re.compile(r"D:?(\d+):(\d+)")
+# What BEAM's generator left behind a user's words: where in the plan they were asked for.
+_INDEX = re.compile(r"\s*->->\s*\d+\s*,\s*\d+\s*$")
+
+LOCOMO_KINDS = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+# How ids of LongMemEval's questions end whose answer was never said.
+UNSAID = "_abs"
+# Under which name BEAM has the answer depends on the kind of question.
+BEAM_ANSWERS = ("answer", "ideal_answer", "ideal_response", "ideal_summary", "expected_compliance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,73 +82,119 @@ def _locomo(path: Path) -> Iterator[Conversation]:
         for at, name in sessions:
             date = talk.get(f"session_{at}_date_time", "")
             for line in talk[name]:
-                text = f"[{date}] {line['speaker']}: {line['text']}"
                 seen = f" ({line['blip_caption']})" if line.get("blip_caption") else ""
+                text = f"[{date}] {line['speaker']}: {line['text']}{seen}"
                 said.append(
-                    Said(role="user" if line["speaker"] == first else "assistant", text=text + seen, mark=str(line["dia_id"]))
+                    Said(role="user" if line["speaker"] == first else "assistant", text=text, mark=_dialog(line["dia_id"]))
                 )
         questions = [
             Question(
                 text=asked["question"],
                 answer=str(asked.get("answer", asked.get("adversarial_answer", ""))),
-                kind=f"category {asked['category']}",
-                evidence=tuple(str(mark) for mark in asked.get("evidence", ())),
+                kind=LOCOMO_KINDS.get(asked["category"], f"category {asked['category']}"),
+                evidence=_dialogs(asked.get("evidence", ())),
             )
             for asked in sample["qa"]
         ]
         yield Conversation(id=str(sample.get("sample_id", number)), said=tuple(said), questions=tuple(questions))
 
 
+def _dialogs(evidence: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of dialogs in evidence. Some entries hold several, and some ids have a slip in them."""
+    text = evidence if isinstance(evidence, str) else " ".join(evidence)
+    return tuple(dict.fromkeys(f"D{int(session)}:{int(turn)}" for session, turn in _DIALOG.findall(text)))
+
+
+def _dialog(dia_id: str) -> str:
+    """Return an id as evidence is read."""
+    return next(iter(_dialogs(dia_id)), dia_id)
+
+
 def _longmemeval(path: Path) -> Iterator[Conversation]:
-    """`longmemeval_*.json`: a haystack of chats with an assistant for each question."""
+    """`longmemeval_*.json`: a haystack of chats with an assistant for each question, in the order of their dates.
+
+    What was never said has no evidence, whatever is marked: its makers leave these questions out of recall, too.
+    """
     for sample in _read(path):
+        sessions = sorted(
+            zip(sample["haystack_dates"], sample["haystack_sessions"], strict=True), key=lambda session: str(session[0])
+        )
         said: list[Said] = []
         evidence: list[str] = []
-        for at, (date, session) in enumerate(zip(sample["haystack_dates"], sample["haystack_sessions"], strict=True)):
+        for at, (date, session) in enumerate(sessions):
             for turn, line in enumerate(session):
                 mark = f"{at}:{turn}"
                 said.append(Said(role=line["role"], text=f"[{date}] {line['content']}", mark=mark))
                 if line.get("has_answer"):
                     evidence.append(mark)
+        unsaid = str(sample["question_id"]).endswith(UNSAID)
         question = Question(
-            text=sample["question"], answer=str(sample["answer"]), kind=sample["question_type"], evidence=tuple(evidence)
+            text=sample["question"],
+            answer=str(sample["answer"]),
+            kind="abstention" if unsaid else sample["question_type"],
+            evidence=() if unsaid else tuple(evidence),
         )
         yield Conversation(id=str(sample["question_id"]), said=tuple(said), questions=(question,))
 
 
 def _beam(path: Path) -> Iterator[Conversation]:
-    """A folder with `chat.json` and `probing_questions/probing_questions.json`, or a folder of such folders."""
+    """A folder with `chat.json` and `probing_questions/probing_questions.json`, or a folder of such folders.
+
+    Where its makers shortened a chat, they ask about the shortened one.
+    """
     if not (path / "chat.json").exists():
-        inner = sorted((each for each in path.iterdir() if (each / "chat.json").exists()), key=lambda each: each.name)
+        inner = sorted(
+            (each for each in path.iterdir() if (each / "chat.json").exists()), key=lambda each: (len(each.name), each.name)
+        )
         if not inner:
             raise BadInput(f"{str(path)!r} holds no BEAM conversation: there is no chat.json in it, nor in a folder of it")
         for folder in inner:
             yield from _beam(folder)
         return
+    shortened = path / "chat_trunecated.json"
+    lines = list(_messages(_read(shortened if shortened.exists() else path / "chat.json")))
+    if not lines:
+        raise BadInput(f"{str(path)!r} holds no BEAM conversation: there is no message in its chat")
     said = [
-        Said(role=line["role"], text=line["content"], mark=str(line["id"]))
-        for batch in _read(path / "chat.json")
-        for turn in batch["turns"]
-        for line in turn
+        Said(role=line["role"], text=_INDEX.sub("", str(line["content"] or "")), mark=str(line.get("id", f"at {at}")))
+        for at, line in enumerate(lines)
     ]
-    probes = _read(path / "probing_questions" / "probing_questions.json")
+    # Some ids stand at several messages, and then name none of them.
+    named = Counter(line.mark for line in said)
     questions = [
         Question(
             text=asked["question"],
-            answer=str(asked.get("answer") or asked.get("ideal_answer") or asked.get("ideal_response") or ""),
+            answer=next((str(asked[name]) for name in BEAM_ANSWERS if asked.get(name)), ""),
             kind=kind,
-            evidence=tuple(_numbers(asked.get("source_chat_ids", ()))),
+            evidence=tuple(mark for mark in dict.fromkeys(_numbers(asked.get("source_chat_ids"))) if named[mark] == 1),
         )
-        for kind, group in probes.items()
+        for kind, group in _read(path / "probing_questions" / "probing_questions.json").items()
         for asked in group
     ]
     yield Conversation(id=path.name, said=tuple(said), questions=tuple(questions))
 
 
-def _numbers(ids: Sequence[object] | Mapping[str, Sequence[object]]) -> Iterator[str]:
+def _messages(chat: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the messages of a chat, however deep they lie: in turns, in batches of turns, in plans of batches."""
+    if isinstance(chat, Mapping):
+        if "role" in chat and "content" in chat:
+            yield chat
+            return
+        chat = list(chat.values())
+    if isinstance(chat, list):
+        for each in chat:
+            yield from _messages(each)
+
+
+def _numbers(ids: object) -> Iterator[str]:
     """Yield the ids of a list, or of every list of a table."""
-    for each in ids.values() if isinstance(ids, Mapping) else [ids]:
-        yield from (str(number) for number in (each if isinstance(each, list | tuple) else [each]))
+    if isinstance(ids, Mapping):
+        ids = list(ids.values())
+    if isinstance(ids, list):
+        for each in ids:
+            yield from _numbers(each)
+    elif ids is not None:
+        yield str(ids)
 
 
 def _read(path: Path) -> Any:

@@ -34,7 +34,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """A whole run; questions without evidence are counted and not asked."""
+    """A whole run; questions without evidence, or with none that was said, are counted and not asked."""
 
     form: str
     conversations: int
@@ -72,7 +72,7 @@ async def run_dataset(form: str, conversations: Sequence[Conversation], *, say: 
         history_tokens=sizes["history"],
         window_tokens=sizes["window"],
         compactions=sizes["compactions"],
-        without_evidence=sum(not question.evidence for talk in conversations for question in talk.questions),
+        without_evidence=sum(len(talk.questions) for talk in conversations) - len(looked),
         looked=tuple(looked),
     )
 

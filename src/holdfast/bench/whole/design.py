@@ -125,7 +125,7 @@ def _of_bound(bound: Bound, part: Part | None) -> Iterator[Judged]:
         verdict = _verdict(target) if bound.needs in target.what else "not told"
         yield Judged(row=bound.row, what=what, bound=target.bound, found=target.found, verdict=verdict)
     if not found:
-        why = "this part was not run" if part is None else "this run has no figure for it"
+        why = "this part was not run" if part is None else f"not measured by this {part.plan} run"
         yield Judged(row=bound.row, what=bound.what, bound=bound.bound, found=why, verdict="not run")
 
 

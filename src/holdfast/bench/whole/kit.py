@@ -85,7 +85,7 @@ def _table(entries: Sequence[dict[str, Any]]) -> Table:
         for entry in entries
     ]
     return Table(
-        title="compaction-conformance-kit",
+        title="Canaries, by budget",
         aside="canaries after five rounds; who is not within the budget is not ranked by the kit",
         columns=["budget", "compactor", ">survive", ">size", "fits", ">stale"],
         rows=rows,

@@ -18,7 +18,8 @@ from holdfast.bench.cases.manifest import load_manifest
 from holdfast.bench.cases.readers import LiteralReader
 from holdfast.bench.cases.run import CHAIN, Terms, run_cases
 from holdfast.bench.compaction import run as compaction
-from holdfast.bench.compactors.peer import Named, Peers
+from holdfast.bench.compactors.peer import Peers
+from holdfast.bench.compactors.process import Named
 from holdfast.bench.gateway import run as gateway
 from holdfast.bench.report import Table
 from holdfast.bench.result import Figure, Result, Target
@@ -33,23 +34,25 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How much of everything is measured."""
+    """How much of everything is measured; no `case_hops` are all of them."""
 
     name: str
     retention: retention.Plan
     store: store.Plan
     gateway: gateway.Plan
     compaction: compaction.Plan
+    case_hops: int
     kit_seeds: int
     starts: int
 
 
 QUICK = Plan(
     name="quick",
-    retention=replace(retention.QUICK, dialects=("chat",), seeds=2, turns=25, hops=5, scored=(1, 5)),
+    retention=replace(retention.QUICK, dialects=("chat",), seeds=2, turns=25, hops=5, scored=(1, 3, 5)),
     store=replace(store.QUICK, append_rounds=9, rounds=5, sizes=(10, 1_000, 10_000), loaded=(1_000,), probes=30),
-    gateway=replace(gateway.QUICK, sizes=(1_000, gateway.MEGABYTE), rounds=9, seconds=1.5, probes=20),
+    gateway=replace(gateway.QUICK, sizes=(1_000, gateway.MEGABYTE), rounds=7, seconds=1, probes=10),
     compaction=replace(compaction.QUICK, span_tokens=200_000, row=5),
+    case_hops=3,
     kit_seeds=1,
     starts=3,
 )
@@ -59,6 +62,7 @@ FULL = Plan(
     store=store.FULL,
     gateway=replace(gateway.FULL, rounds=41, seconds=10),
     compaction=compaction.FULL,
+    case_hops=0,
     kit_seeds=4,
     starts=11,
 )
@@ -154,7 +158,7 @@ def _gateway(plan: Plan, asked: Asked, say: Say) -> Made:
 def _compaction(plan: Plan, asked: Asked, say: Say) -> Made:
     found = compaction.run_compaction(plan.compaction, seed=asked.seed, say=say)
     table = Table(
-        title="What a compaction costs",
+        title="Times and memory",
         aside="the plain pass decodes the same items and cuts them into words",
         columns=["", "who", ">found"],
         rows=[[f"{figure.measure}, {figure.unit}", figure.contender, _told(figure)] for figure in found.figures],
@@ -170,7 +174,7 @@ def _told(figure: Figure) -> str:
 
 def _cases(plan: Plan, asked: Asked, say: Say) -> Made:
     """Cases with the reader that looks words up and a faithful summariser; real readers are named to the command of its own."""
-    terms = Terms(chain=True, variants=CHAIN, seed=asked.seed)
+    terms = Terms(chain=True, variants=CHAIN, hops=plan.case_hops, seed=asked.seed)
     summariser = scripted("faithful", seed=asked.seed)
     found = asyncio.run(run_cases(load_manifest(), terms, reader=LiteralReader(), summariser=summariser, say=say))
     data = {**found.as_json(), "aggregates": cases_report.aggregates(found)}
@@ -183,7 +187,8 @@ def _kit(plan: Plan, asked: Asked, say: Say) -> Made:
         raise CannotRun(f"{kit.PACKAGE} is not installed")
     say(f"{kit.PACKAGE} {there}: {plan.kit_seeds} seeds, five rounds, three budgets")
     found, tables, data = kit.measure_kit(seeds=plan.kit_seeds)
-    return Made(facts=[f"{kit.PACKAGE} {there}, seeds 1 to {plan.kit_seeds}"], targets=found.targets, tables=tables, data=data)
+    seeds = "seed 1" if plan.kit_seeds == 1 else f"seeds 1 to {plan.kit_seeds}"
+    return Made(facts=[f"{kit.PACKAGE} {there}, {seeds}"], targets=found.targets, tables=tables, data=data)
 
 
 def _start(plan: Plan, asked: Asked, say: Say) -> Made:

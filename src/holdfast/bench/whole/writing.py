@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -21,8 +22,18 @@ TITLES = {
     "compaction": "What a compaction costs",
     "store": "The store",
     "gateway": "The gateway",
-    "peers": "Beside other compactors",
 }
+# What the pictures of a part show.
+PICTURES = {
+    "retention-frozen": "user-stated facts told by the window, over compactions",
+    "retention-story": "user-stated facts told by the window, over compactions",
+    "cases": "cases answered right, over hops",
+    "store": "times of the store, over the length of a thread",
+    "gateway": "requests a second, beside other proxies",
+}
+PEERS = "-peers"
+# A table that is longer, and not the first of its part, is folded away: it is there to look things up in.
+SHOWN_ROWS = 14
 PACKAGES = ("msgspec", "aiohttp", "uvicorn", "uvloop", "openai-agents", "langgraph-checkpoint-sqlite", "langchain", "litellm")
 
 
@@ -41,12 +52,13 @@ def markdown(parts: Mapping[str, Part], *, skipped: Mapping[str, str], plots: Se
     """
     lines = ["# Report", "", *_head(parts, at), ""]
     lines += list(_design(judged(parts)))
-    lines += [f"![{name}]({name})\n" for name in plots]
     if skipped:
         lines += ["## Not run", "", *(f"- {name}: {why}" for name, why in skipped.items()), ""]
     for name, title in TITLES.items():
         if name in parts:
-            lines += list(_part(title, parts[name]))
+            lines += list(
+                _part(title, parts[name], plots=[plot for plot in (f"{name}.svg", f"{name}{PEERS}.svg") if plot in plots])
+            )
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -77,10 +89,12 @@ def _head(parts: Mapping[str, Part], at: Machine) -> Iterator[str]:
     yield ""
     yield "| part | plan | seed | seconds | measured (UTC) | holdfast |"
     yield "| --- | --- | ---: | ---: | --- | --- |"
-    for name in TITLES:
+    for name, title in TITLES.items():
         if name in parts:
             part = parts[name]
-            yield f"| {name} | {part.plan} | {part.seed} | {part.seconds:,.0f} | {part.at} | {part.holdfast} |"
+            there = f"[{name}](#{_anchor(title)})"
+            yield f"| {there} | {part.plan} | {part.seed} | {part.seconds:,.0f} | {part.at} | {part.holdfast} |"
+    yield f"| all | | | {sum(part.seconds for part in parts.values()):,.0f} | | |"
 
 
 def _design(lines: Sequence[Judged]) -> Iterator[str]:
@@ -101,29 +115,50 @@ def _design(lines: Sequence[Judged]) -> Iterator[str]:
     yield ""
 
 
-def _part(title: str, part: Part) -> Iterator[str]:
+def _part(title: str, part: Part, *, plots: Sequence[str]) -> Iterator[str]:
     yield f"## {title}"
     yield ""
     yield from (f"- {fact}" for fact in part.facts)
     yield ""
+    for plot in plots:
+        yield f"![{_shown(plot)}]({plot})"
+        yield ""
     if part.targets:
         words = {True: "met", False: "**missed**", None: "not told"}
         rows = [[words[each.met], each.found, each.bound, each.what] for each in part.targets]
-        yield from _table(KeptTable(title="Targets", aside="", columns=["", "found", "bound", "what"], rows=rows))
-    for table in part.tables:
-        yield from _table(table)
+        yield from _table(KeptTable(title="Targets", aside="", columns=["", "found", "bound", "what"], rows=rows), folded=False)
+    for number, table in enumerate(part.tables):
+        yield from _table(table, folded=number > 0 and len(table.rows) > SHOWN_ROWS)
 
 
-def _table(table: KeptTable) -> Iterator[str]:
+def _table(table: KeptTable, *, folded: bool) -> Iterator[str]:
     yield f"### {table.title}"
     yield ""
     if table.aside:
         yield table.aside
         yield ""
+    if folded:
+        yield f"<details><summary>{len(table.rows)} rows</summary>"
+        yield ""
     yield _row([column.removeprefix(">") for column in table.columns])
     yield _row(["---:" if column.startswith(">") else "---" for column in table.columns])
     yield from (_row(row) for row in table.rows)
     yield ""
+    if folded:
+        yield "</details>"
+        yield ""
+
+
+def _shown(plot: str) -> str:
+    """Return what a picture shows, for who cannot see it."""
+    stem = plot.removesuffix(".svg")
+    part = stem.removesuffix(PEERS)
+    return f"{PICTURES.get(part, part)}{', of other compactors' if stem != part else ''}"
+
+
+def _anchor(title: str) -> str:
+    """Return what a heading is linked by."""
+    return re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
 
 
 def _row(cells: Sequence[str]) -> str:
