@@ -13,6 +13,7 @@ from tests.viewer.stories import STEPS, hostile, long_thread
 
 from holdfast import Holdfast
 from holdfast.runtime.remembering import Memories
+from holdfast.viewer.timeline import MOST_FOLLOWED
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -83,6 +84,33 @@ async def test_pages_follow_an_agent_at_work(served: Serve, work: Holdfast) -> N
         await page.wait_for_selector("#live:not([hidden])")
         await (await work.thread("newcomer")).record([said("A new piece of work.")])
         await page.wait_for_selector("text=A new piece of work.")
+
+
+async def test_a_followed_timeline_has_no_hole_and_no_stale_line(served: Serve, work: Holdfast) -> None:
+    """Many items at once, a rollback, hundreds at once: every ordinal is there, opened lines stay open, none is unmarked."""
+    thread = await work.find("billing")
+    ordinals = "[...document.querySelectorAll('#records > li')].map(line => Number(line.id.slice(1)))"
+    gone = "[...document.querySelectorAll('#records > li.gone')].map(line => Number(line.id.slice(1)))"
+    async with served() as url, visiting(url) as visit:
+        page = visit.page
+        await visit.go("/ui/t/billing/timeline")
+        await page.wait_for_selector("#live:not([hidden])")
+        first = (await page.evaluate(ordinals))[0]
+        await page.locator("#r99 summary").click()
+        await page.wait_for_selector("#r99 details[open] pre.text")
+        await thread.record([said(f"Burst {number}.") for number in range(60)])
+        last = (await work.backend.store.get("billing")).next - 1
+        await page.wait_for_selector(f"#r{last}")
+        assert await page.evaluate(ordinals) == list(range(first, last + 1))
+        assert await page.locator("#r99 details[open] pre.text").count() == 1
+        taken_back = (await thread.rollback(turns=30)).at
+        await page.wait_for_selector(f"#r{last}.gone")
+        assert await page.evaluate(gone) == list(range(taken_back, last + 1))
+        await thread.record([said(f"Flood {number}.") for number in range(400)])
+        last = (await work.backend.store.get("billing")).next - 1
+        await page.wait_for_selector(f"#r{last}")
+        assert await page.evaluate(ordinals) == list(range(last - MOST_FOLLOWED + 1, last + 1))
+        assert await page.locator(f"#pages a[rel=prev][href$='before={last - MOST_FOLLOWED + 1}']").count() == 1
 
 
 async def test_a_note_is_written(served: Serve) -> None:

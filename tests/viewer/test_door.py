@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
 from tests.conftest import ManualClock
+from tests.histories import said
 from tests.viewer.conftest import PASS, Opened, Serve, looking
 from tests.viewer.stories import billing
 
 from holdfast import Config, Holdfast
-from holdfast.gateway.keys import Keys, digest_of
+from holdfast.gateway.keys import Keys, KeysFile, digest_of
 from holdfast.gateway.serve import Serving, open_gateway
 from holdfast.gateway.server import running
 from holdfast.viewer.mounted import mounted_viewer
@@ -72,6 +74,8 @@ def test_a_ticket_is_good_for_its_signer_and_its_time() -> None:
     assert tickets.read(f"{claim}.{ticket.partition('.')[2]}", now=1_000) is None
     assert tickets.read(f"{claim}.{signature}", now=1_000) == Guest(tenant=None)
     assert tickets.read("é.é", now=1_000) is None
+    resting = Guest(tenant="alice", keys=frozenset({"sha256:0123456789ab", "sha256:ba9876543210"}))
+    assert tickets.read(tickets.issue(resting, now=1_000), now=1_000) == resting
 
 
 def test_viewers_on_two_ports_keep_their_tickets_apart() -> None:
@@ -156,3 +160,36 @@ async def test_a_gateway_shows_each_tenant_its_own_threads(store_file: Path, clo
                         f"{url}/ui/enter", data=form, headers=headers, allow_redirects=False
                     ) as answer:
                         assert answer.status == status
+
+
+@pytest.mark.anyio
+async def test_a_key_that_was_removed_opens_nothing_any_more(store_file: Path, clock: ManualClock, tmp_path: Path) -> None:
+    """Its ticket ends with it, by form and by address, and so does the stream of a page it had opened; another key's stays."""
+    held = {"hfk_old": "alice", "hfk_new": "alice", "hfk_bob": "bob"}
+    path = tmp_path / "keys.toml"
+
+    def write(*keys: str) -> None:
+        path.write_text("[keys]\n" + "".join(f'"{digest_of(key)}" = "{held[key]}"\n' for key in keys))
+
+    write(*held)
+    serving = Serving(
+        upstream="http://127.0.0.1:9", keys=KeysFile(path), control_token="the-control-token", pages=mounted_viewer()
+    )
+    async with AsyncExitStack() as stack:
+        hf = await stack.enter_async_context(Holdfast(Config(store=str(store_file)), clock=clock))
+        thread = await billing(await hf.for_tenant("alice"), clock, name="alices", compact_after=())
+        gateway = await stack.enter_async_context(open_gateway(hf, serving))
+        url = await stack.enter_async_context(running(gateway, on_stop=gateway.stop))
+        old, new, by_address, control = [await stack.enter_async_context(looking(url)) for _ in range(4)]
+        await old.enter("hfk_old")
+        await new.enter("hfk_new")
+        await by_address.get("/k/hfk_old/ui/")
+        await control.enter("the-control-token")
+        assert [(await looker.get("/ui/")).status for looker in (old, new, by_address, control)] == [200] * 4
+        events = await stack.enter_async_context(old.session.get(f"{url}/ui/t/alices/events?after=0"))
+        assert (await events.content.readuntil(b"event: item")).count(b"event: turn") == 1
+        write("hfk_new", "hfk_bob")
+        assert [(await looker.get("/ui/")).status for looker in (old, new, by_address, control)] == [303, 200, 303, 200]
+        await thread.record([said("Nobody with the old key hears of this.")])
+        await events.content.read()
+        assert events.content.at_eof()

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 from tests.cli.stories import damaged
 from tests.conftest import ManualClock
+from tests.histories import said
 from tests.viewer.conftest import Opened, compaction_ordinals
 from tests.viewer.stories import HOSTILE, STEPS, appended, hostile, long_thread, worked
 
@@ -22,7 +23,7 @@ from holdfast.store import NewRecord, RecordKind
 from holdfast.thread import MetaBody, encode_body
 from holdfast.viewer.cleaning import clean
 from holdfast.viewer.series import MOST_POINTS, Lives
-from holdfast.viewer.timeline import PAGE
+from holdfast.viewer.timeline import MOST_FOLLOWED, PAGE
 
 
 def words(page: str) -> str:
@@ -231,6 +232,8 @@ async def test_changes_are_records_and_lead_to_what_they_made(opened: Opened, wo
             assert page.status == 200
             return seen.headers["location"]
 
+        offered = re.findall(r"<option>(\w+)</option>", (await looker.get("/ui/t/billing")).text)
+        assert offered == ["session", "handoff", "remote", "extractive"]
         start = (await work.backend.store.get("billing")).next
         assert await did("note", text=HOSTILE) == f"/ui/t/billing?done=note&at={start}"
         assert await did("compact", strategy="extractive") == f"/ui/t/billing?done=compact&at={start + 1}"
@@ -395,3 +398,40 @@ def test_vendored_files_are_what_was_published() -> None:
     assert listed == real
     assert set(listed) == {"uPlot.iife.min.js", "uPlot.min.css"}
     assert "MIT" in folder.joinpath("uPlot.LICENSE.txt").read_text()
+
+
+@pytest.mark.anyio
+async def test_a_followed_timeline_has_every_line_from_its_first_on(opened: Opened, work: Holdfast) -> None:
+    """However much was written at once; when it would grow too long its oldest give way, and the way to them is there."""
+    thread = await work.find("billing")
+    async with opened() as looker:
+        before = rows((await looker.get("/ui/t/billing/timeline")).text)
+        await thread.record([said(f"Burst {number}.") for number in range(70)])
+        last = (await work.backend.store.get("billing")).next - 1
+        grown = rows((await looker.get(f"/ui/t/billing/timeline?since={before[0]}")).text)
+        assert grown == list(range(before[0], last + 1))
+        await thread.record([said(f"Burst {number}.") for number in range(300)])
+        page = (await looker.get(f"/ui/t/billing/timeline?since={before[0]}")).text
+        shown = rows(page)
+        last = (await work.backend.store.get("billing")).next - 1
+        assert shown == list(range(last - MOST_FOLLOWED + 1, last + 1))
+        assert f"side=all&amp;before={shown[0]}" in page
+
+
+@pytest.mark.anyio
+async def test_a_line_says_when_it_was_written_and_what_became_of_it(opened: Opened, work: Holdfast) -> None:
+    """A moment on every line; taken back or erased, a line's state changes."""
+
+    async def states() -> dict[int, str]:
+        page = (await looker.get("/ui/t/billing/timeline?at=85")).text
+        moments = re.findall(r'<time datetime="2023-11-\d\dT[\d:.]+\+00:00">', page)
+        assert len(moments) == len(rows(page))
+        return {int(at): state for at, state in re.findall(r'id="r(\d+)" data-state="(\w+)"', page)}
+
+    async with opened() as looker:
+        before = await states()
+        assert set(before.values()) == {"live"}
+        await (await work.find("billing")).rollback(turns=1)
+        await work.backend.store.erase("billing", [88], at_ms=0)
+        after = await states()
+        assert after == {at: "erased" if at == 88 else "gone" if 92 <= at <= max(before) else "live" for at in after}

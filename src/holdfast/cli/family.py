@@ -11,8 +11,9 @@ from holdfast.cli.output import open_screen, print_json
 from holdfast.runtime import Holdfast, Thread
 from holdfast.runtime.agents import Edge, children_of, spawned_by
 from holdfast.runtime.holdfast import EVERY
+from holdfast.runtime.reading import readable
 from holdfast.store import RecordKind, Span, ThreadRow, ThreadStore
-from holdfast.thread import TurnBody, decode_body
+from holdfast.thread import TurnBody
 
 if TYPE_CHECKING:
     from holdfast.cli.screen import Screen
@@ -47,11 +48,15 @@ async def show_family(hf: Holdfast, thread: Thread, *, as_json: bool) -> None:
 
 
 async def title_of(store: ThreadStore, row: ThreadRow) -> str:
-    """Return the first line a person said in a thread, or, before anything was said there, in the one it continues."""
+    """Return the first line a person said in a thread, or, before anything was said there, in the one it continues.
+
+    Empty where that line was erased or cannot be read.
+    """
     while True:
         own = Span(thread_id=row.id, start=row.start, stop=row.next)
         for record in await store.read(own, kinds={RecordKind.TURN}, limit=1):
-            return decode_body(record.body, TurnBody).preview
+            opened = readable(record, TurnBody)
+            return opened.preview if opened else ""
         if row.parent is None:
             return ""
         row = await store.get(row.parent)

@@ -14,9 +14,9 @@ from holdfast.cli.output import open_screen
 from holdfast.cli.state import HEADINGS, tell_entries
 from holdfast.compaction import AuditReport, Ledger, Section
 from holdfast.runtime import Holdfast, Thread, Window
-from holdfast.runtime.reading import live_path
+from holdfast.runtime.reading import live_path, readable
 from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from holdfast.thread import Checkpoint, decode_body
+from holdfast.thread import Checkpoint
 
 if TYPE_CHECKING:
     from holdfast.cli.screen import Part, Screen
@@ -28,11 +28,11 @@ ENTRIES_SHOWN = {Section.OBJECTIVE: 3, Section.ACTIVE: 5, Section.INACTIVE: 2, S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """A checkpoint on the live path, and whether an undo took it back."""
+    """A checkpoint on the live path, and whether an undo took it back; without what it says where that cannot be read."""
 
     record: Record
-    checkpoint: Checkpoint
-    audit: AuditReport
+    checkpoint: Checkpoint | None
+    audit: AuditReport | None
     undone: bool
 
 
@@ -64,12 +64,16 @@ async def _checkpoints(store: ThreadStore, thread_id: str) -> list[_Made]:
         undone.update(record.target for record in await store.read(span, kinds={RecordKind.UNDO}, bodies=False))
         left = CHECKPOINTS_SHOWN + 1 - len(found)
         found.extend(await store.read(span, kinds={RecordKind.CHECKPOINT}, newest_first=True, limit=left) if left else [])
-    made: list[_Made] = []
-    for record in sorted(found, key=lambda record: record.ordinal, reverse=True):
-        checkpoint = decode_body(record.body, Checkpoint)
-        audit = msgspec.json.decode(bytes(checkpoint.audit), type=AuditReport)
-        made.append(_Made(record=record, checkpoint=checkpoint, audit=audit, undone=record.ordinal in undone))
-    return made
+    return [_made(record, undone=record.ordinal in undone) for record in sorted(found, key=lambda each: -each.ordinal)]
+
+
+def _made(record: Record, *, undone: bool) -> _Made:
+    checkpoint = readable(record, Checkpoint)
+    try:
+        audit = msgspec.json.decode(bytes(checkpoint.audit), type=AuditReport) if checkpoint else None
+    except msgspec.MsgspecError:
+        audit = None
+    return _Made(record=record, checkpoint=checkpoint, audit=audit, undone=undone)
 
 
 def _tell_head(screen: Screen, row: ThreadRow, *, title: str, turns: int) -> None:
@@ -96,27 +100,26 @@ def _tell_checkpoints(screen: Screen, made: list[_Made], *, newest: int | None) 
         screen.heading("Checkpoints", "none; the window is the whole history")
         return
     screen.heading("Checkpoints")
-    rows: list[list[Part]] = []
-    for each in made[:CHECKPOINTS_SHOWN]:
-        before, after = (each.checkpoint.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
-        counts = each.record.ordinal == newest
-        rows.append(
-            [
-                (f"#{each.record.ordinal}", "bold magenta" if counts else "dim"),
-                f"{each.record.turn}",
-                each.checkpoint.strategy,
-                f"{before:,}",
-                f"{after:,}",
-                (f"-{share(before - after, before)}", "green"),
-                f"{each.audit.kept:,} of {each.audit.required:,}",
-                (f"{len(each.audit.repaired):,}", "yellow" if each.audit.repaired else "dim"),
-                ("undone", "yellow") if each.undone else ("the window's", "magenta") if counts else "",
-            ]
-        )
+    rows = [_row(each, counts=each.record.ordinal == newest) for each in made[:CHECKPOINTS_SHOWN]]
     columns = [">record", ">turn", "strategy", ">before", ">after", ">shed", ">kept", ">repaired", ""]
     screen.table(columns, rows, indent=2)
     if len(made) > CHECKPOINTS_SHOWN:
         screen.line(("older ones are in `show --records`", "dim"), indent=2)
+
+
+def _row(each: _Made, *, counts: bool) -> list[Part]:
+    fate: Part = ("undone", "yellow") if each.undone else ("the window's", "magenta") if counts else ""
+    named: list[Part] = [(f"#{each.record.ordinal}", "bold magenta" if counts else "dim"), f"{each.record.turn}"]
+    if each.checkpoint is None:
+        gone: Part = ("erased" if each.record.erased else "cannot be read", "yellow")
+        return [*named, gone, "", "", "", "", "", fate]
+    before, after = (each.checkpoint.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
+    audited: list[Part] = ["", ""]
+    if each.audit is not None:
+        repaired: Part = (f"{len(each.audit.repaired):,}", "yellow" if each.audit.repaired else "dim")
+        audited = [f"{each.audit.kept:,} of {each.audit.required:,}", repaired]
+    shed: Part = (f"-{share(before - after, before)}", "green")
+    return [*named, each.checkpoint.strategy, f"{before:,}", f"{after:,}", shed, *audited, fate]
 
 
 def _tell_state(screen: Screen, ledger: Ledger) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 ROWS = 12
 # A plot wider than this says nothing more; a narrower one is not worth drawing.
 MOST_COLUMNS, FEWEST_COLUMNS = 100, 20
-LABEL_CELLS = 13
 COMPACTIONS_SHOWN = 12
 
 
@@ -66,21 +65,39 @@ def _column(ordinal: int, *, last: int, width: int) -> int:
     return min(width - 1, ordinal * width // (last + 1))
 
 
+def scale_of(highest: int, *, limit: int) -> tuple[int, dict[int, str]]:
+    """Return what the top of the plot stands for, and what is written beside which of its rows, the highest being 0.
+
+    The plot is as high as the limit. It is higher where the window was, with the limit at least a row below its top, and lower
+    where a limit far above what was ever reached would flatten it.
+    """
+    if highest * 4 < limit:
+        top = highest
+    elif highest <= limit:
+        top = limit
+    else:
+        top = max(highest, -(-limit * ROWS // (ROWS - 1)))
+    labels = {0: f"{top:,}", ROWS // 2: f"{top // 2:,}"}
+    if limit <= top:
+        labels[ROWS - round(limit * ROWS / top)] = f"limit {limit:,}"
+    return top, labels
+
+
 def _draw(screen: Screen, series: Series) -> None:
-    width = max(FEWEST_COLUMNS, min(MOST_COLUMNS, screen.console.width - LABEL_CELLS - 2))
+    highest = max(size for size in series.window if size is not None)
+    top, labels = scale_of(highest, limit=series.limits["hard"])
+    margin = max(map(len, labels.values())) + 2
+    width = max(FEWEST_COLUMNS, min(MOST_COLUMNS, screen.console.width - margin - 2))
     heights, compacted = columns_of(series, width=width)
-    highest, limit = max(heights), series.limits["hard"]
-    # A limit far above what was ever reached would flatten the plot.
-    top = limit if highest * 4 >= limit else highest
     plain = not screen.console.encoding.startswith("utf")
     for at, row in enumerate(rows_of(heights, top=top, rows=ROWS, blocks=" .:#" if plain else " ▁▂▃▄▅▆▇█")):
-        label = f"{'limit ' if top == limit else ''}{top:,}" if at == 0 else f"{top // 2:,}" if at == ROWS // 2 else ""
+        label = labels.get(at, "")
         edge = "|" if plain else "┤" if label else "│"
-        screen.line((f"{label:>{LABEL_CELLS}} ", "dim"), (edge, "dim"), (row.rstrip(), "green"))
+        screen.line((f"{label:>{margin}} ", "dim"), (edge, "dim"), (row.rstrip(), "green"))
     marks = "".join(("^" if plain else "▲") if at in compacted else ("-" if plain else "─") for at in range(width))
-    screen.line((f"{'0':>{LABEL_CELLS}} ", "dim"), ("+" if plain else "└", "dim"), (marks, "magenta"))
+    screen.line((f"{'0':>{margin}} ", "dim"), ("+" if plain else "└", "dim"), (marks, "magenta"))
     ends = f"#{series.ordinals[0]:,}", f"#{series.upto - 1:,}"
-    screen.line((" " * (LABEL_CELLS + 2) + ends[0] + ends[1].rjust(width - len(ends[0])), "dim"))
+    screen.line((" " * (margin + 2) + ends[0] + ends[1].rjust(width - len(ends[0])), "dim"))
 
 
 def _tell_compactions(screen: Screen, series: Series) -> None:

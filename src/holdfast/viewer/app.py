@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holdfast import __version__
@@ -16,7 +16,7 @@ from holdfast.gateway.caller import Caller
 from holdfast.gateway.headers import first
 from holdfast.gateway.record_events import follow
 from holdfast.gateway.statuses import status_of
-from holdfast.runtime import Holdfast
+from holdfast.runtime import Holdfast, Thread
 from holdfast.viewer.acting import Done, act
 from holdfast.viewer.answers import Answer, asset, assets_version, redirect
 from holdfast.viewer.live import follow_threads, stream
@@ -28,20 +28,45 @@ from holdfast.viewer.tickets import Guest, Tickets, cookie_name, set_cookie, tic
 
 FORM_LIMIT = 64 * 1024
 
-_thread_path = re.compile(r"/ui/t/([^/]+)(?:/([a-z.]+)(?:/(\d{1,15})(/raw)?)?)?")
 _asset_path = re.compile(r"/ui/assets/([A-Za-z0-9._-]+)")
 
 # Given a credential, returns whose threads it opens, or None.
 Unlock = Callable[[str], Guest | None]
+# Given who holds a ticket, whether what it rests on still opens.
+Admits = Callable[[Guest], bool]
 StoreOf = Callable[[str | None], Awaitable[Holdfast]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A request of someone who may look; `names` are what stands in its path, `ticketless` that it came with a key."""
+
+    call: Call
+    caller: Caller
+    guest: Guest
+    ticketless: bool
+    hf: Holdfast
+    names: Mapping[str, str]
+
+    @property
+    def query(self) -> dict[str, str]:
+        return query_of(self.call)
+
+    async def thread(self) -> Thread:
+        """Return the thread the path names.
+
+        Raises:
+            ThreadNotFound: There is none.
+        """
+        return await self.hf.find(unquote(self.names["thread"]))
 
 
 class Viewer:
     """Answers everything below `/ui`.
 
-    Who asks is known by a ticket, which `unlock` decides about once, or by whoever serves the viewer (`guest`). Nothing is
-    changed unless `allow_changes`, and then only by forms of pages that were served here. `secret` signs tickets. `stopping`
-    ends streams of events, which would never end by themselves.
+    Who asks is known by a ticket, which `unlock` decides about once and `admits` at every request, or by whoever serves the
+    viewer (`guest`). Nothing is changed unless `allow_changes`, and then only by forms of pages that were served here. `secret`
+    signs tickets. `stopping` ends streams of events, which would never end by themselves.
     """
 
     def __init__(
@@ -49,6 +74,7 @@ class Viewer:
         stores: StoreOf,
         *,
         unlock: Unlock,
+        admits: Admits,
         secret: str,
         stopping: asyncio.Event,
         allow_changes: bool = False,
@@ -56,6 +82,7 @@ class Viewer:
     ) -> None:
         self._stores = stores
         self._unlock = unlock
+        self._admits = admits
         self._tickets = Tickets(secret)
         self._stopping = stopping
         self._allow_changes = allow_changes
@@ -109,47 +136,55 @@ class Viewer:
     def _known(self, call: Call) -> Guest | None:
         name = cookie_name(first(call.headers, b"host"))
         ticket = ticket_in(first(call.headers, b"cookie"), name=name)
-        return self._tickets.read(ticket, now=self._now()) if ticket else None
+        guest = self._tickets.read(ticket, now=self._now()) if ticket else None
+        return guest if guest is not None and self._admits(guest) else None
 
     async def _inside(self, path: str, call: Call, caller: Caller, guest: Guest, *, ticketless: bool) -> Answer | None:
-        hf = await self._stores(guest.tenant)
-        query = query_of(call)
-        if path == "/ui":
-            if ticketless and call.method == "GET":
-                # Whoever came with a key in the URL or a header goes on with a ticket: links carry neither.
-                return self._welcomed(cookie_name(first(call.headers, b"host")), guest)
-            return await threads_page(hf, query, self._sight(guest))
-        if path == "/ui/memory":
-            return await memory_page(hf, query, self._sight(guest))
-        if path == "/ui/events":
-            await stream(caller, follow_threads(hf.backend.store, stopping=self._stopping))
-            return None
-        found = _thread_path.fullmatch(path)
-        if found is None:
-            return self._failure("unknown_path", "there is no such page", status=404)
-        return await self._thread(found, hf, call, caller, guest)
+        for method, pattern, answered in ROUTES:
+            if method == call.method and (found := pattern.fullmatch(path)):
+                hf = await self._stores(guest.tenant)
+                asked = _Asked(call=call, caller=caller, guest=guest, ticketless=ticketless, hf=hf, names=found.groupdict())
+                return await answered(self, asked)
+        return self._failure("unknown_path", "there is no such page", status=404)
 
-    async def _thread(self, found: re.Match[str], hf: Holdfast, call: Call, caller: Caller, guest: Guest) -> Answer | None:
-        thread = await hf.find(unquote(found[1]))
-        what, ordinal = found[2] or "", int(found[3]) if found[3] else None
-        query = query_of(call)
-        if call.method == "POST":
-            if not self._allow_changes:
-                return self._failure("read_only", "this viewer only looks; --allow-changes lets it change threads", status=403)
-            return _after(await act(what, thread, await _form(caller)))
-        if what == "events" and ordinal is None:
-            after = number_in(query, "after")
-            last = first(call.headers, b"last-event-id")
-            resumed = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else after
-            await stream(caller, follow(hf.backend.store, thread.id, after=resumed, stopping=self._stopping))
-            return None
-        if ordinal is None and what in THREAD_PAGES:
-            return await THREAD_PAGES[what](hf, thread, query, self._sight(guest))
-        if ordinal is not None and what == "r" and found[4]:
-            return await raw_record(hf, thread, ordinal)
-        if ordinal is not None and what in RECORD_PAGES and not found[4]:
-            return await RECORD_PAGES[what](hf, thread, ordinal, query, self._sight(guest))
-        return self._failure("unknown_path", "a thread has no such page", status=404)
+    async def _threads(self, asked: _Asked) -> Answer:
+        if asked.ticketless:
+            # Whoever came with a key in the URL or a header goes on with a ticket: links carry neither.
+            return self._welcomed(cookie_name(first(asked.call.headers, b"host")), asked.guest)
+        return await threads_page(asked.hf, asked.query, self._sight(asked.guest))
+
+    async def _memory(self, asked: _Asked) -> Answer:
+        return await memory_page(asked.hf, asked.query, self._sight(asked.guest))
+
+    async def _news(self, asked: _Asked) -> None:
+        await self._stream(asked, follow_threads(asked.hf.backend.store, stopping=self._stopping))
+
+    async def _side(self, asked: _Asked) -> Answer:
+        page = THREAD_PAGES[asked.names["what"] or ""]
+        return await page(asked.hf, await asked.thread(), asked.query, self._sight(asked.guest))
+
+    async def _one(self, asked: _Asked) -> Answer:
+        page = RECORD_PAGES[asked.names["what"]]
+        return await page(asked.hf, await asked.thread(), int(asked.names["at"]), asked.query, self._sight(asked.guest))
+
+    async def _raw(self, asked: _Asked) -> Answer:
+        return await raw_record(asked.hf, await asked.thread(), int(asked.names["at"]))
+
+    async def _follow(self, asked: _Asked) -> None:
+        thread = await asked.thread()
+        after = number_in(asked.query, "after")
+        last = first(asked.call.headers, b"last-event-id")
+        resumed = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else after
+        await self._stream(asked, follow(asked.hf.backend.store, thread.id, after=resumed, stopping=self._stopping))
+
+    async def _change(self, asked: _Asked) -> Answer:
+        thread = await asked.thread()
+        if not self._allow_changes:
+            return self._failure("read_only", "this viewer only looks; --allow-changes lets it change threads", status=403)
+        return _after(await act(asked.names["what"], thread, await _form(asked.caller)))
+
+    async def _stream(self, asked: _Asked, events: AsyncIterator[bytes]) -> None:
+        await stream(asked.caller, events, admitted=lambda: self._admits(asked.guest))
 
     def _sight(self, guest: Guest) -> Sight:
         return Sight(common=self._common(guest), sizes=self._sizes, lives=self._lives)
@@ -167,6 +202,23 @@ class Viewer:
     def _failure(self, code: str, message: str, *, status: int) -> Answer:
         values: Values = {**self._common(), "code": code, "message": message, "status": status}
         return Answer(status=status, body=render("failure.html", values))
+
+
+def _path(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern.replace("THREAD", r"/ui/t/(?P<thread>[^/]+)").replace("AT", r"(?P<at>\d{1,15})"))
+
+
+# Which request is answered by what, where whoever asks is known.
+ROUTES: tuple[tuple[str, re.Pattern[str], Callable[[Viewer, _Asked], Awaitable[Answer | None]]], ...] = (
+    ("GET", _path(r"/ui"), Viewer._threads),
+    ("GET", _path(r"/ui/memory"), Viewer._memory),
+    ("GET", _path(r"/ui/events"), Viewer._news),
+    ("GET", _path(rf"THREAD(?:/(?P<what>{'|'.join(map(re.escape, filter(None, THREAD_PAGES)))}))?"), Viewer._side),
+    ("GET", _path(rf"THREAD/(?P<what>{'|'.join(RECORD_PAGES)})/AT"), Viewer._one),
+    ("GET", _path(r"THREAD/r/AT/raw"), Viewer._raw),
+    ("GET", _path(r"THREAD/events"), Viewer._follow),
+    ("POST", _path(r"THREAD/(?P<what>[a-z]+)"), Viewer._change),
+)
 
 
 def query_of(call: Call) -> dict[str, str]:

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from holdfast.dialects import DIALECTS, dialect_named
 from holdfast.runtime import Holdfast
 from holdfast.runtime.backend import Backing
-from holdfast.runtime.describing import description
 from holdfast.runtime.reading import current_turn, readable
-from holdfast.store import RecordKind, Span, ThreadRow, ThreadStore
-from holdfast.thread import Pointer, TurnBody
+from holdfast.store import Hit, RecordKind, Span, ThreadRow, ThreadStore
+from holdfast.thread import MetaBody, Pointer, TurnBody
 from holdfast.viewer.sizes import Sizes
 from holdfast.viewer.wording import Told, told
 
 PAGE = 25
-# How many threads a filter looks through, newest first, before it says that it looked no further.
-MOST_LOOKED_AT = 5_000
-# Words said in a thread are searched for in the newest threads alone: every one of them is a span of the search.
+# How many threads a page looks through, newest first, before it says so and offers to look further.
+MOST_LOOKED_AT = 1_000
+# In how many threads words are searched for at once; a store's search is asked about a span for each of them.
 SEARCHED_THREADS = 500
+# The newest are searched first: words that are said everywhere are found there, and the rest need not be asked.
+SEARCHED_FIRST = 100
 HITS_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What is asked of the list."""
+    """What is asked of the list: `start` is the thread it goes on from, `said_from` the one from which on words are searched."""
 
     words: str = ""
     dialect: str = ""
     only: str = ""
     start: int = 0
+    said_from: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +56,25 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mentions:
+    """What was said with the words searched for, in so many threads from the newest on; `following` is where to look further."""
+
+    found: tuple[Mention, ...] = ()
+    searched: int = 0
+    following: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A page of the list. `following` is where the next one begins, None at the end."""
+    """A page of the list. `following` is where the next one begins, None at the end.
+
+    `looked_at` is how many threads were looked through, if that is why the page ends; 0 if it does not.
+    """
 
     threads: tuple[ListedThread, ...]
-    mentions: tuple[Mention, ...]
+    mentions: Mentions
     following: int | None
+    looked_at: int = 0
     dialects: tuple[str, ...] = tuple(sorted(DIALECTS))
 
 
@@ -67,30 +82,50 @@ class Listing:
 class _Known:
     """What a filter is asked about, read without the thread's window."""
 
-    at: int
     row: ThreadRow
     title: str
     archived: bool
-    compactions: int
 
 
 async def list_threads(hf: Holdfast, asked: Filter, *, sizes: Sizes) -> Listing:
     """Return the threads that fit, the most recently written first. Costs what a page shows and the filter passes over."""
     store = hf.backend.store
-    found: list[ListedThread] = []
-    following = None
-    async for known in _fitting(store, asked):
-        if len(found) == PAGE:
-            following = known.at
+    stop = asked.start + MOST_LOOKED_AT
+    rows = await store.threads(limit=stop + 1)
+    fitting: list[_Known] = []
+    following = stop if len(rows) > stop else None
+    for at, row in enumerate(rows[asked.start : stop], start=asked.start):
+        known = await _fitting(store, row, asked)
+        if known is not None and len(fitting) == PAGE:
+            following = at
             break
-        found.append(await _listed(store, known, sizes=sizes))
-    mentions = await _mentions(store, asked) if asked.words and asked.start == 0 else ()
-    return Listing(threads=tuple(found), mentions=mentions, following=following)
+        fitting += [known] if known is not None else []
+    capped = following == stop
+    if capped:
+        fitting += await _named(store, asked, known={row.id for row in rows[asked.start : stop]}, limit=PAGE - len(fitting))
+    return Listing(
+        threads=tuple([await _listed(store, known, sizes=sizes) for known in fitting]),
+        mentions=await _mentions(store, asked) if asked.words and asked.start == 0 else Mentions(),
+        following=following,
+        looked_at=stop if capped else 0,
+    )
 
 
 async def title_of(store: ThreadStore, row: ThreadRow) -> str:
     """Return a thread's title: its own, else the first line a person said in it or in what it was forked from."""
-    known = await description(store, row.id)
+    return await _title(store, row, await _described(store, row))
+
+
+async def _described(store: ThreadStore, row: ThreadRow) -> MetaBody:
+    """Return what a thread says about itself, from its row alone."""
+    own = Span(thread_id=row.id, start=row.start, stop=row.next)
+    for record in await store.read(own, kinds={RecordKind.META}, newest_first=True, limit=1):
+        if (known := readable(record, MetaBody)) is not None:
+            return known
+    return MetaBody(dialect=row.dialect, parent=row.parent)
+
+
+async def _title(store: ThreadStore, row: ThreadRow, known: MetaBody) -> str:
     if known.title:
         return known.title
     while True:
@@ -103,25 +138,36 @@ async def title_of(store: ThreadStore, row: ThreadRow) -> str:
         row = await store.get(row.parent)
 
 
-async def _fitting(store: ThreadStore, asked: Filter) -> AsyncIterator[_Known]:
-    words = asked.words.casefold().split()
-    rows = await store.threads(limit=MOST_LOOKED_AT)
-    for at, row in enumerate(rows[asked.start :], start=asked.start):
-        if asked.dialect and row.dialect != asked.dialect:
-            continue
-        if asked.only == "forks" and row.parent is None:
-            continue
-        archived = (await description(store, row.id)).archived
-        if archived != (asked.only == "archived"):
-            continue
-        own = Span(thread_id=row.id, start=row.start, stop=row.next)
-        compactions = len(await store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False))
-        if asked.only == "compacted" and not compactions:
-            continue
-        title = await title_of(store, row)
-        told_here = f"{row.id} {title}".casefold()
-        if all(word in told_here for word in words):
-            yield _Known(at=at, row=row, title=title, archived=archived, compactions=compactions)
+async def _fitting(store: ThreadStore, row: ThreadRow, asked: Filter) -> _Known | None:
+    """Return a thread if it fits; what costs nothing is asked first."""
+    if asked.dialect and row.dialect != asked.dialect:
+        return None
+    if asked.only == "forks" and row.parent is None:
+        return None
+    said = await _described(store, row)
+    if said.archived != (asked.only == "archived"):
+        return None
+    if asked.only == "compacted" and not await _checkpoints(store, row, limit=1):
+        return None
+    title = await _title(store, row, said)
+    told_here = f"{row.id} {title}".casefold()
+    if not all(word in told_here for word in asked.words.casefold().split()):
+        return None
+    return _Known(row=row, title=title, archived=said.archived)
+
+
+async def _named(store: ThreadStore, asked: Filter, *, known: Collection[str], limit: int) -> list[_Known]:
+    """Return threads beyond those looked at whose id begins with what is asked for: an id finds its thread wherever it stands."""
+    if not asked.words or limit <= 0:
+        return []
+    beyond = [row for row in await store.threads(prefix=asked.words, limit=PAGE) if row.id not in known]
+    found = [await _fitting(store, row, asked) for row in beyond[:limit]]
+    return [each for each in found if each is not None]
+
+
+async def _checkpoints(store: ThreadStore, row: ThreadRow, *, limit: int | None = None) -> int:
+    own = Span(thread_id=row.id, start=row.start, stop=row.next)
+    return len(await store.read(own, kinds={RecordKind.CHECKPOINT}, limit=limit, bodies=False))
 
 
 async def _listed(store: ThreadStore, known: _Known, *, sizes: Sizes) -> ListedThread:
@@ -129,20 +175,29 @@ async def _listed(store: ThreadStore, known: _Known, *, sizes: Sizes) -> ListedT
         row=known.row,
         title=known.title,
         turns=await current_turn(store, known.row, stop=known.row.next),
-        compactions=known.compactions,
+        compactions=await _checkpoints(store, known.row),
         archived=known.archived,
         tokens=await sizes.of(store, known.row),
     )
 
 
-async def _mentions(store: Backing, asked: Filter) -> tuple[Mention, ...]:
-    rows = {row.id: row for row in await store.threads(limit=SEARCHED_THREADS)}
-    spans = [Span(thread_id=row.id, start=row.start, stop=row.next) for row in rows.values()]
-    mentions: list[Mention] = []
-    for hit in await store.search(spans, asked.words, limit=HITS_SHOWN):
+async def _mentions(store: Backing, asked: Filter) -> Mentions:
+    stop = asked.said_from + SEARCHED_THREADS
+    rows = await store.threads(limit=stop + 1)
+    dialects = {row.id: row.dialect for row in rows}
+    spans = [Span(thread_id=row.id, start=row.start, stop=row.next) for row in rows[asked.said_from : stop]]
+    searched = 0
+    hits: list[Hit] = []
+    for part in (spans[:SEARCHED_FIRST], spans[SEARCHED_FIRST:]):
+        if part and len(hits) < HITS_SHOWN:
+            hits += await store.search(part, asked.words, limit=HITS_SHOWN - len(hits))
+            searched += len(part)
+    found: list[Mention] = []
+    for hit in hits:
         span = Span(thread_id=hit.thread_id, start=hit.ordinal, stop=hit.ordinal + 1)
-        dialect = dialect_named(rows[hit.thread_id].dialect)
-        mentions.extend(
+        dialect = dialect_named(dialects[hit.thread_id])
+        found.extend(
             Mention(pointer=Pointer(hit.thread_id, hit.ordinal), told=told(record, dialect)) for record in await store.read(span)
         )
-    return tuple(mentions)
+    upto = asked.said_from + searched
+    return Mentions(found=tuple(found), searched=upto, following=upto if len(rows) > upto else None)

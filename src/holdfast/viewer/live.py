@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from holdfast.gateway.caller import Caller
 from holdfast.gateway.record_events import ALIVE, OPENING, Silence, Telling, woken
@@ -37,14 +37,16 @@ async def _newest(store: ThreadStore) -> tuple[str, int] | None:
     return None
 
 
-async def stream(caller: Caller, events: AsyncIterator[bytes]) -> None:
-    """Write events until they end or the page is closed."""
+async def stream(caller: Caller, events: AsyncIterator[bytes], *, admitted: Callable[[], bool]) -> None:
+    """Write events until they end, the page is closed, or who looks is no longer admitted."""
 
     async def write() -> None:
         await caller.start(
             200, [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"), *GUARDS]
         )
         async for chunk in events:
+            if not admitted():
+                break
             await caller.write(chunk)
         await caller.end()
 

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.compaction import Section, ledger_of
 from holdfast.compaction.comparison import compare
+from holdfast.compaction.strategies import DEFAULT, STRATEGIES
 from holdfast.errors import BadInput, StoreCorrupt
 from holdfast.runtime import Holdfast, Thread
 from holdfast.runtime.describing import description
@@ -16,6 +17,7 @@ from holdfast.runtime.reading import current_turn
 from holdfast.tokens import Pressure
 from holdfast.viewer import compactions
 from holdfast.viewer.answers import Answer
+from holdfast.viewer.archive import archive_of
 from holdfast.viewer.changes import groups_of
 from holdfast.viewer.family import family_of
 from holdfast.viewer.letters import correspondence_of
@@ -23,8 +25,9 @@ from holdfast.viewer.listing import Filter, list_threads, title_of
 from holdfast.viewer.remembered import remembered
 from holdfast.viewer.series import Lives
 from holdfast.viewer.sizes import Sizes, pressure_on
-from holdfast.viewer.templating import render
+from holdfast.viewer.templating import render, thread_url
 from holdfast.viewer.timeline import SIDES, Place, open_record, timeline
+from holdfast.viewer.verdict import Places, verdict_of
 from holdfast.viewer.windows import PAGE, positions, side_by_side
 
 Query = Mapping[str, str]
@@ -50,6 +53,7 @@ async def threads_page(hf: Holdfast, query: Query, sight: Sight) -> Answer:
         dialect=query.get("dialect", ""),
         only=query.get("only", ""),
         start=number_in(query, "start") or 0,
+        said_from=number_in(query, "said") or 0,
     )
     listing = await list_threads(hf, asked, sizes=sight.sizes)
     return Answer(body=render("threads.html", {**sight.common, "asked": asked, "listing": listing}))
@@ -76,6 +80,7 @@ async def overview_page(hf: Holdfast, thread: Thread, query: Query, sight: Sight
         "family": await family_of(store, thread.id),
         "mail": await correspondence_of(hf, thread),
         "known": known,
+        "strategies": [name for name in STRATEGIES if name != DEFAULT],
         "done": query.get("done", ""),
         "done_at": number_in(query, "at"),
     }
@@ -87,7 +92,13 @@ async def timeline_page(hf: Holdfast, thread: Thread, query: Query, sight: Sight
     side = query.get("side", "all")
     if side not in SIDES:
         raise BadInput(f"there is no side {side!r} of a timeline")
-    place = Place(side=side, at=number_in(query, "at"), before=number_in(query, "before"), after=number_in(query, "after"))
+    place = Place(
+        side=side,
+        at=number_in(query, "at"),
+        before=number_in(query, "before"),
+        after=number_in(query, "after"),
+        since=number_in(query, "since"),
+    )
     page = await timeline(hf, thread, place)
     places = {each.record.ordinal: each.number for each in await compactions.numbered(hf.backend.store, thread.id)}
     values: Values = {"page": page, "place": place, "sides": SIDES, "numbers": places}
@@ -120,14 +131,19 @@ async def compaction_page(hf: Holdfast, thread: Thread, ordinal: int, query: Que
     start = number_in(query, "start") or 0
     windows = side_by_side(opened.before, opened.after, thread.dialect, start=start, only=only if only in FATES else "")
     changes = compare(opened.earlier, opened.later)
+    groups = groups_of(changes)
+    base = thread_url(thread.id, "c", ordinal)
+    beside = f"&from={since}" if since is not None else ""
+    places_of = Places(left=f"{base}?fate=left{beside}#windows", shortened=f"{base}?fate=shortened{beside}#windows")
     values: Values = {
         "opened": opened,
+        "verdict": verdict_of(await archive_of(store, opened), opened.audit, windows, groups, places=places_of),
         "since": since,
         "places": places,
         "place": places[index] if index is not None else None,
         "previous": places[index - 1] if index else None,
         "following": places[index + 1] if index is not None and index + 1 < len(places) else None,
-        "groups": groups_of(changes),
+        "groups": groups,
         "changes": changes,
         "windows": windows,
         "fate": only,

@@ -7,19 +7,23 @@ again costs what is new.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from holdfast.errors import RecordNotFound, StoreCorrupt
 from holdfast.runtime import Holdfast, Thread
-from holdfast.runtime.reading import live_path
+from holdfast.runtime.reading import live_path, load_history, readable
 from holdfast.store import Record, RecordKind, Span, ThreadStore
-from holdfast.thread import decode_body
+from holdfast.viewer.erasures import Sighting, sighted
 from holdfast.viewer.sizes import size_after, slices
+from holdfast.viewer.thinning import Buckets, Point
 
-# A plot is some hundred pixels wide; more points than this only cost time.
-MOST_POINTS = 1_500
+# A plot is about a thousand pixels wide; more points than this only cost time.
+MOST_POINTS = 3_000
+# Of each bucket at most four points are shown.
+BUCKETS = MOST_POINTS // 4
 PLOTTED = frozenset({RecordKind.ITEM, RecordKind.CHECKPOINT, RecordKind.UNDO})
 # Lives that are kept; each holds some thousand points.
 MOST_LIVES = 32
@@ -40,6 +44,14 @@ class Series:
     limits: dict[str, int] = field(default_factory=dict)
     upto: int = 0
 
+    def add(self, moment: _Moment) -> None:
+        """Add a row to every column."""
+        self.ordinals.append(moment.ordinal)
+        self.at_ms.append(moment.at_ms)
+        self.window.append(moment.window)
+        self.counted.append(moment.counted)
+        self.cached.append(moment.cached)
+
 
 class _Counted(msgspec.Struct, frozen=True):
     """What a reply record says about usage; its items are passed over."""
@@ -49,28 +61,30 @@ class _Counted(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Point:
-    """A point of the plot; a `steep` one stands where the line falls, and is never left out."""
+class _Moment:
+    """A row of the series."""
 
     ordinal: int
     at_ms: int
     window: int | None = None
     counted: int | None = None
     cached: int | None = None
-    steep: bool = False
 
 
 class _Life:
     """The window's size, record by record: items add to it, a compaction replaces it, an undo brings back what it replaced.
 
-    `spans` is the path it was lived along, oldest first.
+    `spans` is the path it was lived along, oldest first, `seen` what was known of erasures then. What was erased has no size.
     """
 
     def __init__(self) -> None:
-        self.points: list[_Point] = []
-        self.usage: list[_Point] = []
         self.compactions: list[tuple[int, int, int, int]] = []
         self.spans: tuple[Span, ...] = ()
+        self.seen: Sighting | None = None
+        self.lost_items = False
+        self._sizes: Buckets[int] = Buckets(BUCKETS)
+        self._replies: Buckets[Record] = Buckets(BUCKETS)
+        self._usage: dict[int, _Moment] = {}
         self._size = 0
         self._added = 0
         self._without: dict[int, int] = {}
@@ -91,24 +105,40 @@ class _Life:
     def live_through(self, records: Sequence[Record], *, sizes: Mapping[int, int]) -> None:
         """Go on; `sizes` are those of windows after compactions whose records do not say."""
         for record in records:
-            steep = False
             if record.kind is RecordKind.ITEM:
-                self._size += record.tokens
-                self._added += record.tokens
+                self.lost_items = self.lost_items or record.erased
+                self._size += 0 if record.erased else record.tokens
+                self._added += 0 if record.erased else record.tokens
             elif record.kind is RecordKind.CHECKPOINT:
                 after = sizes.get(record.ordinal, record.tokens)
                 self._without[record.ordinal] = self._size - self._added
                 self.compactions.append((record.ordinal, record.at_ms, self._size, after))
-                self.points[-1:] = [replace(point, steep=True) for point in self.points[-1:]]
-                self._size, steep = after, True
+                self._size = after
             elif record.target in self._without:
-                self._size, steep = self._without[record.target] + self._added, True
-            self.points.append(_Point(ordinal=record.ordinal, at_ms=record.at_ms, window=self._size, steep=steep))
-        self.points = _thinned(self.points, most=4 * MOST_POINTS)
+                self._size = self._without[record.target] + self._added
+            self._sizes.add(Point(at=record.ordinal, height=self._size, value=record.at_ms))
 
-    def learn(self, usage: Sequence[_Point]) -> None:
-        """Take in what providers counted since."""
-        self.usage = _thinned([*self.usage, *usage], most=4 * MOST_POINTS)
+    def hear(self, replies: Sequence[Record]) -> list[Record]:
+        """Take in replies, read without their bodies, and return those of them whose bodies are still to be read."""
+        for record in replies:
+            self._replies.add(Point(at=record.ordinal, height=0, value=record))
+        chosen = [point.value for point in self._replies.firsts()]
+        self._usage = {record.ordinal: self._usage[record.ordinal] for record in chosen if record.ordinal in self._usage}
+        return [record for record in chosen if record.ordinal not in self._usage]
+
+    def learn(self, reply: Record) -> None:
+        """Take in what a provider counted, from a reply with its body."""
+        said = readable(reply, _Counted)
+        moment = _Moment(ordinal=reply.ordinal, at_ms=reply.at_ms)
+        if said is not None and said.input_tokens:
+            moment = replace(moment, counted=said.input_tokens, cached=said.cached_tokens or 0)
+        self._usage[reply.ordinal] = moment
+
+    def moments(self) -> Iterator[_Moment]:
+        """Yield what is known, in order."""
+        sizes = (_Moment(ordinal=point.at, at_ms=point.value, window=point.height) for point in self._sizes.points())
+        usage = (moment for moment in self._usage.values() if moment.counted)
+        yield from sorted((*sizes, *usage), key=lambda moment: moment.ordinal)
 
 
 class Lives:
@@ -125,13 +155,10 @@ class Lives:
         limits = hf.backend.limits_for(await thread.last_model())
         made = Series(upto=row.next, compactions=list(life.compactions))
         made.limits = {"soft": limits.soft, "hard": limits.hard, "full": limits.full}
-        points = (*_thinned(life.points, most=MOST_POINTS), *_thinned(life.usage, most=MOST_POINTS))
-        for point in sorted(points, key=lambda each: each.ordinal):
-            made.ordinals.append(point.ordinal)
-            made.at_ms.append(point.at_ms)
-            made.window.append(point.window)
-            made.counted.append(point.counted)
-            made.cached.append(point.cached)
+        for moment in life.moments():
+            made.add(moment)
+        if life.lost_items:
+            await _end_as_it_is(store, thread.id, made)
         return made
 
     async def _lived(self, store: ThreadStore, thread_id: str, *, stop: int) -> _Life:
@@ -140,40 +167,36 @@ class Lives:
         life = self._known.pop(key, None) or _Life()
         path = await live_path(store, thread_id, stop=stop, whole=True)
         spans = tuple(reversed(path.spans))
-        ahead = life.ahead(spans)
+        seen = await sighted(store, dict.fromkeys(span.thread_id for span in spans), before=life.seen)
+        ahead = None if seen.erased else life.ahead(spans)
         if ahead is None:
             life, ahead = _Life(), spans
         for span in ahead:
             async for records in slices(store, span, kinds=PLOTTED):
                 unsized = [record for record in records if record.kind is RecordKind.CHECKPOINT and not record.tokens]
                 life.live_through(records, sizes={record.ordinal: await size_after(store, record) for record in unsized})
-            life.learn(await _usage(store, span))
-        life.spans = spans
+            await _listen(store, life, span)
+        life.spans, life.seen = spans, seen
         self._known[key] = life
         while len(self._known) > MOST_LIVES:
             self._known.popitem(last=False)
         return life
 
 
-def _thinned(points: list[_Point], *, most: int) -> list[_Point]:
-    """Return about `most` points at most, evenly taken, with those where the line falls."""
-    step = -(-len(points) // most)
-    last = len(points) - 1
-    return points if step <= 1 else [point for at, point in enumerate(points) if at % step == 0 or at == last or point.steep]
+async def _listen(store: ThreadStore, life: _Life, span: Span) -> None:
+    """Let a life hear the replies of a span. Their bodies hold whole answers, so only an even choice of them is read."""
+    unread = {record.ordinal for record in life.hear(await store.read(span, kinds={RecordKind.REPLY}, bodies=False))}
+    for record in await store.read(span, ordinals=unread) if unread else ():
+        life.learn(record)
 
 
-async def _usage(store: ThreadStore, span: Span) -> list[_Point]:
-    """Return what providers counted, from an even choice of replies: their bodies hold whole answers."""
-    replies = await store.read(span, kinds={RecordKind.REPLY}, bodies=False)
-    step = max(1, len(replies) // MOST_POINTS)
-    chosen = [record.ordinal for record in replies[::step]]
-    points: list[_Point] = []
-    for record in await store.read(span, ordinals=chosen) if chosen else ():
-        try:
-            counted = decode_body(record.body, _Counted)
-        except msgspec.MsgspecError:
-            continue
-        if counted.input_tokens:
-            cached = counted.cached_tokens or 0
-            points.append(_Point(ordinal=record.ordinal, at_ms=record.at_ms, counted=counted.input_tokens, cached=cached))
-    return points
+async def _end_as_it_is(store: ThreadStore, thread_id: str, series: Series) -> None:
+    """Let the curve end at the window's real size: what stands in for an erased half of a call has one too."""
+    try:
+        tokens = (await load_history(store, await live_path(store, thread_id))).tokens
+    except (StoreCorrupt, RecordNotFound):
+        return
+    for at in reversed(range(len(series.window))):
+        if series.window[at] is not None:
+            series.window[at] = tokens
+            return

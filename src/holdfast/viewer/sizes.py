@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
 
+from holdfast.errors import RecordNotFound, StoreCorrupt
 from holdfast.runtime import Holdfast, Thread
-from holdfast.runtime.reading import last_usage, live_path, load_checkpoint, readable
+from holdfast.runtime.reading import last_usage, live_path, load_checkpoint, load_history, readable
 from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from holdfast.thread import Checkpoint
+from holdfast.thread import Checkpoint, LivePath
 from holdfast.tokens import Pressure, measure_pressure
+from holdfast.viewer.erasures import Sighting, sighted
 
 # Records are looked through some thousands at a time, so that whoever else is served meanwhile hardly notices.
 SLICE = 5_000
@@ -38,30 +41,55 @@ class Sizes:
     """The sizes of windows, each kept until its thread is written again."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[int, int]] = {}
+        self._known: dict[tuple[str, str], _Size] = {}
 
     async def of(self, store: ThreadStore, row: ThreadRow) -> int:
-        """Return what a thread's window holds by our estimate: what the newest compaction left, and every item since."""
+        """Return what a thread's window holds by our estimate: what the newest compaction left, and every item since.
+
+        What was erased is not in it. 0 where damage keeps the window from being put together.
+        """
         key = (store.tenant.name, row.id)
         known = self._known.get(key)
-        if known is not None and known[0] == row.next:
-            return known[1]
-        tokens = await _window_tokens(store, row)
+        if known is not None and known.next == row.next:
+            seen = await sighted(store, known.seen.marks, before=known.seen)
+            if not seen.erased:
+                return known.tokens
+        path = await live_path(store, row.id, stop=row.next)
+        seen = await sighted(store, dict.fromkeys(span.thread_id for span in path.spans))
+        tokens = await _window_tokens(store, path)
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
-        self._known[key] = (row.next, tokens)
+        self._known[key] = _Size(next=row.next, tokens=tokens, seen=seen)
         return tokens
 
 
-async def _window_tokens(store: ThreadStore, row: ThreadRow) -> int:
-    path = await live_path(store, row.id, stop=row.next)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Size:
+    """The size a window had when its thread's next record was `next`, and what was known of erasures then."""
+
+    next: int
+    tokens: int
+    seen: Sighting
+
+
+async def _window_tokens(store: ThreadStore, path: LivePath) -> int:
     since = path.checkpoint.ordinal + 1 if path.checkpoint else 0
     tokens = await size_after(store, path.checkpoint) if path.checkpoint else 0
     for span in path.spans:
         later = Span(thread_id=span.thread_id, start=max(span.start, since), stop=span.stop)
         async for records in slices(store, later, kinds={RecordKind.ITEM}):
+            if any(record.erased for record in records):
+                return await _left_of(store, path)
             tokens += sum(record.tokens for record in records)
     return tokens
+
+
+async def _left_of(store: ThreadStore, path: LivePath) -> int:
+    """Return the size of a window that lost items: what stands in for a half of a call is known only from the other half."""
+    try:
+        return (await load_history(store, path)).tokens
+    except (StoreCorrupt, RecordNotFound):
+        return 0
 
 
 async def pressure_on(hf: Holdfast, thread: Thread, *, sizes: Sizes) -> Pressure:

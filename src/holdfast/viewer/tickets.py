@@ -17,9 +17,13 @@ LIFE_SECONDS = 12 * 60 * 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """Someone who may look at a tenant's threads; None is the tenant of a gateway without keys."""
+    """Someone who may look at a tenant's threads; None is the tenant of a gateway without keys.
+
+    `keys` are the beginnings of the digests of the keys this rests on: it ends with any of them.
+    """
 
     tenant: str | None
+    keys: frozenset[str] = frozenset()
 
 
 class Tickets:
@@ -30,7 +34,7 @@ class Tickets:
 
     def issue(self, guest: Guest, *, now: float) -> str:
         """Return a ticket for the next twelve hours."""
-        tenant = "" if guest.tenant is None else f"={guest.tenant}"
+        tenant = "" if guest.tenant is None else f"={guest.tenant}={','.join(sorted(guest.keys))}"
         claim = urlsafe_b64encode(f"{int(now) + LIFE_SECONDS}{tenant}".encode()).decode()
         return f"{claim}.{self._signed(claim)}"
 
@@ -40,10 +44,12 @@ class Tickets:
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._signed(claim).encode()):
             return None
         try:
-            until, named, tenant = urlsafe_b64decode(claim).decode().partition("=")
+            until, named, whose = urlsafe_b64decode(claim).decode().partition("=")
         except (Base64Error, UnicodeDecodeError):
             return None
-        return Guest(tenant=tenant if named else None) if int(until) > now else None
+        tenant, _, keys = whose.partition("=")
+        guest = Guest(tenant=tenant, keys=frozenset(keys.split(",") if keys else ())) if named else Guest(tenant=None)
+        return guest if int(until) > now else None
 
     def _signed(self, claim: str) -> str:
         return urlsafe_b64encode(hmac.digest(self._key, claim.encode("utf-8", "replace"), "sha256")).decode().rstrip("=")

@@ -10,10 +10,12 @@ from holdfast.errors import RecordNotFound
 from holdfast.items import Item
 from holdfast.runtime import Holdfast, Thread
 from holdfast.runtime.reading import live_path
-from holdfast.store import Record, RecordKind, Span
+from holdfast.store import Record, RecordKind, Span, ThreadRow
 from holdfast.viewer.wording import Told, said_in, told
 
 PAGE = 100
+# A page that follows an agent grows to so many lines; then its oldest give way.
+MOST_FOLLOWED = 300
 TEXT_CHARS = 200_000
 
 # What people look for in a timeline, by the name in the address.
@@ -29,12 +31,16 @@ SIDES: dict[str, tuple[str, Collection[RecordKind] | None]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Which page is asked for: the one that begins at `at`, ends before `before`, or begins after `after`; else the newest."""
+    """Which page is asked for: the one that begins at `at`, ends before `before`, or begins after `after`; else the newest.
+
+    `since` asks for all lines from an ordinal on, as a page that is followed shows them, or the newest if they are too many.
+    """
 
     side: str = "all"
     at: int | None = None
     before: int | None = None
     after: int | None = None
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +51,24 @@ class Line:
     told: Told
     live: bool
 
+    @property
+    def state(self) -> str:
+        """What may change about a line after it was shown."""
+        return "erased" if self.record.erased else "live" if self.live else "gone"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A page of records, oldest first; `older` and `newer` are the ordinals to go on from, None at an end."""
+    """A page of records, oldest first; `older` and `newer` are the ordinals to go on from, None at an end.
+
+    `followed` says that it ends with the newest record, and that what is written meanwhile belongs to it.
+    """
 
     lines: tuple[Line, ...]
     side: str
     older: int | None
     newer: int | None
+    followed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +88,7 @@ async def timeline(hf: Holdfast, thread: Thread, place: Place) -> Timeline:
     store = hf.backend.store
     row = await store.get(thread.id)
     kinds = SIDES[place.side][1]
-    start = place.at if place.at is not None else place.after + 1 if place.after is not None else None
-    if start is not None:
-        span = Span(thread_id=row.id, start=max(row.start, start), stop=row.next)
-        records = await store.read(span, kinds=kinds, limit=PAGE)
-    else:
-        span = Span(thread_id=row.id, start=row.start, stop=min(row.next, place.before) if place.before is not None else row.next)
-        records = list(reversed(await store.read(span, kinds=kinds, newest_first=True, limit=PAGE)))
+    records = await _records(hf, row, place, kinds)
     path = await live_path(store, thread.id, whole=True)
     lines = [
         Line(record=record, told=told(record, thread.dialect), live=path.holds(record.ordinal) == thread.id) for record in records
@@ -91,7 +100,21 @@ async def timeline(hf: Holdfast, thread: Thread, place: Place) -> Timeline:
         side=place.side,
         older=records[0].ordinal if older else None,
         newer=records[-1].ordinal if newer else None,
+        followed=not newer and place.at is None,
     )
+
+
+async def _records(hf: Holdfast, row: ThreadRow, place: Place, kinds: Collection[RecordKind] | None) -> list[Record]:
+    store = hf.backend.store
+    start = place.at if place.at is not None else place.after + 1 if place.after is not None else None
+    if start is not None:
+        span = Span(thread_id=row.id, start=max(row.start, start), stop=row.next)
+        return await store.read(span, kinds=kinds, limit=PAGE)
+    first = max(row.start, place.since) if place.since is not None else row.start
+    stop = min(row.next, place.before) if place.before is not None else row.next
+    limit = PAGE if place.since is None else MOST_FOLLOWED
+    span = Span(thread_id=row.id, start=first, stop=stop)
+    return list(reversed(await store.read(span, kinds=kinds, newest_first=True, limit=limit)))
 
 
 async def _any(hf: Holdfast, span: Span, kinds: Collection[RecordKind] | None) -> bool:

@@ -37,16 +37,16 @@
           ctx.fillStyle = colour("--limit");
           ctx.textAlign = "left";
           ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
-          let named = Infinity;
+          const named = [];
           for (const [name, value] of Object.entries(data.limits)) {
             const y = Math.round(u.valToPos(value, "y", true));
             if (y < bbox.top || y > bbox.top + bbox.height) continue;
             ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
             // Full and hard lie close together: one is named above its line, the other below; pressed together, one is named.
             const at = name === "hard" ? y + 12 * devicePixelRatio : y - 3 * devicePixelRatio;
-            if (Math.abs(named - at) < 11 * devicePixelRatio) continue;
+            if (named.some((other) => Math.abs(other - at) < 11 * devicePixelRatio)) continue;
             ctx.fillText(name, bbox.left + 4 * devicePixelRatio, at);
-            named = at;
+            named.push(at);
           }
           ctx.restore();
         }],

@@ -56,27 +56,55 @@ const KINDS = ["meta", "turn", "context", "item", "reply", "checkpoint", "undo",
 const light = document.getElementById("live");
 let waiting = null;
 
+let busy = false;
+let again = false;
+
+// One at a time: an answer that was asked for earlier never undoes a later one.
 async function refresh() {
   waiting = null;
-  const page = await parsed(location.href);
+  if (busy) { again = true; return; }
+  busy = true;
+  await takeOver();
+  busy = false;
+  if (again) { again = false; refresh(); }
+}
+
+async function takeOver() {
+  const lines = document.querySelector("[data-live=lines]");
+  const page = await parsed(lines ? followed(lines) : location.href);
   if (page === null) return;
   for (const old of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(old.id);
     if (fresh === null) continue;
-    if (old.dataset.live === "append") append(old, fresh); else old.replaceWith(document.importNode(fresh, true));
+    if (old === lines) merge(old, fresh); else old.replaceWith(document.importNode(fresh, true));
   }
   localTimes(document);
   document.dispatchEvent(new CustomEvent("written"));
 }
 
-function append(old, fresh) {
+// The lines from the first one shown on: all of them as they are now, or, where they have become too many, the newest.
+function followed(lines) {
+  const url = new URL(location.href);
+  for (const name of ["before", "after", "at"]) url.searchParams.delete(name);
+  if (lines.firstElementChild) url.searchParams.set("since", lines.firstElementChild.id.slice(1));
+  return url;
+}
+
+// What is the same stays, with what the reader opened in it; what changed, or is new, is taken over; what is not there goes.
+function merge(old, fresh) {
   const atEnd = innerHeight + scrollY >= document.body.scrollHeight - 80;
-  for (const line of fresh.children) {
-    if (document.getElementById(line.id)) continue;
+  const shown = new Map([...old.children].map((line) => [line.id, line]));
+  const lines = [...fresh.children].map((line) => {
+    const before = shown.get(line.id);
+    if (before?.dataset.state === line.dataset.state) return before;
     const added = document.importNode(line, true);
-    added.classList.add("fresh");
-    old.append(added);
-  }
+    if (before === undefined) added.classList.add("fresh");
+    else if (before.querySelector("details[open]")) { const details = added.querySelector("details"); details.open = true; fill(details); }
+    return added;
+  });
+  const kept = new Set(lines);
+  for (const line of shown.values()) if (!kept.has(line)) line.remove();
+  lines.forEach((line, at) => { if (old.children[at] !== line) old.insertBefore(line, old.children[at] ?? null); });
   if (atEnd) scrollTo({ top: document.body.scrollHeight });
 }
 
@@ -104,7 +132,6 @@ if (light && document.querySelector("[data-live]")) {
 // Keyboard.
 const dialog = document.getElementById("keys");
 document.getElementById("keys-open")?.addEventListener("click", () => dialog.showModal());
-let current = -1;
 let prefix = "";
 
 function lines() { return [...document.querySelectorAll("[data-lines] > li, table[data-lines] tbody > tr")]; }
@@ -112,8 +139,9 @@ function lines() { return [...document.querySelectorAll("[data-lines] > li, tabl
 function step(by) {
   const all = lines();
   if (!all.length) return;
-  all[current]?.classList.remove("current");
-  current = Math.max(0, Math.min(all.length - 1, current + by));
+  const before = all.findIndex((line) => line.classList.contains("current"));
+  all[before]?.classList.remove("current");
+  const current = Math.max(0, Math.min(all.length - 1, before + by));
   all[current].classList.add("current");
   all[current].querySelector("summary, a, button")?.focus({ preventScroll: true });
   all[current].scrollIntoView({ block: "nearest" });

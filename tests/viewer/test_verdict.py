@@ -1,0 +1,104 @@
+"""What a compaction's page answers to: what did it lose? Every answer can be the other one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.stories import damaged
+from tests.viewer.conftest import Opened, compaction_ordinals
+from tests.viewer.test_erased import erased
+from tests.viewer.test_pages import words
+
+from holdfast import Holdfast
+from holdfast.compaction import AuditReport
+from holdfast.compaction.audit import Finding
+from holdfast.thread import Pointer
+from holdfast.viewer.archive import Archive, archive_of
+from holdfast.viewer.compactions import open_compaction
+from holdfast.viewer.verdict import Answered, Places, verdict_of
+from holdfast.viewer.windows import SideBySide
+
+NOTHING_LEFT = SideBySide(rows=(), total=0, start=0, left=(), left_items=0, left_tokens=0, shortened=0)
+PLACES = Places(left="?left", shortened="?shortened")
+
+
+def judged(archive: Archive, *, audit: AuditReport | None = None) -> tuple[Answered, ...]:
+    return verdict_of(archive, audit or AuditReport(required=0, kept=0), NOTHING_LEFT, (), places=PLACES)
+
+
+async def found(hf: Holdfast, number: int) -> Archive:
+    """Return what is left of what compaction `number` of `billing` replaced."""
+    at = (await compaction_ordinals(hf, await hf.find("billing")))[number - 1]
+    return await archive_of(hf.backend.store, await open_compaction(hf.backend.store, "billing", at, since=None))
+
+
+def test_the_record_s_answer_is_what_was_found() -> None:
+    """Nothing lost, something erased, something damaged, a pointer to nothing: four sentences, three of them bad."""
+    at = [Pointer("billing", ordinal) for ordinal in range(9)]
+    archives = (
+        Archive(items=18, pointers=1),
+        Archive(items=18, pointers=2, erased=(at[3],), to_erased=(at[3],)),
+        Archive(items=18, pointers=1, lost=tuple(at)),
+        Archive(items=1, pointers=5, to_nothing=(at[4],)),
+    )
+    answers = [judged(archive)[0] for archive in archives]
+    assert [(answer.text, answer.bad) for answer in answers] == [
+        ("nothing: all 18 items it replaced can be read back; the one pointer leads to a record", False),
+        (
+            "17 of 18 items it replaced can be read back; erased on request: #3; 1 of 2 pointers lead to a record"
+            "; to what was erased: #3",
+            True,
+        ),
+        (
+            "9 of 18 items it replaced can be read back; damaged or missing: #0 #1 #2 #3 #4 #5 and 3 more"
+            "; the one pointer leads to a record",
+            True,
+        ),
+        ("nothing: the one item it replaced can be read back; 4 of 5 pointers lead to a record; to nothing: #4", True),
+    ]
+    assert [words.href for words in answers[3].words if words.href] == ["/ui/t/billing/r/4"]
+
+
+def test_what_people_demanded_is_counted() -> None:
+    """Nothing required, all kept, some put back, and, were it ever so, some missing."""
+    back = Finding(kind="demand", text="Never touch vendor/.")
+    audits = (
+        AuditReport(required=0, kept=0),
+        AuditReport(required=5, kept=5),
+        AuditReport(required=5, kept=4, repaired=(back,)),
+        AuditReport(required=5, kept=2, repaired=(back,)),
+    )
+    answers = [judged(Archive(items=0, pointers=0), audit=audit)[1] for audit in audits]
+    assert [(answer.text, answer.bad) for answer in answers] == [
+        ("nothing was required of this span", False),
+        ("5 of 5 things the audit required were kept by the draft", False),
+        ("4 of 5 things the audit required were kept by the draft, 1 put back word for word", False),
+        ("2 of 5 things the audit required were kept by the draft, 1 put back word for word, 2 are missing", True),
+    ]
+
+
+@pytest.mark.anyio
+async def test_an_archive_is_looked_up_in_the_store(work: Holdfast, store_file: Path) -> None:
+    """Whole at first; then one item is erased and another one's bytes are not those that were recorded."""
+    whole = await found(work, 2)
+    assert (whole.items, whole.readable, whole.resolving == whole.pointers > 0) == (18, 18, True)
+    await work.backend.store.erase("billing", [35], at_ms=0)
+    damaged(store_file, thread="billing", ordinal=30, body=b'{"type":"message","role":"user","content":"other words"}')
+    left = await found(work, 2)
+    assert (left.erased, left.lost, left.readable) == ((Pointer("billing", 35),), (Pointer("billing", 30),), 16)
+    assert left.to_erased == (Pointer("billing", 35),)
+
+
+@pytest.mark.anyio
+async def test_the_page_says_what_was_erased_and_nothing_else(opened: Opened, work: Holdfast) -> None:
+    """Before an erasure nothing is lost; the compaction made after it stands on what is left, and says how much that is."""
+    thread = await work.find("billing")
+    second = (await compaction_ordinals(work, thread))[1]
+    async with opened() as looker:
+        page = words((await looker.get(f"/ui/t/billing/c/{second}")).text)
+        assert "From the record nothing : all 18 items it replaced can be read back" in page
+        await erased(work, "billing", 35)
+        last = (await compaction_ordinals(work, thread))[-1]
+        page = words((await looker.get(f"/ui/t/billing/c/{last}")).text)
+        assert "items it replaced can be read back; erased on request: #35" in page
