@@ -153,6 +153,54 @@ def test_the_command_copies_one_thread_with_its_parents(
     assert "one store, not two" in capfd.readouterr().err
 
 
+async def test_one_server_under_two_addresses_is_refused(postgres_server: PostgresServer) -> None:
+    """A database that is reached in two ways is not copied onto itself."""
+    url = await postgres_server.new_store()
+    one = await opened(url)
+    other = await opened(f"{url}{'&' if '?' in url else '?'}application_name=again")
+    with pytest.raises(BadInput, match="one store, not two"):
+        await copy_threads(one, other, at_ms=1)
+    await one.close()
+    await other.close()
+
+
+def test_a_tenant_that_is_not_there_is_not_copied_nor_made(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistyped `--tenant` is an error that names it; neither store gets a tenant of that name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "talk.jsonl").write_text(json.dumps(said("one")), encoding="utf-8")
+    assert main(["import", "talk.jsonl", "--format", "responses", "--store", "a.db"]) == 0
+    capfd.readouterr()
+    for _ in range(2):
+        assert main(["copy", "a.db", "b.db", "--tenant", "lokal"]) == 1
+        told = "a.db has no tenant called 'lokal'; nothing was copied, name another by --tenant"
+        assert capfd.readouterr().err == f"holdfast: {told}\n"
+    assert not (tmp_path / "b.db").exists()
+
+
+async def test_a_server_knows_its_tenants_without_making_one(postgres_server: PostgresServer) -> None:
+    """Asking whether a tenant is there leaves everything as it was."""
+    database = await open_database(await postgres_server.new_store())
+    asked = [await database.knows("team"), await database.knows("team")]
+    await database.tenant("team")
+    assert [*asked, await database.knows("team"), await database.knows("other")] == [False, False, True, False]
+    await database.close()
+
+
+def test_one_file_with_two_names_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the names are two entries of a folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "talk.jsonl").write_text(json.dumps(said("one")), encoding="utf-8")
+    assert main(["import", "talk.jsonl", "--format", "responses", "--store", "a.db"]) == 0
+    (tmp_path / "b.db").hardlink_to(tmp_path / "a.db")
+    capfd.readouterr()
+    assert main(["copy", "a.db", "b.db"]) == 1
+    assert "one store, not two" in capfd.readouterr().err
+
+
 def _out(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
     capfd.readouterr()
     assert main(list(arguments)) == 0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from tests.postgres import PostgresServer
-from tests.replicas.appender import LANES, record
 from tests.replicas.clusters import pooler, reachable, servers
+from tests.store.appender import LANES, record, start
 
 from holdfast import Config, Holdfast
 from holdfast.items import body_digest
@@ -20,15 +18,10 @@ from holdfast.store.postgres import PostgresDatabase, PostgresStore
 pytestmark = pytest.mark.anyio
 
 WRITERS = ("a", "b", "c")
-APPENDER = Path(__file__).with_name("appender.py")
 
 
 async def opened(url: str) -> PostgresStore:
     return await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).tenant()
-
-
-def start(url: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, str(APPENDER), url, *arguments], stdout=subprocess.PIPE, text=True)
 
 
 async def check_lanes(store: PostgresStore, reached: dict[str, int]) -> None:

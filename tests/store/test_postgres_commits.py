@@ -12,6 +12,7 @@ from tests.postgres import PostgresServer
 
 from holdfast.errors import StoreClosed, StoreError
 from holdfast.store.postgres.connections import Connection, Connections
+from holdfast.store.postgres.queries import QUERIES
 from holdfast.store.postgres.writer import Writer
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +36,7 @@ class AnswerLost(Connections):
 
 @pytest.fixture
 async def url(postgres_server: PostgresServer) -> str:
-    made = await postgres_server.new_database()
+    made = await postgres_server.new_store()
     connection = await psycopg.AsyncConnection.connect(made, autocommit=True)
     async with connection:
         await connection.execute(b"CREATE TABLE happened (id bigint GENERATED ALWAYS AS IDENTITY)")
@@ -86,6 +87,54 @@ async def test_a_commit_that_never_was_is_done_again(url: str) -> None:
     assert await writer.run(work) == 2
     assert await happened(url) == 1
     await writer.close()
+    await connections.close()
+
+
+async def test_another_transaction_of_the_same_number_is_not_taken_for_ours(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standby that took over gives numbers out again that it never heard of: whose commit it was is told by what it left."""
+    connections = Connections(url, location="here")
+    await connections.open()
+    writer = Writer(connections)
+    other = await psycopg.AsyncConnection.connect(url, autocommit=True)
+    committed = await (await other.execute(b"SELECT pg_current_xact_id()::text")).fetchone()
+    assert committed is not None
+    number = str(committed[0]).encode()
+    monkeypatch.setitem(QUERIES, "write", QUERIES["write"].replace(b"pg_current_xact_id()::text", b"'%s'" % number))
+    tries = 0
+
+    async def work(connection: Connection) -> int:
+        nonlocal tries
+        tries += 1
+        await connection.execute(ADD)
+        if tries == 1:
+            await other.execute("SELECT pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
+        return tries
+
+    async with other:
+        assert await writer.run(work) == 2
+    assert await happened(url) == 1
+    await writer.close()
+    await connections.close()
+
+
+async def test_a_writer_that_is_gone_leaves_no_mark(url: str) -> None:
+    """The row by which a process knows its own commits goes with it, and what a killed one left is taken away by a later one."""
+    connections = Connections(url, location="here")
+    await connections.open()
+    writer, marks = Writer(connections), b"SELECT count(*) FROM holdfast.writer"
+    other = await psycopg.AsyncConnection.connect(url, autocommit=True)
+
+    async def add(connection: Connection) -> None:
+        await connection.execute(ADD)
+
+    async with other:
+        await other.execute(b"INSERT INTO holdfast.writer VALUES ('killed', 'then', now() - interval '2 days')")
+        await other.execute(b"INSERT INTO holdfast.writer VALUES ('alive', 'now', now())")
+        await writer.run(add)
+        await writer.run(add)
+        assert await (await other.execute(marks)).fetchone() == (3,)
+        await writer.close()
+        assert await (await other.execute(b"SELECT name FROM holdfast.writer")).fetchall() == [("alive",)]
     await connections.close()
 
 

@@ -40,7 +40,7 @@ NAMED = {
     "XX001": StoreCorrupt,
     "XX002": StoreCorrupt,
 }
-LOST = ("08", "57P01", "57P02", "57P03", "57P05", "53300")
+LOST = ("08", "57P01", "57P02", "57P03", "57P05", "53300", "25P03", "25P04")
 
 
 def every_error() -> Iterator[type[psycopg.Error]]:

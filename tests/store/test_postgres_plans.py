@@ -12,6 +12,7 @@ from tests.postgres import PostgresServer
 from holdfast.store import NewRecord, NewThread, RecordKind, Span
 from holdfast.store.postgres import PostgresDatabase, PostgresStore
 from holdfast.store.postgres.queries import QUERIES
+from holdfast.store.postgres.store import query_for
 
 pytestmark = pytest.mark.anyio
 
@@ -82,9 +83,11 @@ QUESTIONS = [
     ("newest", READ),
     ("read", {**READ, "ordinals": [1, 5, 900]}),
     ("newest_landmarks", {**READ, "kinds": ["checkpoint", "meta", "rollback", "undo"], "bodies": False}),
-    ("landmarks", {**READ, "kinds": ["turn"], "turn": 7}),
+    ("landmarks", {**READ, "kinds": ["turn", "checkpoint"], "turn": 7}),
     ("mail", READ),
     ("newest_mail", READ),
+    ("turn", {**READ, "turn": 7}),
+    ("newest_turn", {**READ, "turn": 7}),
     ("lookup", {"chains": [b"1".rjust(20, b"."), b"none".rjust(20, b".")]}),
     ("find_bodies", {"digests": [b"." * 20]}),
     ("find_tenant", {"name": "local"}),
@@ -140,3 +143,18 @@ async def test_mail_is_sought_among_mail_alone(query: str, filled: tuple[str, Po
     assert {node["Index Name"] for node in scans} == {f"{node['Relation Name']}_thread_ordinal_idx" for node in scans}
     found = await store.read(SPAN, kinds={RecordKind.MAIL}, newest_first=query == "newest_mail", limit=2)
     assert [each.ordinal for each in found] == ([2750, 2250] if query == "newest_mail" else [250, 750])
+
+
+@pytest.mark.parametrize("query", ["turn", "newest_turn"])
+async def test_a_turn_is_sought_by_its_number(query: str, filled: tuple[str, PostgresStore]) -> None:
+    """Where a turn begins is asked of the index over turns: a fork at turn 100,000 goes through none of those around it."""
+    url, store = filled
+    newest_first = query == "newest_turn"
+    assert query_for({RecordKind.TURN}, turn=7, newest_first=newest_first) == query
+    scans = [node for node in await plan(url, query, {**READ, "turn": 7}) if "record" in node.get("Relation Name", "")]
+    assert [node["Index Name"] for node in scans] == [f"{node['Relation Name']}_thread_turn_idx" for node in scans]
+    assert len(scans) == 1
+    found = await store.read(SPAN, kinds={RecordKind.TURN}, turn=7, newest_first=newest_first)
+    assert [(each.ordinal, each.turn) for each in found] == [(70, 7)]
+    beyond = Span(thread_id="t0", start=71, stop=RECORDS)
+    assert await store.read(beyond, kinds={RecordKind.TURN}, turn=7, newest_first=newest_first) == []

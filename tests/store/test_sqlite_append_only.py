@@ -13,6 +13,7 @@ import pytest
 from holdfast.items import body_digest
 from holdfast.store import NewRecord, NewThread, RecordKind, Span
 from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from holdfast.store.sqlite.queries import QUERIES
 from holdfast.store.sqlite.rows import NOT_LANDMARKS, Filter, read
 
 
@@ -123,3 +124,16 @@ async def test_the_newest_of_several_landmarks_are_found_without_sorting_them_al
     sorted_after = {before for before, detail in pairwise(plan) if "TEMP B-TREE" in detail}
     assert all(before.startswith("SCAN (subquery") for before in sorted_after)
     assert sum("COVERING INDEX record_landmark" in detail for detail in plan) == len(LANDMARKS)
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("store")
+async def test_a_search_seeks_its_threads_by_name(tmp_path: Path) -> None:
+    """The threads that are searched are sought one by one; not every thread of the tenant is looked at for each of them."""
+    connection = sqlite3.connect(tmp_path / "s.db")
+    given = {"spans": '[["t", 0, 9]]', "tenant": 1, "match": "words", "limit": 5}
+    plan = [detail for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {QUERIES['search']}", given)]
+    connection.close()
+    spans = next(place for place, detail in enumerate(plan) if detail.startswith("SCAN given"))
+    assert plan[spans + 1].startswith("SEARCH thread USING")
+    assert plan[spans + 1].endswith("(tenant=? AND name=?)")

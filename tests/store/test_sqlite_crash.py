@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.store.appender import LANES, record, start
 
 from holdfast.errors import OrdinalConflict, ThreadNotFound
 from holdfast.items import body_digest
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
+from holdfast.store import NewThread, Span
 from holdfast.store.sqlite import SqliteDatabase, SqliteStore
 
-APPENDER = Path(__file__).with_name("appender.py")
-LANES = ("a", "b", "c", "d")
+LANE_NAMES = [f"lane-{number}" for number in range(LANES)]
 KILLS = 100
-
-
-def record(text: str) -> NewRecord:
-    """Return the record that the appender makes of the same text."""
-    return NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=f"{text};".encode() * 40)
-
-
-def start(path: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, str(APPENDER), str(path), *arguments], stdout=subprocess.PIPE, text=True)
 
 
 async def open_store(path: Path) -> SqliteStore:
@@ -34,8 +23,8 @@ async def open_store(path: Path) -> SqliteStore:
 
 def killed_after(acknowledgements: int, path: Path) -> dict[str, int]:
     """Kill an appender once it has acknowledged that often; return how far each lane was acknowledged by then."""
-    reached = dict.fromkeys(LANES, 0)
-    with start(path, "fill") as appender:
+    reached = dict.fromkeys(LANE_NAMES, 0)
+    with start(path, "fill", "lane") as appender:
         assert appender.stdout is not None
         for count, line in enumerate(appender.stdout, start=1):
             lane, ordinal = line.split()
@@ -67,7 +56,7 @@ async def test_a_hundred_kills_lose_nothing_acknowledged(tmp_path: Path) -> None
     for _ in range(KILLS):
         acknowledged = killed_after(chance.randint(1, 40), path)
         store = await open_store(path)
-        for lane in LANES:
+        for lane in LANE_NAMES:
             await check_lane(store, lane, acknowledged=acknowledged[lane])
         await store.close()
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from holdfast.bench.workload import DIALECT, Workload, records_of
+from holdfast.bench.workload import DIALECT, Workload
 from holdfast.dialects import dialect_named
 from holdfast.items import chain_seed
 from holdfast.runtime import Config, Holdfast
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.recording import create_thread
+from holdfast.runtime.recording import arrival, create_thread
 from holdfast.store import NewRecord, RecordKind, Span
-from holdfast.thread import Checkpoint, KeepEntry, StateEntry, Tip, decode_body, encode_body
+from holdfast.thread import Arrival, Checkpoint, KeepEntry, StateEntry, Tip, decode_body, encode_body, lay_down
 
 THREAD = "long"
 # A thread that is compacted at a quarter of a million tokens has a checkpoint about every thousand records.
@@ -64,70 +66,102 @@ async def grow(path: Path, *, records: int, workload: Workload, model: Checkpoin
 
 async def grow_in(config: Config, *, records: int, workload: Workload, model: Checkpoint) -> Grown:
     """`grow`, wherever the configuration has its store."""
-    async with Holdfast(config) as hf:
-        await create_thread(hf.backend, dialect_named(DIALECT), thread_id=THREAD)
-        maker = _Maker(hf.backend, workload=workload, model=model)
-        ending = maker.ending_size()
-        if records > ending:
-            maker.fill(records - ending)
-            for batch in maker.batches():
-                await maker.store(batch)
-            await maker.store(maker.ending())
+    (grown,) = await grow_alike([config], records=records, workload=workload, model=model)
+    return grown
+
+
+async def grow_alike(
+    configs: Sequence[Config],
+    *,
+    records: int,
+    workload: Workload,
+    model: Checkpoint,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[Grown]:
+    """`grow_in` at several places at once: making the items is most of the work, and every place is given the same ones."""
+    async with AsyncExitStack() as stack:
+        backends = [(await stack.enter_async_context(Holdfast(config))).backend for config in configs]
+        makers = [_Maker(backend, model=model) for backend in backends]
+        for backend in backends:
+            await create_thread(backend, dialect_named(DIALECT), thread_id=THREAD)
+        ending = workload.ending(ENDING_TURNS + AFTER_TURNS)
+        # Each turn's own mark and the checkpoint among them.
+        ending_size = 1 + sum(len(items) + 1 for items in ending)
+        if records > ending_size:
+            for batch in _batches(workload.turns(), stop=records - ending_size):
+                await asyncio.gather(*(maker.store(maker.laid_down(batch)) for maker in makers))
+                say(f"{makers[0].tip.next:,} of {records:,} records")
+            await asyncio.gather(*(maker.store(maker.ending(_prepared(ending))) for maker in makers))
         else:
-            await maker.store(maker.turn(next(workload.turns())))
-    return Grown(path=Path(config.store), records=maker.tip.next, turns=maker.tip.turn, chain=tuple(maker.chain))
+            await asyncio.gather(*(maker.store(maker.turn(_prepared([next(workload.turns())])[0])) for maker in makers))
+    return [
+        Grown(path=Path(config.store), records=maker.tip.next, turns=maker.tip.turn, chain=tuple(maker.chain))
+        for config, maker in zip(configs, makers, strict=True)
+    ]
+
+
+Turn = list[Arrival]
+
+
+def _prepared(turns: Iterable[list[dict[str, object]]]) -> list[Turn]:
+    dialect = dialect_named(DIALECT)
+    return [[arrival(dialect, dialect.parse(item)) for item in items] for items in turns]
+
+
+def _batches(turns: Iterator[list[dict[str, object]]], *, stop: int) -> Iterator[list[Turn]]:
+    """Yield turns, some thousand records at a time, until the next one would reach `stop` with the checkpoints among them."""
+    reached, due, waiting = 1, CHECKPOINT_EVERY, 0
+    batch: list[list[dict[str, object]]] = []
+    for items in turns:
+        if reached + len(items) + 1 > stop:
+            break
+        batch.append(items)
+        reached += len(items) + 1
+        waiting += len(items) + 1
+        if reached >= due:
+            reached += 1
+            due = reached + CHECKPOINT_EVERY
+        if waiting >= BATCH_RECORDS:
+            yield _prepared(batch)
+            batch, waiting = [], 0
+    if batch:
+        yield _prepared(batch)
 
 
 class _Maker:
-    """Lays turns and checkpoints down, one after another."""
+    """Lays turns and checkpoints down at one place, one after another."""
 
-    def __init__(self, backend: Backend, *, workload: Workload, model: Checkpoint) -> None:
+    def __init__(self, backend: Backend, *, model: Checkpoint) -> None:
         self._backend = backend
-        self._workload = workload
         self._state = [entry for entry in model.layout if isinstance(entry, StateEntry)]
         self._model = model
-        self._dialect = dialect_named(DIALECT)
         key = backend.store.tenant.key
         self.tip = Tip(next=1, turn=0, depth=0, chain=chain_seed(key, dialect=DIALECT))
         self.chain: deque[bytes] = deque(maxlen=CHAIN_KEPT)
         self._newest: deque[tuple[int, int]] = deque(maxlen=KEPT_ITEMS)
         self._base: int | None = None
         self._stored = 1
-        self._wanted = 0
+        self._due = CHECKPOINT_EVERY
 
-    def ending_size(self) -> int:
-        """Return how many records the common ending has, each turn's own mark and the checkpoint among them."""
-        return 1 + sum(len(items) + 1 for items in self._workload.ending(ENDING_TURNS + AFTER_TURNS))
+    def laid_down(self, batch: Sequence[Turn]) -> list[NewRecord]:
+        """Return the records of some turns, a checkpoint among them wherever one is due."""
+        records: list[NewRecord] = []
+        for arrivals in batch:
+            records += self.turn(arrivals)
+            if self.tip.next >= self._due:
+                records.append(self.checkpoint())
+                self._due = self.tip.next + CHECKPOINT_EVERY
+        return records
 
-    def fill(self, records: int) -> None:
-        self._wanted = records
-
-    def batches(self) -> Iterator[list[NewRecord]]:
-        batch: list[NewRecord] = []
-        due = CHECKPOINT_EVERY
-        for items in self._workload.turns():
-            if self.tip.next + len(items) + 1 > self._wanted:
-                break
-            batch += self.turn(items)
-            if self.tip.next >= due:
-                batch.append(self.checkpoint())
-                due = self.tip.next + CHECKPOINT_EVERY
-            if len(batch) >= BATCH_RECORDS:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
-
-    def ending(self) -> list[NewRecord]:
-        turns = self._workload.ending(ENDING_TURNS + AFTER_TURNS)
-        records = [record for items in turns[:ENDING_TURNS] for record in self.turn(items)]
+    def ending(self, turns: Sequence[Turn]) -> list[NewRecord]:
+        records = [record for arrivals in turns[:ENDING_TURNS] for record in self.turn(arrivals)]
         records.append(self.checkpoint())
-        return records + [record for items in turns[ENDING_TURNS:] for record in self.turn(items)]
+        return records + [record for arrivals in turns[ENDING_TURNS:] for record in self.turn(arrivals)]
 
-    def turn(self, items: list[dict[str, object]]) -> list[NewRecord]:
+    def turn(self, arrivals: Turn) -> list[NewRecord]:
         first = self.tip.next
         key, now = self._backend.store.tenant.key, self._backend.clock.now_ms()
-        records, self.tip = records_of(items, dialect=self._dialect, tip=self.tip, key=key, at_ms=now)
+        records, self.tip = lay_down(self.tip, arrivals, key=key, at_ms=now)
         for ordinal, record in enumerate(records, start=first):
             if record.chain is not None and record.depth is not None:
                 self.chain.append(record.chain)

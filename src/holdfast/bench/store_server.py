@@ -17,18 +17,22 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from holdfast.bench.growth import THREAD, Grown, grow_in, real_checkpoint
+from holdfast.bench.growth import THREAD, Grown, grow_alike, real_checkpoint
 from holdfast.bench.result import Competitor, Found, Result, machine
 from holdfast.bench.store import Plan
 from holdfast.bench.timing import fsync_ms, interleaved, paired, summary, timed_ms
 from holdfast.bench.workload import DIALECT, Workload
 from holdfast.runtime import Config, Holdfast, Thread
 from holdfast.runtime.recording import deepest_known
-from holdfast.store import NewThread
+from holdfast.store import NewRecord, NewThread, RecordKind
+from holdfast.thread import MetaBody, encode_body
 
 FILE, SERVER = "SQLite", "PostgreSQL"
 FLAT = 2.0
 CREATED_AT_ONCE = 256
+PROGRESS_SECONDS = 20.0
+# A single question is over so soon that a sample of one tells what else the machine did just then.
+TIMES_A_SAMPLE = {"lookup": 20}
 # How many threads stand beside the long ones, for each record of the longest: a hundred thousand beside a million.
 THREADS_A_RECORD = 0.1
 
@@ -60,13 +64,15 @@ async def run_server(plan: Plan, *, url: str, seed: int, say: Callable[[str], No
                     FILE: Config(store=str(folder / f"{size}.db")),
                     SERVER: Config(store=url, tenant=f"bench-{run}-{size}"),
                 }
-                for name, config in configs.items():
-                    grown = await grow_in(config, records=size, workload=workload, model=model)
+                made_alike = await grow_alike(
+                    list(configs.values()), records=size, workload=workload, model=model, say=_now_and_then(say)
+                )
+                for (name, config), grown in zip(configs.items(), made_alike, strict=True):
                     hf = await stack.enter_async_context(Holdfast(config))
                     places[name][size] = _Place(grown=grown, hf=hf, thread=await hf.thread(THREAD, dialect=DIALECT))
             crowd = max(1, int(max(plan.sizes) * THREADS_A_RECORD))
             say(f"adding {crowd:,} threads on the server")
-            await _surround(places[SERVER][max(plan.sizes)].hf, crowd)
+            await _surround(places[SERVER][max(plan.sizes)].hf, crowd, say=_now_and_then(say))
             for what, samplers in _measures(places, workload).items():
                 say(what)
                 await _put_down(found, what, samplers, rounds=plan.rounds)
@@ -88,12 +94,28 @@ async def run_server(plan: Plan, *, url: str, seed: int, say: Callable[[str], No
     )
 
 
-async def _surround(hf: Holdfast, crowd: int) -> None:
+def _now_and_then(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return what passes on the newest of what it is told, not oftener than a person wants to read."""
+    told_at = time.monotonic()
+
+    def maybe(text: str) -> None:
+        nonlocal told_at
+        if time.monotonic() - told_at >= PROGRESS_SECONDS:
+            told_at = time.monotonic()
+            say(text)
+
+    return maybe
+
+
+async def _surround(hf: Holdfast, crowd: int, *, say: Callable[[str], None]) -> None:
+    """Make that many threads, each with a first record, so that every partition has some."""
     store, now = hf.backend.store, hf.backend.clock.now_ms()
+    meta = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=encode_body(MetaBody(dialect=DIALECT)))
     for first in range(0, crowd, CREATED_AT_ONCE):
         numbers = range(first, min(crowd, first + CREATED_AT_ONCE))
         made = [NewThread(id=f"other-{number:07}", dialect=DIALECT, created_at_ms=now) for number in numbers]
-        await asyncio.gather(*(store.create(thread, []) for thread in made))
+        await asyncio.gather(*(store.create(thread, [meta]) for thread in made))
+        say(f"{numbers[-1] + 1:,} of {crowd:,} threads")
 
 
 def _measures(places: Mapping[str, Mapping[int, _Place]], workload: Workload) -> dict[str, dict[str, Sampler]]:
@@ -115,12 +137,20 @@ def _measures(places: Mapping[str, Mapping[int, _Place]], workload: Workload) ->
     works = {"append": append, "window": window, "fork": fork, "lookup": lookup}
     return {
         what: {
-            f"{name}/{size}": partial(timed_ms, partial(work, place))
+            f"{name}/{size}": partial(_mean_ms, partial(work, place), times=TIMES_A_SAMPLE.get(what, 1))
             for name, by_size in places.items()
             for size, place in by_size.items()
         }
         for what, work in works.items()
     }
+
+
+async def _mean_ms(work: Callable[[], Awaitable[object]], *, times: int) -> float:
+    async def all_of_it() -> None:
+        for _ in range(times):
+            await work()
+
+    return await timed_ms(all_of_it) / times
 
 
 async def _put_down(found: Found, what: str, samplers: Mapping[str, Sampler], *, rounds: int) -> None:

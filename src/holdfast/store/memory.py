@@ -102,6 +102,13 @@ class MemoryDatabase:
             shelf = self._shelves[name] = _Shelf(Tenant(name=name, key=key or secrets.token_bytes(_KEY_BYTES)))
         return MemoryStore(shelf, searchable=self._searchable)
 
+    async def knows(self, name: str) -> bool:
+        """Whether there is a tenant called `name`; none is made."""
+        return name in self._shelves
+
+    async def close(self) -> None:
+        """Let go of it. What it holds goes with the process."""
+
 
 class MemoryStore:
     """`ThreadStore` and every optional port for one tenant; contracts are stated there. Made by `MemoryDatabase`.

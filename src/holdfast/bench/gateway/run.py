@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import aiohttp
 
@@ -25,6 +26,8 @@ KNOWN: Final = "request, known history"
 UNKNOWN: Final = "request, unknown history"
 # What must be durable before an answer ends is written while the provider thinks; one that does not think hides nothing.
 SLOW: Final = {KNOWN: f"{KNOWN}, provider thinks 0.2 s", UNKNOWN: f"{UNKNOWN}, provider thinks 0.2 s"}
+# A client shows what comes as it comes, so that the wait it feels ends with the first byte of the answer.
+FIRST: Final = {KNOWN: f"{KNOWN}, first byte of the answer", UNKNOWN: f"{UNKNOWN}, first byte of the answer"}
 ADDED: Final = "added to it"
 WORST: Final = "added at p99"
 RATE: Final = "requests a second"
@@ -119,8 +122,12 @@ async def _measure(
     for size in plan.sizes:
         say(f"requests of {size:,} bytes, each beside the others")
         for measure, model in _measures(size):
-            known = measure.startswith(KNOWN)
-            samplers = {name: _sampler(session, url, size, seed=seed, known=known, model=model) for name, url in urls.items()}
+            known, first = measure.startswith(KNOWN), measure in FIRST.values()
+            numbers = _numbers(measure, size, seed=seed)
+            samplers = {
+                name: _sampler(session, url, size, numbers=numbers, known=known, model=model, first=first)
+                for name, url in urls.items()
+            }
             samples = await _taken(samplers, urls, rounds=plan.rounds, say=say)
             for name, taken in samples.items():
                 found.add(measure, name, "ms", summary(taken), size=size)
@@ -167,31 +174,42 @@ class Unhelpful(Exception):
 def _measures(size: int) -> list[tuple[str, str]]:
     """Return what is measured at a size, and which model is asked for it."""
     instant = [(KNOWN, "bench"), (UNKNOWN, "bench")]
-    return [*instant, *((SLOW[measure], "bench-slow") for measure, _ in instant)] if size == MEGABYTE else instant
+    if size != MEGABYTE:
+        return instant
+    first = [(FIRST[measure], model) for measure, model in instant]
+    return [*instant, *first, *((SLOW[measure], "bench-slow") for measure, _ in instant)]
 
 
 def _sampler(
-    session: aiohttp.ClientSession, url: str, size: int, *, seed: int, known: bool, model: str
+    session: aiohttp.ClientSession, url: str, size: int, *, numbers: range, known: bool, model: str, first: bool
 ) -> Callable[[], Awaitable[float]]:
     """Return what sends the next request of a conversation that is known so far, or the first of another each time."""
-    numbers = iter(range(seed * 1_000_003, 2**62))
-    conversation = Conversation(size, seed=next(numbers), model=model)
+    seeds = iter(numbers)
+    conversation = Conversation(size, seed=next(seeds), model=model)
 
     async def sample() -> float:
         nonlocal conversation
         if not known:
-            conversation = Conversation(size, seed=next(numbers), model=model)
-        return await _asked(session, url, conversation.next_body())
+            conversation = Conversation(size, seed=next(seeds), model=model)
+        return await _asked(session, url, conversation.next_body(), first=first)
 
     return sample
 
 
-async def _asked(session: aiohttp.ClientSession, url: str, body: bytes) -> float:
-    """Return how long it took until the last byte of the answer."""
+def _numbers(measure: str, size: int, *, seed: int) -> range:
+    """Return the seeds of a measure's conversations: no other one may have made them, or a part of them, known before."""
+    first = crc32(f"{seed} {size} {measure}".encode()) << 20
+    return range(first, first + (1 << 20))
+
+
+async def _asked(session: aiohttp.ClientSession, url: str, body: bytes, *, first: bool = False) -> float:
+    """Return how long it took until the last byte of the answer, or, if `first`, until its first."""
     began = time.perf_counter_ns()
     async with session.post(url + PATH, data=body) as answer:
-        whole = await answer.read()
-    taken = (time.perf_counter_ns() - began) / 1e6
+        opening = await answer.content.readany()
+        first_at = time.perf_counter_ns()
+        whole = opening + await answer.read()
+    taken = ((first_at if first else time.perf_counter_ns()) - began) / 1e6
     if answer.status != 200 or not whole.rstrip().endswith(b"[DONE]"):
         raise Unhelpful(url, status=answer.status, body=whole)
     return taken
@@ -225,7 +243,7 @@ def _at_p99(samples: Sequence[float]) -> Summary:
 def _hold(found: Found, plan: Plan) -> None:
     if MEGABYTE in plan.sizes:
         for measure, most in ((KNOWN, 5.0), (UNKNOWN, 25.0)):
-            for which in (measure, SLOW[measure]):
+            for which in (measure, FIRST[measure], SLOW[measure]):
                 value = found.value(f"{which}: {ADDED}", size=MEGABYTE)
                 found.hold_below(f"1 MB streamed, {which.partition(', ')[2]}: added", at_most=most, value=value, unit="ms")
     ours, theirs = found.value(RATE, HOLDFAST), found.value(RATE, LITELLM)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
-from holdfast.errors import StoreUnreachable
+from holdfast.errors import StoreError, StoreUnreachable
 from holdfast.store.postgres.errors import from_postgres, is_lost, store_errors
 
 T = TypeVar("T")
@@ -23,6 +24,17 @@ PATIENCE_SECONDS = 30.0
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 REASON_CHARS = 200
+# A machine that vanished sends no word of it. The system's own limits are minutes, a quarter of an hour where something is under
+# way; the next host of a failover is to be had within our patience.
+DEFAULTS = {
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+OLDEST_SERVER = 140_000
+LAST_WORDS_SECONDS = 1.0
 
 
 class Connections:
@@ -32,7 +44,7 @@ class Connections:
         self.location = location
         self._url = url
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            url,
+            soon_told(url),
             min_size=1,
             max_size=POOL_SIZE,
             timeout=PATIENCE_SECONDS,
@@ -46,6 +58,7 @@ class Connections:
 
         Raises:
             StoreUnreachable: The first attempt failed; why, in the server's or the driver's own words.
+            StoreError: The server, or the database in it, is none we can work with.
         """
         # A pool would try for as long as it is patient, and a mistyped address would take that long to be told.
         await reach(self._url, location=self.location)
@@ -74,7 +87,7 @@ class Connections:
                     connection.transaction(),
                 ):
                     return await work(connection)
-            except psycopg.OperationalError as error:
+            except psycopg.Error as error:
                 if not is_lost(error) or not await waiting.again():
                     raise
 
@@ -96,6 +109,12 @@ class Connections:
             async with self._pool.connection() as connection:
                 await connection.execute(statement)
 
+    async def say_at_last(self, statement: bytes, values: Mapping[str, Any]) -> None:
+        """Run one statement if a server is there to hear it; done for order's sake, it waits for none to come back."""
+        with suppress(psycopg.Error):
+            async with self._pool.connection(timeout=LAST_WORDS_SECONDS) as connection:
+                await connection.execute(statement, values)
+
     def borrowed(self) -> Any:
         """Return a connection as a context manager; what happens to it there is the borrower's affair."""
         return self._pool.connection()
@@ -105,18 +124,38 @@ class Connections:
         await self._pool.check()
 
 
+def soon_told(url: str) -> str:
+    """Return an address with what it does not say itself about waiting for machines that do not answer."""
+    given = conninfo_to_dict(url)
+    return make_conninfo(url, **{name: value for name, value in DEFAULTS.items() if name not in given})
+
+
+def unfit(*, version: int, encoding: str | None) -> str | None:
+    """Return why a database cannot be worked with, if it cannot."""
+    if version < OLDEST_SERVER:
+        return f"its server is PostgreSQL {version // 10_000}; holdfast needs {OLDEST_SERVER // 10_000} or newer"
+    if encoding != "UTF8":
+        return f"its encoding is {encoding}; create it with ENCODING 'UTF8', which holds every text"
+    return None
+
+
 async def reach(url: str, *, location: str) -> None:
     """Connect once and let go again.
 
     Raises:
         StoreUnreachable: That failed; why, in the server's or the driver's own words.
+        StoreError: The server, or the database in it, is none we can work with.
     """
     try:
-        await (await psycopg.AsyncConnection.connect(url)).close()
+        async with await psycopg.AsyncConnection.connect(soon_told(url)) as connection:
+            info = connection.info
+            reason = unfit(version=info.server_version, encoding=info.parameter_status("server_encoding"))
     except psycopg.OperationalError as error:
         raise StoreUnreachable(location, " ".join(str(error).split())[:REASON_CHARS]) from error
     except psycopg.Error as error:
         raise from_postgres(error, location=location) from error
+    if reason is not None:
+        raise StoreError(location, reason)
 
 
 class Waiting:

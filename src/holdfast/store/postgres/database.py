@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.errors import StoreError
+from holdfast.store.addresses import HOW_TO_WRITE_IT, UNREADABLE, told_address
 from holdfast.store.base import Tenant
 from holdfast.store.postgres.connections import Connection, Connections, reach
 from holdfast.store.postgres.listening import Listener
@@ -89,6 +92,15 @@ class PostgresDatabase:
             close=self.close,
         )
 
+    async def knows(self, name: str) -> bool:
+        """Whether there is a tenant called `name`; none is made."""
+
+        async def find(connection: Connection) -> bool:
+            await connection.execute(QUERIES["enter"], {"tenant": "", "name": name, "role": self._role})
+            return await (await connection.execute(QUERIES["find_tenant"], {"name": name})).fetchone() is not None
+
+        return await self._connections.run(find)
+
     async def close(self) -> None:
         """Finish what was accepted and close every connection, for every tenant's store. Closing twice is no error."""
         await self._listener.close()
@@ -126,11 +138,16 @@ async def _role_for(connections: Connections, *, migrated: Migrated) -> str:
 
 
 def shown(url: str) -> str:
-    """Return a database's address as it may be told: without its password."""
+    """Return a database's address as it may be told: without its password.
+
+    Raises:
+        StoreError: It can be read in more than one way, or in none. What the driver says of it is not told: it quotes it.
+    """
+    told = told_address(url)
     try:
-        parts = urlsplit(url)
-        # Several hosts, of which the first that can be written to is taken, are told as they stand.
-        hosts, database = parts.netloc.rpartition("@")[2] or "local", parts.path.lstrip("/")
-    except ValueError as error:
-        raise StoreError("postgresql://…", f"its address cannot be read ({error})") from error
-    return f"postgresql://{hosts}/{database}"
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        told = None
+    if told is None:
+        raise StoreError(UNREADABLE, f"its address cannot be read; {HOW_TO_WRITE_IT}")
+    return told

@@ -14,8 +14,9 @@ from holdfast.errors import StoreBusy, StoreClosed, StoreCorrupt, StoreError, St
 _CORRUPT = (failures.DataCorrupted, failures.IndexCorrupted)
 _READ_ONLY = (failures.ReadOnlySqlTransaction, failures.InsufficientPrivilege)
 _BUSY = (failures.LockNotAvailable, failures.DeadlockDetected, failures.SerializationFailure, failures.QueryCanceled)
-# The server went away, has not come yet, or takes no more: another connection, a little later, may be served.
-_AWAY = ("08", "57P01", "57P02", "57P03", "57P05", "53300")
+# The server went away, has not come yet, takes no more, or would not wait for us any longer: another connection, a little later,
+# may be served.
+_AWAY = ("08", "57P01", "57P02", "57P03", "57P05", "53300", "25P03", "25P04")
 # Who connects is not known there, or may not: waiting helps nobody.
 _REFUSED = ("28", "53")
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 import psycopg
 
 from holdfast.errors import StoreClosed
+from holdfast.store.postgres.connections import soon_told
 from holdfast.store.postgres.queries import QUERIES
 from holdfast.store.watching import Watcher, Watchers
 
@@ -71,7 +72,7 @@ class Listener:
 
     async def _hear(self) -> None:
         """Listen until the connection is lost, or never."""
-        connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, prepare_threshold=None)
+        connection = await psycopg.AsyncConnection.connect(soon_told(self._url), autocommit=True, prepare_threshold=None)
         async with connection:
             row = await (await connection.execute(QUERIES["own_process"])).fetchone()
             # A pooler makes up a process for its clients; the server names the one that really answered.

@@ -9,10 +9,11 @@ from typing import Any
 
 from psycopg.errors import UniqueViolation
 
-from holdfast.errors import HoldfastError, OrdinalConflict, StoreError, ThreadExists, ThreadNotFound
+from holdfast.errors import HoldfastError, OrdinalConflict, StoreError, ThreadNotFound
 from holdfast.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
-from holdfast.store.postgres.appending import Append, Placed, append_all, insert
+from holdfast.store.postgres.appending import Append, append_all
 from holdfast.store.postgres.connections import Connection, Connections
+from holdfast.store.postgres.creating import Creation, create_all
 from holdfast.store.postgres.listening import Listener
 from holdfast.store.postgres.queries import QUERIES
 from holdfast.store.postgres.rows import Known, known_thread, record, thread_row
@@ -57,22 +58,7 @@ class PostgresStore:
         return self._tenant
 
     async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> None:
-        async def work(connection: Connection) -> None:
-            await self._enter(connection)
-            values = {
-                "tenant": self._number,
-                "name": thread.id,
-                "dialect": thread.dialect,
-                "created_at_ms": thread.created_at_ms,
-                "start": thread.start,
-                "parent": await self._number_of(connection, thread.parent) if thread.parent is not None else None,
-            }
-            row = await (await connection.execute(QUERIES["add_thread"], values)).fetchone()
-            if row is None:
-                raise ThreadExists(thread.id)
-            await insert(connection, [Placed(thread=row[0], first=thread.start, records=records)], tenant=self._number)
-
-        await self._writer.run(work)
+        await self._writer.run_together(self._create_all, Creation(thread=thread, records=records))
 
     async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
         wanted = Append(thread_id=thread_id, records=records, expected=expected)
@@ -108,7 +94,7 @@ class PostgresStore:
         limit: int | None = None,
         bodies: bool = True,
     ) -> list[Record]:
-        query = _query_for(kinds, newest_first=newest_first)
+        query = query_for(kinds, turn=turn, newest_first=newest_first)
         known = await self._known(span.thread_id)
         if known is None:
             return []
@@ -218,6 +204,10 @@ class PostgresStore:
             raise ThreadNotFound(thread_id)
         return int(row[0])
 
+    async def _create_all(self, connection: Connection, wanted: Sequence[Creation]) -> Sequence[HoldfastError | None]:
+        await self._enter(connection)
+        return await create_all(connection, wanted, tenant=self._number)
+
     async def _append_all(self, connection: Connection, wanted: Sequence[Append]) -> Sequence[int | HoldfastError]:
         await self._enter(connection)
         return await append_all(connection, wanted, tenant=self._number)
@@ -257,10 +247,13 @@ class PostgresStore:
         return await self._connections.run(work)
 
 
-def _query_for(kinds: Collection[RecordKind] | None, *, newest_first: bool) -> str:
-    """Return the query whose index leaves out what is not wanted."""
-    if kinds is not None and set(kinds) == {RecordKind.MAIL}:
+def query_for(kinds: Collection[RecordKind] | None, *, turn: int | None, newest_first: bool) -> str:
+    """Return the name of the query whose index leaves out what is not wanted."""
+    wanted = set(kinds) if kinds is not None else set(RecordKind)
+    if wanted == {RecordKind.MAIL}:
         return "newest_mail" if newest_first else "mail"
-    if kinds is not None and not NOT_LANDMARKS.intersection(kinds):
+    if wanted == {RecordKind.TURN} and turn is not None:
+        return "newest_turn" if newest_first else "turn"
+    if not NOT_LANDMARKS & wanted:
         return "newest_landmarks" if newest_first else "landmarks"
     return "newest" if newest_first else "read"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -47,9 +48,10 @@ class _Failed:
 class _InDoubt(Exception):
     """The connection was lost while a transaction was being committed."""
 
-    def __init__(self, transaction: str, outcomes: Sequence[object], lost: psycopg.Error) -> None:
+    def __init__(self, transaction: str, *, mark: str, outcomes: Sequence[object], lost: psycopg.Error) -> None:
         super().__init__(transaction)
         self.transaction = transaction
+        self.mark = mark
         self.outcomes = outcomes
         self.lost = lost
 
@@ -63,6 +65,7 @@ class Writer:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._name = secrets.token_hex(8)
         self._waiting: deque[_Job] = deque()
         self._working: asyncio.Task[None] | None = None
         self._closed = False
@@ -99,9 +102,13 @@ class Writer:
 
     async def close(self) -> None:
         """Accept nothing more, and wait for what was accepted."""
+        if self._closed:
+            return
         self._closed = True
         if self._working is not None:
             await asyncio.wait([self._working])
+            # Should no server answer any more, a later writer takes the row away.
+            await self._connections.say_at_last(QUERIES["forget_writer"], {"writer": self._name})
 
     async def _work(self) -> None:
         while self._waiting:
@@ -121,7 +128,7 @@ class Writer:
             try:
                 return await self._committed(batch)
             except _InDoubt as doubt:
-                fate = await self._fate(doubt.transaction)
+                fate = await self._fate(doubt)
                 if fate == "committed":
                     return doubt.outcomes
                 if fate != "aborted":
@@ -136,11 +143,13 @@ class Writer:
 
     async def _committed(self, batch: Sequence[_Job]) -> Sequence[object]:
         """Carry a batch out once."""
-        transaction = ""
+        transaction, mark = "", secrets.token_hex(8)
         outcomes: list[object] | None = None
         try:
             async with self._connections.borrowed() as connection, connection.transaction():
-                (_, transaction) = await (await connection.execute(QUERIES["write"])).fetchone()
+                (_, transaction) = await (
+                    await connection.execute(QUERIES["write"], {"writer": self._name, "mark": mark})
+                ).fetchone()
                 if len(batch) == 1:
                     outcomes = [await self._alone(connection, batch[0])]
                 else:
@@ -149,7 +158,7 @@ class Writer:
                         outcomes += await self._group(connection, together, list(jobs))
         except psycopg.OperationalError as error:
             if outcomes is not None and is_lost(error):
-                raise _InDoubt(transaction, outcomes, error) from error
+                raise _InDoubt(transaction, mark=mark, outcomes=outcomes, lost=error) from error
             raise
         except _Alone as failed:
             return [_Failed(failed.error)]
@@ -173,6 +182,9 @@ class Writer:
                 async with connection.transaction():
                     outcomes = await together(connection, [job.wanted for job in jobs])
                 return [_Failed(outcome) if isinstance(outcome, HoldfastError) else outcome for outcome in outcomes]
+            except ValueError:
+                # A text of one of them that the driver cannot encode; which one shows when each is done by itself.
+                pass
             except psycopg.Error as error:
                 if self._ends_the_batch(connection, error):
                     raise
@@ -193,25 +205,32 @@ class Writer:
                 raise
             return _Failed(self._named(error))
 
-    async def _fate(self, transaction: str) -> str | None:
-        """Return what a server knows of a transaction: `committed`, `aborted`, or None where it can no longer be known."""
+    async def _fate(self, doubt: _InDoubt) -> str | None:
+        """Return what became of a transaction: `committed`, `aborted`, or None where nobody is left to tell."""
         waiting = Waiting(self._connections)
 
         async def ask(connection: Connection) -> str | None:
-            row = await (await connection.execute(QUERIES["fate_of"], {"transaction": transaction})).fetchone()
+            row = await (await connection.execute(QUERIES["status_of"], {"transaction": doubt.transaction})).fetchone()
             return None if row is None else row[0]
 
-        while True:
-            try:
-                fate = await self._connections.attempt(ask)
-            except InvalidParameterValue:
-                # A server that took over and has not come as far never heard of it.
-                return "aborted"
-            except psycopg.Error:
-                return None
+        async def look(connection: Connection) -> bool:
+            row = await (await connection.execute(QUERIES["has_mark"], {"writer": self._name, "mark": doubt.mark})).fetchone()
+            return row is not None and bool(row[0])
+
+        try:
             # Its old backend may still be at it, waiting for a standby.
-            if fate != "in progress" or not await waiting.again():
-                return fate
+            while await self._connections.attempt(ask) == "in progress":
+                if not await waiting.again():
+                    return None
+        except InvalidParameterValue:
+            # A server that took over and has not come as far never heard of it.
+            return "aborted"
+        except psycopg.Error:
+            return None
+        try:
+            return "committed" if await self._connections.attempt(look) else "aborted"
+        except psycopg.Error:
+            return None
 
     def _everyone(self, batch: Sequence[_Job], error: StoreError) -> Sequence[object]:
         return [_Failed(error) for _ in batch]

@@ -90,6 +90,14 @@ class SqliteDatabase:
             close=self.close,
         )
 
+    async def knows(self, name: str) -> bool:
+        """Whether there is a tenant called `name`; none is made."""
+
+        def find(connection: sqlite3.Connection) -> bool:
+            return connection.execute(QUERIES["find_tenant"], {"name": name}).fetchone() is not None
+
+        return await self._readers.run(find)
+
     async def close(self) -> None:
         """Finish what was accepted and close the file, for every tenant's store. Closing twice is no error."""
         self._writer.refuse()

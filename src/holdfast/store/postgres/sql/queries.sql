@@ -45,7 +45,7 @@ $$;
 GRANT USAGE ON SCHEMA holdfast TO holdfast_tenant;
 GRANT SELECT, INSERT ON holdfast.tenant, holdfast.thread, holdfast.record, holdfast.body TO holdfast_tenant;
 GRANT UPDATE (data, erased_at_ms) ON holdfast.body TO holdfast_tenant;
-GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.lease, holdfast.search TO holdfast_tenant;
+GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.lease, holdfast.search, holdfast.writer TO holdfast_tenant;
 
 -- name: enter
 -- For this transaction alone: behind a pooler the next one may belong to somebody else. The role comes last: it may set nothing else.
@@ -58,17 +58,30 @@ SELECT
     set_config('enable_bitmapscan', 'off', true),
     set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true),
+    -- Nor is any of them worth compiling, which a server does by what it guesses a query to cost.
+    set_config('jit', 'off', true),
     set_config('role', %(role)s, true);
 
 -- name: write
--- A server may be told not to wait for its disk; what an append promises is not its to change. Which transaction this is tells
--- afterwards whether it was committed, should the connection be lost at that very moment.
+-- A server may be told not to wait for its disk; what an append promises is not its to change. The mark, and which transaction this
+-- is, tell afterwards whether it was committed, should the connection be lost at that very moment.
+WITH marked AS (
+    INSERT INTO holdfast.writer (name, mark, at) VALUES (%(writer)s, %(mark)s, now())
+    ON CONFLICT (name) DO UPDATE SET mark = excluded.mark, at = excluded.at
+)
 SELECT
     set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true),
     pg_current_xact_id()::text;
 
--- name: fate_of
+-- name: has_mark
+SELECT EXISTS (SELECT 1 FROM holdfast.writer WHERE name = %(writer)s AND mark = %(mark)s);
+
+-- name: status_of
 SELECT pg_xact_status(%(transaction)s::xid8);
+
+-- name: forget_writer
+-- And those that were killed and could not do so; one that is alive puts its row there again.
+DELETE FROM holdfast.writer WHERE name = %(writer)s OR at < now() - interval '1 day';
 
 -- name: find_tenant
 SELECT id, key FROM tenant WHERE name = %(name)s;
@@ -76,11 +89,15 @@ SELECT id, key FROM tenant WHERE name = %(name)s;
 -- name: add_tenant
 INSERT INTO tenant (name, key) VALUES (%(name)s, %(key)s) ON CONFLICT (name) DO NOTHING;
 
--- name: add_thread
+-- name: add_threads
 INSERT INTO thread (tenant, name, dialect, created_at_ms, start, parent)
-VALUES (%(tenant)s, %(name)s, %(dialect)s, %(created_at_ms)s, %(start)s, %(parent)s)
+SELECT %(tenant)s, given.name, given.dialect, given.created_at_ms, given.start, given.parent
+FROM unnest(
+    %(names)s::text[], %(dialects)s::text[], %(created_at_ms)s::bigint[], %(starts)s::bigint[], %(parents)s::bigint[]
+) WITH ORDINALITY AS given (name, dialect, created_at_ms, start, parent, place)
+ORDER BY given.place
 ON CONFLICT (tenant, name) DO NOTHING
-RETURNING id;
+RETURNING id, name;
 
 -- name: find_threads
 SELECT owner.id, owner.name, owner.dialect, owner.created_at_ms, owner.start,
@@ -188,6 +205,34 @@ FROM (
     ORDER BY ordinal ASC LIMIT %(limit)s
 ) AS found JOIN body ON body.id = found.body
 ORDER BY ordinal ASC;
+
+-- name: newest_turn
+-- Materialized: asked for the order and the bound as well, the planner would go through the thread's turns until it comes upon this one.
+-- As a range, and in its order: without statistics it would else guess the index over landmarks to be as good.
+WITH begun AS MATERIALIZED (
+    SELECT record.* FROM record
+    WHERE record.thread = %(thread)s AND record.kind = 'turn' AND record.turn BETWEEN %(turn)s AND %(turn)s
+    ORDER BY record.turn
+)
+SELECT ordinal, kind, at_ms, turn, tokens, CASE WHEN %(bodies)s THEN body.data ELSE ''::bytea END, body.digest, target, chain, depth,
+    redacted, body.erased_at_ms
+FROM begun JOIN body ON body.id = begun.body
+WHERE ordinal >= %(start)s AND ordinal < %(stop)s
+AND (%(ordinals)s::bigint[] IS NULL OR ordinal = ANY (%(ordinals)s::bigint[]))
+ORDER BY ordinal DESC LIMIT %(limit)s;
+
+-- name: turn
+WITH begun AS MATERIALIZED (
+    SELECT record.* FROM record
+    WHERE record.thread = %(thread)s AND record.kind = 'turn' AND record.turn BETWEEN %(turn)s AND %(turn)s
+    ORDER BY record.turn
+)
+SELECT ordinal, kind, at_ms, turn, tokens, CASE WHEN %(bodies)s THEN body.data ELSE ''::bytea END, body.digest, target, chain, depth,
+    redacted, body.erased_at_ms
+FROM begun JOIN body ON body.id = begun.body
+WHERE ordinal >= %(start)s AND ordinal < %(stop)s
+AND (%(ordinals)s::bigint[] IS NULL OR ordinal = ANY (%(ordinals)s::bigint[]))
+ORDER BY ordinal ASC LIMIT %(limit)s;
 
 -- name: newest_mail
 -- Said plainly, the kind lets the planner take the index that holds nothing else.

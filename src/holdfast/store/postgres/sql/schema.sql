@@ -84,6 +84,14 @@ CREATE TABLE lease (
     PRIMARY KEY (tenant, key)
 );
 
+-- The newest transaction of each process that writes, by a mark only that process knows. A number alone does not tell whose a transaction
+-- was: a standby that takes over gives those out again that it had not heard of.
+CREATE TABLE writer (
+    name text PRIMARY KEY,
+    mark text NOT NULL,
+    at timestamptz NOT NULL
+);
+
 -- The words of an item record, put here by the first search that could find them. Sought by thread: behind the tenant's wall the planner
 -- may not hand a text match to an index, because the operator could tell of rows it must not see.
 CREATE TABLE search (

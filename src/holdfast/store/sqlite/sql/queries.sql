@@ -129,10 +129,11 @@ INSERT INTO search (rowid, text) VALUES (?, ?);
 
 -- name: search
 -- The spans are laid out once, before the index is asked; EXISTS, not a join: spans may overlap and a record is one hit.
+-- CROSS JOIN holds the planner to the order: given spans first, their threads by name, not every thread for every span.
 WITH span (thread, first, stop) AS MATERIALIZED (
     SELECT thread.id, json_extract(given.value, '$[1]'), json_extract(given.value, '$[2]')
     FROM json_each(:spans) AS given
-    JOIN thread ON thread.tenant = :tenant AND thread.name = json_extract(given.value, '$[0]')
+    CROSS JOIN thread ON thread.tenant = :tenant AND thread.name = json_extract(given.value, '$[0]')
 )
 SELECT thread.name, record.ordinal, -bm25(search)
 FROM search JOIN record ON record.id = search.rowid JOIN thread ON thread.id = record.thread
