@@ -77,6 +77,37 @@ async def test_a_ledger_carries_what_was_compacted_away(hf: Holdfast, clock: Man
     assert [line for line in page.splitlines() if "7001" in line and "7002" not in line] == []
 
 
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("Never deploy on Fridays.", "Forget the rule about Fridays: deploying on Fridays is fine now."),
+        ("Always use tabs in Go files.", "From now on use spaces in Go files, not tabs."),
+        ("All times are in UTC, always.", "From now on, show all times in CET instead of UTC."),
+    ],
+)
+async def test_a_rule_gives_way_to_what_a_later_thread_says(hf: Holdfast, clock: ManualClock, older: str, newer: str) -> None:
+    """Whoever reads the memory finds what a person said last, whichever thread it was said in; other rules stay."""
+    await say(hf, "one", older)
+    await say(hf, "two", older, RULES[0])
+    clock.ms += HOUR_MS
+    await say(hf, "three", newer)
+    clock.ms += 7 * HOUR_MS
+    memories = Memories(hf.backend)
+    await memories.run()
+    assert texts((await memories.state()).memories) == sorted([newer, RULES[0]])
+
+
+async def test_a_rule_beside_another_stays(hf: Holdfast, clock: ManualClock) -> None:
+    """What another thread demands as well takes nothing back."""
+    await say(hf, "one", "Never push to the main branch.", "Only Ana may release.")
+    clock.ms += HOUR_MS
+    await say(hf, "two", "Never push to the release branch.", "Ben may read the logs.")
+    clock.ms += 7 * HOUR_MS
+    memories = Memories(hf.backend)
+    await memories.run()
+    assert len((await memories.state()).memories) == 4
+
+
 async def test_nothing_to_remember_is_a_fair_answer(hf: Holdfast, clock: ManualClock) -> None:
     """A thread of small talk is read once, remembered for having been read, and leaves no memory."""
     await say(hf, "talk", "The weather was nice with that breeze from the coast.")

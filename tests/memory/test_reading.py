@@ -100,7 +100,9 @@ async def test_a_page_can_be_edited(hf: Holdfast, clock: ManualClock) -> None:
 @pytest.mark.parametrize(
     ("page", "problem"),
     [
-        ("- stands nowhere", "line 1 stands under none of"),
+        ("", "this is no page of a memory"),
+        ("garbage\n- \n", "this is no page of a memory"),
+        ("# Memory\n- stands nowhere", "line 2 stands under none of"),
         ("## Rules\n- x ^m0123456789", "line 2 names m0123456789"),
         ("## Rules\n- " + "x" * 500, "line 2 is longer than 400"),
     ],
@@ -149,6 +151,8 @@ def test_the_command_runs_shows_and_edits(
     assert json.loads(_out(capfd, "memory", "run", "--json"))["memories"] == 1
     page = _out(capfd, "memory", "show")
     assert RULES[0] in page
+    Path("page.md").write_text(page, encoding="utf-8")
+    assert json.loads(_out(capfd, "memory", "edit", "--file", "page.md", "--json")) == {"memories": 1}
     assert json.loads(_out(capfd, "memory", "show", "lot", "table", "--json"))["memories"][0]["text"] == RULES[0]
     Path("page.md").write_text("## Rules\n- Keep this.\n", encoding="utf-8")
     assert json.loads(_out(capfd, "memory", "edit", "--file", "page.md", "--json")) == {"memories": 1}

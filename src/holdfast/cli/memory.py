@@ -76,8 +76,11 @@ async def _show(memories: Memories, words: list[str], *, as_json: bool) -> None:
         print_json({"memories": found, "summary": await memories.summary(), "pending": sorted(state.pending)})
     elif query:
         _list(found)
-    else:
+    elif sys.stdout.isatty():
         open_screen().quote(await memories.page())
+    else:
+        # As a file it is a page that `edit --file` takes again.
+        sys.stdout.write(await memories.page())
 
 
 def _list(found: list[Kept]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.errors import BadInput
 from holdfast.memory.extracting import LONGEST_CHARS
-from holdfast.memory.page import HEADINGS
+from holdfast.memory.page import HEADINGS, TITLE
 from holdfast.memory.records import Kept, Kind, Snapshot, memory_id
 
 _line = re.compile(r"^\s*[-*]\s+(?P<text>.*?)(?:\s*\^(?P<name>m[0-9a-f]{10}))?\s*$")
@@ -20,8 +20,12 @@ def edited(snapshot: Snapshot, text: str, *, now_ms: int) -> Snapshot:
     """Return the memory a page says. A changed or added line is pinned; a line that is gone is not remembered again.
 
     Raises:
-        BadInput: A line stands under no heading of the page, names a memory that is not there, or is too long.
+        BadInput: The page has none of its headings, or a line stands under none of them, names a memory that is not there, or is
+            too long.
     """
+    if not any(map(_belongs_to_a_page, text.splitlines())):
+        headings = ", ".join((TITLE, *(f"## {name}" for name in HEADINGS.values())))
+        raise BadInput(f"this is no page of a memory: it has none of {headings}; to forget all of it: holdfast memory reset")
     known = {memory.id: memory for memory in snapshot.memories}
     kept: dict[str, Kept] = {}
     kind: Kind | None = None
@@ -35,6 +39,11 @@ def edited(snapshot: Snapshot, text: str, *, now_ms: int) -> Snapshot:
     removed = {*snapshot.removed, *(name for name in known if name not in kept)} - set(kept)
     memories = sorted(kept.values(), key=lambda memory: memory.id)
     return msgspec.structs.replace(snapshot, at_ms=now_ms, memories=memories, removed=sorted(removed))
+
+
+def _belongs_to_a_page(line: str) -> bool:
+    heading = _heading.match(line)
+    return line.strip() == TITLE or (heading is not None and heading["name"].casefold() in KINDS)
 
 
 def _memory(text: str, name: str | None, *, kind: Kind | None, number: int, known: dict[str, Kept], now_ms: int) -> Kept:

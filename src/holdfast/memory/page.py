@@ -9,7 +9,8 @@ from holdfast.tokens import estimate_text
 
 HEADINGS: dict[Kind, str] = {"rule": "Rules", "decision": "Decisions", "fact": "Facts"}
 MARK = " ^"
-INTRODUCTION = """# Memory
+TITLE = "# Memory"
+INTRODUCTION = f"""{TITLE}
 
 One line a memory; the sign at its end is its name. Change a line and it stays as you wrote it, delete it and it does not come
 back, add one and it is kept.

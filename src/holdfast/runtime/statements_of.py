@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.compaction import Section, Speaker, ledger_of
-from holdfast.compaction.changes import is_courtesy, only_asks
+from holdfast.compaction import Ledger, Section, Speaker, ledger_of
+from holdfast.compaction.changes import corrects, is_courtesy, only_asks, withdraws
+from holdfast.compaction.ledger import Claim, LedgerEntry
+from holdfast.compaction.merge import merge
+from holdfast.compaction.operations import Hear
 from holdfast.compaction.passing import only_tells
 from holdfast.compaction.secrets import masked
 from holdfast.compaction.statements import is_paste, statements
@@ -16,8 +20,11 @@ from holdfast.memory import Candidate
 from holdfast.memory.records import memory_id
 from holdfast.runtime.reading import live_path, load_history
 from holdfast.store import ThreadStore
+from holdfast.thread import Pointer
 
 mask = masked
+# Where memories are said to stand while they are compared: no thread has this name.
+MEMORIES = "memories"
 # Asked as a question, it is still a rule: "could you always use tabs?"
 _standing = re.compile(r"\b(?:always|never|every time|from now on)\b", re.IGNORECASE)
 
@@ -63,7 +70,39 @@ async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect)
     return Statements(candidates=standing, superseded=gone)
 
 
+def given_way(older: Mapping[str, str], newer: Sequence[str]) -> set[str]:
+    """Return which of the rules in `older`, by name, gave way to what a person said later.
+
+    A ledger would keep a rule that a change only seems to be about, and show both. A memory holds the newer one already, is
+    read by another session, and may not contradict itself there.
+    """
+    names = dict(enumerate(older, start=1))
+    held = Ledger(
+        entries=tuple(
+            LedgerEntry(
+                id=str(number),
+                section=Section.ACTIVE,
+                text=older[name],
+                sources=(Pointer(MEMORIES, number),),
+                speaker=Speaker.USER,
+                born=0,
+            )
+            for number, name in names.items()
+        ),
+        next_number=len(names) + 1,
+    )
+    spoken = {Pointer(MEMORIES, len(names) + place): text for place, text in enumerate(newer, start=1)}
+    after = merge(held, [Hear(text=text, source=source) for source, text in spoken.items()], spoken=spoken)
+    return {names[int(entry.id)] for entry in after.entries if entry.claim is not None and _is_over(entry.section, entry.claim)}
+
+
+def _is_over(section: Section, claim: Claim) -> bool:
+    return section is Section.INACTIVE or withdraws(claim.text) or corrects(claim.text)
+
+
 def _may_bind(text: str) -> bool:
     """Whether a person's statement could bind anyone in other work: it does not only tell, ask, greet or say to go on."""
+    if not any(map(str.isalnum, text)):
+        return False
     asks = only_asks(text) and not _standing.search(text)
     return not (asks or is_courtesy(text) or only_tells([text]))
