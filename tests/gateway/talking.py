@@ -99,9 +99,12 @@ class Client:
             case Refused():
                 raise AssertionError(f"refused: {decision.message}")
 
-    async def open(self, path: str | None = None, *, send_alike: Any = None) -> Forward | Answered | Refused:
+    async def open(
+        self, path: str | None = None, *, send_alike: Any = None, send_beside: Any = None
+    ) -> Forward | Answered | Refused:
         """Send the history as it is; return what is decided about it."""
-        incoming = Incoming(path=path or ENDPOINTS[self.wire], headers=self.headers, body=self.body(), send_alike=send_alike)
+        path = path or ENDPOINTS[self.wire]
+        incoming = Incoming(path=path, headers=self.headers, body=self.body(), send_alike=send_alike, send_beside=send_beside)
         return await self.conversations.open(incoming)
 
     def body(self) -> bytes:

@@ -30,9 +30,9 @@ SUMMARIES = {
 }
 
 
-async def worked(client: Client) -> None:
+async def worked(client: Client, *, demand: str = DEMAND) -> None:
     """Have a conversation in which a person demands something, and compact it."""
-    await client.ask(f"{DEMAND} Begin with the readme.")
+    await client.ask(f"{demand} Begin with the readme.")
     for turn in range(3):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
@@ -115,6 +115,22 @@ async def test_without_a_name_short_words_beside_a_summary_tell_it(hf: Holdfast,
     client.history = [person(wire, SUMMARIES["pi"]), *client.history[-2:]]
     await client.ask("Go on.")
     assert await edges(hf) == [None, None, before.id]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.moves_prefix(reason="the client takes over a compacted window")
+async def test_a_session_state_of_ours_tells_whose_history_it_is(hf: Holdfast, wire: WireName) -> None:
+    """A client that had its history compacted upstream and kept what came back goes on in that thread, without a name."""
+    client = talk(hf, wire)
+    await worked(client)
+    [before] = await threads(hf)
+    other = talk(hf, wire)
+    await worked(other, demand="Never rename the harbour.")
+    await client.ask("Go on.")
+    state = next(item for item in client.provider.last if "session_compact_state" in json.dumps(item))
+    client.history = [state]
+    await client.ask("And on.")
+    assert (await edges(hf))[-1] == before.id
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -16,7 +16,7 @@ from holdfast.gateway.exchange import Forward, Incoming
 from holdfast.gateway.rules import Rules
 from holdfast.store import RecordKind
 from holdfast.testing.prefix_growth import prefix_faults, settled
-from holdfast.testing.script import call
+from holdfast.testing.script import call, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -220,3 +220,14 @@ async def test_a_client_that_leaves_an_answer_and_goes_on_at_once_continues_its_
             await conversations.open(Incoming(path="/chat/completions", headers={}, body=body))
         await conversations.close()
         assert [(thread.turns, thread.parent) for thread in await hf.threads()] == [(2, None)]
+
+
+async def test_a_model_that_speaks_like_the_gateway_is_heard(hf: Holdfast, wire: WireName) -> None:
+    """An answer that ends as the gateway's do, without its proof or with another answer's, stays in the history it is in."""
+    client = talk(hf, wire)
+    await client.ask("/holdfast status")
+    quoted = f"It ends with: {client.answers[0].splitlines()[-1]}"
+    await client.ask("What does holdfast print after a command?", say(quoted))
+    await client.ask("Thanks, go on.")
+    assert quoted in text_of(client.provider.last)
+    assert client.answers[0].splitlines()[0] not in text_of(client.provider.last)

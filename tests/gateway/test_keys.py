@@ -184,6 +184,20 @@ async def test_a_changed_file_of_keys_counts_at_once(tmp_path: Path, caplog: pyt
     assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob-and-others"]
     path.write_text("[keys\n")
     assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob-and-others"]
+    assert [record.message[:31] for record in caplog.records] == ["the keys are those from before:"]
+
+
+@pytest.mark.parametrize("last", ["[keys]\n", "", "# revoked\n", None])
+async def test_the_last_key_can_be_taken_back(tmp_path: Path, caplog: pytest.LogCaptureFixture, last: str | None) -> None:
+    """A file that is emptied or deleted while the gateway serves lets nobody in, until a key stands in it again."""
+    path = tmp_path / "keys.toml"
+    path.write_text(f'[keys]\n"{digest_of(ALICE)}" = "alice"\n')
+    keys = KeysFile(path)
+    assert keys.tenant_of(ALICE) == "alice"
     path.unlink()
-    assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob-and-others"]
-    assert [record.message[:31] for record in caplog.records] == ["the keys are those from before:"] * 2
+    if last is not None:
+        path.write_text(last)
+    assert [keys.tenant_of(ALICE), keys.tenant_of(ALICE)] == [None, None]
+    assert [record.message for record in caplog.records] == [f"{path} holds no key any more; nobody is let in until it does"]
+    path.write_text(f'[keys]\n"{digest_of(BOB)}" = "bob"\n')
+    assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob"]

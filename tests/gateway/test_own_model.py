@@ -11,7 +11,7 @@ from tests.gateway.talking import WIRES, Client, base_fields, heard, person, rec
 
 from holdfast import Config, Holdfast
 from holdfast.dialects import dialect_named
-from holdfast.gateway.exchange import Answered, Heard
+from holdfast.gateway.exchange import Answered, AnswerTooLong, Heard
 from holdfast.gateway.rules import Rules
 from holdfast.testing.script import say
 
@@ -136,6 +136,23 @@ async def test_a_model_that_cannot_be_asked_costs_no_compaction(hf: Holdfast) ->
     assert decided.text.startswith("Compacted: ")
     [checkpoint] = [record for record in (await records(hf))[0] if record.kind == "checkpoint"]
     assert json.loads(checkpoint.body)["strategy"] == "extractive"
+
+
+async def test_a_model_that_does_not_come_to_an_end_is_asked_once(roomy: Holdfast) -> None:
+    """Its answer is broken off, which asking again would not change; the compaction happens without it."""
+    client = talk(roomy, "chat", rules=Rules(asks_model=True))
+    for turn in range(4):
+        await client.ask(f"Step {turn}. {LONG}")
+    client.history.append(person("chat", "/compact"))
+    asked: list[bytes] = []
+
+    async def goes_on_and_on(body: bytes) -> Heard:
+        asked.append(body)
+        raise AnswerTooLong("the answer is too long")
+
+    decided = await client.open(send_alike=goes_on_and_on)
+    assert isinstance(decided, Answered)
+    assert (decided.text.startswith("Compacted: "), len(asked)) == (True, 1)
 
 
 def _answering(answer: Heard) -> Any:

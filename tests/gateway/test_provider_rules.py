@@ -205,7 +205,7 @@ async def test_rule_20_beside_markers_that_live_longer_none_is_set(hf: Holdfast)
     assert count_markers(client.provider.requests[-1].body) == 1
 
 
-@pytest.mark.parametrize("wire", ["chat", "messages"])
+@pytest.mark.parametrize("wire", WIRES)
 async def test_rule_21_roles_alternate_through_compactions(hf: Holdfast, wire: WireName) -> None:
     """The strictest provider accepts every window: head, checkpoint and first kept turn are merged where they meet."""
     client = talk(hf, wire, rules=Rules(auto_compact="on"), alternating=True)
@@ -213,6 +213,30 @@ async def test_rule_21_roles_alternate_through_compactions(hf: Holdfast, wire: W
         await client.ask(f"Step {turn}. {LONG}", call("bash", {"command": "ls"}, call_id=f"c{turn}"))
         await client.tool({f"c{turn}": "README " * 20}, say("fine"))
     assert any("session_compact_state" in text_of(request.history) for request in client.provider.requests)
+
+
+async def test_rule_21_what_a_client_puts_together_itself_stays_apart(hf: Holdfast) -> None:
+    """Only messages that a checkpoint made neighbours are merged, part by part."""
+    client = talk(hf, "responses")
+    for turn in range(4):
+        await client.ask(f"Step {turn}. {LONG}")
+    await client.ask("/compact")
+    client.history.append(person("responses", "The world changed."))
+    await client.ask("Go on.")
+    assert client.provider.last[-2:] == [person("responses", "The world changed."), person("responses", "Go on.")]
+    [merged] = [item for item in client.provider.last if "session_compact_state" in text_of([item])]
+    assert len(merged["content"]) > 1
+
+
+async def test_rule_21_models_that_take_neighbours_get_each_message_by_itself(hf: Holdfast) -> None:
+    """OpenAI's own do, and what a client's history holds stays as it is."""
+    client = talk(hf, "responses")
+    client.fields = {"model": "gpt-5.1"}
+    for turn in range(4):
+        await client.ask(f"Step {turn}. {LONG}")
+    await client.ask("/compact")
+    await client.ask("Go on.")
+    assert {len(item["content"]) for item in client.provider.last} == {1}
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -138,6 +138,22 @@ def _client() -> Any:
     return receive
 
 
+async def test_only_the_last_event_waits_for_the_report(proxy: Proxy) -> None:
+    """An answer that comes at once is relayed up to its last event while the request is still being recorded."""
+    recorded = asyncio.Event()
+
+    async def finished(reply: Reply) -> None:
+        await recorded.wait()
+
+    before, ending = STREAM[: STREAM.index(b"event: response.completed")], STREAM[STREAM.index(b"event: response.completed") :]
+    proxy.provider.handler = streaming(STREAM)
+    proxy.script.decide = lambda incoming: Forward(body=incoming.body, finished=finished)
+    async with proxy.client.post(f"{proxy.url}/v1/responses", data=BODY) as answer:
+        assert await answer.content.readexactly(len(before)) == before
+        recorded.set()
+        assert await answer.read() == ending
+
+
 async def test_a_client_that_waits_for_the_end_waits_for_the_report(proxy: Proxy) -> None:
     """While the report is under way the answer is open: its end comes after."""
     entered, release, order = asyncio.Event(), asyncio.Event(), list[str]()

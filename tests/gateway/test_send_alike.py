@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from holdfast.gateway.exchange import Forward, Heard, Incoming
+from holdfast.gateway.exchange import AnswerTooLong, Forward, Heard, Incoming
 from holdfast.gateway.routes import Provider
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ OWN = b'{"input": "summarise"}'
 class Asking:
     """A conversation that asks the provider something of its own while it decides."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, beside: tuple[str, dict[str, str]] | None = None) -> None:
+        self._beside = beside
         self.heard: Heard | ConnectionError | None = None
 
     async def of(self, tenant: str | None, dialect: str) -> Asking:
@@ -31,8 +32,13 @@ class Asking:
 
     async def open(self, incoming: Incoming) -> Forward:
         assert incoming.send_alike is not None
+        assert incoming.send_beside is not None
         try:
-            self.heard = await incoming.send_alike(OWN)
+            if self._beside is None:
+                self.heard = await incoming.send_alike(OWN)
+            else:
+                path, headers = self._beside
+                self.heard = await incoming.send_beside(path, OWN, headers)
         except ConnectionError as error:
             self.heard = error
         return Forward(body=incoming.body, finished=self.finished)
@@ -115,6 +121,40 @@ async def test_a_provider_that_is_not_there_is_a_connection_error(proxy_with: Pr
     async with proxy_with(conversations=asking.of, upstreams=nowhere) as proxy:
         await ask(proxy)
     assert isinstance(asking.heard, ConnectionError)
+
+
+async def test_another_path_is_asked_with_the_clients_headers_and_one_more(proxy_with: ProxyWith) -> None:
+    """What the API calls for joins what the client already says under the same name."""
+    asking = Asking(beside=("/messages/other", {"anthropic-beta": "compact-1"}))
+    async with proxy_with(conversations=asking.of) as proxy:
+        headers = {"Authorization": "Bearer secret", "Anthropic-Beta": "context-1m"}
+        async with proxy.client.post(f"{proxy.url}/v1/messages", data=BODY, headers=headers) as answer:
+            await answer.read()
+        own, clients = proxy.provider.seen
+    assert (own.target, own.body, clients.target) == ("/v1/messages/other", OWN, "/v1/messages")
+    assert own.named(b"authorization", b"anthropic-beta") == [
+        (b"authorization", b"Bearer secret"),
+        (b"anthropic-beta", b"context-1m,compact-1"),
+    ]
+    assert clients.named(b"anthropic-beta") == [(b"anthropic-beta", b"context-1m")]
+
+
+async def test_an_answer_that_does_not_end_is_broken_off(proxy_with: ProxyWith) -> None:
+    """A model that goes on and on is left, and its provider can notice."""
+    asking = Asking()
+    async with proxy_with(conversations=asking.of) as proxy:
+
+        async def handler(request: web.Request) -> web.StreamResponse:
+            if len(proxy.provider.seen) > 1:
+                return web.json_response({})
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            while True:
+                await answer.write(bytes(1024 * 1024))
+
+        proxy.provider.handler = handler
+        await ask(proxy)
+        assert isinstance(asking.heard, AnswerTooLong)
 
 
 async def test_nothing_of_a_credential_is_shown(proxy: Proxy) -> None:

@@ -164,6 +164,12 @@ class Dialect(Protocol):
         """
         ...
 
+    def blanked(self, item: Item, text: str) -> Item | None:
+        """Return what goes out in place of an item whose words must not: of the same role, with the same calls and answers to
+        them, saying nothing but `text`. Deterministic; None where nothing of that form can be without its words.
+        """
+        ...
+
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         """Return `items` in a form the provider accepts where its roles must alternate; untouched where they need not.
 

@@ -150,6 +150,8 @@ class Gateway:
             entry.route = route.dialect
             await self._converse(admitted.call, caller, route, entry)
         else:
+            if route.is_conversation:
+                self.metrics.failed("open.unknown_encoding")
             entry.route = f"{route.provider}.other"
             await self._pass_through(admitted.call, caller, route)
 

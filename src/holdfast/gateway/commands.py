@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
+from hmac import compare_digest
 from typing import Literal, cast, get_args
 
 from holdfast.items import ItemKind, Role, View
@@ -12,12 +14,19 @@ from holdfast.items import ItemKind, Role, View
 Verb = Literal["compact", "status", "undo", "recall", "help"]
 VERBS = frozenset(get_args(Verb))
 
-# Ends whatever the gateway says by itself: a client that drops the command may keep the answer to it.
-SIGNATURE = "(Said by holdfast; the model never sees it.)"
+# Ends whatever the gateway says by itself, with a proof behind it: a client that drops the command may keep the answer to it, and
+# a model that was shown such an answer may end its own like it.
+SIGNATURE = "(Said by holdfast; the model never sees it. "
+PROOF_BYTES = 5
+_signature = re.compile(re.escape(SIGNATURE) + rf"([0-9a-f]{{{2 * PROOF_BYTES}}})\)\s*$")
 
-# A host that knows the command as one of its own templates names it in an element, and its arguments in another.
-_named = re.compile(r"^<command-name>(\S+)</command-name>", re.MULTILINE)
-_arguments = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+# A host that knows the command as one of its own templates names it in an element, and its arguments in another: the first thing
+# in its message, before what the template says. Further down the same signs are quoted: a log, a file, somebody else's words.
+_template = re.compile(
+    r"(?:<command-message>[^<]*</command-message>\s*)?<command-name>(?P<name>\S+?)</command-name>\s*"
+    r"(?:<command-message>[^<]*</command-message>\s*)?(?:<command-args>(?P<arguments>.*?)</command-args>)?",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +52,7 @@ def command_in(view: View, names: CommandNames) -> Command | None:
     """
     if view.kind is not ItemKind.MESSAGE or view.role is not Role.USER:
         return None
-    templated = _templated(view.text, names) if "<command-name>" in view.text else None
-    if templated is not None:
-        return templated
-    return _spoken(view.said, names) if view.by_person else None
+    return _templated(view.text, names) or (_spoken(view.said, names) if view.by_person else None)
 
 
 def _spoken(said: str, names: CommandNames) -> Command | None:
@@ -59,11 +65,10 @@ def _spoken(said: str, names: CommandNames) -> Command | None:
 
 def _templated(text: str, names: CommandNames) -> Command | None:
     """Return the command a host's own template is called by. `/compact` is left out: that one is the host's."""
-    found = _named.search(text)
-    if found is None or found[1] == "/compact":
+    found = _template.match(text)
+    if found is None or found["name"] == "/compact":
         return None
-    arguments = _arguments.search(text)
-    return _command(found[1], arguments[1].strip() if arguments else "", names)
+    return _command(found["name"], (found["arguments"] or "").strip(), names)
 
 
 def _command(first: str, rest: str, names: CommandNames) -> Command | None:
@@ -77,14 +82,23 @@ def _command(first: str, rest: str, names: CommandNames) -> Command | None:
     return Command(verb="help", argument=verb)
 
 
-def signed(text: str) -> str:
-    """Return what the gateway says by itself, told apart from what a model says."""
-    return f"{text}\n\n{SIGNATURE}"
+def signed(text: str, *, key: bytes) -> str:
+    """Return what the gateway says by itself, told apart from what a model says by a tenant's key."""
+    return f"{text}\n\n{SIGNATURE}{_proof(text, key)})"
 
 
-def is_signed(view: View) -> bool:
-    """Whether a message in the assistant's role is the gateway's own."""
-    return view.kind is ItemKind.MESSAGE and view.role is Role.ASSISTANT and view.text.rstrip().endswith(SIGNATURE)
+def is_signed(view: View, *, key: bytes) -> bool:
+    """Whether a message in the assistant's role is the gateway's own, said to the tenant of that key."""
+    if view.kind is not ItemKind.MESSAGE or view.role is not Role.ASSISTANT:
+        return False
+    found = _signature.search(view.text)
+    return found is not None and compare_digest(found[1], _proof(view.text[: found.start()], key))
+
+
+def _proof(text: str, key: bytes) -> str:
+    # Clients keep the words, not always the space between them.
+    words = " ".join(text.split())
+    return blake2b(words.encode("utf-8", "replace"), key=key, digest_size=PROOF_BYTES, person=b"gateway-said").hexdigest()
 
 
 def asides(commands: Iterable[bool], answers: Iterable[bool], signatures: Iterable[bool]) -> list[bool]:

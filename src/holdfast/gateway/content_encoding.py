@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from importlib.util import find_spec
 from io import BytesIO
 
 import zstandard
@@ -99,4 +100,23 @@ def _unzstd(body: bytes, most: int) -> bytes:
             return bytes(whole)
 
 
+def _unbrotli(body: bytes, most: int) -> bytes:
+    import brotli
+
+    stream = brotli.Decompressor()
+    whole = bytearray()
+    try:
+        whole += stream.process(body, output_buffer_limit=min(STEP, most))
+        while len(whole) < most and not stream.is_finished():
+            if not (more := stream.process(b"", output_buffer_limit=min(STEP, most - len(whole)))):
+                raise EOFError("the stream breaks off")
+            whole += more
+    except brotli.error as error:
+        raise EOFError("this is no such stream") from error
+    return bytes(whole)
+
+
 _UNDO: dict[str, _Undo] = {"gzip": _gunzip, "x-gzip": _gunzip, "deflate": _undeflate, "zstd": _unzstd}
+# An extra: no client that we know sends it, and where one does it should be recorded like any other.
+if find_spec("brotli") is not None:
+    _UNDO["br"] = _unbrotli

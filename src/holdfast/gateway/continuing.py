@@ -1,22 +1,23 @@
 """When a client rewrites its own history: which thread it goes on from. The next compaction takes over what that one remembers.
 
 A client that compacts, prunes or renders its history anew sends one that no chain knows. What tells the thread it continues is
-the client's name for the conversation together with something of the conversation itself, or, without a name, what model and
-tools had said word for word. A name alone never decides: clients use one for several things.
+a session state of ours that it kept, or the client's name for the conversation together with something of the conversation, or,
+without a name, what model and tools had said word for word. A name alone never decides: clients use one for several things.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.compaction.state_text import TAG
 from holdfast.dialects import Dialect
 from holdfast.gateway.glances import Seen
 from holdfast.gateway.known import Memory, newest_told
 from holdfast.items import Item, body_digest
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.reading import readable
+from holdfast.runtime.reading import live_path, load_checkpoint, readable
 from holdfast.store import Record, RecordKind, Span, ThreadRow
-from holdfast.thread import ReplyBody
+from holdfast.thread import ReplyBody, StateEntry
 
 # How many of the threads written last are looked through; a client goes on from what it did a moment ago.
 THREADS = 16
@@ -37,6 +38,10 @@ async def continued_thread(
 
     A new beginning, an edit and a fork bring nothing that a model said, and continue nothing in this sense.
     """
+    shown = _states_in(seen, depth, dialect)
+    for row in await backend.store.threads(limit=THREADS) if shown else ():
+        if row.dialect == dialect.name and not shown.isdisjoint(await _states_of(backend, row, dialect)):
+            return row.id
     later = seen.glances[depth:]
     summarised = any(glance.is_summary for glance in later)
     if not summarised and not any(glance.by_model for glance in later):
@@ -58,6 +63,28 @@ async def continued_thread(
         elif session and (summarised or shared) and await _is_called(backend, row, session):
             return row.id
     return best[1]
+
+
+def _states_in(seen: Seen, depth: int, dialect: Dialect) -> set[str]:
+    """Return the session states among what a client sends: one that had its history compacted upstream keeps what came back."""
+    marked = (item for item in seen.items[depth:] if TAG.encode() in item.raw)
+    return {block for item in marked if (block := _block(dialect.view(item).text)) is not None}
+
+
+async def _states_of(backend: Backend, row: ThreadRow, dialect: Dialect) -> set[str]:
+    """Return the session state that a thread stands on, if it was compacted."""
+    path = await live_path(backend.store, row.id)
+    if path.checkpoint is None:
+        return set()
+    layout = (await load_checkpoint(backend.store, path.checkpoint)).layout
+    states = (dialect.view(Item(bytes(entry.item))).text for entry in layout if isinstance(entry, StateEntry))
+    return {block for text in states if (block := _block(text)) is not None}
+
+
+def _block(text: str) -> str | None:
+    """Return the state in a text, whatever stands around it: neighbours of one role may have been joined."""
+    begins, ends = text.find(f"<{TAG}>\n"), text.rfind(f"\n</{TAG}>")
+    return text[begins:ends] if 0 <= begins < ends else None
 
 
 def _telling(seen: Seen, depth: int) -> Iterator[bytes]:

@@ -47,6 +47,7 @@ def compaction_view(report: CompactionReport) -> JsonObject:
         "tokens_after": report.tokens_after,
         "model_calls": report.model_calls,
         "over_target": report.over_target,
+        "untraced": report.untraced,
         "audit": report.audit.counts(),
     }
 

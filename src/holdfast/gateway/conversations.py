@@ -8,22 +8,24 @@ the gateway sends in its place (a checkpoint's layout) never does.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
 from holdfast.compaction import load_ledger
 from holdfast.compaction.state_text import render_state
-from holdfast.dialects import Dialect, Reply
+from holdfast.dialects import Dialect, Reply, Request
 from holdfast.errors import BadInput, CompactionError, Conflict, HoldfastError, OrdinalConflict
 from holdfast.gateway.answering import recalled, told_compacted, told_failed, told_help, told_status, undone
 from holdfast.gateway.arrivals import Arrived
 from holdfast.gateway.commands import Command, signed
 from holdfast.gateway.exchange import Answered, Forward, Incoming, Refused
 from holdfast.gateway.glances import Glances
-from holdfast.gateway.hints import hints_of
+from holdfast.gateway.hints import Hints, hints_of
 from holdfast.gateway.histories import LaidOut, Wish
 from holdfast.gateway.keeping_up import KeepingUp
 from holdfast.gateway.known import Known, Memory, load_known
+from holdfast.gateway.model_lists import ModelLists
 from holdfast.gateway.placing import Placing
 from holdfast.gateway.provider_rules import Upstream
 from holdfast.gateway.recall_tool.exchanges import Exchanges
@@ -35,6 +37,7 @@ from holdfast.gateway.replies import ReplyRecorder
 from holdfast.gateway.rules import Rules, rules_of
 from holdfast.gateway.side_requests import asks_for_summary, is_side_request
 from holdfast.gateway.splits import Splits
+from holdfast.gateway.unread import Unread
 from holdfast.gateway.upkeep import Upkeep
 from holdfast.gateway.upstream_requests import Upstreams
 from holdfast.runtime import Holdfast
@@ -73,6 +76,7 @@ class RecordedConversations:
         self._recollections = Recollections(holdfast.memory, self._rules)
         self._exchanges = Exchanges(self._backend, dialect, self._memory)
         self._recordings = Recordings()
+        self._model_lists = ModelLists(self._backend, lists_one=dialect.name == "messages")
         self.upkeep = Upkeep(self._backend, dialect, self._memory)
         self._keeping_up = KeepingUp(
             self._backend,
@@ -82,14 +86,19 @@ class RecordedConversations:
             upkeep=self.upkeep,
             rules=self._rules,
         )
+        self._unread = Unread(
+            self._rules, glances=self._glances, recordings=self._recordings, placing=self._placing, keeping_up=self._keeping_up
+        )
 
     async def close(self) -> None:
         """Finish what is being recorded, and break off compactions: every thread is what it was before them."""
+        await self._model_lists.close()
         await self._recordings.settled()
         await self.upkeep.close()
 
     async def settled(self) -> None:
         """Return once everything that requests brought is recorded, and every compaction they called for has ended."""
+        await self._model_lists.settled()
         await self._recordings.settled()
         await self.upkeep.settled()
 
@@ -98,8 +107,13 @@ class RecordedConversations:
         if request is None or not request.items:
             return Forward(body=incoming.body, finished=_unrecorded)
         hints = hints_of(incoming.headers, request, upstream=self._upstream, key=self._key)
-        seen = await self._glances.at(request.items, agent=hints.agent)
-        arrived = Arrived(incoming=incoming, request=request, hints=hints, seen=seen)
+        if self._keeping_up.mode(hints) != "off":
+            self._model_lists.look_up(hints.model, incoming.list_models)
+        unread = await self._forward_unread(incoming, request, hints)
+        if unread is not None:
+            return unread
+        arrived = await self._read(incoming, request, hints)
+        seen = arrived.seen
         await self._recordings.caught_up(seen.chain)
         if await self._is_beside(arrived):
             return await self._forward_beside(arrived)
@@ -109,10 +123,12 @@ class RecordedConversations:
             replace(arrived, memory=await self._recollections.for_conversation(known, hints)), known
         )
         if seen.command is not None:
-            return Answered(text=signed(await self._answered(seen.command, await self._record(arrived), arrived)))
+            text = await self._answered(seen.command, await self._record(arrived), arrived)
+            return Answered(text=signed(text, key=self._key))
         if self._keeping_up.is_called_for(known, arrived) or (known is not None and self._upstreams.is_new_window(known)):
             return await self._forward_decided(await self._record(arrived), arrived)
-        recorded = self._recordings.begin(lambda: self._record(arrived), link=seen.glances[-1].link)
+        chain = seen.chain
+        recorded = self._recordings.begin(lambda: self._record(arrived, found=found), first=chain[0], link=chain[-1])
         return self._forward(self._upstreams.shown(known, arrived), arrived, recorded=recorded)
 
     async def laid_out(self, incoming: Incoming, wish: Wish) -> LaidOut:
@@ -121,9 +137,8 @@ class RecordedConversations:
         if request is None or not request.items:
             raise BadInput("there is no history in this")
         hints = hints_of(incoming.headers, request, upstream=self._upstream, key=self._key)
-        seen = await self._glances.at(request.items, agent=hints.agent)
-        arrived = Arrived(incoming=incoming, request=request, hints=hints, seen=seen)
-        await self._recordings.caught_up(seen.chain)
+        arrived = await self._read(incoming, request, hints)
+        await self._recordings.caught_up(arrived.seen.chain)
         known = await self._record(arrived)
         report, trouble = None, None
         due = wish.limit_tokens is not None and self._upstreams.tokens(known, arrived) >= wish.limit_tokens
@@ -149,6 +164,33 @@ class RecordedConversations:
             report=report,
             trouble=trouble,
         )
+
+    async def _read(self, incoming: Incoming, request: Request, hints: Hints) -> Arrived:
+        """Look at each item of a history."""
+        seen = await self._glances.at(request.items, agent=hints.agent)
+        return Arrived(incoming=incoming, request=request, hints=hints, seen=seen)
+
+    async def _forward_unread(self, incoming: Incoming, request: Request, hints: Hints) -> Forward | None:
+        """Forward a long history that nobody knows, and read it then; None where it must be read first."""
+        begun = await self._unread.beginning(incoming, request, hints)
+        if begun is None:
+            return None
+        if is_side_request(request, path=incoming.path, hints=hints, dialect=self._dialect):
+            return Forward(body=incoming.body, finished=_unrecorded)
+
+        async def record() -> Known:
+            arrived = await self._read(incoming, request, hints)
+            recorder.tokens = self._upstreams.tokens(None, arrived)
+            return await self._record(arrived)
+
+        recorded = self._recordings.begin(record, first=begun.chain[0], link=begun.chain[-1])
+        recorder = self._recorder(recorded, tokens=0)
+
+        async def overflowed() -> bytes | None:
+            return await self._smaller(await recorded(), await self._read(incoming, request, hints), recorder, headers={})
+
+        may_compact = self._keeping_up.mode(hints) != "off"
+        return Forward(body=incoming.body, finished=recorder, overflowed=overflowed if may_compact else None)
 
     async def _is_beside(self, arrived: Arrived) -> bool:
         """Whether a request is no step of a conversation."""
@@ -178,14 +220,16 @@ class RecordedConversations:
             return arrived
         return replace(arrived, recalled=await self._exchanges.of(known))
 
-    async def _record(self, arrived: Arrived) -> Known:
+    async def _record(self, arrived: Arrived, *, found: tuple[Known, int] | None = None) -> Known:
         """Make what is new in a request durable; return the thread that now ends where the request does."""
+        settle = partial(self._placing.settle, arrived.seen, arrived.request, arrived.hints, memory=arrived.memory.pin)
         for _ in range(TRIES - 1):
             try:
-                return await self._placing.settle(arrived.seen, arrived.request, arrived.hints, memory=arrived.memory.pin)
+                return await settle(found=found)
             except OrdinalConflict as lost:
                 log.debug("lost a race for thread %s; looking again", lost.thread_id)
-        return await self._placing.settle(arrived.seen, arrived.request, arrived.hints, memory=arrived.memory.pin)
+                found = None
+        return await settle()
 
     async def _forward_decided(self, known: Known, arrived: Arrived) -> Forward:
         """Forward a request about which something is to be decided from what is recorded of it."""
@@ -193,15 +237,10 @@ class RecordedConversations:
         return self._forward(upstream, arrived, recorded=recorded_already(known))
 
     def _forward(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Forward:
-        cited = partial(self._recollections.cited, dialect=self._dialect)
-        recorder = ReplyRecorder(self._backend, self._memory, recorded, tokens=upstream.tokens, cited=cited)
+        recorder = self._recorder(recorded, tokens=upstream.tokens)
 
         async def overflowed() -> bytes | None:
-            smaller = await self._keeping_up.after_overflow(await recorded(), arrived)
-            if smaller is None or smaller.headers != upstream.headers:
-                return None
-            recorder.tokens = smaller.tokens
-            return smaller.body
+            return await self._smaller(await recorded(), arrived, recorder, headers=upstream.headers)
 
         may_compact = self._keeping_up.mode(arrived.hints) != "off"
         return Forward(
@@ -211,6 +250,20 @@ class RecordedConversations:
             headers=upstream.headers,
             recalling=self._recalling(upstream, arrived, recorded=recorded),
         )
+
+    def _recorder(self, recorded: Recorded, *, tokens: int) -> ReplyRecorder:
+        cited = partial(self._recollections.cited, dialect=self._dialect)
+        return ReplyRecorder(self._backend, self._memory, recorded, tokens=tokens, cited=cited)
+
+    async def _smaller(
+        self, known: Known, arrived: Arrived, recorder: ReplyRecorder, *, headers: Mapping[str, str]
+    ) -> bytes | None:
+        """Return a smaller body in place of one that was refused for its size; its headers have been sent."""
+        smaller = await self._keeping_up.after_overflow(known, arrived)
+        if smaller is None or smaller.headers != headers:
+            return None
+        recorder.tokens = smaller.tokens
+        return smaller.body
 
     def _recalling(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Recalling | None:
         if arrived.recalled is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -23,11 +23,12 @@ from holdfast.gateway.blending import can_blend, relay_blended
 from holdfast.gateway.call import Call
 from holdfast.gateway.caller import Caller
 from holdfast.gateway.content_encoding import Unreadable, codings_of, undone
-from holdfast.gateway.exchange import Answered, Conversations, Forward, Heard, Incoming, Refused
+from holdfast.gateway.exchange import Answered, AnswerTooLong, Conversations, Forward, Heard, Incoming, Refused
 from holdfast.gateway.headers import as_mapping, first, for_upstream
 from holdfast.gateway.metrics import Metrics
 from holdfast.gateway.overflow import REFUSAL_BYTES, REFUSED, Opening, opening_of, refused_for_size
-from holdfast.gateway.relay import READABLE_BYTES, Finish, relay_reply
+from holdfast.gateway.provider_rules import with_betas
+from holdfast.gateway.relay import Finish, relay_reply
 from holdfast.gateway.routes import Route
 from holdfast.gateway.upstream import Arriving, Unanswered, Upstream
 
@@ -36,6 +37,9 @@ log = logging.getLogger("holdfast.gateway")
 # How long the opening of a stream is held back to see whether it is a refusal; such a one comes before the model begins to think.
 OPENING_SECONDS = 5.0
 OPENING_BYTES = 256 * 1024
+# What the gateway asks for by itself is a page or two, and not every provider can be told so. An answer that goes on and on,
+# thoughts and the envelopes of its events included, is broken off here, which ends what it costs.
+DRAFT_BYTES = 8 * 1024 * 1024
 # Up to here undoing a compression takes less time than a thread does to begin, unless it is a bomb, which is bounded.
 SMALL_BYTES = 16 * 1024
 
@@ -104,7 +108,14 @@ class Exchange:
                 assert_never(decision)
 
     async def _decide(self, conversations: Callable[[], Awaitable[Conversations]], body: bytes) -> Forward | Answered | Refused:
-        incoming = Incoming(path=self._route.path, headers=as_mapping(self._call.headers), body=body, send_alike=self._send_alike)
+        incoming = Incoming(
+            path=self._route.path,
+            headers=as_mapping(self._call.headers),
+            body=body,
+            send_alike=self._send_alike,
+            send_beside=self._send_beside,
+            list_models=self._list_models,
+        )
         try:
             return await (await conversations()).open(incoming)
         except HoldfastError as error:
@@ -179,7 +190,22 @@ class Exchange:
 
     async def _send_alike(self, body: bytes) -> Heard:
         """Ask the provider something else as this client; see `holdfast.gateway.exchange.SendAlike`."""
-        async with self._upstream.exchange("POST", self._target, headers=self._headers(), body=body) as answer:
+        return await self._send_beside(self._route.path, body, {})
+
+    async def _send_beside(self, path: str, body: bytes, more: Mapping[str, str]) -> Heard:
+        """Ask the provider something at one of its paths as this client; see `holdfast.gateway.exchange.SendBeside`."""
+        headers = self._headers()
+        headers.update({name: with_betas(headers.get(name, ""), value) for name, value in more.items()})
+        async with self._upstream.exchange("POST", self._call.target(path), headers=headers, body=body) as answer:
+            if isinstance(answer, Unanswered):
+                raise ConnectionError(answer.message)
+            return await _whole(answer)
+
+    async def _list_models(self, path: str) -> Heard:
+        """Ask the provider about its models as this client; see `holdfast.gateway.exchange.ListModels`."""
+        headers = self._headers()
+        headers.popall("content-type", None)
+        async with self._upstream.exchange("GET", self._call.target(path), headers=headers, body=None) as answer:
             if isinstance(answer, Unanswered):
                 raise ConnectionError(answer.message)
             return await _whole(answer)
@@ -248,11 +274,11 @@ async def _whole(answer: Arriving) -> Heard:
     try:
         async for chunk in answer.chunks():
             body += chunk
-            if len(body) > READABLE_BYTES:
-                raise ConnectionError(f"the answer is longer than {READABLE_BYTES} bytes")
+            if len(body) > DRAFT_BYTES:
+                raise AnswerTooLong(f"the answer is longer than {DRAFT_BYTES} bytes")
     except ClientError as error:
         raise ConnectionError(f"the answer broke off ({type(error).__name__})") from error
-    read = undone(bytes(body), codings_of(first(answer.headers, b"content-encoding")), limit=READABLE_BYTES)
+    read = undone(bytes(body), codings_of(first(answer.headers, b"content-encoding")), limit=DRAFT_BYTES)
     if not isinstance(read, bytes):
         raise ConnectionError(f"the answer cannot be read ({read.name.lower()})")
     return Heard(status=answer.status, headers=as_mapping(answer.headers), body=read)

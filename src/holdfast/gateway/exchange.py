@@ -19,9 +19,17 @@ class Heard:
     body: bytes = field(repr=False)
 
 
+class AnswerTooLong(ConnectionError):
+    """An answer was broken off because it would not end; asking again would not make it shorter."""
+
+
 # Sends a body to where the client's own request goes, with the client's own headers, and returns the whole answer. It raises
 # `ConnectionError` if the provider cannot be reached or its answer breaks off. It must not outlive the work it was given for.
 SendAlike = Callable[[bytes], Awaitable[Heard]]
+# The same for another path of the provider, with headers that replace or join the client's own.
+SendBeside = Callable[[str, bytes, Mapping[str, str]], Awaitable[Heard]]
+# Reads one of the provider's lists of models, by its path, with the client's own headers; raises as `SendAlike` does.
+ListModels = Callable[[str], Awaitable[Heard]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +41,16 @@ class Incoming:
         headers: Names in lower case; the values of a repeated header are joined by `, `. Holds the client's credentials.
         body: The request as it arrived, its content encoding undone.
         send_alike: Asks the provider something else on this client's behalf; None where that cannot be done.
+        send_beside: Asks it at another of its paths.
+        list_models: Asks it about its models.
     """
 
     path: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     send_alike: SendAlike | None = field(default=None, repr=False)
+    send_beside: SendBeside | None = field(default=None, repr=False)
+    list_models: ListModels | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,6 +113,10 @@ class Glances:
     def __len__(self) -> int:
         return len(self._known)
 
+    def recognises(self, items: Sequence[Item], *, agent: str, length: int) -> bool:
+        """Whether a history that was seen lately begins with the same `length` items."""
+        return self._histories.longest(items[:length], agent=agent)[1] >= length
+
     async def at(self, items: Sequence[Item], *, agent: str) -> Seen:
         """Return what is known of a history after the seed of `agent`; a long one that is new leaves others their turn."""
         earlier, shared = self._histories.longest(items, agent=agent)
@@ -148,7 +152,7 @@ class Glances:
             by_person=is_message and view.by_person,
             by_model=view.role in (Role.ASSISTANT, Role.TOOL),
             is_answer=is_message and view.role is Role.ASSISTANT,
-            is_own=is_signed(view),
+            is_own=is_signed(view, key=self._key),
             is_output=view.kind is ItemKind.OUTPUT,
             is_summary=view.context == SUMMARY_SECTION
             or view.text.strip() == SUMMARY_QUESTION

@@ -11,6 +11,7 @@ from holdfast.errors import CompactionError, Conflict, NothingToCompact
 from holdfast.gateway.arrivals import Arrived
 from holdfast.gateway.hints import Hints
 from holdfast.gateway.known import Known, load_known
+from holdfast.gateway.own_compactor import COMPACTORS, OwnCompactor
 from holdfast.gateway.own_model import OwnModel
 from holdfast.gateway.placing import Placing
 from holdfast.gateway.provider_rules import BINDING, Upstream, must_wait
@@ -58,6 +59,13 @@ class KeepingUp:
         """Whether a request calls for a compaction, before it or beside it."""
         mode = self.mode(arrived.hints)
         return mode != "off" and due(self.pressure(known, arrived), mode, waits=self._waits(arrived)) != "nothing"
+
+    def is_far_off(self, known: Known | None, hints: Hints, *, tokens: int, body_bytes: int) -> bool:
+        """Whether a request that holds at most `tokens` calls for no compaction."""
+        limits = self._backend.limits_for(hints.model)
+        usage = known.usage if known else None
+        pressure = measure_pressure(limits=limits, estimated=tokens, calibration=usage, body_bytes=body_bytes)
+        return due(pressure, self.mode(hints), waits=False) == "nothing"
 
     async def on_command(self, known: Known, arrived: Arrived, *, focus: str | None) -> CompactionReport:
         """Compact because a person asks for it.
@@ -119,15 +127,13 @@ class KeepingUp:
         told = known.told
         rewritten = told is not None and (told.issued_from > 0 or (self._dialect.name == BINDING and known.standing is not None))
         own = self._upstreams.with_memory(arrived)
-        model = OwnModel(
-            send_alike,
-            own=own,
-            dialect=self._dialect,
-            name=arrived.hints.model or "the conversation's own model",
-            window_tokens=self._limits(arrived).full,
-            legal=self._dialect.without_sealed if rewritten else _as_it_is,
-        )
-        return replace(order, model=model, own=own)
+        name = arrived.hints.model or "the conversation's own model"
+        legal = self._dialect.without_sealed if rewritten else _as_it_is
+        window_tokens, send_beside = self._limits(arrived).full, arrived.incoming.send_beside
+        model = OwnModel(send_alike, own=own, dialect=self._dialect, name=name, window_tokens=window_tokens, legal=legal)
+        if send_beside is None or self._dialect.name not in COMPACTORS:
+            return replace(order, model=model, own=own)
+        return replace(order, model=OwnCompactor(model, send_beside, issuer=arrived.hints.issuer), own=own)
 
     def _waits(self, arrived: Arrived) -> bool:
         return must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking)

@@ -35,6 +35,7 @@ DIGEST_PREFIX = "sha256:"
 SHOWN_CHARS = len(DIGEST_PREFIX) + 12
 
 _digest = re.compile(r"sha256:[0-9a-f]{64}")
+_FORM = 'must hold one table [keys] with lines such as "sha256:HEX" = "tenant"'
 _tenant = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -85,8 +86,9 @@ class Keys:
 class KeysFile(Keys):
     """The keys of a file, read again whenever it changes: one that was added opens the door, one that was taken out no longer.
 
-    The file is TOML; its table `[keys]` maps each digest to a tenant. While it is missing or cannot be understood, what it said
-    before holds, and the log says so.
+    The file is TOML; its table `[keys]` maps each digest to a tenant. A gateway starts with at least one key, but a file that is
+    emptied or deleted while it serves takes back every key: the last one, too, must be revocable at once. While it cannot be read
+    or understood, what it said before holds, and the log says so.
     """
 
     def __init__(self, path: Path) -> None:
@@ -104,9 +106,12 @@ class KeysFile(Keys):
         if stamp != self._stamp:
             self._stamp = stamp
             try:
-                self._tenants = self._checked(_written_in(self._path))
+                self._tenants = self._checked(_left_in(self._path))
             except BadInput as error:
                 log.warning("the keys are those from before: %s", error)
+            else:
+                if not self._tenants:
+                    log.warning("%s holds no key any more; nobody is let in until it does", self._path)
         return super().tenant_of(key)
 
 
@@ -121,13 +126,31 @@ def new_key() -> str:
 
 
 def _written_in(path: Path) -> Mapping[str, object]:
+    tenants = _table_in(path)
+    if not tenants:
+        raise BadInput(f"{path} {_FORM}")
+    return tenants
+
+
+def _left_in(path: Path) -> Mapping[str, object]:
+    """Return what a file says that was there before: nothing, where it is gone or emptied."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise BadInput(f"the file of keys {path} cannot be read: {error}") from error
+    return _table_in(path)
+
+
+def _table_in(path: Path) -> Mapping[str, object]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadInput(f"the file of keys {path} cannot be read: {error}") from error
-    tenants = values.get("keys")
-    if not isinstance(tenants, dict) or not tenants or set(values) != {"keys"}:
-        raise BadInput(f'{path} must hold one table [keys] with lines such as "sha256:HEX" = "tenant"')
+    tenants = values.get("keys", {})
+    if not isinstance(tenants, dict) or not set(values) <= {"keys"}:
+        raise BadInput(f"{path} {_FORM}")
     return tenants
 
 

@@ -7,10 +7,11 @@ ends where it did.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from holdfast.gateway.erased import Erased, load_erased
 from holdfast.gateway.rewriting import Layout, layout_of
 from holdfast.items import body_digest
 from holdfast.runtime.backend import Backend
@@ -68,6 +69,7 @@ class Known:
     standing: Standing | None = None
     told: Told | None = None
     usage: Calibration | None = None
+    erased: Erased = field(default_factory=Erased)
 
 
 def head_digest(fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
@@ -100,6 +102,10 @@ class Memory:
         known = self._threads.pop(thread_id, None)
         if known is not None and self._tips.get(known.tip.chain) == thread_id:
             del self._tips[known.tip.chain]
+
+    def is_current(self, known: Known) -> bool:
+        """Whether this is the last that was heard of a thread here."""
+        return self._threads.get(known.thread_id) is known
 
     def grown(self, thread_id: str, *, expected: int, reached: int, usage: Calibration | None = None) -> None:
         """Take note that what was appended at `expected` left the path's end, its chain and its checkpoint where they were."""
@@ -136,6 +142,9 @@ async def load_known(backend: Backend, thread_id: str, *, seed: bytes, stop: int
         standing=standing,
         told=await newest_told(store, thread_id, stop=end),
         usage=await last_usage(store, path, standing.checkpoint if standing else None),
+        erased=await load_erased(
+            store, path, standing.checkpoint if standing else None, tip_of=thread_id if stop is None else None
+        ),
     )
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from holdfast.dialects import Dialect, Request
-from holdfast.errors import ModelUnavailable
-from holdfast.gateway.exchange import SendAlike
+from holdfast.errors import ModelRejected, ModelUnavailable
+from holdfast.gateway.exchange import AnswerTooLong, SendAlike
 from holdfast.items import Item
 from holdfast.llm.answers import AnswerReader, answer_in
 from holdfast.llm.base import ModelReply
 from holdfast.llm.failures import refused
 
 # What the provider must be told about any request, warm or not, as the client tells it.
-MANNERS: Final = ("model", "stream", "store", "max_tokens")
+MANNERS: Final = ("model", "stream", "store", "max_tokens", "max_completion_tokens", "max_output_tokens")
 # The Messages API answers no request without a bound.
 BOUNDED: Final = "messages"
 MAX_TOKENS: Final = 8_192
@@ -60,10 +60,11 @@ class OwnModel:
         return self._window_tokens
 
     async def ask(self, request: Request) -> ModelReply:
-        items = [item for raw in request.items if (item := self._legal(raw)) is not None]
-        body = self._dialect.join(self._mannered(request), items)
+        body = self._dialect.join(self._mannered(request), self.permitted(request.items))
         try:
             heard = await self._send_alike(body)
+        except AnswerTooLong as error:
+            raise ModelRejected(self._name, status=200, reason=str(error)) from error
         except ConnectionError as error:
             raise ModelUnavailable(self._name, reason=str(error)) from error
         if heard.status >= 400:
@@ -73,6 +74,10 @@ class OwnModel:
         reader = AnswerReader(self._dialect)
         reader.feed(heard.body)
         return reader.reply(self._name)
+
+    def permitted(self, items: Sequence[Item]) -> list[Item]:
+        """Return items as the provider takes them."""
+        return [item for raw in items if (item := self._legal(raw)) is not None]
 
     def _mannered(self, request: Request) -> Request:
         """Return a request that says what this client's requests always say; what it says itself counts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from holdfast.dialects import Dialect, Request
 from holdfast.errors import OrdinalConflict, ThreadNotFound
 from holdfast.gateway.continuing import continued_thread
+from holdfast.gateway.erased import unmoved
 from holdfast.gateway.glances import Seen
 from holdfast.gateway.hints import Hints
 from holdfast.gateway.known import Known, Memory, Told, head_digest, load_known
@@ -60,16 +62,20 @@ class Placing:
             return None
         return await load_known(self._backend, place.thread_id, seed=self.seed(agent), stop=place.stop), place.depth
 
-    async def settle(self, seen: Seen, request: Request, hints: Hints, *, memory: str = "") -> Known:
+    async def settle(
+        self, seen: Seen, request: Request, hints: Hints, *, memory: str = "", found: tuple[Known, int] | None = None
+    ) -> Known:
         """Record what is new in a request; return the thread that now ends where the request does.
 
         A history that leaves a known path forks there; one that a client made of an older one says which it continues. The head
-        is recorded where it changed, and `memory`, which pins what goes out beside it. Durable when it returns.
+        is recorded where it changed, and `memory`, which pins what goes out beside it. What `find` returned a moment ago is
+        `found`: the store refuses what no longer fits it. Durable when it returns.
 
         Raises:
             OrdinalConflict: Another request of the same conversation was faster; look again.
         """
-        remembered = await self._remembered(seen)
+        is_new = found is not None and found[1] < len(seen.items) and self._memory.is_current(found[0])
+        remembered = found if is_new else await self._remembered(seen)
         if remembered is not None:
             known, depth = remembered
             try:
@@ -103,16 +109,29 @@ class Placing:
         found = self._memory.ending_in(seen.chain)
         if found is None:
             return None
-        if await self._ends_later(seen, depth=found[1]):
+        known, depth = found
+        ends_later, reached, *ancestors = await asyncio.gather(
+            self._ends_later(seen, depth=depth),
+            self._end_of_thread(known.thread_id),
+            *(self._end_of_thread(name) for name, _ in known.erased.ancestors),
+        )
+        if ends_later:
             return None
-        try:
-            row = await self._backend.store.get(found[0].thread_id)
-        except ThreadNotFound:
-            row = None
-        if row is not None and row.next == found[0].tip.next:
-            return found
-        self._memory.forget(found[0].thread_id)
+        if reached == known.tip.next:
+            still = await unmoved(self._backend.store, known.erased, ancestors)
+            if still is known.erased:
+                return found
+            if still is not None:
+                self._memory.remember(replace(known, erased=still))
+                return self._memory.ending_in(seen.chain)
+        self._memory.forget(known.thread_id)
         return None
+
+    async def _end_of_thread(self, thread_id: str) -> int | None:
+        try:
+            return (await self._backend.store.get(thread_id)).next
+        except ThreadNotFound:
+            return None
 
     async def _ends_later(self, seen: Seen, *, depth: int) -> bool:
         """Whether a thread ends in the history that holds more than the first `depth` items of it; its next link tells of it."""

@@ -7,28 +7,36 @@ running it must stay, and so must the window it belongs to, unless the provider 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 import msgspec
 
 from holdfast.dialects import Dialect, Request
 from holdfast.dialects.messages import markers, with_marker
+from holdfast.dialects.responses.merging import is_user_message, merged
 from holdfast.dialects.spans import elements_of, fields_of, object_of
 from holdfast.gateway.glances import Seen
 from holdfast.gateway.known import Told
 from holdfast.gateway.rewriting import Placed
 from holdfast.gateway.rules import Thinking
 from holdfast.items import Item
+from holdfast.llm.remote import ANTHROPIC_HEADERS
 
 # The dialect whose provider binds thinking to what stands before it, and counts cache markers.
 BINDING: Final = "messages"
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 BETA_HEADER: Final = "anthropic-beta"
 DROP: Final = msgspec.json.encode({"prefix_mismatch_behavior": "drop_block"})
+# The dialect whose messages are merged only where a checkpoint made them neighbours.
+MERGED: Final = "responses"
+_takes_neighbours = re.compile(r"gpt-|chatgpt-|codex-|o\d")
 MAX_MARKERS: Final = 4
 LONG_LIVED: Final = b'"1h"'
+COMPACTION_SIGN: Final = b'"compaction"'
 MARKER_SIGN: Final = b"cache_control"
 KEYED: Final = frozenset({"responses", "chat"})
 KEY_FIELD: Final = "prompt_cache_key"
@@ -74,10 +82,21 @@ def drops_blocks(request: Request, headers: Mapping[str, str]) -> tuple[Request,
     asked = fields_of(request.fields.get("thinking", b"null"))
     if asked is None:
         return request, {}
-    betas = headers.get(BETA_HEADER, "")
-    header = betas if BINDING_BETA in betas else f"{betas},{BINDING_BETA}".lstrip(",")
+    header = with_betas(headers.get(BETA_HEADER, ""), BINDING_BETA)
     fields = {**request.fields, "thinking": object_of({**asked, "block_binding": DROP})}
     return Request(fields=fields, head=request.head, items=request.items), {BETA_HEADER: header}
+
+
+def with_betas(betas: str, wanted: str) -> str:
+    """Return a list of betas with one more, where it is not among them."""
+    return betas if wanted in betas else f"{betas},{wanted}".lstrip(",")
+
+
+def reads_compaction(window: Sequence[Placed], headers: Mapping[str, str], *, dialect: str) -> dict[str, str]:
+    """Return the header without which a provider refuses the block that it put itself in place of a history."""
+    if dialect != BINDING or not any(placed.depth is None and COMPACTION_SIGN in placed.item.raw for placed in window):
+        return {}
+    return {name: with_betas(headers.get(name, ""), beta) for name, beta in ANTHROPIC_HEADERS.items()}
 
 
 def marked(window: Sequence[Placed], request: Request, *, dialect: str) -> list[Placed]:
@@ -94,6 +113,34 @@ def marked(window: Sequence[Placed], request: Request, *, dialect: str) -> list[
         return list(window)
     last = window[laid_out[-1]]
     return [*window[: laid_out[-1]], replace(last, item=with_marker(last.item)), *after]
+
+
+def brought_together(window: Sequence[Placed], seen: Seen, *, covers: int, dialect: str, model: str) -> list[Placed]:
+    """Return a window in which no two messages of the user's follow each other because a checkpoint brought them together.
+
+    OpenAI's own models take them as they are; servers that speak the Responses API through another model's template may not. A
+    client whose own first `covers` items hold such neighbours has a provider that takes them. Windows of the other dialects are
+    arranged as a whole.
+    """
+    if dialect != MERGED or not covers or _takes_neighbours.match(model) or _has_neighbours(seen.items[:covers]):
+        return list(window)
+    runs: list[list[Placed]] = []
+    for placed in window:
+        before = runs[-1][-1] if runs else None
+        if before is not None and before.laid_out and is_user_message(before.item) and is_user_message(placed.item):
+            runs[-1].append(placed)
+        else:
+            runs.append([placed])
+    return [run[0] if len(run) == 1 else _one(run) for run in runs]
+
+
+def _has_neighbours(items: Sequence[Item]) -> bool:
+    users = [is_user_message(item) for item in items]
+    return any(one and other for one, other in pairwise(users))
+
+
+def _one(run: Sequence[Placed]) -> Placed:
+    return replace(run[-1], item=merged([placed.item for placed in run]), tokens=sum(placed.tokens for placed in run))
 
 
 def keyed(request: Request, *, root: bytes, dialect: str) -> Request:

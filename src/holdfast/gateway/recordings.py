@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from holdfast.gateway.known import Known
 
@@ -18,16 +19,26 @@ HEAD_START_S = 0.02
 Recorded = Callable[[], Awaitable[Known]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnderWay:
+    """One recording: its history's first and last known link, and what hurries it."""
+
+    first: bytes
+    link: bytes
+    needed: asyncio.Event
+
+
 class Recordings:
     """Recordings under way."""
 
     def __init__(self) -> None:
-        self._tasks: dict[asyncio.Task[Known], tuple[bytes, asyncio.Event]] = {}
+        self._tasks: dict[asyncio.Task[Known], _UnderWay] = {}
 
-    def begin(self, record: Recorded, *, link: bytes) -> Recorded:
+    def begin(self, record: Recorded, *, first: bytes, link: bytes) -> Recorded:
         """Record soon; what is returned, when awaited, waits for it and raises what it raised.
 
-        `link` is the last link of the history that is recorded: whoever brings a longer one waits (`caught_up`).
+        `first` and `link` are the first and the last known link of the history that is recorded: whoever brings one that goes on
+        from there waits (`caught_up`).
         """
         needed = asyncio.Event()
 
@@ -38,7 +49,7 @@ class Recordings:
             return await record()
 
         task = asyncio.create_task(recorded())
-        self._tasks[task] = (link, needed)
+        self._tasks[task] = _UnderWay(first=first, link=link, needed=needed)
         task.add_done_callback(self._ended)
 
         async def known() -> Known:
@@ -52,11 +63,15 @@ class Recordings:
         if not self._tasks:
             return
         known = set(chain)
-        before = [task for task, (link, _) in self._tasks.items() if link in known]
+        before = [task for task, recording in self._tasks.items() if recording.link in known]
         for task in before:
-            self._tasks[task][1].set()
+            self._tasks[task].needed.set()
         if before:
             await asyncio.wait(before)
+
+    def begins_alike(self, first: bytes) -> bool:
+        """Whether a history that begins with this link is being recorded: the store does not tell of it yet."""
+        return any(recording.first == first for recording in self._tasks.values())
 
     async def settled(self) -> None:
         """Return once everything that was begun is durable, or has failed."""

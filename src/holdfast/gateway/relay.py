@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import Counter
+from collections.abc import Iterator
 
 from holdfast.dialects import Reply, ReplyReader, Wire
 from holdfast.errors import HoldfastError
@@ -17,6 +19,8 @@ log = logging.getLogger("holdfast.gateway")
 
 # An answer that is not a stream is read whole; a longer one is relayed all the same, unread.
 READABLE_BYTES = 64 * 1024 * 1024
+# What ends an event.
+_blank_line = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 
 
 class Finish:
@@ -83,12 +87,28 @@ async def _relay_stream(caller: Caller, answer: Arriving, *, reader: ReplyReader
     await _start(caller, answer)
     try:
         async for chunk in answer.chunks():
-            if reader.feed(chunk):
-                await finish(reader.reply)
-            await caller.write(chunk)
+            begins = 0
+            for piece in _pieces(chunk):
+                if reader.feed(chunk[piece]):
+                    # What came with the last event need not wait for it.
+                    if piece.start > begins:
+                        await caller.write(chunk[begins : piece.start])
+                        begins = piece.start
+                    await finish(reader.reply)
+            await caller.write(chunk[begins:])
     finally:
         await finish(reader.reply)
     await caller.end()
+
+
+def _pieces(chunk: bytes) -> Iterator[slice]:
+    """Yield where the events lie that end in a chunk, then what is left of it."""
+    begins = 0
+    for blank in _blank_line.finditer(chunk):
+        yield slice(begins, blank.end())
+        begins = blank.end()
+    if begins < len(chunk):
+        yield slice(begins, len(chunk))
 
 
 async def _relay_json(caller: Caller, answer: Arriving, *, wire: Wire, finish: Finish) -> None:

@@ -33,6 +33,7 @@ class Rules:
         recall: Whether models are given a tool to recall with; `recall_for` says it by client or by the beginning of a model's
             name, as `auto_compact_for` does. Claude Code's are not, unless it is named there.
         derives_cache_key: Whether a request without a `prompt_cache_key` is given one that is the conversation's own.
+        sets_breakpoints: Whether the ends of head and checkpoint are marked for models that find a prefix only by such marks.
     """
 
     auto_compact: AutoCompact = "off"
@@ -44,6 +45,7 @@ class Rules:
     recall: bool = False
     recall_for: Mapping[str, str] = field(default_factory=dict)
     derives_cache_key: bool = False
+    sets_breakpoints: bool = False
 
     def offers_recall(self, *, client: str, model: str) -> bool:
         """Whether the model of this client's conversations is given a tool to recall with."""
@@ -82,4 +84,5 @@ def rules_of(config: Config, *, auto_compact: bool = False) -> Rules:
         recall=config.gateway_recall_tool == "yes",
         recall_for=config.gateway_recall_tool_for,
         derives_cache_key=config.prompt_cache_key == "derived",
+        sets_breakpoints=config.prompt_cache_breakpoints == "yes",
     )

@@ -7,10 +7,22 @@ from dataclasses import replace
 from holdfast.dialects import Dialect, Request
 from holdfast.errors import StoreCorrupt
 from holdfast.gateway.arrivals import Arrived
+from holdfast.gateway.breakpoints import are_known, pointed
+from holdfast.gateway.erased import Erased, without_erased
 from holdfast.gateway.glances import Seen
 from holdfast.gateway.known import Known, Standing, Told, load_standing
 from holdfast.gateway.placing import Placing, told_now
-from holdfast.gateway.provider_rules import BINDING, Upstream, drops_blocks, keyed, legal, marked, must_wait
+from holdfast.gateway.provider_rules import (
+    BINDING,
+    Upstream,
+    brought_together,
+    drops_blocks,
+    keyed,
+    legal,
+    marked,
+    must_wait,
+    reads_compaction,
+)
 from holdfast.gateway.recall_tool.exchanges import put_back
 from holdfast.gateway.recall_tool.offering import with_tool
 from holdfast.gateway.recollecting import remembering
@@ -47,7 +59,7 @@ class Upstreams:
             else:
                 told = replace(told, checkpoint=_ordinal(standing), bound_from=len(arrived.seen.items))
                 known = await self._placing.tell(known, told, arrived.request)
-        return known, self._request(arrived, told, standing)
+        return known, self._request(arrived, told, standing, known.erased)
 
     def is_new_window(self, known: Known) -> bool:
         """Whether the window that counts is another than the one sent last, and its provider binds what it answers to it."""
@@ -59,16 +71,16 @@ class Upstreams:
         links = len(arrived.seen.items)
         told = told_now(known.told if known else None, arrived.request, arrived.hints, links=links, memory=arrived.memory.pin)
         if known is None:
-            return self._request(arrived, told, None)
+            return self._request(arrived, told, None, Erased())
         if self.is_new_window(known):
             told = replace(told, checkpoint=_ordinal(known.standing), bound_from=links)
-        return self._request(arrived, told, known.standing)
+        return self._request(arrived, told, known.standing, known.erased)
 
     def tokens(self, known: Known | None, arrived: Arrived) -> int:
         """Return our estimate of what a conversation's next step would hold."""
-        if known is None or known.standing is None:
+        if known is None or (known.standing is None and not known.erased.depths):
             return self._whole(arrived)
-        window = window_of(arrived.seen, known.standing.layout, issuer=arrived.hints.issuer)
+        window = self._window(arrived, known.standing, known.erased)
         return self._beside(self.with_memory(arrived)) + sum(placed.tokens for placed in window)
 
     def with_memory(self, arrived: Arrived) -> Request:
@@ -78,26 +90,39 @@ class Upstreams:
         request = remembering(arrived.request, arrived.memory.text, dialect=self._dialect)
         return request if arrived.recalled is None else with_tool(request, dialect=self._dialect.name)
 
-    def _request(self, arrived: Arrived, told: Told, standing: Standing | None) -> Upstream:
+    def _window(self, arrived: Arrived, standing: Standing | None, erased: Erased) -> list[Placed]:
+        """Return the history to send, what was erased of it taken out."""
+        window = window_of(arrived.seen, standing.layout if standing else None, issuer=arrived.hints.issuer)
+        return without_erased(window, erased, dialect=self._dialect)
+
+    def _request(self, arrived: Arrived, told: Told, standing: Standing | None, erased: Erased) -> Upstream:
         seen, request, rules = arrived.seen, self.with_memory(arrived), self._rules
-        layout = standing.layout if standing else None
-        as_it_came = request is arrived.request and not rules.derives_cache_key
-        if layout is None and as_it_came and not (any(seen.aside) or told.issued_from or told.bound_from):
+        if erased.bound > told.bound_from:
+            told = replace(told, bound_from=erased.bound)
+        as_it_came = request is arrived.request and not rules.derives_cache_key and not erased.depths
+        if standing is None and as_it_came and not (any(seen.aside) or told.issued_from or told.bound_from):
             return Upstream(body=arrived.incoming.body, tokens=self._whole(arrived))
-        window = window_of(seen, layout, issuer=arrived.hints.issuer)
-        if arrived.recalled:
-            window = put_back(window, arrived.recalled, seen, dialect=self._dialect)
+        window = self._window(arrived, standing, erased)
+        # An answer that was erased is not put together again from what was recalled in it.
+        recalled = [exchange for exchange in arrived.recalled or () if exchange.depth + 1 not in erased.depths]
+        if recalled:
+            window = put_back(window, recalled, seen, dialect=self._dialect)
         if rules.derives_cache_key:
             request = keyed(request, root=seen.glances[0].link, dialect=self._dialect.name)
         drops = (rules.thinking == "drop_block" or _is_overtaken(seen, told)) and self._has_bound(window, told)
         request, headers = drops_blocks(request, arrived.headers) if drops else (request, {})
         window = legal(window, told, dialect=self._dialect, thinking="drop_block" if headers else "strip")
+        headers |= reads_compaction(window, {**arrived.headers, **headers}, dialect=self._dialect.name)
         window = marked(window, request, dialect=self._dialect.name)
+        covers = standing.layout.covers if standing else 0
+        window = brought_together(window, seen, covers=covers, dialect=self._dialect.name, model=arrived.hints.model)
+        if rules.sets_breakpoints and standing and are_known(arrived.hints.model, arrived.headers, dialect=self._dialect.name):
+            window, request = pointed(window, request, dialect=self._dialect.name)
         tokens = self._beside(request) + sum(placed.tokens for placed in window)
         if request is arrived.request and [placed.item for placed in window] == list(seen.items):
             return Upstream(body=arrived.incoming.body, tokens=tokens)
         items = [placed.item for placed in window]
-        rewritten = layout is not None or any(seen.aside)
+        rewritten = standing is not None or any(seen.aside)
         body = self._dialect.join(request, self._dialect.arrange(items) if rewritten else items)
         return Upstream(body=body, tokens=tokens, headers=headers)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -57,6 +58,7 @@ def backend_of(
         models=models,
         limits_by_model={name: _limits(config, window, scope=scope) for name, window in config.model_windows.items()},
         scope=scope,
+        of_window=partial(_limits, config, scope=scope),
     )
 
 

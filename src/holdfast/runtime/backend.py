@@ -29,6 +29,8 @@ class Backend:
         holder: This process, as leases name it.
         models: Whom a compaction may ask, by name.
         limits_by_model: Limits of models that differ from `limits`, by the beginning of their names.
+        of_window: What the limits of a window are, as configured.
+        listed: Limits of models as their providers list them; learnt on the way.
         scope: Whether the automatic limit counts the whole window or what came after its prefix.
     """
 
@@ -42,11 +44,27 @@ class Backend:
     models: Models = field(default_factory=lambda: Models({}))
     limits_by_model: Mapping[str, Limits] = field(default_factory=dict)
     scope: Scope = "total"
+    of_window: Callable[[int], Limits] = Limits.of_window
+    listed: dict[str, Limits] = field(default_factory=dict)
 
     def limits_for(self, model: str | None) -> Limits:
-        """Return the limits of a model: of the longest name in `limits_by_model` that its own begins with, else `limits`."""
+        """Return the limits of a model.
+
+        They are those of the longest name in `limits_by_model` that its own begins with, else as its provider lists it, else
+        `limits`.
+        """
         named = [name for name in self.limits_by_model if model is not None and model.startswith(name)]
-        return self.limits_by_model[max(named, key=len)] if named else self.limits
+        if named:
+            return self.limits_by_model[max(named, key=len)]
+        return self.listed.get(model, self.limits) if model is not None else self.limits
+
+    def knows_window_of(self, model: str) -> bool:
+        """Whether anybody said what a model's limits are."""
+        return model in self.listed or any(model.startswith(name) for name in self.limits_by_model)
+
+    def learn_windows(self, windows: Mapping[str, int]) -> None:
+        """Take note of context windows as a provider lists them, by its models' names."""
+        self.listed.update({model: self.of_window(window) for model, window in windows.items()})
 
     async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> int:
         """Create a thread with what is to be kept of `records` and return its next ordinal; see `ThreadStore.create`."""

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.dialects.base import ABORTED, Request, Wire
 from holdfast.dialects.chat import wire
 from holdfast.dialects.chat.arranging import arranged
+from holdfast.dialects.chat.blanking import blanked_fields
 from holdfast.dialects.chat.canonical import canonical_fields
 from holdfast.dialects.chat.sealed import without_sealed
 from holdfast.dialects.chat.views import INSTRUCTIONS, OUTPUTS, role_of, view_of
@@ -61,6 +62,9 @@ class ChatDialect:
 
     def without_sealed(self, item: Item) -> Item | None:
         return without_sealed(item)
+
+    def blanked(self, item: Item, text: str) -> Item | None:
+        return self.parse(blanked_fields(object_in(item.raw) or {}, text))
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return arranged(items)

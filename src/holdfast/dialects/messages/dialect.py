@@ -10,6 +10,7 @@ import msgspec
 from holdfast.dialects.base import ABORTED, Request, Wire
 from holdfast.dialects.messages import wire
 from holdfast.dialects.messages.alternation import alternating
+from holdfast.dialects.messages.blanking import blanked_fields
 from holdfast.dialects.messages.blocks import blocks_of, text_field
 from holdfast.dialects.messages.thinking import without_thinking
 from holdfast.dialects.messages.views import view_of
@@ -83,6 +84,9 @@ class MessagesDialect:
 
     def without_sealed(self, item: Item) -> Item | None:
         return without_thinking(item)
+
+    def blanked(self, item: Item, text: str) -> Item | None:
+        return self.parse(blanked_fields(object_in(item.raw) or {}, text))
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return alternating(items)

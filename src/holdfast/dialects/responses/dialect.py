@@ -10,6 +10,7 @@ import msgspec
 from holdfast.dialects.base import ABORTED, Request, Wire
 from holdfast.dialects.requests import composed, item_from, items_in, put_together, taken_apart
 from holdfast.dialects.responses import wire
+from holdfast.dialects.responses.blanking import blanked_fields
 from holdfast.dialects.responses.views import NAMED_BY_ID, kind_of, view_of
 from holdfast.dialects.spans import Json, canonical_of, fields_of, list_of, object_in, object_of, text_part
 from holdfast.items import Item, Role, View
@@ -71,6 +72,10 @@ class ResponsesDialect:
         if kind not in SEALED:
             return item
         return None if kind == "reasoning" else self.state_item(UNREADABLE)
+
+    def blanked(self, item: Item, text: str) -> Item | None:
+        made = blanked_fields(object_in(item.raw) or {}, text)
+        return None if made is None else self.parse(made)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return list(items)

@@ -8,8 +8,9 @@ from typing import Any
 
 from holdfast.dialects.spans import object_in
 from holdfast.gateway.recall_tool.events import EventBlocks, data_event, event_of
-from holdfast.gateway.recall_tool.form import ABOUT, APART, NAME, PARAMETERS, Calls, Json, RecallCall, added, bare, query_in
+from holdfast.gateway.recall_tool.form import ABOUT, APART, NAME, Calls, Json, RecallCall, added, bare, query_in
 from holdfast.items import Item
+from holdfast.runtime.recall_tool import PARAMETERS
 
 DONE = b"[DONE]"
 

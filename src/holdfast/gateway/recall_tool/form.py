@@ -6,18 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from holdfast.adapters.recalling import DESCRIPTION
 from holdfast.items import Item
+from holdfast.runtime.recall_tool import DESCRIPTION
 
 Json = dict[str, Any]
 
 NAME: Final = "holdfast_recall"
-PARAMETERS: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"query": {"type": "string", "description": "words of what you look for, or a pointer such as #123"}},
-    "required": ["query"],
-    "additionalProperties": False,
-}
 ABOUT: Final = DESCRIPTION
 # Between what a model said before it looked something up and after, where a dialect has one text for both.
 APART: Final = "\n\n"

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.dialects.spans import elements_of, fields_of, list_of, object_in, object_of, text_part
 from holdfast.gateway.recall_tool.events import EventBlocks, event_of, named_event
-from holdfast.gateway.recall_tool.form import ABOUT, NAME, PARAMETERS, Calls, Json, RecallCall, added, bare, query_in
+from holdfast.gateway.recall_tool.form import ABOUT, NAME, Calls, Json, RecallCall, added, bare, query_in
 from holdfast.items import Item
+from holdfast.runtime.recall_tool import PARAMETERS
 
 ENDING = ("message_delta", "message_stop", "error")
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from holdfast.dialects.spans import object_in
 from holdfast.gateway.recall_tool.events import EventBlocks, event_of, named_event
-from holdfast.gateway.recall_tool.form import ABOUT, NAME, PARAMETERS, Calls, Json, RecallCall, added, bare, query_in
+from holdfast.gateway.recall_tool.form import ABOUT, NAME, Calls, Json, RecallCall, added, bare, query_in
 from holdfast.items import Item
+from holdfast.runtime.recall_tool import PARAMETERS
 
 OPENING = ("response.created", "response.in_progress", "response.queued")
 TERMINAL = ("response.completed", "response.incomplete", "response.failed", "error")

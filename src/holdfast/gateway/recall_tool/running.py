@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.adapters.recalling import NOTHING, recalled_text
 from holdfast.dialects import Dialect, Reply
 from holdfast.errors import HoldfastError, InvalidPointer
 from holdfast.gateway.recall_tool.exchanges import Exchange, Exchanges
@@ -17,6 +16,7 @@ from holdfast.items import Item
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.handle import Thread
 from holdfast.runtime.reading import live_path
+from holdfast.runtime.recall_tool import NOTHING, recalled_text
 from holdfast.thread import parse_pointer
 
 # How often a model may look something up before it must answer with what it has.

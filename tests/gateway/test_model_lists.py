@@ -1,0 +1,110 @@
+"""Limits from a provider's own list of models: asked for once, as the client, where something compacts by itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from tests.gateway.talking import ENDPOINTS, WIRES, talk
+
+from holdfast import Config, Holdfast
+from holdfast.dialects import Reply, dialect_named
+from holdfast.gateway.conversations import RecordedConversations
+from holdfast.gateway.exchange import Forward, Heard, Incoming
+from holdfast.gateway.model_lists import windows_in
+from holdfast.gateway.rules import Rules
+
+if TYPE_CHECKING:
+    from tests.gateway.conftest import ProxyWith
+
+    from holdfast.testing.speech import WireName
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("told", "windows"),
+    [
+        ({"data": [{"id": "a", "context_length": 32_768}, {"id": "b"}]}, {"a": 32_768}),
+        ({"data": [{"id": "a", "max_model_len": 8_192}]}, {"a": 8_192}),
+        ({"data": [{"id": "a", "meta": {"n_ctx": 4_096}}]}, {"a": 4_096}),
+        ({"models": [{"slug": "a", "context_window": 272_000}]}, {"a": 272_000}),
+        ({"type": "model", "id": "a", "max_input_tokens": 200_000}, {"a": 200_000}),
+        ({"data": [{"id": "a", "context_length": 7}, {"id": 3, "context_length": 9_000}, "b", None]}, {}),
+        ({"data": "none"}, {}),
+        (["a"], {}),
+    ],
+)
+async def test_every_way_of_telling_a_window_is_understood(told: Any, windows: dict[str, int]) -> None:
+    """What is no list, or no window anybody could work in, tells nothing."""
+    assert windows_in(json.dumps(told).encode()) == windows
+    assert windows_in(b"\xff{") == {}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_provider_is_asked_once_for_what_nobody_configured(hf: Holdfast, wire: WireName) -> None:
+    """From its answer on, its models' own windows decide when a conversation is compacted."""
+    asked: list[str] = []
+
+    async def list_models(path: str) -> Heard:
+        asked.append(path)
+        return Heard(status=200, headers={}, body=b'{"data": [{"id": "m", "context_length": 10000}]}')
+
+    client = talk(hf, wire, rules=Rules(auto_compact="on"))
+    client.fields["model"] = "m"
+    incoming = Incoming(path=ENDPOINTS[wire], headers={}, body=b"", list_models=list_models)
+    for text in ("One.", "Two."):
+        await client.ask(text)
+        decided = await client.conversations.open(replace(incoming, body=client.body()))
+        assert isinstance(decided, Forward)
+        await decided.finished(Reply(outcome="failed"))
+        await client.conversations.settled()
+    assert asked == ["/models/m" if wire == "messages" else "/models"]
+    assert (hf.backend.limits_for("m").hard, hf.backend.limits_for("other")) == (9_000, hf.backend.limits)
+
+
+async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_compacts() -> None:
+    """A window that a person set stays, and with compaction off no provider is bothered."""
+
+    async def list_models(path: str) -> Heard:
+        raise AssertionError(f"asked for {path}")
+
+    body = b'{"model": "m", "input": [{"role": "user", "content": "hi"}]}'
+    incoming = Incoming(path="/responses", headers={}, body=body, list_models=list_models)
+    async with Holdfast(Config(store="memory:", model_windows={"m": 50_000})) as hf:
+        hf.backend.learn_windows({"m": 8_000})
+        assert hf.backend.limits_for("m").hard == 45_000
+        conversations = RecordedConversations(hf, dialect_named("responses"), rules=Rules(auto_compact="on"))
+        assert isinstance(await conversations.open(incoming), Forward)
+        await conversations.close()
+    async with Holdfast(Config(store="memory:")) as hf:
+        conversations = RecordedConversations(hf, dialect_named("responses"), rules=Rules())
+        assert isinstance(await conversations.open(incoming), Forward)
+        await conversations.close()
+
+
+async def test_the_list_is_asked_for_as_the_client_through_the_proxy(hf: Holdfast, proxy_with: ProxyWith) -> None:
+    """With the client's credential, at the provider its request goes to; an answer that is none changes nothing."""
+    conversations = RecordedConversations(hf, dialect_named("chat"), rules=Rules(auto_compact="on"))
+
+    async def of(tenant: str | None, dialect: str) -> RecordedConversations:
+        return conversations
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        listed = request.path.endswith("/models")
+        return web.json_response({"data": [{"id": "m", "max_model_len": 16_000}]} if listed else {"choices": []})
+
+    async with proxy_with(conversations=of) as proxy:
+        proxy.provider.handler = handler
+        body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+        headers = {"Authorization": "Bearer k"}
+        async with proxy.client.post(f"{proxy.url}/v1/chat/completions", data=body, headers=headers) as answer:
+            await answer.read()
+        await conversations.settled()
+        await conversations.close()
+        listed = [seen for seen in proxy.provider.seen if seen.target == "/v1/models"]
+    assert [(seen.method, seen.named(b"authorization")) for seen in listed] == [("GET", [(b"authorization", b"Bearer k")])]
+    assert hf.backend.limits_for("m").hard == 14_400
