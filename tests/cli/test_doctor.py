@@ -57,6 +57,7 @@ def test_a_store_in_use_is_described(on_store: Cli, store: Path, monkeypatch: py
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "fts5": True,
+        "project": None,
         "store": {
             "path": str(store),
             "exists": True,
@@ -90,6 +91,48 @@ def test_a_broken_store_is_said_and_fails(cli: Cli, home: Path) -> None:
     assert (ran.code, ran.err) == (1, "")
     problem = f"store {foreign}: this file was not made by holdfast; it was left untouched, choose another path"
     assert (ran.json["store"]["opens"], ran.json["store"]["problem"], ran.json["advice"][0]) == (False, problem, problem)
+
+
+def test_a_projects_file_that_is_refused_is_said_and_fails(cli: Cli, store: Path, home: Path) -> None:
+    """What it wanted is named with where it belongs, nothing of it counts, and everything else is still reported."""
+    (home / "holdfast.toml").write_text('openai_upstream = "http://127.0.0.1:9"\nauto_compact = "on"\n')
+    ran = cli("doctor", "--json", "--store", store)
+    refused = (
+        f"{home / 'holdfast.toml'}: 'openai_upstream' decides who is sent your credentials and what your sessions say, and a "
+        "folder may come from elsewhere; move it to your own ~/.config/holdfast/holdfast.toml, set HOLDFAST_OPENAI_UPSTREAM, "
+        "or use a flag where the command has one"
+    )
+    assert (ran.code, ran.err, ran.json["project"], ran.json["advice"][0]) == (1, "", refused, refused)
+    assert {setting["origin"] for setting in ran.json["settings"]} == {"flag", "default"}
+    told = cli("doctor", "--store", store)
+    assert (told.code, next(line.split()[:2] for line in told.out.splitlines() if "!!" in line)) == (1, ["!!", "project"])
+
+
+@pytest.mark.parametrize("command", [("serve",), ("threads",), ("chat", "hello")])
+def test_no_command_works_in_a_folder_that_diverts_it(cli: Cli, home: Path, command: tuple[str, ...]) -> None:
+    """Nothing is opened, sent or served; the error names the setting and the file."""
+    (home / "holdfast.toml").write_text('openai_upstream = "http://127.0.0.1:9"\ncompact_model = "m@http://127.0.0.1:9/v1"\n')
+    ran = cli(*command)
+    assert ran.code == 1
+    assert ran.err.startswith(f"holdfast: {home / 'holdfast.toml'}: 'openai_upstream' decides who is sent your credentials")
+    assert [path.name for path in home.iterdir()] == ["holdfast.toml"]
+
+
+def test_a_server_that_cannot_be_reached_does_not_open(cli: Cli) -> None:
+    """It is no store that will be made when it is first needed; what the address says of who is let in is not told."""
+    ran = cli("doctor", "--store", "postgresql://u:hush-secret@127.0.0.1:1/db?password=hush-too")
+    [line] = [line.split() for line in ran.out.splitlines() if " store " in line and "!!" in line]
+    assert (ran.code, line) == (1, ["!!", "store", "postgresql://127.0.0.1:1/db", "does", "not", "open"])
+    assert "hush" not in f"{ran.out}{ran.err}"
+
+
+@pytest.mark.parametrize("command", ["doctor", "threads", "verify"])
+@pytest.mark.parametrize("password", ["hush/secret", "hush%zz", "a@hush", "hush?secret", "hush#secret"])
+def test_an_address_that_cannot_be_read_is_not_told(cli: Cli, command: str, password: str) -> None:
+    """The error is of one sentence and says how to write it, or that nobody answers there; nothing of the password is in it."""
+    ran = cli(command, "--store", f"postgresql://u:{password}@127.0.0.1:1/db")
+    told = f"{ran.out}{ran.err}"
+    assert (ran.code, "hush" in told, "secret" in told, "ProgrammingError" in told) == (1, False, False, False)
 
 
 def test_a_port_in_use_is_said(on_store: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ pytestmark = pytest.mark.anyio
 # The model takes more than the thread holds, so that its own prefix fits.
 ROOM = 200_000
 ENDLESS = "- the same line again and again\n" * 200
+OVERLONG = block(handoff=" ".join(f"word{number}" for number in range(20_000)))
 
 
 async def at_once(seconds: float) -> None:
@@ -88,9 +89,10 @@ def test_an_unknown_strategy_is_named() -> None:
         (refuses(), "refused"),
         (Calls(tool="shell", arguments={"cmd": "ls"}), "called_tools"),
         (says(ENDLESS), "looping"),
+        (says(OVERLONG), "oversized"),
         (Rejected(), "model_rejected"),
     ],
-    ids=["empty", "blank", "refusal", "tool call", "loop", "rejected"],
+    ids=["empty", "blank", "refusal", "tool call", "loop", "oversized", "rejected"],
 )
 async def test_a_reply_that_is_no_draft_is_recorded_and_the_model_free_one_is_taken(
     hf: Holdfast, speech: Speech, strategy: str, step: Step, outcome: str
@@ -119,6 +121,16 @@ async def test_a_bad_draft_changes_nothing_that_the_model_free_one_would_not(
         plain = await long_thread(other, speech)
         await plain.compact(strategy="extractive")
         assert list(await plain.window()) == list(await thread.window())
+
+
+@pytest.mark.parametrize("words", [2_000, 60_000])
+async def test_a_state_of_one_word_over_and_over_is_none(hf: Holdfast, speech: Speech, words: int) -> None:
+    """A model that is stuck goes down the ladder, also where it never ends the line; none of it stands in the state."""
+    thread = await long_thread(hf, speech)
+    async with ScriptedModel([says("y " * words)], dialect=speech.dialect, window_tokens=ROOM) as model:
+        report = await thread.compact(strategy="session", model=model)
+    assert [attempt.outcome for attempt in report.attempts] == ["oversized" if words > 20_000 else "looping", "taken"]
+    assert [entry for entry in (await thread.state()).entries if "y y" in entry.text] == []
 
 
 async def test_an_oversized_summary_is_none(hf: Holdfast, speech: Speech) -> None:

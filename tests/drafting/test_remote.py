@@ -7,7 +7,7 @@ from tests.drafting.test_branching import opaque
 from tests.scenarios.vocabulary import SPEECHES, STATE, Speech, play, seen, turn, turns
 
 from holdfast import Holdfast
-from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, refuses
+from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, refuses
 
 pytestmark = pytest.mark.anyio
 
@@ -87,3 +87,20 @@ async def test_a_model_whose_provider_does_not_compact_is_asked_for_a_session_st
         ("session", "refused"),
         ("extractive", "taken"),
     ]
+
+
+async def test_what_makes_an_ill_formed_window_goes_down_the_ladder(hf: Holdfast) -> None:
+    """A provider that opens a call in its compaction ends no compaction: the attempt is recorded and the next rung taken."""
+    [speech] = [speech for speech in SPEECHES if speech.dialect == "responses"]
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 8)
+    call = {"type": "function_call", "call_id": "q", "name": "f", "arguments": "{}", "content": [{"type": "compaction"}]}
+    steps: list[Step] = [Compacts(items=(call,)), refuses()]
+    async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
+        report = await thread.compact(strategy="remote", model=model)
+    assert [(attempt.strategy, attempt.outcome) for attempt in report.attempts] == [
+        ("remote", "broken_window"),
+        ("session", "refused"),
+        ("extractive", "taken"),
+    ]
+    assert report.checkpoint is not None

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.errors import BadInput
 from holdfast.runtime import Config, Setting, config_of, resolve
+from holdfast.runtime.config import USERS_ALONE
 
 
 def resolved(
@@ -29,11 +30,14 @@ def test_without_anything_set_the_defaults_hold(tmp_path: Path) -> None:
 
 def test_flags_win_over_the_environment_over_the_project_over_the_user(tmp_path: Path) -> None:
     """Each layer gives way to the one above it, and each value says where it came from."""
-    user, project = 'store = "u"\ntenant = "u"\nport = 1\nhost = "u"', 'store = "p"\ntenant = "p"\nport = 2'
-    found = resolved(tmp_path, user=user, project=project, environ={"HOLDFAST_STORE": "e", "HOLDFAST_TENANT": "e"}, store="f")
-    assert {name: (found[name].value, found[name].origin) for name in ("store", "tenant", "port", "host")} == {
-        "store": ("f", "flag"),
-        "tenant": ("e", "environment"),
+    names = ("model_context_window", "compact_timeout_s", "port", "host")
+    user = 'model_context_window = 1\ncompact_timeout_s = 1\nport = 1\nhost = "u"'
+    project = "model_context_window = 2\ncompact_timeout_s = 2\nport = 2"
+    environ = {"HOLDFAST_MODEL_CONTEXT_WINDOW": "3", "HOLDFAST_COMPACT_TIMEOUT_S": "3"}
+    found = resolved(tmp_path, user=user, project=project, environ=environ, model_context_window=4)
+    assert {name: (found[name].value, found[name].origin) for name in names} == {
+        "model_context_window": (4, "flag"),
+        "compact_timeout_s": (3, "environment"),
         "port": (2, str(tmp_path / "holdfast.toml")),
         "host": ("u", str(tmp_path / "user.toml")),
     }
@@ -68,8 +72,8 @@ def test_a_value_of_the_wrong_kind_is_refused_by_name(tmp_path: Path, environ: d
     [
         ("port = true", "port"),
         ("port = 1.5", "port"),
-        ("store = 5", "store"),
-        ('store = ["a"]', "store"),
+        ("compact_prompt = 5", "compact_prompt"),
+        ('compact_prompt = ["a"]', "compact_prompt"),
         ("stroe = 'x'", "stroe"),
         ("not toml", "holdfast.toml"),
     ],
@@ -89,9 +93,49 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_a_projects_file_names_no_hooks(tmp_path: Path) -> None:
     """Whoever opens a folder that came from elsewhere runs none of its commands; the error says where hooks belong."""
-    (tmp_path / "holdfast.toml").write_text('[[hooks.PreCompact]]\nhooks = [{type = "command", command = "curl evil"}]\n')
-    with pytest.raises(BadInput, match="only your own"):
-        resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")
+    with pytest.raises(BadInput) as raised:
+        resolved(tmp_path, project='[[hooks.PreCompact]]\nhooks = [{type = "command", command = "curl evil"}]\n')
+    assert str(raised.value) == (
+        f"{tmp_path / 'holdfast.toml'}: 'hooks' runs commands, and a folder may come from elsewhere; "
+        "move it to your own ~/.config/holdfast/holdfast.toml"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(set(USERS_ALONE) - {"hooks"}))
+@pytest.mark.parametrize("above", ["", "[profiles.night]\n"])
+def test_a_projects_file_says_nothing_that_is_the_users_alone(tmp_path: Path, name: str, above: str) -> None:
+    """Not who is sent keys and transcripts, where threads are, nor who is let in; the error names it and where it belongs."""
+    with pytest.raises(BadInput) as raised:
+        resolved(tmp_path, project=f'{above}{name} = "http://elsewhere.example"\n')
+    told = str(raised.value)
+    assert told.startswith(f"{tmp_path / 'holdfast.toml'}: {name!r} ")
+    assert f"~/.config/holdfast/holdfast.toml, set HOLDFAST_{name.upper()}, or use a flag where the command has one" in told
+
+
+@pytest.mark.parametrize("name", ["openai_upstream", "compact_model", "store", "keys_file", "host", "hooks"])
+def test_what_names_addresses_files_and_commands_is_the_users_alone(name: str) -> None:
+    """The list holds what a hostile folder would set first."""
+    assert name in USERS_ALONE
+
+
+def test_a_projects_file_chooses_no_profile_that_says_what_is_the_users_alone(tmp_path: Path) -> None:
+    """Which of the user's own addresses is used is the user's to say; any other profile of theirs may be chosen."""
+    user = '[profiles.work]\nopenai_upstream = "http://127.0.0.1:9"\n[profiles.small]\nmodel_context_window = 9\n'
+    with pytest.raises(BadInput, match=r"profile 'work' of .*user\.toml sets 'openai_upstream'.* choose it by HOLDFAST_PROFILE"):
+        resolved(tmp_path, project='profile = "work"', user=user)
+    assert resolved(tmp_path, project='profile = "small"', user=user)["model_context_window"].value == 9
+    assert resolved(tmp_path, user=user, profile="work")["openai_upstream"].value == "http://127.0.0.1:9"
+
+
+def test_the_users_own_files_say_anything(tmp_path: Path) -> None:
+    """Their own file, also for who works in its folder, and that of a host which is theirs."""
+    own = 'openai_upstream = "http://127.0.0.1:9"\n'
+    (tmp_path / "holdfast.toml").write_text(own)
+    found = [
+        resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "holdfast.toml"),
+        resolve(flags={}, environ={}, project=None, host=tmp_path, user=tmp_path / "none.toml"),
+    ]
+    assert [config_of(settings).openai_upstream for settings in found] == ["http://127.0.0.1:9"] * 2
 
 
 def test_a_profile_stands_between_this_run_and_the_files(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def _as_json(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:
         "attempts": [msgspec.to_builtins(attempt) for attempt in report.attempts],
         "audit": report.audit.counts(),
         "over_target": report.over_target,
+        "untraced": report.untraced,
         "dry_run": dry_run,
         "findings": findings_json(report.audit),
         "plan": {**msgspec.to_builtins(report.plan), "changes": changes_json(report.changes)},
@@ -91,6 +92,11 @@ def _tell(screen: Screen, report: CompactionReport, history: History | None, *, 
     else:
         _tell_plan(screen, report)
     tell_audit(screen, report.audit)
+    if report.untraced:
+        told = (
+            f"{count(report.untraced, 'value')} that calls were given not looked for: the search of older records took too long"
+        )
+        screen.line((f"{told}; recall finds them", "yellow"))
     if report.over_target:
         _tell_miss(screen, report, history, target=target)
     if history is not None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.cleaning import one_line
 from holdfast.cli.figures import count
-from holdfast.cli.opening import is_there, settings_of
+from holdfast.cli.opening import is_there, settings_of, without_password
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import BadInput, StoreMissing
 from holdfast.runtime import config_of
+from holdfast.runtime.backend import Backing
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.copying import CopiedThread, CopyProgress, copy_threads
 from holdfast.runtime.locations import IN_MEMORY, is_file, open_database, sqlite_path
@@ -56,7 +57,7 @@ async def _copy(args: Namespace) -> list[CopiedThread]:
     if is_file(args.source) and is_file(args.target) and _same(sqlite_path(args.source), sqlite_path(args.target)):
         raise BadInput("this is one store, not two; name another to copy to")
     tenant = args.tenant or config_of(settings_of(args)).tenant
-    source = await (await open_database(args.source)).tenant(tenant)
+    source = await _known(args.source, tenant)
     try:
         target = await (await open_database(args.target)).tenant(tenant, key=source.tenant.key)
         try:
@@ -67,8 +68,25 @@ async def _copy(args: Namespace) -> list[CopiedThread]:
         await source.close()
 
 
+async def _known(location: str, tenant: str) -> Backing:
+    """Return a tenant's store that is there already: asked for by a mistyped name, one would be made.
+
+    Raises:
+        BadInput: There is no such tenant.
+    """
+    database = await open_database(location)
+    if await database.knows(tenant):
+        return await database.tenant(tenant)
+    await database.close()
+    raise BadInput(f"{without_password(location)} has no tenant called {tenant!r}; nothing was copied, name another by --tenant")
+
+
 def _same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve()
+    """Whether two paths lead to one file, whatever they are called: opened under two names, SQLite would damage it."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
 
 
 def _tell(progress: CopyProgress) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import platform
 import socket
 import sqlite3
 from argparse import Namespace
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,9 @@ from holdfast.cli import doctor_hermes
 from holdfast.cli.figures import count, size
 from holdfast.cli.opening import is_there, settings_of, store_name, store_path, without_password
 from holdfast.cli.output import open_screen, print_json
-from holdfast.errors import StoreError
+from holdfast.errors import BadInput, StoreError
 from holdfast.gateway.hosts import is_loopback
-from holdfast.runtime import Config, Holdfast, Setting, config_of
+from holdfast.runtime import Config, Holdfast, Setting, config_of, resolve
 from holdfast.runtime.holdfast import EVERY
 from holdfast.runtime.locations import is_file
 from holdfast.store.sqlite.file import connect, migrations
@@ -49,12 +50,19 @@ class StoreHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """Everything the doctor looked at. `port` is free, taken or refused; `advice` is what to do next, most pressing first."""
+    """Everything the doctor looked at.
+
+    Attributes:
+        project: Why the file of the folder it was run in is refused; the settings are then those without it.
+        port: free, taken or refused.
+        advice: What to do next, most pressing first.
+    """
 
     version: str
     python: str
     sqlite: str
     fts5: bool
+    project: str | None
     store: StoreHealth
     port: str
     advice: tuple[str, ...]
@@ -64,17 +72,30 @@ def run(args: Namespace) -> int:
     """Examine the installation, or a host's; 1 when something would keep holdfast from working."""
     if args.hermes is not None:
         return doctor_hermes.run(args)
-    settings = settings_of(args)
+    settings, refused = _settings(args)
     config = config_of(settings)
-    found = _examined(config)
+    found = _examined(config, project=refused)
     if args.json:
         print_json({**asdict(found), "settings": [{**asdict(setting), "value": _shown(setting)} for setting in settings]})
     else:
         _tell(open_screen(), found, settings, config)
-    return 0 if found.fts5 and found.store.problem is None and found.port != "refused" else 1
+    return 0 if found.fts5 and refused is None and found.store.problem is None and found.port != "refused" else 1
 
 
-def _examined(config: Config) -> Checkup:
+def _settings(args: Namespace) -> tuple[list[Setting], str | None]:
+    """Return every setting, and why those of the folder's own file are not among them, if they are not.
+
+    Raises:
+        BadInput: It is another file, a variable or a flag that cannot be understood.
+    """
+    try:
+        return settings_of(args), None
+    except BadInput as error:
+        flags = {field.name: getattr(args, field.name, None) for field in fields(Config)}
+        return resolve(flags=flags, environ=os.environ, project=None), str(error)
+
+
+def _examined(config: Config, *, project: str | None) -> Checkup:
     store = _store_health(config)
     fts5 = _has_fts5()
     port = _port_state(config.host, config.port)
@@ -83,9 +104,10 @@ def _examined(config: Config) -> Checkup:
         python=platform.python_version(),
         sqlite=sqlite3.sqlite_version,
         fts5=fts5,
+        project=project,
         store=store,
         port=port,
-        advice=tuple(_advice(config, store, fts5=fts5, port=port)),
+        advice=(*([project] if project else []), *_advice(config, store, fts5=fts5, port=port)),
     )
 
 
@@ -193,6 +215,7 @@ def _tell(screen: Screen, found: Checkup, settings: list[Setting], config: Confi
     checks: list[list[Part]] = [
         [_mark(good=True), "python", found.python],
         [_mark(good=found.fts5), "sqlite", f"{found.sqlite}, {search}"],
+        *([[_mark(good=False), "project", "its holdfast.toml is refused; no command works here"]] if found.project else []),
         [_mark(good=found.store.problem is None), "store", _store_line(found.store)],
         [_mark(good=found.port == "free"), "gateway", f"{config.host}:{config.port} is {found.port}"],
     ]
@@ -207,8 +230,9 @@ def _mark(*, good: bool) -> Part:
 
 
 def _store_line(store: StoreHealth) -> str:
+    if store.problem is not None:
+        return f"{store.path} does not open"
     if not store.exists:
         return f"{store.path} is not there yet; it is made when it is first needed"
-    if not store.opens:
-        return f"{store.path} does not open"
-    return f"{store.path}: {count(store.threads or 0, 'thread')}, {size(store.bytes)}, schema {store.schema}"
+    threads = f"{store.path}: {count(store.threads or 0, 'thread')}"
+    return threads if store.schema is None else f"{threads}, {size(store.bytes)}, schema {store.schema}"

@@ -19,7 +19,7 @@ def run(args: Namespace) -> int:
     """Make a key, add its digest to the file, and show the key: there is no second time."""
     config = config_of(settings_of(args))
     if config.keys_file is None:
-        raise BadInput("say which file keeps the digests of keys: --keys FILE, or keys_file in holdfast.toml")
+        raise BadInput("say which file keeps the digests of keys: --keys FILE, or keys_file in your own holdfast.toml")
     path = Path(config.keys_file).expanduser()
     key = new_key()
     add_key(path, key, tenant=args.tenant)

@@ -11,7 +11,8 @@ from pathlib import Path
 from holdfast.errors import StoreMissing
 from holdfast.runtime import Config, Holdfast, Setting, config_of, resolve
 from holdfast.runtime.config import DEFAULT_STORE
-from holdfast.runtime.locations import is_file, sqlite_path
+from holdfast.runtime.locations import SERVERS, is_file, sqlite_path
+from holdfast.store.addresses import UNREADABLE, told_address
 
 
 def settings_of(args: Namespace) -> list[Setting]:
@@ -36,8 +37,10 @@ def store_name(config: Config) -> str:
 
 def without_password(address: str) -> str:
     """Return the address of a server as it may be shown: without who is let in, and by what."""
+    if address.startswith(SERVERS):
+        return told_address(address) or UNREADABLE
     scheme, there, rest = address.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if there else address
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if there else address
 
 
 def token_place(config: Config) -> Path:

@@ -6,13 +6,14 @@ async with open_model("openai:NAME", environ=os.environ) as model:
 
 from __future__ import annotations
 
-from holdfast.llm.base import Delta, Ending, Model, ModelReply, RemoteCompaction, RemoteCompactor, Streams
+from holdfast.llm.base import Bounds, Delta, Ending, Model, ModelReply, RemoteCompaction, RemoteCompactor, Streams
 from holdfast.llm.opening import open_model
 from holdfast.llm.provider import ProviderModel
 from holdfast.llm.remote import issuer_of
 from holdfast.llm.retrying import ask_patiently, compact_patiently
 
 __all__ = [
+    "Bounds",
     "Delta",
     "Ending",
     "Model",

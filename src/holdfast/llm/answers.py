@@ -16,7 +16,7 @@ from holdfast.dialects.fields import ABSENT, Fields, fields_in
 from holdfast.dialects.spans import value_of
 from holdfast.dialects.sse import EventReader
 from holdfast.errors import ModelUnavailable
-from holdfast.items import ItemKind
+from holdfast.items import Item, ItemKind
 from holdfast.llm.base import Ending, ModelReply
 from holdfast.llm.failures import Complaint, complaint_of, failed
 from holdfast.llm.speech import speech_in
@@ -51,6 +51,12 @@ class AnswerReader:
             if (event := fields_in(data)) is not None:
                 self._beside = _noticed(event, self._beside)
         return self._reader.feed(chunk)
+
+    def new_items(self, told: Sequence[Item]) -> list[Item]:
+        """Return the items that are whole and not among `told`; none before the end where an answer is one message."""
+        if self._dialect.name != "responses":
+            return []
+        return [item for item in self._reader.reply.items if not any(item is known for known in told)]
 
     def reply(self, name: str, *, secrets: Sequence[str] = ()) -> ModelReply:
         """Return the whole answer of the model called `name`; see `concluded` for what is raised."""

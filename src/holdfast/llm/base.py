@@ -90,6 +90,15 @@ class Streams(Protocol):
         ...
 
 
+@runtime_checkable
+class Bounds(Protocol):
+    """A model that can be told how much it may answer."""
+
+    def bounded(self, request: Request, *, answer_tokens: int) -> Request:
+        """Return the request with that bound, in the provider's own words; one that says so itself stays as it is."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCompaction:
     """What a provider made of a history: items that stand in its place, of which some only the provider can read.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from holdfast.dialects.chat import CHAT
 from holdfast.errors import UnknownModel
-from holdfast.llm.provider import ProviderModel, Transport
+from holdfast.llm.provider import OPENAI_CHAT_BOUND, ProviderModel, Transport
 from holdfast.llm.remote import AnthropicModel, OpenAIModel, issuer_of
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
@@ -52,7 +52,10 @@ def _at_url(model: str, url: str, *, key: str | None) -> ProviderModel:
 
         return ChatServer(name, base_url=base_url if urlsplit(base_url).path else f"{base_url}/v1", key=key)
 
-    return ProviderModel(name, model=model, dialect=CHAT, path="/chat/completions", connect=connect)
+    # Hosts of OpenAI's own models; with any other word for the same thing those answer nothing.
+    host = urlsplit(base_url).hostname or ""
+    bound_by = OPENAI_CHAT_BOUND if host == "api.openai.com" or host.endswith(".openai.azure.com") else None
+    return ProviderModel(name, model=model, dialect=CHAT, path="/chat/completions", connect=connect, bound_by=bound_by)
 
 
 def _openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAIModel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.dialects import Dialect, Request
 from holdfast.errors import ModelUnavailable
+from holdfast.items import Item
 from holdfast.llm.answers import AnswerReader, answer_in
 from holdfast.llm.base import Delta, ModelReply
 from holdfast.llm.deltas import DeltaReader
@@ -25,6 +26,12 @@ MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 
 # The Messages API answers no request without a bound. Every current model can write this much, and no state needs more.
 DEFAULT_MAX_TOKENS: Final = 8192
+
+# How each API calls the most a model may write.
+BOUNDS: Final[Mapping[str, str]] = {"responses": "max_output_tokens", "chat": "max_tokens", "messages": "max_tokens"}
+# OpenAI's own word for it on Chat Completions: its newer models refuse the older one, which everybody else understands.
+OPENAI_CHAT_BOUND: Final = "max_completion_tokens"
+EVERY_BOUND: Final = frozenset({*BOUNDS.values(), OPENAI_CHAT_BOUND})
 
 NO_HEADERS: Final[Mapping[str, str]] = {}
 
@@ -73,14 +80,21 @@ def _unheard(delta: Delta) -> None:
     """Where nobody listens."""
 
 
+async def _unkept(item: Item) -> None:
+    """Where only the whole answer counts."""
+
+
 class ProviderModel:
     """A model at a provider; see `holdfast.llm.base.Model` for the contract. Close it, or use it as an async context manager.
 
     What carries its requests is made when it is first asked, in a thread: importing a provider's SDK takes as long as a second.
     """
 
-    def __init__(self, name: str, *, model: str, dialect: Dialect, path: str, connect: Connect) -> None:
+    def __init__(
+        self, name: str, *, model: str, dialect: Dialect, path: str, connect: Connect, bound_by: str | None = None
+    ) -> None:
         self._name = name
+        self._bound_by = bound_by or BOUNDS[dialect.name]
         self._model = model
         self._language = dialect
         self._path = path
@@ -103,26 +117,51 @@ class ProviderModel:
     def window_tokens(self) -> int | None:
         return None
 
+    def bounded(self, request: Request, *, answer_tokens: int) -> Request:
+        """See `holdfast.llm.base.Bounds`."""
+        if EVERY_BOUND & request.fields.keys():
+            return request
+        return replace(request, fields={**request.fields, self._bound_by: str(answer_tokens).encode()})
+
     async def ask(self, request: Request) -> ModelReply:
         return await self.stream(request, heard=_unheard)
 
     async def stream(self, request: Request, *, heard: Callable[[Delta], None]) -> ModelReply:
         """Ask, and tell `heard` what is said while it comes in; see `holdfast.llm.base.Streams` for the contract."""
+        return await self.stream_items(request, heard=heard, completed=_unkept)
+
+    async def stream_items(
+        self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
+    ) -> ModelReply:
+        """Ask as `stream` does, and await `completed` with each item as soon as it is whole; what that raises ends the call.
+
+        Where a dialect's answer is one message, that is at its end.
+        """
         body = self._body(request)
         transport = await self._transport()
         async with transport.exchange(self._path, body, headers=self._headers(request)) as incoming:
+            told: list[Item] = []
             if not incoming.is_stream:
                 whole = await self._whole(incoming)
-                return answer_in(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
-            reader, words = AnswerReader(self._language), DeltaReader(self._language.name)
-            size = 0
-            async for chunk in incoming.chunks:
-                size += len(chunk)
-                for delta in words.feed(chunk) if heard is not _unheard else ():
-                    heard(delta)
-                if reader.feed(chunk) or size > MAX_ANSWER_BYTES:
-                    break
-            return reader.reply(self._name, secrets=transport.secrets)
+                reply = answer_in(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
+            else:
+                reader, words = AnswerReader(self._language), DeltaReader(self._language.name)
+                size = 0
+                async for chunk in incoming.chunks:
+                    size += len(chunk)
+                    for delta in words.feed(chunk) if heard is not _unheard else ():
+                        heard(delta)
+                    is_over = reader.feed(chunk)
+                    for item in reader.new_items(told):
+                        told.append(item)
+                        await completed(item)
+                    if is_over or size > MAX_ANSWER_BYTES:
+                        break
+                reply = reader.reply(self._name, secrets=transport.secrets)
+            for item in reply.items:
+                if not any(item is known for known in told):
+                    await completed(item)
+            return reply
 
     async def aclose(self) -> None:
         """Close every connection. A model may be closed more than once."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -20,7 +18,8 @@ from holdfast.hooks import CompactionFacts, HookRun, run_hooks
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.carrying import carried_ledger
 from holdfast.runtime.drafting import draft_down
-from holdfast.runtime.looking_back import traced
+from holdfast.runtime.lease import held
+from holdfast.runtime.looking_back import looked_back
 from holdfast.runtime.measuring import model_before
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
@@ -30,10 +29,6 @@ from holdfast.runtime.voices import model_for, speaking
 from holdfast.store import NewRecord, RecordKind
 from holdfast.thread import Checkpoint, History, LivePath, Tip, encode_body
 from holdfast.tokens import Calibration
-
-LEASE_MS = 120_000
-# Renewed well before it ends: a model may take longer to answer than a dead worker's lease should last.
-RENEWAL_S = LEASE_MS / 3_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +68,10 @@ async def compact_thread(
         model=name,
     )
     with observed(backend.policy.observer, watched) as watch:
-        async with _lease(backend, thread_id):
+        async with held(backend, f"compact:{thread_id}") as lease:
+            if lease is None:
+                raise CompactionRunning(thread_id)
+            # A lease that is lost under it stops nothing: whoever commits first has compacted, and the other's base is stale.
             done = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order)
         watch.figures = _figures(done.report)
     # Outside the lease: the checkpoint is durable, and whatever a hook does takes nothing of it back.
@@ -115,12 +113,14 @@ async def _compact(
         timeout_s=policy.timeout_s,
     )
     usage = await last_usage(backend.store, seen.path, seen.history.checkpoint)
-    checkpoint = msgspec.structs.replace(_remembering(outcome.checkpoint, usage), trigger=order.trigger, reason=order.reason)
+    untraced = proposal.brief.untraced
+    drafted = _remembering(outcome.checkpoint, usage, untraced=untraced)
+    checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason)
     if order.dry_run:
-        return _Done(report=_report(thread_id, seen.history, outcome, checkpoint=None, runs=()), facts=facts)
+        return _Done(report=_report(thread_id, seen.history, outcome, checkpoint=None, untraced=untraced, runs=()), facts=facts)
     record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=seen.tip.turn, tokens=outcome.tokens_after)
     ordinal = await _commit(backend, thread_id, seen.history, record, expected=seen.tip.next)
-    return _Done(report=_report(thread_id, seen.history, outcome, checkpoint=ordinal, runs=runs), facts=facts)
+    return _Done(report=_report(thread_id, seen.history, outcome, checkpoint=ordinal, untraced=untraced, runs=runs), facts=facts)
 
 
 async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
@@ -162,8 +162,7 @@ async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: D
         fit_tokens=order.fit_tokens,
         ledger=ledger,
     )
-    found = await traced(backend.store, proposal.brief, seen.history, tip=seen.tip)
-    return replace(proposal, brief=replace(proposal.brief, traced=found))
+    return replace(proposal, brief=await looked_back(backend.store, proposal.brief, seen.history, tip=seen.tip))
 
 
 async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:
@@ -193,11 +192,12 @@ def _figures(report: CompactionReport) -> CompactionFigures:
     )
 
 
-def _remembering(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:
-    """Return the checkpoint with what real usage taught so far: the answers that taught it fall behind its cut."""
-    if usage is None:
-        return checkpoint
-    learned = {"usage_estimated": usage.estimated, "usage_counted": usage.counted}
+def _remembering(checkpoint: Checkpoint, usage: Calibration | None, *, untraced: int) -> Checkpoint:
+    """Return the checkpoint with what real usage taught so far, for the answers that taught it fall behind its cut, and with
+    how many values were not looked for, if any."""
+    learned = {"usage_estimated": usage.estimated, "usage_counted": usage.counted} if usage is not None else {}
+    if untraced:
+        learned["untraced"] = untraced
     return msgspec.structs.replace(checkpoint, figures={**checkpoint.figures, **learned})
 
 
@@ -236,31 +236,8 @@ async def _still_holds(backend: Backend, thread_id: str, history: History) -> bo
     return base == history.checkpoint_ordinal and (newest is None or path.holds(newest.ordinal) == newest.thread_id)
 
 
-@asynccontextmanager
-async def _lease(backend: Backend, thread_id: str) -> AsyncIterator[None]:
-    key = f"compact:{thread_id}"
-    # Named per compaction: two of one process must exclude each other as two processes do.
-    holder = f"{backend.holder}-{secrets.token_hex(4)}"
-    if not await backend.store.acquire(key, holder=holder, now_ms=backend.clock.now_ms(), ttl_ms=LEASE_MS):
-        raise CompactionRunning(thread_id)
-    renewing = asyncio.create_task(_renew(backend, key, holder=holder))
-    try:
-        yield
-    finally:
-        renewing.cancel()
-        with suppress(asyncio.CancelledError):
-            await renewing
-        await backend.store.release(key, holder=holder)
-
-
-async def _renew(backend: Backend, key: str, *, holder: str) -> None:
-    while True:
-        await asyncio.sleep(RENEWAL_S)
-        await backend.store.acquire(key, holder=holder, now_ms=backend.clock.now_ms(), ttl_ms=LEASE_MS)
-
-
 def _report(
-    thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None, runs: tuple[HookRun, ...]
+    thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None, untraced: int, runs: tuple[HookRun, ...]
 ) -> CompactionReport:
     return CompactionReport(
         thread=thread_id,
@@ -274,6 +251,7 @@ def _report(
         attempts=tuple(outcome.checkpoint.attempts),
         hooks=runs,
         over_target=outcome.over_target,
+        untraced=untraced,
         audit=outcome.report,
         plan=outcome.plan,
         changes=compare(ledger_of(history), outcome.ledger),

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Final
 
 from holdfast.compaction.strategies import STRATEGIES
 from holdfast.errors import BadInput
@@ -42,7 +43,7 @@ class Config:
         memory_polluting_tools: Tools whose outputs come from strangers; threads that used one are not remembered.
         chat_memory: Whether `holdfast chat` is given the summary of memories.
         gateway_memory: Whether new conversations through the gateway are: off, on for all but Claude Code's, or all.
-        hooks: What runs before and after a compaction; only the user's own file may say.
+        hooks: What runs before and after a compaction.
         chat_model: The model `holdfast chat` talks to.
         profile: Which table below `profiles` is laid over the files' other settings.
         auto_compact: Whether the gateway compacts by itself: off, prepared in the background, or before a window is full.
@@ -52,6 +53,7 @@ class Config:
         gateway_recall_tool_for: The same by model, client, `route:NAME` or `tenant:NAME`.
         bound_thinking: What becomes of thinking that a provider bound to a history it no longer stands in.
         prompt_cache_key: Whether requests carry the client's own cache key or one made from the thread.
+        prompt_cache_breakpoints: Whether the gateway marks the ends of head and checkpoint for GPT-5.6 and later.
         compact_commands: What people type to the gateway to have a thread compacted.
         control_commands: What people type to ask the gateway for anything else.
         persistence: Whether everything is recorded, or what is needed to go on.
@@ -94,6 +96,7 @@ class Config:
     gateway_recall_tool_for: Mapping[str, str] = field(default_factory=dict)
     bound_thinking: str = "strip"
     prompt_cache_key: str = "client"
+    prompt_cache_breakpoints: str = "no"
     compact_commands: str = "/compact /codex-compact"
     control_commands: str = "/holdfast"
     persistence: str = "extended"
@@ -125,6 +128,7 @@ CHOICES = {
     "gateway_memory": ("off", "on", "all"),
     "bound_thinking": ("strip", "drop_block"),
     "prompt_cache_key": ("client", "derived"),
+    "prompt_cache_breakpoints": ("no", "yes"),
     "persistence": ("limited", "extended"),
     "access_log": ("on", "off"),
     "log_content": ("on", "off"),
@@ -147,24 +151,58 @@ NUMBERS = {
 TABLES = frozenset({"model_windows", "auto_compact_for", "gateway_recall_tool_for", "hooks"})
 PROFILES = "profiles"
 
+_RECEIVES_CREDENTIALS = "decides who is sent your credentials and what your sessions say"
+_HOLDS_THREADS = "decides where your threads are kept and whose they are"
+_LETS_IN = "decides who and what is let in"
+# What a project's file may not say, and why. A folder may come from elsewhere: being in it is not trusting it.
+USERS_ALONE: Final[Mapping[str, str]] = {
+    "store": _HOLDS_THREADS,
+    "store_listen": _HOLDS_THREADS,
+    "tenant": _HOLDS_THREADS,
+    "log_content": "decides whether what is said is written to a log",
+    "openai_upstream": _RECEIVES_CREDENTIALS,
+    "anthropic_upstream": _RECEIVES_CREDENTIALS,
+    "compact_model": _RECEIVES_CREDENTIALS,
+    "memory_model": _RECEIVES_CREDENTIALS,
+    "chat_model": _RECEIVES_CREDENTIALS,
+    "gateway_asks_model": "decides what a client's key is used for",
+    "hooks": "runs commands",
+    "keys_file": _LETS_IN,
+    "host": _LETS_IN,
+    "memory_polluting_tools": "decides whose words are remembered",
+}
+
 
 def resolve(
-    *, flags: Mapping[str, str | int | None], environ: Mapping[str, str], project: Path, user: Path | None = None
+    *,
+    flags: Mapping[str, str | int | None],
+    environ: Mapping[str, str],
+    project: Path | None,
+    host: Path | None = None,
+    user: Path | None = None,
 ) -> list[Setting]:
     """Return every setting, resolved.
 
+    Args:
+        project: The folder that is worked in; its file may say what is not in `USERS_ALONE`. None reads none.
+        host: A folder of the user's own whose file stands over the user's: that of a host holdfast is part of.
+        user: The user's own file, where it is not `USER_FILE`.
+
     Raises:
-        BadInput: A file cannot be read, or a value is of the wrong kind; the message names the file or variable.
+        BadInput: A file cannot be read, a value is of the wrong kind, or a project's file says what only the user may; the
+            message names the file or variable.
     """
     defaults = Config()
+    user_file = user if user is not None else Path(USER_FILE).expanduser()
     layers: Layers = [
         ("flag", {name: value for name, value in flags.items() if value is not None}),
         ("environment", _from_environment(environ)),
-        (str(project / FILE_NAME), _from_project(project / FILE_NAME)),
     ]
-    user_file = user if user is not None else Path(USER_FILE).expanduser()
-    layers.append((str(user_file), _from_file(user_file)))
-    layers = _with_profile(layers)
+    strange = project / FILE_NAME if project is not None else None
+    if strange is not None and not _is_same(strange, user_file):
+        layers.append((str(strange), _from_project(strange)))
+    own = [user_file] if host is None else [host / FILE_NAME, user_file]
+    layers = _with_profile([*layers, *((str(file), _from_file(file)) for file in own)], strange=str(strange))
     settings: list[Setting] = []
     for name in (each.name for each in fields(Config)):
         origin, value = next(
@@ -180,13 +218,14 @@ def config_of(settings: list[Setting]) -> Config:
     return Config(**values)  # type: ignore[arg-type]  # _checked gave each value the type of its field
 
 
-def _with_profile(layers: Layers) -> Layers:
+def _with_profile(layers: Layers, *, strange: str) -> Layers:
     """Return the layers with the chosen profile between what is said for this run and what the files say for every run.
 
     Raises:
-        BadInput: No file has a profile of that name, or it holds something that is no setting.
+        BadInput: No file has a profile of that name, or it holds something that is no setting; or the file called `strange` chose
+            one of the user's that says what is the user's alone.
     """
-    chosen = next((values["profile"] for _, values in layers if values.get("profile")), None)
+    chosen, chooser = next(((values["profile"], origin) for origin, values in layers if values.get("profile")), (None, ""))
     if chosen is None:
         return layers
     known = {each.name for each in fields(Config)} - TABLES - {"profile"}
@@ -198,6 +237,12 @@ def _with_profile(layers: Layers) -> Layers:
             unknown = sorted(set(profile) - known)
             if unknown:
                 raise BadInput(f"{origin}: profile {chosen!r} sets {unknown[0]!r}, which no profile can set")
+            alone = [name for name in USERS_ALONE if name in profile]
+            if alone and chooser == strange:
+                raise BadInput(
+                    f"{chooser}: profile {chosen!r} of {origin} sets {alone[0]!r}, which {USERS_ALONE[alone[0]]}; "
+                    "choose it by HOLDFAST_PROFILE"
+                )
             found.append((f"{origin} [{PROFILES}.{chosen}]", profile))
     if not found:
         raise BadInput(f"no holdfast.toml has a profile called {chosen!r}; write [{PROFILES}.{chosen}] in one")
@@ -224,11 +269,31 @@ def _from_file(path: Path) -> Mapping[str, object]:
 
 
 def _from_project(path: Path) -> Mapping[str, object]:
-    """Return what a project's file says. Hooks are commands: a folder that came from elsewhere must not run any."""
+    """Return what a project's file says, its profiles too.
+
+    Raises:
+        BadInput: It says what only the user may.
+    """
     values = _from_file(path)
-    if "hooks" in values:
-        raise BadInput(f"{path}: hooks run commands, so only your own {USER_FILE} may name them; move [hooks] there")
+    profiles = values.get(PROFILES)
+    tables = [values, *(profiles.values() if isinstance(profiles, Mapping) else ())]
+    named = {name for table in tables if isinstance(table, Mapping) for name in table}
+    refused = next((name for name in USERS_ALONE if name in named), None)
+    if refused is not None:
+        elsewhere = "" if refused in TABLES else f", set HOLDFAST_{refused.upper()}, or use a flag where the command has one"
+        raise BadInput(
+            f"{path}: {refused!r} {USERS_ALONE[refused]}, and a folder may come from elsewhere; "
+            f"move it to your own {USER_FILE}{elsewhere}"
+        )
     return values
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file: who works in the folder of their own settings is still the user."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def _checked(name: str, value: object, origin: str) -> str | int | Mapping[str, object] | None:

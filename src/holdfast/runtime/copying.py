@@ -6,15 +6,17 @@ cut short goes on where it stopped, and one of a store that is written to meanwh
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.errors import BadInput, CopyConflict, ThreadNotFound
+from holdfast.errors import BadInput, CopyConflict, StoreReadOnly, ThreadNotFound
 from holdfast.items import body_digest
 from holdfast.runtime.backend import Backing
 from holdfast.store import NewRecord, NewThread, Record, Span, ThreadRow
 
 PAGE = 500
+PROBE_MS = 60_000
 EVERY = 10_000_000
 
 
@@ -53,7 +55,8 @@ async def copy_threads(
         at_ms: When records that were erased in the source are said to be erased in the target.
 
     Raises:
-        BadInput: The tenants have different keys: the target's was there before, and its digests would not be found.
+        BadInput: The tenants have different keys: the target's was there before, and its digests would not be found. Or the two
+            are one store.
         ThreadNotFound: One of `only` is not in the source.
         CopyConflict: A thread of the same id is in the target and is another.
     """
@@ -62,6 +65,8 @@ async def copy_threads(
             f"tenant {target.tenant.name!r} of the target has a key of its own, by which no copied history would be found again; "
             "copy into a store that does not have this tenant yet"
         )
+    if await _is_one_store(source, target, at_ms=at_ms):
+        raise BadInput("this is one store, not two; name another to copy to")
     rows = await _chosen(source, only)
     # All of them are made before any is filled: a thread may have been written to long after it was forked.
     there = {row.id: await _there(target, row) for row in await _parents_first(source, rows)}
@@ -73,6 +78,22 @@ async def copy_threads(
 
         report.append(await _copy(source, target, row, there=there[row.id], tell=tell, at_ms=at_ms))
     return report
+
+
+async def _is_one_store(source: Backing, target: Backing, *, at_ms: int) -> bool:
+    """Whether what is taken in the target is taken in the source: two addresses may lead to one database."""
+    key = f"copy:{secrets.token_hex(16)}"
+    await target.acquire(key, holder="target", now_ms=at_ms, ttl_ms=PROBE_MS)
+    try:
+        is_free = await source.acquire(key, holder="source", now_ms=at_ms, ttl_ms=PROBE_MS)
+    except StoreReadOnly:
+        # The target was just written to.
+        return False
+    finally:
+        await target.release(key, holder="target")
+    if is_free:
+        await source.release(key, holder="source")
+    return not is_free
 
 
 async def _chosen(source: Backing, only: Collection[str] | None) -> list[ThreadRow]:

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.compaction.drafting import Draft, DraftRefused, Meter, Voice
 from holdfast.compaction.engine import NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
 from holdfast.compaction.strategies import DRAFTERS
-from holdfast.errors import ModelError, NothingToCompact
+from holdfast.errors import BrokenWindow, ModelError, NothingToCompact
 from holdfast.runtime.clock import Clock
 from holdfast.thread import Attempt
 
@@ -103,7 +103,7 @@ async def _tried(
         reason = refused.reason
     except TimeoutError:
         reason = "timed_out"
-    except (ModelError, NothingToCompact) as error:
+    except (ModelError, NothingToCompact, BrokenWindow) as error:
         reason = error.code
     else:
         breaker.succeeded(name, voice.name)

@@ -20,6 +20,10 @@ class Database(Protocol):
 
     async def tenant(self, name: str = ..., *, key: bytes | None = ...) -> Backing: ...
 
+    async def knows(self, name: str) -> bool: ...
+
+    async def close(self) -> None: ...
+
 
 def is_file(location: str) -> bool:
     """Whether a location names a file, which may not be there yet."""

@@ -1,7 +1,8 @@
 """Finding where values came from whose output has left the window: the store is searched, `compaction.origins` decides.
 
 What it costs is bounded: so many values, so many records for each, none of them read twice. A store whose index is far behind
-catches up with it first; that may take longer than a compaction should wait, and then the compaction goes on without.
+catches up with it first; that may take longer than a compaction should wait, and then the compaction goes on without, and says
+for how many values.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from holdfast.compaction.bindings import origin_in
 from holdfast.compaction.drafting import Brief
@@ -31,14 +33,14 @@ RECORDS_PER_FIGURE = 40
 LONGEST_SEARCH_S = 3.0
 
 
-async def traced(store: Backing, brief: Brief, history: History, *, tip: Tip) -> Traced:
-    """Return where the values came from that new calls of a window were given, as far as earlier records tell."""
+async def looked_back(store: Backing, brief: Brief, history: History, *, tip: Tip) -> Brief:
+    """Return the brief with where the values came from that new calls of a window were given, as far as earlier records tell."""
     if history.checkpoint is None or history.checkpoint_ordinal is None:
-        return Traced()
+        return replace(brief, traced=Traced())
     since = history.checkpoint_ordinal
     wanted = await asyncio.to_thread(_sought, brief, since=since)
     if not wanted:
-        return Traced(since=since)
+        return replace(brief, traced=Traced(since=since))
     spans = await _behind(store, brief.thread_id, stop=tip.next, cut=history.checkpoint.cut)
     found: dict[str, list[Pointer]] = {}
 
@@ -56,7 +58,8 @@ async def traced(store: Backing, brief: Brief, history: History, *, tip: Tip) ->
     origins = (
         origin_of(each, [records[pointer] for pointer in found.get(each.value, ()) if pointer in records]) for each in wanted
     )
-    return Traced(since=since, origins=tuple(origin for origin in origins if origin is not None))
+    found_out = Traced(since=since, origins=tuple(origin for origin in origins if origin is not None))
+    return replace(brief, traced=found_out, untraced=sum(each.value not in found for each in wanted))
 
 
 def _sought(brief: Brief, *, since: int) -> tuple[Sought, ...]:

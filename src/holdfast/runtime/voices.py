@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
+from holdfast.compaction.asking import ANSWER_TOKENS
 from holdfast.compaction.drafting import AskRemote, Meter, Voice
 from holdfast.dialects import Request, dialect_named
-from holdfast.llm import Model, ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
+from holdfast.errors import ModelRejected
+from holdfast.llm import Bounds, Model, ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
+from holdfast.llm.provider import EVERY_BOUND
 from holdfast.runtime.drafting import Speak
 from holdfast.runtime.orders import CompactionPolicy, Order, Patience
 from holdfast.tokens import Limits
+
+MOST_ANSWER_TOKENS = 16_000
 
 
 def model_for(order: Order, policy: CompactionPolicy) -> Model | None:
@@ -30,16 +35,25 @@ def speaking(order: Order, policy: CompactionPolicy, *, limits: Limits) -> Speak
 
 def _voice(model: Model, meter: Meter, *, patience: Patience, window_tokens: int, own: Request | None) -> Voice:
     """Return a voice. A model that says nothing of its window is taken to have the thread's own."""
+    patiently = partial(
+        ask_patiently,
+        model,
+        attempts=patience.attempts,
+        sleep=patience.sleep,
+        jitter=patience.jitter,
+        attempted=partial(_counted, meter),
+    )
 
     async def ask(request: Request) -> ModelReply:
-        reply = await ask_patiently(
-            model,
-            request,
-            attempts=patience.attempts,
-            sleep=patience.sleep,
-            jitter=patience.jitter,
-            attempted=partial(_counted, meter),
-        )
+        most = answer_tokens(window_tokens)
+        bounded = model.bounded(request, answer_tokens=most) if isinstance(model, Bounds) else request
+        try:
+            reply = await patiently(bounded)
+        except ModelRejected as rejected:
+            # A model that can write less than the bound, or a server that calls it otherwise, says so; the draft matters more.
+            if bounded is request or not any(name in rejected.reason for name in EVERY_BOUND):
+                raise
+            reply = await patiently(request)
         meter.heard(reply)
         return reply
 
@@ -53,6 +67,14 @@ def _voice(model: Model, meter: Meter, *, patience: Patience, window_tokens: int
         window_tokens=window_tokens,
         own=own,
     )
+
+
+def answer_tokens(window_tokens: int) -> int:
+    """Return the most a draft may answer: a model that does not stop costs money and time, and no state is as long.
+
+    Thinking counts, so there is room for it. With the largest request that is made it stays within the window.
+    """
+    return min(MOST_ANSWER_TOKENS, min(ANSWER_TOKENS, window_tokens // 4) + window_tokens // 20)
 
 
 def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> AskRemote:

@@ -1,0 +1,77 @@
+"""One worker at a time for a piece of work: a lease that is renewed while its holder lives, and always given back."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from holdfast.errors import StoreClosed, StoreError
+from holdfast.runtime.backend import Backend
+
+LEASE_MS = 120_000
+# Renewed well before it ends: a model may take longer to answer than a dead worker's lease should last.
+RENEWAL_S = LEASE_MS / 4_000
+
+
+class Lease:
+    """The right to a piece of work. It keeps others away as long as it can, and what is committed must not depend on it.
+
+    A store that is away for a moment is asked again; one that gave the work to another, because it heard nothing for a whole
+    term, is not: from then on `is_lost`. What two workers may then both finish, an append that compares decides between.
+    """
+
+    def __init__(self, backend: Backend, key: str) -> None:
+        self.is_lost = False
+        self._backend = backend
+        self._key = key
+        # Named per piece of work: two of one process must exclude each other as two processes do.
+        self._holder = f"{backend.holder}-{secrets.token_hex(4)}"
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def take(self) -> bool:
+        """Take it, and hold it until it is given back; False where another has it."""
+        taken = await self._acquired()
+        if taken:
+            self._renewing = asyncio.create_task(self._renew())
+        return taken
+
+    async def give_back(self) -> None:
+        """Let another have it. Where the store cannot be told, it runs out; nothing that was done meanwhile fails for that."""
+        if self._renewing is None:
+            return
+        self._renewing.cancel()
+        await asyncio.wait({self._renewing})
+        self._renewing = None
+        with suppress(StoreError):
+            await self._backend.store.release(self._key, holder=self._holder)
+
+    async def _acquired(self) -> bool:
+        now_ms = self._backend.clock.now_ms()
+        return await self._backend.store.acquire(self._key, holder=self._holder, now_ms=now_ms, ttl_ms=LEASE_MS)
+
+    async def _renew(self) -> None:
+        while not self.is_lost:
+            await asyncio.sleep(RENEWAL_S)
+            try:
+                self.is_lost = not await self._acquired()
+            except StoreClosed:
+                return
+            except StoreError:
+                # The work itself is told when it next reads or writes; until the term ends, trying again may still renew it.
+                continue
+
+
+@asynccontextmanager
+async def held(backend: Backend, key: str) -> AsyncIterator[Lease | None]:
+    """Hold one piece of work, or learn by None that another has it. It is given back however the block ends."""
+    lease = Lease(backend, key)
+    if not await lease.take():
+        yield None
+        return
+    try:
+        yield lease
+    finally:
+        # Shielded: who is cancelled has no second chance to give it back, and the next would wait for a whole term.
+        await asyncio.shield(lease.give_back())
