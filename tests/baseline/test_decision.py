@@ -14,9 +14,8 @@ from inline_snapshot import snapshot
 from holdfast.errors import BadInput
 from holdfast.thread.baseline import (
     BaselineBody,
+    Change,
     Edited,
-    Merged,
-    Removed,
     Whole,
     applied,
     checked_world,
@@ -52,7 +51,7 @@ def next_after(old: dict[str, Any], new: dict[str, Any]) -> BaselineBody:
 @given(worlds, worlds)
 def test_the_differences_make_one_world_of_another(old: dict[str, Any], new: dict[str, Any]) -> None:
     """Whatever changed, what is recorded turns the old world into the new one, to the type of each number."""
-    reread = msgspec.json.decode(msgspec.json.encode(differences(old, new)), type=dict[str, Whole | Merged | Edited | Removed])
+    reread = msgspec.json.decode(msgspec.json.encode(differences(old, new)), type=dict[str, Change])
     assert _written(applied(reread, to=old)) == _written(new)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.cli.stories import command, surroundings
 
@@ -31,9 +33,10 @@ def around(home: Path, **settings: str) -> dict[str, str]:
     }
 
 
-async def piped(home: Path, lines: str, *arguments: str, **settings: str) -> Talked:
-    """Run a chat whose input is `lines`."""
+async def piped(home: Path, lines: str | bytes, *arguments: str, starter: Sequence[str] = (), **settings: Any) -> Talked:
+    """Run a chat in `home` whose input is `lines`; `starter` is a command line that ends in its own."""
     running = await asyncio.create_subprocess_exec(
+        *starter,
         *command("chat", *arguments),
         cwd=home,
         env=around(home, **settings),
@@ -42,6 +45,6 @@ async def piped(home: Path, lines: str, *arguments: str, **settings: str) -> Tal
         stderr=asyncio.subprocess.PIPE,
     )
     async with asyncio.timeout(60):
-        out, err = await running.communicate(lines.encode())
+        out, err = await running.communicate(lines.encode() if isinstance(lines, str) else lines)
     assert running.returncode is not None
     return Talked(code=running.returncode, out=out.decode(), err=err.decode())

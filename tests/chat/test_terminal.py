@@ -69,7 +69,7 @@ async def test_two_turns_a_compaction_a_fork_and_a_resume(tmp_path: Path) -> Non
 
 
 async def test_an_answer_can_be_interrupted_and_the_talk_goes_on(tmp_path: Path) -> None:
-    """Ctrl-C ends the answer that is coming in, not the chat; what was asked stays."""
+    """Ctrl-C ends the answer that is coming in, not the chat; what was asked stays, what was half said does not."""
     whole = streamed("chat", "This will never be finished.").chunks
     hanging = HttpReply(headers=EVENTS, chunks=(b"".join(whole)[:300],), hold=asyncio.Event())
     script = [hanging, streamed("chat", "I listen.")]
@@ -78,11 +78,30 @@ async def test_an_answer_can_be_interrupted_and_the_talk_goes_on(tmp_path: Path)
         await screen.types("Talk forever.")
         await server.arrived(1)
         await screen.presses("C-c")
-        await screen.shows("interrupted; what was said so far stays")
+        await screen.shows("interrupted; what you said stays")
         await screen.shows(PROMPT, times=2)
         await screen.types("Stop. Are you there?")
         await screen.shows("I listen.")
         await screen.shows(PROMPT, times=3)
         await screen.presses("C-d")
         await screen.ends()
-    assert "Talk forever." in str(server.requests[1].history)
+    sent = str(server.requests[1].history)
+    assert ("Talk forever." in sent, "This will" in sent) == (True, False)
+
+
+async def test_mail_is_answered_while_nobody_types(tmp_path: Path) -> None:
+    """What another agent sends is heard at the prompt, by name; then the person goes on."""
+    script = [streamed("chat", "Twelve boats."), streamed("chat", "I counted.")]
+    async with ModelServer(script) as server, terminal(tmp_path, "tale", "--model", f"tiny@{server.origin}/v1") as screen:
+        await screen.shows(PROMPT)
+        async with holdfast.open(tmp_path / "chat.db") as hf:
+            await (await hf.find("tale")).deliver("Count the boats.", sender="harbour", way="trigger")
+        await screen.shows("mail from harbour")
+        await screen.shows("Twelve boats.")
+        await screen.shows(PROMPT, times=2)
+        await screen.types("How do you know?")
+        await screen.shows("I counted.")
+        await screen.shows(PROMPT, times=3)
+        await screen.presses("C-d")
+        await screen.ends()
+    assert ["Count the boats." in str(request.history) for request in server.requests] == [True, True]

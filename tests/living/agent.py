@@ -1,4 +1,4 @@
-"""A host that runs turns of a scripted model, and a provider's eye on every request it makes."""
+"""A session that runs turns of a scripted model, and a provider's eye on every request it makes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from tests.scenarios.vocabulary import Json, Speech
+from tests.session.answers import outputs_of
 
-from holdfast import Thread
-from holdfast.items import decoded, open_calls
-from holdfast.runtime.turn import TurnScope
+from holdfast import Session, Thread
+from holdfast.dialects import Request, dialect_named
+from holdfast.errors import ModelRejected
+from holdfast.items import Item, decoded
+from holdfast.llm import Delta, ModelReply
+from holdfast.session import Tool as SessionTool
 from holdfast.store import RecordKind
 from holdfast.testing.provider_rules import ProviderRules
 from holdfast.testing.script import Received
@@ -22,6 +26,7 @@ from holdfast.thread.mailbox import Way
 Said = Json | Callable[[], Awaitable[object]]
 Tool = Callable[[], Awaitable[Json]]
 
+TOOLS: Final = ("shell", "sleep")
 FIELDS: Final = {"responses": "input", "chat": "messages", "messages": "messages"}
 
 
@@ -48,32 +53,62 @@ async def run_turn(
     *replies: Sequence[Said],
     tools: Mapping[str, Tool] | None = None,
 ) -> list[list[Json]]:
-    """Run one turn with these replies and return every request that was made; each must be one a provider accepts."""
-    requests: list[list[Json]] = []
-    waiting = list(replies)
-    async with thread.turn(incoming) as turn:
-        while not requests or await turn.goes_on():
-            window = list(await turn.window())
-            assert refusal(speech.dialect, window) is None, window
-            requests.append(window)
-            await _hear(thread, speech, turn, waiting.pop(0), tools=tools or {})
-    assert waiting == [], "every reply was asked for"
-    return requests
+    """Run one turn of a `Session` with these replies and return every request that was made, each as a provider accepts it.
+
+    `tools` are by the id of the call they answer; a call that none of them answers returns what `speech.output` says.
+    """
+    model = _SpeakingModel(speech, replies, tools=tools or {})
+    shown = [SessionTool(name=name, description="Do it.", schema={"type": "object"}, run=model.answer_call) for name in TOOLS]
+    await Session(thread, model=model, tools=shown, recall=False).ask(incoming)
+    assert model.waiting == [], "every reply was asked for"
+    return model.requests
 
 
-async def _hear(thread: Thread, speech: Speech, turn: TurnScope, reply: Sequence[Said], *, tools: Mapping[str, Tool]) -> None:
-    spoken: list[Json] = []
-    for each in reply:
-        if callable(each):
-            await each()
-            continue
-        await turn.record([each])
-        spoken.append(each)
-        if await turn.is_interrupted_by_mail():
-            break
-    for call_id in open_calls([view for _, view in thread.seen(spoken)]):
-        result = await tools[call_id]() if call_id in tools else speech.output(call_id)
-        await turn.record([result])
+class _SpeakingModel:
+    """A model that says what a scenario wrote down, item by item, and answers the calls it made."""
+
+    name = "speaking:model"
+    window_tokens = None
+
+    def __init__(self, speech: Speech, replies: Sequence[Sequence[Said]], *, tools: Mapping[str, Tool]) -> None:
+        self.dialect = speech.dialect
+        self.requests: list[list[Json]] = []
+        self.waiting = list(replies)
+        self._speech = speech
+        self._tools = tools
+        self._called: list[str] = []
+
+    async def ask(self, request: Request) -> ModelReply:
+        raise ModelRejected(self.name, status=400, reason="it writes no summaries")
+
+    async def stream_items(
+        self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
+    ) -> ModelReply:
+        language = dialect_named(self.dialect)
+        window = [_unmarked(decoded(item.raw)) for item in request.items]
+        assert refusal(self.dialect, window) is None, window
+        self.requests.append(window)
+        for each in self.waiting.pop(0):
+            if callable(each):
+                await each()
+                continue
+            item = language.parse(each)
+            self._called += language.view(item).opens
+            await completed(item)
+        return ModelReply(text="")
+
+    async def answer_call(self, arguments: Json) -> str:
+        call_id = self._called.pop(0)
+        item = await self._tools[call_id]() if call_id in self._tools else self._speech.output(call_id)
+        return outputs_of(self.dialect, [item])[call_id]
+
+
+def _unmarked(item: Json) -> Json:
+    """Return an item without the mark up to which a provider caches."""
+    content = item.get("content")
+    if not isinstance(content, list):
+        return item
+    return {**item, "content": [{key: value for key, value in part.items() if key != "cache_control"} for part in content]}
 
 
 async def recorded(thread: Thread) -> list[Json]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.histories import answered, call, output, said, turn, turns
 from tests.living.agent import mail_item, recorded, refusal, run_turn
@@ -9,7 +11,7 @@ from tests.living.conftest import Opens
 from tests.scenarios.vocabulary import ResponsesSpeech, Speech, play
 
 from holdfast import Holdfast
-from holdfast.errors import InvalidTarget, InvalidThreadId, ThreadExists
+from holdfast.errors import BadInput, InvalidTarget, InvalidThreadId, ThreadExists
 from holdfast.runtime.agents import Edge
 from holdfast.store import RecordKind
 from holdfast.thread.mailbox import Way
@@ -131,3 +133,39 @@ async def test_what_cannot_be_spawned_or_reported_says_so(hf: Holdfast) -> None:
     with pytest.raises(InvalidTarget, match="spawned no thread 'stranger'"):
         await parent.close_child("stranger")
     assert (await parent.children(), [row.id for row in await hf.threads()]) == ([], ["lead"])
+
+
+async def test_another_task_for_the_same_agent_is_mail_to_it(opens: Opens) -> None:
+    """No task is lost, and none is given twice while the edge is open."""
+    async with opens() as hf:
+        parent = await hf.thread("lead")
+        for task in ("Count.", "Weigh.", "Count.", "Weigh."):
+            child = await parent.spawn(task, name="clerk", new_id="child")
+        [request] = await run_turn(child, RESPONSES, [], [answered("12, 3 kg.")])
+        assert request == [mail_item(RESPONSES, task, sender="lead", way=Way.TRIGGER) for task in ("Count.", "Weigh.")]
+        assert await parent.children() == [Edge(parent="lead", child="child", status="open", name="clerk")]
+
+
+async def test_an_agent_that_reported_can_be_given_work_again(opens: Opens) -> None:
+    """The edge is open once more, and the same task, asked for anew, is a new one."""
+    async with opens() as hf:
+        parent = await hf.thread("lead")
+        child = await parent.spawn("Count.", name="clerk", new_id="child")
+        await run_turn(child, RESPONSES, [], [answered("12.")])
+        await child.report("12.")
+        for _ in range(2):
+            await parent.spawn("Count.", new_id="child")
+        assert await parent.children() == [Edge(parent="lead", child="child", status="open", name="clerk")]
+        assert len((await child.mail()).pending) == 1
+        await parent.close_child("child")
+        await parent.spawn(new_id="child")
+        assert [edge.status for edge in await parent.children()] == ["open"]
+
+
+@pytest.mark.parametrize("history", ["all", True, 1.5, None])
+async def test_a_history_that_is_none_is_refused(hf: Holdfast, history: Any) -> None:
+    """By name, before a thread is made."""
+    parent = await hf.thread("lead")
+    with pytest.raises(BadInput, match="'full', 'none' or a number of turns"):
+        await parent.spawn("Go.", history=history, new_id="child")
+    assert [row.id for row in await hf.threads()] == ["lead"]

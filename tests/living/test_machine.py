@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.conftest import ManualClock
 from tests.living.agent import refusal
 from tests.scenarios.vocabulary import SPEECHES, Json, Speech, config
 
@@ -23,6 +24,7 @@ from holdfast import Holdfast, Thread
 from holdfast.errors import NothingToCompact
 from holdfast.items import decoded
 from holdfast.runtime.turn import TurnScope
+from holdfast.runtime.turn_lease import LEASE_MS
 from holdfast.store import Record, RecordKind
 from holdfast.thread.phases import TurnState
 
@@ -46,6 +48,7 @@ class LivingThreads(RuleBasedStateMachine):
         super().__init__()
         self._folder = tempfile.TemporaryDirectory()
         self._runner = asyncio.Runner()
+        self._clock = ManualClock()
         self._sent: list[Sent] = []
         self._answers: list[tuple[int, Json]] = []
         self._turn: TurnScope | None = None
@@ -64,7 +67,7 @@ class LivingThreads(RuleBasedStateMachine):
 
     def _open_store(self) -> None:
         file = Path(self._folder.name) / "threads.db"
-        self._hf = self._wait(Holdfast(config(file, window_tokens=2_000)).__aenter__())
+        self._hf = self._wait(Holdfast(config(file, window_tokens=2_000), clock=self._clock).__aenter__())
         self._thread = self._wait(self._hf.thread("t", dialect=self._speech.dialect))
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -198,6 +201,7 @@ class LivingThreads(RuleBasedStateMachine):
         """The process is gone: no turn ended, no handle knows anything."""
         self._wait(self._hf.backend.store.close())
         self._turn = None
+        self._clock.ms += LEASE_MS
         self._open_store()
 
     def _hear_all(self) -> None:

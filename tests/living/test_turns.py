@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.histories import RESPONSES as RESPONSES_DIALECT
@@ -13,8 +14,12 @@ from tests.scenarios.vocabulary import Json, Speech, config, crashed_copy
 
 from holdfast import Config, Holdfast
 from holdfast.errors import OrdinalConflict
+from holdfast.runtime.turn_lease import LEASE_MS
 from holdfast.thread.closing import closed
 from holdfast.thread.phases import TurnState
+
+if TYPE_CHECKING:
+    from tests.conftest import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -49,13 +54,14 @@ async def left(hf: Holdfast, speech: Speech, stop: str) -> None:
 
 @pytest.mark.parametrize("stop", STOPS)
 async def test_a_reader_after_a_crash_knows_where_the_turn_stands(
-    tmp_path: Path, store_file: Path, speech: Speech, stop: str
+    tmp_path: Path, store_file: Path, clock: ManualClock, speech: Speech, stop: str
 ) -> None:
     """Whatever was left, the copy of the file says in which state, and what was sent next is accepted."""
-    async with Holdfast(config(store_file)) as hf:
+    async with Holdfast(config(store_file), clock=clock) as hf:
         await left(hf, speech, stop)
         copy = crashed_copy(store_file, tmp_path / "copy.db")
-    async with Holdfast(config(copy)) as after:
+    clock.ms += LEASE_MS
+    async with Holdfast(config(copy), clock=clock) as after:
         thread = await after.thread("t", dialect=speech.dialect)
         states = [turn.state for turn in await thread.turns()]
         assert states == [TurnState.CLOSED, TurnState(EXPECTED.get(stop, stop))]

@@ -14,6 +14,7 @@ from tests.session.answers import DIALECTS, calling, outputs_of
 from holdfast import Config, Holdfast, Session
 from holdfast.errors import CompactionStopped, ModelRejected, UnknownModel
 from holdfast.hooks import FunctionHook, HookEvent, HookReply, Hooks
+from holdfast.runtime import recall_tool
 from holdfast.runtime.orders import Patience
 from holdfast.session import Answer, Asked, Called, Compacted, Event, Returned, Said, Trouble
 from holdfast.session.wire import Call
@@ -114,6 +115,21 @@ async def test_the_model_can_recall(hf: Holdfast) -> None:
     assert outputs["c1"].startswith("What was said, word for word:\n\n[t#")
     assert [text.count("Staging listens on port 8443.") for text in outputs.values()] == [1, 1]
     assert [text.count("query") for text in outputs.values()] == [0, 0]
+
+
+async def test_a_pointer_that_leads_nowhere_is_answered(hf: Holdfast) -> None:
+    """The model is told that there is nothing, as hosts' models are; it is no error of the tool."""
+    session = await Session.open(hf, "t", model=ScriptedModel([calling("responses", ("c1", "recall", {"query": "#99"})), "No."]))
+    heard: list[Event] = []
+    await session.ask("What does #99 say?", hear=heard.append)
+    call = Call(id="c1", name="recall", arguments='{"query": "#99"}')
+    assert [event for event in heard if isinstance(event, Returned)] == [Returned(call=call, text=recall_tool.NOTHING)]
+
+
+async def test_the_recall_tool_is_worded_as_for_every_host(hf: Holdfast) -> None:
+    """Name, description and schema are those of `runtime.recall_tool`."""
+    tool = (await Session.open(hf, "t", model=ScriptedModel([]))).tools["recall"]
+    assert (tool.name, tool.description, tool.schema) == (recall_tool.NAME, recall_tool.DESCRIPTION, recall_tool.PARAMETERS)
 
 
 async def test_an_overloaded_provider_is_asked_again(hf: Holdfast) -> None:

@@ -20,6 +20,8 @@ from holdfast.thread import EntryKind
 
 RESUMABLE = 15
 TITLE_CHARS = 60
+# In digits: nothing has so many turns, and beyond some thousand of them no number is made of a text.
+LONGEST_NUMBER = 9
 MEMORY_HINT = ("`holdfast memory run` reads the threads that are idle", "dim")
 
 
@@ -100,6 +102,8 @@ async def _context(chat: Chat, argument: str) -> None:
 
 
 async def _state(chat: Chat, argument: str) -> None:
+    if chat.screen.console.quiet:
+        return
     await show_state(chat.session.thread, as_json=False)
 
 
@@ -110,9 +114,10 @@ async def _fork(chat: Chat, argument: str) -> None:
 
 
 async def _rollback(chat: Chat, argument: str) -> None:
-    if argument and not argument.isdecimal():
-        raise BadInput(f"{argument!r} is no number of turns; write /rollback 2")
-    back = await chat.session.thread.rollback(turns=int(argument or 1))
+    turns = _number_in(argument or "1")
+    if turns is None:
+        raise BadInput(f"{one_line(argument, limit=TITLE_CHARS)!r} is no number of turns; write /rollback 2")
+    back = await chat.session.thread.rollback(turns=turns)
     chat.screen.line(f"taken back; the thread goes on from #{back.at}. ", ("What was said stays in the records.", "dim"))
 
 
@@ -146,8 +151,14 @@ async def offer_threads(chat: Chat) -> bool:
 
 async def resume(chat: Chat, chosen: str, *, model: str | None = None) -> None:
     """Go on in the thread a person chose, by its number in what was shown last or by the beginning of its id."""
-    in_list = chosen.isdecimal() and 1 <= int(chosen) <= len(chat.offered)
-    await chat.go_to(await chat.hf.find(chat.offered[int(chosen) - 1] if in_list else chosen), model=model)
+    number = _number_in(chosen) or 0
+    found = chat.offered[number - 1] if 1 <= number <= len(chat.offered) else chosen
+    await chat.go_to(await chat.hf.find(found), model=model)
+
+
+def _number_in(text: str) -> int | None:
+    """Return the number somebody typed; None where it is none, or larger than anything here is counted to."""
+    return int(text) if text.isdecimal() and len(text) <= LONGEST_NUMBER else None
 
 
 async def _recall(chat: Chat, argument: str) -> None:

@@ -21,7 +21,9 @@
     │   ├── ThreadExists
     │   ├── CopyConflict         a thread that is in both stores, and not the same
     │   ├── StaleCheckpoint      the span a compaction replaced left the live path
-    │   └── CompactionRunning    another worker holds the thread's lease
+    │   ├── CompactionRunning    another worker holds the thread's lease
+    │   ├── TurnRunning          another host runs the thread's turn
+    │   └── TurnTakenOver        and it took it over from this one
     ├── CompactionError
     │   ├── NothingToCompact     too little has happened since the last checkpoint
     │   ├── NothingToUndo
@@ -86,6 +88,8 @@ from holdfast.errors.compacting import (
     OrdinalConflict,
     StaleCheckpoint,
     ThreadExists,
+    TurnRunning,
+    TurnTakenOver,
     UnknownModel,
 )
 from holdfast.errors.root import HoldfastError
@@ -145,6 +149,8 @@ __all__ = [
     "StoreUnreachable",
     "ThreadExists",
     "ThreadNotFound",
+    "TurnRunning",
+    "TurnTakenOver",
     "UnknownDialect",
     "UnknownFormat",
     "UnknownModel",

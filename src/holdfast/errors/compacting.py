@@ -54,6 +54,27 @@ class CompactionRunning(Conflict):
         self.thread_id = thread_id
 
 
+class TurnRunning(Conflict):
+    code = "turn_running"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"a turn of thread {thread_id!r} is being run by another host; deliver what you have to say as mail, or try again"
+        )
+        self.thread_id = thread_id
+
+
+class TurnTakenOver(Conflict):
+    code = "turn_taken_over"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"the turn of thread {thread_id!r} went on in another host while nothing was heard of this one; "
+            "leave it there, or reload the thread and open a turn of your own"
+        )
+        self.thread_id = thread_id
+
+
 class CompactionError(HoldfastError):
     code = "compaction_error"
 

@@ -7,6 +7,7 @@ nothing in place of what came before stands at its beginning, so the earlier par
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Literal
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from holdfast.compaction import AuditReport, Ledger
 from holdfast.compaction.ledger import dump_ledger
 from holdfast.dialects import Dialect
-from holdfast.errors import InvalidTarget, ThreadExists, ThreadNotFound
+from holdfast.errors import BadInput, InvalidTarget, ThreadExists, ThreadNotFound
 from holdfast.items import boundaries, chain_seed
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.clock import new_thread_id
@@ -66,11 +67,16 @@ async def spawn_thread(backend: Backend, parent_id: str, asked: Spawning, *, dia
     """Create a sub-agent's thread with its task in its mailbox, then the edge to it, and return its id.
 
     The child comes first: a crash between the two leaves a thread nobody waits for, and spawning the same id again adopts it.
+    A child that is there gets the task as further mail, unless it has that very task since the edge to it was last opened, which
+    is what a crash leaves; and an edge that was closed is opened again.
 
     Raises:
+        BadInput: The history is none of those there are.
         InvalidThreadId: `new_id` cannot name a thread.
         ThreadExists: There is one of that id, and another spawned it.
     """
+    if asked.history not in ("full", "none") and type(asked.history) is not int:
+        raise BadInput(f"history is 'full', 'none' or a number of turns, not {asked.history!r}")
     now = backend.clock.now_ms()
     child_id = checked_thread_id(asked.new_id) if asked.new_id is not None else new_thread_id(now)
     origin = await _origin(backend, parent_id, asked.history, dialect=dialect)
@@ -89,10 +95,21 @@ async def spawn_thread(backend: Backend, parent_id: str, asked: Spawning, *, dia
     except ThreadExists:
         if await spawned_by(backend.store, child_id) != parent_id:
             raise
-        if any(edge.child == child_id for edge in await children_of(backend.store, parent_id)):
+        if await _handed_on(backend, parent_id, child_id, asked.task, dialect=dialect):
             return child_id
     await post.note(SpawnBody(child=child_id, status=OPEN, name=asked.name))
     return child_id
+
+
+async def _handed_on(backend: Backend, parent_id: str, child_id: str, task: str | None, *, dialect: Dialect) -> bool:
+    """Give a further task to a child that is there; false where the edge to it is still to be opened."""
+    edges = [body for body in await _edges(backend.store, parent_id) if body.child == child_id]
+    if task is not None:
+        closings = sum(body.status == CLOSED for body in edges)
+        seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
+        mail = Letter(content=task, sender=parent_id, way=Way.TRIGGER, id=_task_id(child_id, task, closings=closings))
+        await Post(backend, child_id, dialect=dialect, seed=seed).deliver(mail)
+    return bool(edges) and edges[-1].status == OPEN
 
 
 async def report_to_parent(backend: Backend, child_id: str, mail: Letter, *, dialect: Dialect) -> Delivery:
@@ -121,15 +138,19 @@ async def spawned_by(store: ThreadStore, thread_id: str) -> str | None:
 
 async def children_of(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
     """Return a thread's sub-agents by id. Reads all its mail."""
-    row = await store.get(thread_id)
     newest: dict[str, SpawnBody] = {}
-    for record in await store.read(Span(thread_id=thread_id, start=row.start, stop=row.next), kinds={RecordKind.MAIL}):
-        body = correspondence(record)
-        if isinstance(body, SpawnBody):
-            known = newest.get(body.child)
-            newest[body.child] = msgspec.structs.replace(body, name=body.name or (known.name if known else ""))
+    for body in await _edges(store, thread_id):
+        known = newest.get(body.child)
+        newest[body.child] = msgspec.structs.replace(body, name=body.name or (known.name if known else ""))
     edges = [Edge(parent=thread_id, child=body.child, status=body.status, name=body.name) for body in newest.values()]
     return sorted((edge for edge in edges if status in (None, edge.status)), key=lambda edge: edge.child)
+
+
+async def _edges(store: ThreadStore, thread_id: str) -> list[SpawnBody]:
+    """Return everything a thread ever noted of its edges, oldest first."""
+    row = await store.get(thread_id)
+    records = await store.read(Span(thread_id=thread_id, start=row.start, stop=row.next), kinds={RecordKind.MAIL})
+    return [body for record in records if isinstance(body := correspondence(record), SpawnBody)]
 
 
 async def descendants_of(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
@@ -214,4 +235,9 @@ def _nothing_before(cut: int, *, covers: int, turn: int, at_ms: int) -> NewRecor
 def _task(task: str, *, parent_id: str, child_id: str, dialect: Dialect, backend: Backend) -> MailBody:
     item = dialect.state_item(letter(task, sender=parent_id, way=Way.TRIGGER))
     raw = backend.redact(item.raw) if backend.redact else item.raw
-    return MailBody(id=f"{child_id}:task", items=[msgspec.Raw(raw)], sender=parent_id, way=Way.TRIGGER)
+    return MailBody(id=_task_id(child_id, task, closings=0), items=[msgspec.Raw(raw)], sender=parent_id, way=Way.TRIGGER)
+
+
+def _task_id(child_id: str, task: str, *, closings: int) -> str:
+    """Return the name of a task's mail: the same task is a new one once the edge was closed, and else the one it was."""
+    return f"{child_id}:task:{closings}:{blake2b(task.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
@@ -11,10 +12,11 @@ from holdfast.errors import BadInput, InvalidTarget
 from holdfast.items import Item, ItemKind, View
 from holdfast.runtime.agents import Edge, Spawning, children_of, descendants_of, report_to_parent, spawn_thread
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.mailbox import Choose, Delivery, Letter, Post, TurnOver
+from holdfast.runtime.mailbox import LOOK_ANYWAY_S, Choose, Delivery, Letter, Post, TurnOver
 from holdfast.runtime.phases import TurnStanding, every_turn, newest_turn
 from holdfast.runtime.recording import arrival
 from holdfast.runtime.turn import Opened
+from holdfast.runtime.turn_lease import TurnLease
 from holdfast.thread import Arrival, Tip
 from holdfast.thread.mailbox import Mail, Mailbox, Way
 from holdfast.thread.phases import Phase, Progress
@@ -44,6 +46,10 @@ class LivingThread(ABC):
         redact = self._backend.redact
         return [arrival(self.dialect, self.dialect.parse(item), redact=redact) for item in items]
 
+    def turn_lease(self) -> TurnLease:
+        """Return the right to run a turn of this thread, not taken yet; `turn` does."""
+        return TurnLease(self._backend, self.id)
+
     async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> Opened:
         """Record a turn's input and say which turn that is; see `turn`."""
         store, arrivals = self._backend.store, self._arrivals(items)
@@ -68,6 +74,10 @@ class LivingThread(ABC):
     async def turns(self) -> list[TurnStanding]:
         """Return every turn of the live path and where it stands, also where the process that ran it is gone."""
         return await every_turn(self._backend.store, self.id, dialect=self.dialect)
+
+    async def newest_turn(self) -> TurnStanding | None:
+        """Return the turn the thread is in, or was in last, and where it stands. Costs what that turn holds."""
+        return await newest_turn(self._backend.store, self.id, dialect=self.dialect)
 
     def seen(self, items: Sequence[Mapping[str, Any] | Item]) -> list[tuple[Item, View]]:
         """Return items with what is known about them."""
@@ -102,6 +112,16 @@ class LivingThread(ABC):
         """Return the mailbox once there is mail in it, `steered` if somebody speaks to this turn; empty after `timeout_s`."""
         return await self._post.wait(timeout_s=timeout_s)
 
+    async def wait_for_turn(self, *, timeout_s: float | None = None) -> Mailbox:
+        """Return the mailbox once its mail asks for a turn (`starts_turn`), or as it is after `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s), self._backend.store.watch(self.id) as watch:
+                while not (box := await self.mail()).starts_turn:
+                    await watch.changed(within_s=LOOK_ANYWAY_S)
+        except TimeoutError:
+            return await self.mail()
+        return box
+
     async def take_mail(self, choose: Choose) -> tuple[Mail, ...]:
         """Put the mail that `choose` picks into the history, once and for all; `turn` does."""
         taken = await self._post.take(choose)
@@ -118,12 +138,14 @@ class LivingThread(ABC):
     ) -> Self:
         """Return a sub-agent's thread, with an edge from this one to it, and `task` as the mail that starts its first turn.
 
-        Spawning under an id again returns the same thread.
+        Spawning under an id again returns the same thread and opens the edge to it, if it was closed. The task is mail to it,
+        but for one that it has already and has not reported on: a parent that crashed may spawn once more.
 
         Args:
             history: What it begins with: all of this thread up to the call under way, its last so many turns, or nothing.
 
         Raises:
+            BadInput: The history is none of these.
             ThreadExists: There is a thread of that id, and it is not this one's child.
             InvalidTarget: Fewer than one turn is asked for.
         """

@@ -20,6 +20,7 @@ from holdfast.llm.base import Model
 from holdfast.runtime.mailbox import Choose, TurnOver
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reports import CompactionReport, Window
+from holdfast.runtime.turn_lease import TurnLease
 from holdfast.thread.delivery import Standing, breaks, goes_on, items_of, joining, left_over
 from holdfast.thread.mailbox import Mail, Mailbox
 from holdfast.thread.phases import Progress, TurnState, progress_of
@@ -65,6 +66,8 @@ class Opened:
 class TurnThread(Protocol):
     """What a turn asks of its thread."""
 
+    def turn_lease(self) -> TurnLease: ...
+
     async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None) -> Opened: ...
 
     async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None: ...
@@ -104,6 +107,7 @@ class TurnScope:
         self._model = None if model is None or isinstance(model, str) else model
         self._model_name = model if model is None or isinstance(model, str) else model.name
         self._head = head
+        self._lease = thread.turn_lease()
         self._switched_from: str | None = None
         self._answered = False
         self._opened: Opened | None = None
@@ -116,11 +120,21 @@ class TurnScope:
         """Record the input, after what SessionStart hooks add if the thread was compacted since its last turn began.
 
         Where no person speaks in it, the mail that waits is the input too; without either, the turn that was left unfinished
-        goes on.
+        goes on. One host runs a turn at a time: where another is at it this waits, until it is plain that it is alive.
 
         Raises:
+            TurnRunning: Another host runs a turn of the thread; nothing was recorded.
             CompactionStopped: Such a hook wants the turn to end; the input is recorded all the same.
         """
+        try:
+            await self._lease.take()
+            await self._begin()
+        except BaseException:
+            await asyncio.shield(self._lease.give_back())
+            raise
+        return self
+
+    async def _begin(self) -> None:
         before = await self._thread.last_model() if self._model_name else None
         self._switched_from = before if before != self._model_name else None
         start = Start()
@@ -131,16 +145,21 @@ class TurnScope:
             self._opened, self._progress, self._unheard = opened, opened.progress, opened.by_person
         if start.stopped_by is not None:
             raise CompactionStopped(self._thread.id, event="SessionStart", reason=start.stopped_by)
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Write down how the turn ended: closed, or aborted by what left the block. Mail that waits goes on waiting.
 
-        Where no turn was under way there is none to end: it may be another's by now.
+        Where no turn was under way, or another host took it over, there is none to end: it is another's by now.
         """
-        if self._opened is None or not (self._opened.under_way or self._asleep):
+        try:
+            await self._end(error)
+        finally:
+            await asyncio.shield(self._lease.give_back())
+
+    async def _end(self, error: BaseException | None) -> None:
+        if self._opened is None or self._lease.is_lost or not (self._opened.under_way or self._asleep):
             return
         if error is None:
             over = TurnOver(
@@ -179,7 +198,9 @@ class TurnScope:
 
         Raises:
             CompactionStopped: A hook wants the turn to end; its input is recorded.
+            TurnTakenOver: Another host goes on with the turn.
         """
+        await self._lease.check()
         window = await self._window()
         is_full = window.pressure.must_compact
         if is_full:
@@ -253,7 +274,12 @@ class TurnScope:
         )
 
     async def record(self, items: Sequence[Mapping[str, Any]], *, usage: Mapping[str, int] | None = None) -> None:
-        """Record what the model or a tool produced; `usage` (`input_tokens`, `output_tokens`) sharpens the estimates."""
+        """Record what the model or a tool produced; `usage` (`input_tokens`, `output_tokens`) sharpens the estimates.
+
+        Raises:
+            TurnTakenOver: Another host goes on with the turn; nothing was recorded.
+        """
+        await self._lease.check()
         self._answered = True
         if usage and usage.get("input_tokens"):
             await self._thread.record_usage(

@@ -6,29 +6,25 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-import msgspec
-
-from holdfast.dialects import Request
-from holdfast.errors import CompactionError, Conflict, ModelError, ModelOverflow, UnknownModel
-from holdfast.items import decoded
-from holdfast.llm import Delta, Model, ModelReply, Streams, ask_patiently
+from holdfast.errors import BadInput, CompactionError, Conflict, ModelError, ModelOverflow, UnknownModel
+from holdfast.llm import Model, ModelReply, ask_patiently
 from holdfast.runtime import CompactionReport, Head, Holdfast, Thread, TurnScope, Window
 from holdfast.runtime.orders import Order, Patience
+from holdfast.runtime.recall_tool import DESCRIPTION, PARAMETERS, recalled_text
 from holdfast.runtime.remembering import Memories
-from holdfast.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Said, Trouble, nobody_hears
+from holdfast.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Trouble, nobody_hears
+from holdfast.session.listening import Listener
 from holdfast.session.memory_tools import memory_tools
-from holdfast.session.tools import Tool, decoded_arguments, tool_from
+from holdfast.session.running import returned_by
+from holdfast.session.tools import Tool, tool_from
 from holdfast.session.wire import Call, calls_in, output_item, tool_field, user_item, warmed
 from holdfast.thread.phases import TurnState
 
 # How often a request the provider refused for its size is made smaller, and by how much each time.
 OVERFLOWS = 2
 AFTER_OVERFLOW = "50%"
-HITS = 5
-RECALLED = "What was said, word for word:"
-NOTHING = "Nothing that was said matches."
 
 Context = Mapping[str, object] | Callable[[], Mapping[str, object]]
 
@@ -101,29 +97,55 @@ class Session:
             said: A person's words, or items in the thread's dialect; None goes on with what was left unfinished, or with mail.
 
         Raises:
+            BadInput: Nothing was said, or what is no item; nothing was recorded.
             ModelError: The model cannot be asked, or not with this.
             CompactionStopped: A hook wants the turn to end.
             OrdinalConflict: Another writer changed the thread's history meanwhile.
         """
-        answer = Answer()
-        incoming = [user_item(self.thread.dialect.name, said)] if isinstance(said, str) else list(said or ())
-        goes_on = bool(incoming) or await self._has_something_to_do()
-        if not goes_on:
-            return answer
+        incoming = self._incoming(said)
+        if not incoming and not await self._has_something_to_do():
+            return Answer()
         await self._recollect()
         async with self.thread.turn(incoming, model=self.model, head=self.head, context=self._world()) as turn:
             self._checkpoint = (await self.thread.history()).checkpoint_ordinal
-            while goes_on:
-                reply = await self._replied(turn, hear)
-                answer = _summed(answer, reply)
-                usage = {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0}
-                await turn.record([decoded(item.raw) for item in reply.items], usage=usage)
-                if self._memory is not None:
-                    await self._memory.cite_in(reply.text)
-                await self._run(turn, calls_in(self.thread.dialect.name, reply.items), hear)
-                goes_on = await turn.goes_on()
+            answer = await self._answered(turn, hear)
         hear(answer)
         await self._prepare()
+        return answer
+
+    async def attend(self, *, hear: Hear = nobody_hears, timeout_s: float | None = None) -> Answer | None:
+        """Wait until mail asks for a turn, run it and return its answer; None where none did within `timeout_s`.
+
+        Mail that triggers or steers asks for one, and any mail where the agent sleeps; what only queues waits for it. Called in a
+        loop, it is an agent that others work with. Raises what `ask` does.
+        """
+        box = await self.thread.wait_for_turn(timeout_s=timeout_s)
+        return await self.ask(hear=hear) if box.starts_turn else None
+
+    def _incoming(self, said: str | Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+        if not isinstance(said, str):
+            return list(said or ())
+        if not said.strip():
+            raise BadInput("nothing was said: the text is empty, and providers refuse such a message; nothing was recorded")
+        return [user_item(self.thread.dialect.name, said)]
+
+    async def _answered(self, turn: TurnScope, hear: Hear) -> Answer:
+        """Ask, and run what was called, until the turn has nothing more to ask."""
+        answer = Answer()
+        goes_on, cuts = True, 0
+        while goes_on:
+            listener = Listener(self.model, turn, hear=hear)
+            reply = await self._replied(turn, listener, hear)
+            answer = _summed(answer, reply)
+            if self._memory is not None:
+                await self._memory.cite_in(reply.text)
+            await self._run(turn, calls_in(self.thread.dialect.name, reply.items), hear)
+            goes_on = await turn.goes_on()
+            cuts = cuts + 1 if listener.cut_by is not None else 0
+            if listener.cut_by is not None and not goes_on and turn.state is not TurnState.COMMITTED:
+                if cuts >= self._patience.attempts:
+                    raise listener.cut_by
+                goes_on = True
         return answer
 
     async def stream(self, said: str | Sequence[Mapping[str, Any]] | None = None) -> AsyncGenerator[Event]:
@@ -171,21 +193,21 @@ class Session:
         """Whether mail waits, or the last turn was left without its answer."""
         if (await self.thread.mail()).pending:
             return True
-        last = (await self.thread.turns())[-1:]
-        return any(turn.state is not TurnState.CLOSED and turn.progress.state is not TurnState.COMMITTED for turn in last)
+        last = await self.thread.newest_turn()
+        return last is not None and last.state is not TurnState.CLOSED and last.progress.state is not TurnState.COMMITTED
 
-    async def _replied(self, turn: TurnScope, hear: Hear) -> ModelReply:
+    async def _replied(self, turn: TurnScope, listener: Listener, hear: Hear) -> ModelReply:
         """Return the model's answer; a window the provider finds too large is compacted, and asked with again."""
         for _ in range(OVERFLOWS):
             try:
-                return await self._asked(await self._window(turn, hear), hear)
+                return await self._asked(await self._window(turn, hear), listener, hear)
             except ModelOverflow as overflow:
                 hear(Trouble(text=str(overflow)))
                 try:
                     await self.thread.carry_out(self._smaller(), head=self.head)
                 except CompactionError:
                     raise overflow from None
-        return await self._asked(await self._window(turn, hear), hear)
+        return await self._asked(await self._window(turn, hear), listener, hear)
 
     def _smaller(self) -> Order:
         """Return the compaction that a refusal for size calls for."""
@@ -201,24 +223,19 @@ class Session:
         self._checkpoint = window.checkpoint
         return window
 
-    async def _asked(self, window: Window, hear: Hear) -> ModelReply:
+    async def _asked(self, window: Window, listener: Listener, hear: Hear) -> ModelReply:
         dialect = self.thread.dialect
         beside = dialect.compose(system=self.head.system, tools=self.head.tools, cache_key=window.cache_key)
         items = tuple(dialect.parse(item) for item in window)
-        request = replace(beside, items=warmed(dialect.name, items))
-        listener = _Listener(self.model, hear)
         patience = self._patience
-        reply = await ask_patiently(
+        return await ask_patiently(
             listener,
-            request,
+            replace(beside, items=warmed(dialect.name, items)),
             attempts=patience.attempts,
             sleep=patience.sleep,
             jitter=patience.jitter,
             attempted=lambda number: hear(Asked(tokens=window.pressure.tokens, attempt=number)),
         )
-        if reply.text and not listener.heard_words:
-            hear(Said(text=reply.text))
-        return reply
 
     async def _run(self, turn: TurnScope, calls: Sequence[Call], hear: Hear) -> None:
         """Run calls beside each other and record each output as it comes; what goes wrong in a tool is its output."""
@@ -236,33 +253,14 @@ class Session:
 
     async def _returned(self, call: Call, hear: Hear) -> Returned:
         hear(Called(call=call))
-        # Gathered so that whatever a tool raises comes back as a value; being cancelled ends it as it should.
-        (result,) = await asyncio.gather(self._output(call), return_exceptions=True)
-        if isinstance(result, BaseException):
-            return Returned(call=call, text=f"error: {type(result).__name__}: {result}", failed=True)
-        return Returned(call=call, text=result)
+        return await returned_by(call, tools=self.tools)
 
-    async def _output(self, call: Call) -> str:
-        tool = self.tools.get(call.name)
-        if tool is None:
-            raise LookupError(f"there is no tool {call.name!r}; there are: {', '.join(self.tools) or 'none'}")
-        return await tool.run(decoded_arguments(call.arguments))
+    def _recall_tool(self) -> Tool:
+        async def recall(query: str) -> str:
+            return await recalled_text(self.thread, query)
 
-    def _recall_tool(self) -> Callable[..., object]:
-        async def recall(
-            query: Annotated[str, msgspec.Meta(description="Words of what you look for, or a pointer such as #123.")],
-        ) -> str:
-            """Find what was said or returned earlier in this conversation, word for word, also what is no longer in view."""
-            hits = await self.thread.recall(query, limit=2 * HITS)
-            fresh = [hit for hit in hits if not await self._is_echo(str(hit.pointer))]
-            return "\n\n".join((RECALLED, *(f"[{hit.pointer}]\n{hit.text}" for hit in fresh[:HITS]))) if fresh else NOTHING
-
-        return recall
-
-    async def _is_echo(self, pointer: str) -> bool:
-        """Whether a record is itself a question to this tool, or what it answered; neither answers anything."""
-        view = self.thread.dialect.view(self.thread.dialect.parse(await self.thread.original(pointer)))
-        return view.tool == "recall" or view.text.startswith(RECALLED)
+        recall.__doc__ = DESCRIPTION
+        return replace(tool_from(recall), schema=PARAMETERS)
 
     async def _prepare(self) -> None:
         """Compact beside the conversation where that is worth it and somebody will wait for it."""
@@ -277,25 +275,6 @@ class Session:
             await self.thread.sibling(self.thread.id).carry_out(order, head=self.head)
         except (CompactionError, Conflict, ModelError):
             return
-
-
-class _Listener:
-    """A model that is listened to while it answers, where it can be."""
-
-    def __init__(self, model: Model, hear: Hear) -> None:
-        self.name, self.dialect, self.window_tokens = model.name, model.dialect, model.window_tokens
-        self.heard_words = False
-        self._model = model
-        self._hear = hear
-
-    async def ask(self, request: Request) -> ModelReply:
-        if isinstance(self._model, Streams):
-            return await self._model.stream(request, heard=self._heard)
-        return await self._model.ask(request)
-
-    def _heard(self, delta: Delta) -> None:
-        self.heard_words = self.heard_words or not delta.is_thought
-        self._hear(Said(text=delta.text, is_thought=delta.is_thought))
 
 
 def _offered(tool: Tool, dialect: str) -> dict[str, Any]:

@@ -17,6 +17,8 @@ import msgspec
 
 from holdfast.errors import BadInput
 from holdfast.items import is_json
+from holdfast.thread.json_edits import Edit, edits_within, patched, same, size
+from holdfast.thread.json_edits import told as told_edits
 from holdfast.thread.line_edits import Hunk, hunks_between, with_hunks
 from holdfast.thread.records import VERSION
 
@@ -31,6 +33,8 @@ WHAT_CHANGED: Final = "Your world changed since it was last described; what is n
 FEWEST_LINES: Final = 20
 # What it takes to say which lines are meant.
 HUNK_CHARS: Final = 80
+# A change that says less than this is not worth taking apart.
+WORTH_EDITS_BYTES: Final = 400
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="whole"):
@@ -51,11 +55,17 @@ class Edited(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag=
     hunks: list[Hunk]
 
 
+class Patched(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="patched"):
+    """What changed in a section, by places within it: where a merge patch would say long lists or texts anew."""
+
+    edits: list[Edit]
+
+
 class Removed(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="removed"):
     """A section that is no longer there."""
 
 
-Change: TypeAlias = Whole | Merged | Edited | Removed
+Change: TypeAlias = Whole | Merged | Edited | Patched | Removed
 
 
 class BaselineBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,12 +90,12 @@ def checked_world(sections: Mapping[str, object]) -> World:
     """Return a host's sections as a world: a section, or a field of one, that is None is not there.
 
     Raises:
-        BadInput: A section has no name, or holds what JSON cannot say.
+        BadInput: A section has no name, or holds what JSON cannot say, half a surrogate pair among it.
     """
     try:
         world = {name: _without_nulls(value) for name, value in sections.items() if value is not None}
-        sound = is_json(world) and all(name.strip() for name in world)
-    except RecursionError:
+        sound = is_json(world) and all(name.strip() for name in world) and bool(msgspec.json.encode(world))
+    except (RecursionError, UnicodeEncodeError):
         world, sound = {}, False
     if not sound:
         raise BadInput("a world is named sections of texts or JSON values; one of them is neither, or has no name")
@@ -123,7 +133,7 @@ def differences(old: World, new: World) -> dict[str, Change]:
     for name, value in new.items():
         if name not in old:
             found[name] = Whole(value=value)
-        elif not _same(old[name], value):
+        elif not same(old[name], value):
             found[name] = _difference(old[name], value)
     return found | {name: Removed() for name in old if name not in new}
 
@@ -139,6 +149,8 @@ def applied(changes: Mapping[str, Change], *, to: World) -> World:
                 world[name] = merged(world.get(name), change.patch)
             case Edited():
                 world[name] = "\n".join(with_hunks(str(world.get(name, "")).split("\n"), change.hunks))
+            case Patched():
+                world[name] = patched(world.get(name), change.edits)
             case Removed():
                 world.pop(name, None)
             case _:
@@ -153,7 +165,7 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
         before = old.get(name)
         if name not in old:
             patch[name] = value
-        elif not _same(before, value):
+        elif not same(before, value):
             both = isinstance(before, dict) and isinstance(value, dict)
             patch[name] = merge_patch(before, value) if both else value  # type: ignore[arg-type]  # both are objects
     return patch
@@ -191,6 +203,9 @@ def _section(name: str, change: Change, *, is_new: bool) -> str:
             return f'<{SECTION} name="{label}" change="{how}">\n{_contained(change.patch)}\n</{SECTION}>'
         case Edited():
             return "\n".join(_hunk(label, hunk) for hunk in change.hunks)
+        case Patched():
+            how = "edits; places as they were before any of them, list elements counted from 0"
+            return f'<{SECTION} name="{label}" change="{how}">\n{_contained(told_edits(change.edits))}\n</{SECTION}>'
         case Removed():
             return f'<{SECTION} name="{label}" change="no longer applies"></{SECTION}>'
         case _:
@@ -218,10 +233,14 @@ def _contained(value: object) -> str:
 
 
 def _difference(old: object, new: object) -> Change:
-    if isinstance(old, dict) and isinstance(new, dict):
-        return Merged(patch=merge_patch(old, new))
-    edit = _edit(old, new) if isinstance(old, str) and isinstance(new, str) else None
-    return edit or Whole(value=new)
+    if isinstance(old, str) and isinstance(new, str) and (edit := _edit(old, new)) is not None:
+        return edit
+    both = isinstance(old, dict) and isinstance(new, dict)
+    plain: Change = Merged(patch=merge_patch(old, new)) if both else Whole(value=new)  # type: ignore[arg-type]  # both are objects
+    if size(plain) < WORTH_EDITS_BYTES:
+        return plain
+    edits = edits_within(old, new)
+    return plain if edits is None or 2 * size(edits) > size(plain) else Patched(edits=edits)
 
 
 def _edit(old: str, new: str) -> Edited | None:
@@ -232,17 +251,6 @@ def _edit(old: str, new: str) -> Edited | None:
     hunks = hunks_between(before, after)
     told = sum(len(line) + 1 for hunk in hunks for line in hunk.lines) + HUNK_CHARS * len(hunks)
     return Edited(hunks=hunks) if 2 * told <= len(new) else None
-
-
-def _same(one: object, other: object) -> bool:
-    """Whether two JSON values are written alike but for the order of fields; `1`, `1.0` and `true` are not."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return one == other
 
 
 def _without_nulls(value: Any) -> Any:

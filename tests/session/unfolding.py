@@ -1,0 +1,48 @@
+"""A model that tells of each item of its answer as it is whole, and lets things happen between two of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from holdfast.dialects import Request, dialect_named
+from holdfast.items import Item
+from holdfast.llm import Delta, ModelReply
+from holdfast.llm.speech import speech_in
+
+# An item, or something that happens elsewhere before the next one.
+Told = dict[str, Any] | Callable[[], Awaitable[object]]
+
+
+class UnfoldingModel:
+    """Answers the n-th request with the n-th of `replies`. An exception among what happens is how the answer breaks off."""
+
+    name = "unfolding:model"
+    window_tokens = None
+
+    def __init__(self, *replies: Sequence[Told], dialect: str = "responses") -> None:
+        self.dialect = dialect
+        self.bodies: list[dict[str, Any]] = []
+        self._language = dialect_named(dialect)
+        self._replies = list(replies)
+
+    async def ask(self, request: Request) -> ModelReply:
+        raise AssertionError("it is listened to item by item")
+
+    async def stream_items(
+        self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
+    ) -> ModelReply:
+        self.bodies.append(json.loads(self._language.join(request, request.items)))
+        items: list[Item] = []
+        for told in self._replies.pop(0):
+            if callable(told):
+                await told()
+            else:
+                items.append(self._language.parse(told))
+                await completed(items[-1])
+        return ModelReply(text=speech_in(items, dialect=self.dialect).text, items=tuple(items), input_tokens=10, output_tokens=2)
+
+    def close(self) -> None:
+        """Check that every answer was asked for."""
+        assert self._replies == []
