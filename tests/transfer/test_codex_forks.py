@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tests.transfer.rollouts import FORK, THREAD, Json, bring_in, event, kinds, meta, put, spoken, turn, window
 
-from holdfast import Holdfast
+from holdfast import Config, Holdfast
+from holdfast.runtime.file_import import MOST_BASES
+from holdfast.runtime.transferring import ImportProblem
 
 pytestmark = pytest.mark.anyio
+
+THIRD = "01a1e0f0-fc48-7710-b868-3f047a60f8e5"
 
 
 def numbered(lines: list[Json], *, start: int = 0) -> list[Json]:
@@ -20,6 +25,10 @@ def numbered(lines: list[Json], *, start: int = 0) -> list[Json]:
 def based(thread_id: str, rollout_id: str, end: int) -> Json:
     base = {"thread_id": rollout_id, "end_ordinal_exclusive": end, "end_byte_offset": 0}
     return meta(thread_id, history_mode="paginated", history_base=base)
+
+
+def rollout(folder: Path, rollout_id: str) -> Path:
+    return folder / f"rollout-2026-01-02T03-04-05-{rollout_id}.jsonl"
 
 
 async def test_a_fork_by_copy_arrives_as_a_fork(hf: Holdfast, tmp_path: Path) -> None:
@@ -107,3 +116,85 @@ async def test_a_parent_that_is_not_here_is_said(hf: Holdfast, tmp_path: Path) -
     text = f"it begins in rollout {THREAD}, which is not here; import both to have all of it"
     assert [problem.text for problem in report.problems] == [text]
     assert await window(hf, FORK) == spoken(3)
+
+
+async def test_rollouts_that_begin_in_each_other_stand_by_themselves(hf: Holdfast, tmp_path: Path) -> None:
+    """Neither comes before the other: each is a thread of its own lines, and both say so, whichever is imported first."""
+    one = put(rollout(tmp_path, THREAD), *numbered([based(THREAD, FORK, 8), *turn(1)]))
+    other = put(rollout(tmp_path, FORK), *numbered([based(FORK, THREAD, 8), *turn(2)]))
+    async with Holdfast(Config(store="memory:")) as turned:
+        await bring_in(turned, other, one)
+        for store in (hf, turned):
+            report = await bring_in(store, tmp_path)
+            text = "it begins in rollout {}, which begins in this one; its own lines are all there is"
+            assert [(problem.source, problem.text) for problem in report.problems] == [
+                (str(one), text.format(FORK)),
+                (str(other), text.format(THREAD)),
+            ]
+            assert (await window(store, THREAD), await window(store, FORK)) == (spoken(1), spoken(2))
+            assert [thread.added for thread in (await bring_in(store, tmp_path)).threads] == [0, 0]
+            assert (await store.verify()).ok
+
+
+async def test_a_rollout_that_begins_in_a_circle_has_what_it_names_of_it(hf: Holdfast, tmp_path: Path) -> None:
+    """Only those on the circle stand by themselves."""
+    put(rollout(tmp_path, THREAD), *numbered([based(THREAD, FORK, 8), *turn(1)]))
+    put(rollout(tmp_path, FORK), *numbered([based(FORK, THREAD, 8), *turn(2)]))
+    put(rollout(tmp_path, THIRD), *numbered([based(THIRD, FORK, 8), *turn(3)], start=8))
+    await bring_in(hf, tmp_path)
+    assert await window(hf, THIRD) == [*spoken(2), *spoken(3)]
+    assert (await hf.verify()).ok
+
+
+async def test_what_is_wrong_in_a_parent_is_said_once(hf: Holdfast, tmp_path: Path) -> None:
+    """Whether the parent is imported too or is only read for its child."""
+    parent = put(rollout(tmp_path, THREAD), *numbered([meta(history_mode="paginated")]), "garbage", *numbered(turn(1), start=1))
+    child = put(rollout(tmp_path, FORK), *numbered([based(FORK, THREAD, 8), *turn(2)], start=8))
+    said = ImportProblem(source=str(parent), line=2, text="not a JSON object")
+    assert (await bring_in(hf, child)).problems == (said,)
+    async with Holdfast(Config(store="memory:")) as other:
+        assert (await bring_in(other, tmp_path)).problems == (said,)
+
+
+async def test_a_child_whose_parent_is_gone_does_not_go_on_in_the_fork(hf: Holdfast, tmp_path: Path) -> None:
+    """The fork has a history that no line of the file repeats; alone, the file is a thread by itself."""
+    parent = put(rollout(tmp_path, THREAD), *numbered([meta(history_mode="paginated"), *turn(1)]))
+    child = put(rollout(tmp_path, FORK), *numbered([based(FORK, THREAD, 8), *turn(2)], start=8))
+    await bring_in(hf, child)
+    parent.unlink()
+    report = await bring_in(hf, child)
+    assert [thread.id for thread in report.threads] == [f"{FORK}-1"]
+    assert (await window(hf, FORK), await window(hf, f"{FORK}-1")) == ([*spoken(1), *spoken(2)], spoken(2))
+    assert [thread.added for thread in (await bring_in(hf, child)).threads] == [0]
+    assert (await hf.verify()).ok
+
+
+async def test_a_parent_that_cannot_be_read_costs_its_child_nothing_more(hf: Holdfast, tmp_path: Path) -> None:
+    """It is said, and the lines there are become a thread."""
+    rollout(tmp_path, THREAD).with_suffix(".jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd" + b"no frame")
+    child = put(rollout(tmp_path, FORK), *numbered([based(FORK, THREAD, 8), *turn(2)], start=8))
+    report = await bring_in(hf, child)
+    assert [problem.text.split(":")[0] for problem in report.problems] == [f"it begins in rollout {THREAD}"]
+    assert await window(hf, FORK) == spoken(2)
+
+
+async def test_a_chain_of_any_length_breaks_nothing(hf: Holdfast, tmp_path: Path) -> None:
+    """Too many rollouts that each begin in the next are followed as far as is sensible, which is said."""
+    names = [f"{THREAD[:-4]}{number:04}" for number in range(MOST_BASES + 3)]
+    put(rollout(tmp_path, names[0]), *numbered([meta(names[0]), *turn(1)]))
+    for number, (before, name) in enumerate(pairwise(names), start=1):
+        put(rollout(tmp_path, name), *numbered([based(name, before, 8 * number), *turn(2)], start=8 * number))
+    report = await bring_in(hf, rollout(tmp_path, names[-1]))
+    text = f"it begins in rollout {names[1]}, too many rollouts back to be followed"
+    assert [problem.text for problem in report.problems] == [text]
+    assert len(await window(hf, names[-1])) == len(spoken(2)) * (MOST_BASES + 1)
+    assert (await hf.verify(await hf.find(names[-1]))).ok
+
+
+async def test_a_name_that_leads_elsewhere_is_no_rollout(hf: Holdfast, tmp_path: Path) -> None:
+    """What a line calls its parent is looked for in no other folder."""
+    put(tmp_path / "other" / "rollout-x.jsonl", *numbered([meta(THREAD), *turn(1)]))
+    child = put(tmp_path / "sessions" / "r.jsonl", *numbered([based(FORK, "/../../other/rollout-x", 8), *turn(2)], start=8))
+    report = await bring_in(hf, child)
+    assert [problem.text.endswith("which is not here; import both to have all of it") for problem in report.problems] == [True]
+    assert [row.id for row in await hf.threads()] == [FORK]

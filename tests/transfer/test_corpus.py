@@ -58,13 +58,14 @@ async def test_every_rollout_imports_and_comes_back(hf: Holdfast, path: Path) ->
     threads = await imported(hf, path)
     source = [row["payload"] for row in rows(path) if row.get("type") == "response_item"]
     assert await recorded(hf, threads) == [each for each in source if each.get("type") != "ghost_snapshot"]
-    thread = await hf.find(threads[0])
-    content = [line async for line in export_thread(hf.backend, thread, ExportFormat.CODEX)]
-    async with Holdfast(Config(store="memory:")) as other:
-        copy = Path(hf.config.store).with_name("copy.jsonl")
-        copy.write_bytes(b"".join(content))
-        again = await imported(other, copy)
-        assert await window(other, again[0]) == await window(hf, threads[0])
+    for thread_id in threads:
+        thread = await hf.find(thread_id)
+        content = [line async for line in export_thread(hf.backend, thread, ExportFormat.CODEX)]
+        async with Holdfast(Config(store="memory:")) as other:
+            copy = Path(hf.config.store).with_name("copy.jsonl")
+            copy.write_bytes(b"".join(content))
+            (again,) = await imported(other, copy)
+            assert await window(other, again) == await window(hf, thread_id)
 
 
 @pytest.mark.parametrize("path", CLAUDE, ids=lambda path: path.name)

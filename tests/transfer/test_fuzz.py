@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.transfer.rollouts import THREAD, answer, call, event, item, line, meta, output, turn, user, written
+from tests.transfer.rollouts import THREAD, Json, answer, call, event, item, line, meta, output, turn, user, written
 
 from holdfast import Config, Holdfast
 from holdfast.runtime.exporting import ExportFormat, export_thread
@@ -99,6 +99,63 @@ def mutated(draw: st.DrawFn, lines: list[bytes]) -> bytes:
     return b"".join(made)
 
 
+@st.composite
+def referring(draw: st.DrawFn) -> list[bytes]:
+    """Return rollouts that begin in each other, or copy each other, in any way: in a row, in a circle, in themselves."""
+    count = draw(st.integers(1, 4))
+    made: list[list[Json]] = []
+    for number in range(count):
+        first = draw(st.integers(0, 8))
+        end = draw(st.integers(0, 14))
+        fields: Json = {}
+        match draw(st.sampled_from(["none", "base", "base", "copy"])):
+            case "base":
+                base = {"thread_id": rollout_id(draw(st.integers(0, count))), "end_ordinal_exclusive": end, "end_byte_offset": 1}
+                fields = {"history_mode": "paginated", "history_base": base}
+            case "copy":
+                fields = {"forked_from_id": rollout_id(draw(st.integers(0, count)))}
+            case _:
+                pass
+        copied = draw(st.sampled_from(made))[: draw(st.integers(0, 4))] if made and "forked_from_id" in fields else []
+        lines = [meta(rollout_id(number), **fields), *copied, *draw(st.lists(st.sampled_from(SHARED), min_size=1, max_size=8))]
+        made.append([{**each, "ordinal": first + at} for at, each in enumerate(lines)])
+    return [written(*lines) for lines in made]
+
+
+SHARED = [
+    *turn(1)[1:4],
+    item(user("said by all")),
+    item(answer("heard")),
+    line("compacted", {"message": "s", "replacement_history": [user("said by all")]}),
+    line("compacted", {"message": "old form"}),
+    event("thread_rolled_back", num_turns=1),
+    event("thread_rolled_back", num_turns=3),
+    meta("01a1e0f0-fc48-7710-b868-000000000009"),
+]
+
+
+def rollout_id(number: int) -> str:
+    return f"01a1e0f0-fc48-7710-b868-{number:012}"
+
+
+async def brought_in_together(contents: list[bytes], order: list[int]) -> None:
+    """Import rollouts of one folder, each alone and then all; the store proves itself and nothing is added twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"rollout-2026-01-01T00-00-00-{rollout_id(number)}.jsonl" for number in range(len(contents))]
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content)
+        async with Holdfast(Config(store="memory:")) as hf:
+            for number in order:
+                await Importer(hf.backend).run([paths[number % len(paths)]])
+            report = await Importer(hf.backend).run([Path(folder)])
+            assert {problem.code for problem in (await hf.verify()).problems} <= {"orphan_output"}
+            again = await Importer(hf.backend).run([Path(folder)])
+            assert [thread.added for thread in again.threads] == [0] * len(report.threads)
+            assert again.problems == report.problems
+            for thread in report.threads:
+                await comes_back(hf, thread.id, Path(folder) / "exported.txt")
+
+
 async def imported(content: bytes, form: Format) -> tuple[ImportReport, list[bytes]]:
     """Import a file twice and prove the store; returns the first report and every body that is kept."""
     with tempfile.TemporaryDirectory() as folder:
@@ -130,12 +187,24 @@ async def comes_back(hf: Holdfast, thread_id: str, path: Path) -> None:
         assert (await copy.history()).items == (await thread.history()).items
 
 
+def lines_of(content: bytes) -> list[bytes]:
+    return [each.removesuffix(b"\r") for each in content.split(b"\n") if each.strip()]
+
+
+def keeps_what_it_cannot_read(content: bytes, form: Format) -> None:
+    """Import a file: it makes a thread if it has any line, and every line that is no row is kept as it is."""
+    report, kept = asyncio.run(imported(content, form))
+    lines = lines_of(content)
+    assert all(each in kept for each in lines if row_of(each) is None)
+    assert not lines or report.threads
+
+
 @settings(max_examples=150)
 @given(mutated(ROLLOUT))
 def test_a_mutated_rollout_is_imported_as_far_as_it_goes(content: bytes) -> None:
     """Every line is kept: as an item, as a checkpoint, or as a note; each that is no line of a rollout is named."""
     report, kept = asyncio.run(imported(content, Format.CODEX))
-    lines = [each.removesuffix(b"\r") for each in content.split(b"\n") if each.strip()]
+    lines = lines_of(content)
     unread = [each for each in lines if row_of(each) is None]
     assert all(each in kept for each in unread)
     assert len({problem.line for problem in report.problems}) >= len(unread)
@@ -147,24 +216,25 @@ def test_a_mutated_rollout_is_imported_as_far_as_it_goes(content: bytes) -> None
     assert all(any(payload in body for body in kept) for payload in payloads)
 
 
+@settings(max_examples=120)
+@given(referring(), st.lists(st.integers(0, 3), max_size=2))
+def test_rollouts_that_refer_to_each_other_in_any_way_make_a_sound_store(contents: list[bytes], order: list[int]) -> None:
+    """In circles too, and whichever is imported first."""
+    asyncio.run(brought_in_together(contents, order))
+
+
 @settings(max_examples=80)
 @given(mutated(CLAUDE))
 def test_a_mutated_transcript_of_claude_code_breaks_nothing(content: bytes) -> None:
     """Parents that are gone, rows that come twice, roots in the middle."""
-    report, kept = asyncio.run(imported(content, Format.CLAUDE_CODE))
-    lines = [each.removesuffix(b"\r") for each in content.split(b"\n") if each.strip()]
-    assert all(each in kept for each in lines if row_of(each) is None)
-    assert not lines or report.threads
+    keeps_what_it_cannot_read(content, Format.CLAUDE_CODE)
 
 
 @settings(max_examples=80)
 @given(mutated(PI))
 def test_a_mutated_session_of_pi_breaks_nothing(content: bytes) -> None:
     """Entries whose parent is gone, compactions that keep what is not there."""
-    report, kept = asyncio.run(imported(content, Format.PI))
-    lines = [each.removesuffix(b"\r") for each in content.split(b"\n") if each.strip()]
-    assert all(each in kept for each in lines if row_of(each) is None)
-    assert not lines or report.threads
+    keeps_what_it_cannot_read(content, Format.PI)
 
 
 @settings(max_examples=60)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.transfer.rollouts import Json, bring_in, window
 
 from holdfast import Holdfast
+from holdfast.errors import UnreadableTranscript
+from holdfast.runtime.transferring import ImportProblem, ImportReport
 
 pytestmark = pytest.mark.anyio
 
@@ -104,11 +107,26 @@ async def test_a_session_that_a_compaction_began_is_a_fork_of_the_one_it_ended(h
     assert (await hf.verify()).ok
 
 
-async def test_a_database_of_something_else_is_said(hf: Holdfast, tmp_path: Path) -> None:
-    """No table of sessions, no threads, one sentence."""
-    sqlite3.connect(tmp_path / "state.db").executescript("CREATE TABLE other (a); INSERT INTO other VALUES (1)")
+async def test_a_database_of_something_else_is_refused(hf: Holdfast, tmp_path: Path) -> None:
+    """No table of sessions: named, it is an error; in a folder, one sentence beside what could be imported."""
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("CREATE TABLE other (a); INSERT INTO other VALUES (1)")
+    sentence = f"{str(path)!r} cannot be imported: it is no database of Hermes that can be read: no such table: sessions"
+    with pytest.raises(UnreadableTranscript) as refused:
+        await bring_in(hf, path)
+    assert str(refused.value) == sentence
+    report = await bring_in(hf, tmp_path)
+    assert report == ImportReport(threads=(), problems=(ImportProblem(source=str(path), line=0, text=sentence),))
+    assert await hf.threads() == []
+
+
+async def test_a_database_that_breaks_off_is_imported_as_far_as_it_goes(hf: Holdfast, tmp_path: Path) -> None:
+    """What could be read is a thread; that there was more is said, and no line is blamed for it."""
+    with closing(database(tmp_path / "state.db")) as connection:
+        session(connection, "s1")
+        connection.execute("DROP TABLE messages")
+        connection.commit()
     report = await bring_in(hf, tmp_path / "state.db")
-    assert (report.threads, [problem.text for problem in report.problems]) == (
-        (),
-        ["the database cannot be read: no such table: sessions"],
-    )
+    assert [problem.text for problem in report.problems] == ["the database cannot be read further: no such table: messages"]
+    assert [(problem.line, thread.id) for problem, thread in zip(report.problems, report.threads, strict=True)] == [(0, "s1")]

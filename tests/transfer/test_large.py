@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.transfer.rollouts import THREAD, answer, bring_in, call, item, line, meta, output, user
+from tests.transfer.rollouts import THREAD, answer, bring_in, call, event, item, line, meta, output, user, window, written
 
 from holdfast import Config, Holdfast
+from holdfast.runtime.places import BLOCK_TURNS, Place
+from holdfast.runtime.transferring import Importer
 
 # Imports a file and prints the most memory the process ever held, in KiB; ends as a kill would once `stop` bytes were read.
 IMPORT = """
@@ -77,3 +80,25 @@ async def test_an_import_that_was_killed_is_completed(tmp_path: Path) -> None:
         assert [thread.added for thread in report.threads] == [len(records) - before]
         assert records == [record.body for record in await (await other.find(THREAD)).records()]
         assert (await hf.verify()).ok
+
+
+@pytest.mark.anyio
+async def test_the_places_of_turns_do_not_pile_up(tmp_path: Path) -> None:
+    """After thousands of turns an import holds a handful of places, and takes back as many turns as it is told all the same."""
+    turns, back = 3 * BLOCK_TURNS, 2 * BLOCK_TURNS + 7
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(written(meta(), *(item(user(f"question {number}")) for number in range(turns))))
+    async with Holdfast(Config(store="memory:")) as hf:
+        importer = Importer(hf.backend, growing=True)
+        await importer.run([path])
+        assert sum(isinstance(each, Place) for each in gc.get_objects()) < 20
+        with path.open("ab") as stream:
+            stream.write(written(event("thread_rolled_back", num_turns=back), item(user("onward"))))
+        assert (await importer.run([path])).problems == ()
+        expected = [user(f"question {number}") for number in range(turns - back)]
+        assert await window(hf, THREAD) == [*expected, user("onward")]
+        with path.open("ab") as stream:
+            stream.write(written(event("thread_rolled_back", num_turns=turns), item(user("from the start"))))
+        await importer.run([path])
+        assert await window(hf, THREAD) == [user("from the start")]
+        assert [thread.added for thread in (await bring_in(hf, path)).threads] == [0]

@@ -70,7 +70,9 @@ def _tell(screen: Screen, report: ImportReport) -> None:
     new = sum(1 for thread in report.threads if thread.added)
     screen.line(f"{count(len(report.threads), 'thread')}, {new:,} with something new")
     if report.problems:
-        screen.line((count(len(report.problems), "problem"), "yellow"), "; a line that could not be understood is kept as a note")
+        in_lines = any(problem.line for problem in report.problems)
+        kept = "; a line that could not be understood is kept as a note" if in_lines else ""
+        screen.line((count(len(report.problems), "problem"), "yellow"), kept)
         for problem in report.problems[:PROBLEMS_SHOWN]:
             where = f"{Path(problem.source).name}:{problem.line}" if problem.line else Path(problem.source).name
             screen.line((where, "cyan"), f"  {one_line(problem.text)}", indent=2)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from holdfast.dialects import Dialect
 from holdfast.errors import RecordNotFound
 from holdfast.items import Item, View
+from holdfast.recall.echoes import is_echo
 from holdfast.recall.quoting import quoted
 from holdfast.recall.ranking import Candidate, Ranking
 from holdfast.store import Record, RecordKind, Search, Span, ThreadStore
@@ -16,6 +17,9 @@ from holdfast.thread import LivePath, Pointer, SaidBody, remark_of
 
 # The index knows whole records; which of them answers is seen only in their statements, so many are looked at.
 PROPOSED_PER_HIT = 24
+# How many times as much is proposed where echoes fill the first proposal, and at most.
+ASKED_AGAIN = 4
+MOST_ASKED = 64
 # How many of the best are looked at together with the other half of their call, and how far apart halves may stand.
 PAIRED_PER_HIT = 3
 PAIR_REACH = 8
@@ -70,13 +74,11 @@ async def recall_by_words(
     """Return the best matches on the live path, each with the part of it that matches.
 
     The index proposes by the words of whole records; which of them answers is decided by what stands close together in one
-    place and who said it (`ranking`). What a tool printed is judged together with the call that had it printed: the words of a
-    question often stand in the one and the answer in the other.
+    place and who said it (`ranking`). Earlier questions to recall, and their answers, take no part in that (`echoes`). What a
+    tool printed is judged together with the call that had it printed: the words of a question often stand in the one and the
+    answer in the other.
     """
-    hits = await index.search(path.spans, query, limit=limit * PROPOSED_PER_HIT)
-    read = await _read(store, (Pointer(hit.thread_id, hit.ordinal) for hit in hits))
-    # Oldest first: of equals the newest is preferred.
-    looked = sorted((_looked(record, dialect) for record in read), key=lambda each: each.record.ordinal)
+    looked = await _proposed(store, index, path, query, dialect=dialect, wanted=limit * PROPOSED_PER_HIT)
     ranking = Ranking([each.candidate for each in looked], query)
     first = ranking.best(limit * PAIRED_PER_HIT)
     pairs = await _with_pairs(store, path, [looked[each.number] for each in first], dialect=dialect)
@@ -91,6 +93,26 @@ async def recall_by_words(
                 pointer=pointer, text=quoted(text, at=each.at), score=round(each.score, 3), kind=record.kind
             )
     return list(found.values())[:limit]
+
+
+async def _proposed(
+    store: ThreadStore, index: Search, path: LivePath, query: str, *, dialect: Dialect, wanted: int
+) -> list[_Looked]:
+    """Return what the index proposes that is no echo, oldest first: of equals the newest is preferred.
+
+    Echoes hold all words of their question and come first, so that the index is asked for more as long as they are what it names.
+    """
+    asked = wanted
+    while True:
+        hits = await index.search(path.spans, query, limit=asked)
+        pointers = [Pointer(hit.thread_id, hit.ordinal) for hit in hits]
+        looked = [_looked(record, dialect) for record in await _read(store, pointers)]
+        fresh = {Pointer(each.record.thread_id, each.record.ordinal): each for each in looked if not is_echo(each.view)}
+        enough = len(fresh) >= wanted or len(fresh) == len(looked)
+        if enough or len(hits) < asked or asked >= wanted * MOST_ASKED:
+            best = [fresh[pointer] for pointer in pointers if pointer in fresh][:wanted]
+            return sorted(best, key=lambda each: each.record.ordinal)
+        asked *= ASKED_AGAIN
 
 
 async def _with_pairs(store: ThreadStore, path: LivePath, looked: Sequence[_Looked], *, dialect: Dialect) -> list[_Looked]:

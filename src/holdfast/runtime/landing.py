@@ -2,61 +2,29 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
 
-from holdfast.compaction import Ledger
-from holdfast.compaction.audit import AuditReport
-from holdfast.compaction.ledger import dump_ledger
 from holdfast.dialects import Dialect, dialect_named
 from holdfast.dialects.spans import fields_of
-from holdfast.items import Item, ItemKind, View, body_digest, chain_link, chain_seed
+from holdfast.items import Item, ItemKind, View, chain_link, chain_seed
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.describing import describe, description
+from holdfast.runtime.imported_checkpoint import ImportedCheckpoint
+from holdfast.runtime.landed_items import LandedItems, Recorded
+from holdfast.runtime.places import Place, TurnPlaces
 from holdfast.runtime.recording import arrival
 from holdfast.runtime.said import Placed, newest_said
 from holdfast.runtime.tracking import Make, Origin, Put, Track
 from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, RollbackBody, TurnBody, encode_body
+from holdfast.thread import LiteralEntry, Pointer, RollbackBody, TurnBody, encode_body
 from holdfast.thread.turns import PREVIEW_CHARS
 from holdfast.tokens import estimate_item
 from holdfast.transfer.codex_selection import NO_SUMMARY, message
 from holdfast.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Summarised, TakeBack, Titled, Trouble
-
-STRATEGY = "imported"
-# How many items are remembered to recognise them in a compaction; what is older is repeated there and not pointed at.
-REMEMBERED = 4_096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a path ends. `tokens` counts all of it; `hidden` what its checkpoints took out of the window.
-
-    `turn_before` is where the newest turn began, with the places of older ones behind it.
-    """
-
-    next: int
-    chain: bytes
-    depth: int
-    turn: int
-    tokens: int = 0
-    hidden: int = 0
-    checkpoint: int | None = None
-    turns: int = 0
-    turn_before: Place | None = None
-
-
-class Recorded(NamedTuple):
-    """An item that has a record."""
-
-    thread_id: str
-    ordinal: int
-    depth: int
-    tokens: int
 
 
 class Node(NamedTuple):
@@ -70,20 +38,22 @@ class Node(NamedTuple):
 class Landing:
     """Takes the steps of one lane."""
 
-    def __init__(self, backend: Backend, lane: Lane, *, origin: Origin | None = None, place: Place | None = None) -> None:
+    def __init__(self, backend: Backend, lane: Lane, *, origin: Origin | None = None, after: Landing | None = None) -> None:
+        """Name the lane, and where it does not begin by itself, the landing it goes on from and the place that has reached."""
         self.items = 0
         self.dialect: Dialect = dialect_named(lane.dialect)
         self._backend = backend
         self._lane = lane
         key = backend.store.tenant.key
         start = Place(next=1, chain=chain_seed(key, dialect=lane.dialect, agent=lane.agent), depth=0, turn=0)
-        self._beginning = self._place = place or start
+        self._turns: TurnPlaces = after._turns if after else TurnPlaces()
+        self._place: Place = replace(after._place, next=origin.at + 1) if after and origin else start
+        self._beginning = self._place
         self._context: Place | None = None
         self._nodes: dict[str, Node] = {}
         self._at: str | None = None
         self._title: str | None = None
-        self._seen: OrderedDict[bytes, Recorded] = OrderedDict()
-        self._said: OrderedDict[bytes, Recorded] = OrderedDict()
+        self._landed = LandedItems(dialect=self.dialect, redact=backend.redact)
         self._track = Track(
             backend,
             lane.thread_id,
@@ -110,10 +80,6 @@ class Landing:
     async def is_alone(self) -> bool:
         """Whether nobody else wrote to the thread since the last step."""
         return await self._track.is_alone()
-
-    @property
-    def place(self) -> Place:
-        return self._place
 
     async def take(self, step: Step) -> str | None:
         """Lay one step down; returns what could not be done as it says, if anything."""
@@ -197,9 +163,9 @@ class Landing:
             raise AssertionError("an item is always kept")
         self.items += 1
         self._place = replace(self._place, chain=link, depth=depth, tokens=self._place.tokens + arrived.tokens)
-        self._mark_turn(view, before=before, opens=opens, first=put.ordinal if begun is None else begun.ordinal)
+        await self._mark_turn(view, before=before, opens=opens, first=put.ordinal if begun is None else begun.ordinal)
         recorded = Recorded(put.thread_id, put.ordinal, depth, arrived.tokens)
-        self._remember(step.item, view, recorded)
+        self._landed.remember(step.item, view, recorded)
         self._name(step.key, before, recorded)
 
     async def _turn(self, view: View, *, at_ms: int | None) -> Put | None:
@@ -210,22 +176,18 @@ class Landing:
         self._place = replace(self._place, turn=turn)
         return put
 
-    def _mark_turn(self, view: View, *, before: Place, opens: bool, first: int) -> None:
+    async def _mark_turn(self, view: View, *, before: Place, opens: bool, first: int) -> None:
         """Note where a turn begins: with what the host said right before it, unless it is the first."""
         if opens:
             start = self._context if self._context is not None and before.turns else replace(before, next=first)
-            self._place = replace(self._place, turns=before.turns + 1, turn_before=start)
+            self._place = replace(self._place, turns=before.turns + 1, turn_before=await self._turns.add(start))
         if view.context is not None and not view.by_person:
             self._context = self._context or replace(before, next=first)
         else:
             self._context = None
 
     async def _take_back(self, step: TakeBack) -> str | None:
-        target = self._place.turn_before
-        for _ in range(step.turns - 1):
-            if target is None or target.turn_before is None:
-                break
-            target = target.turn_before
+        target = await self._turns.back(self._place.turn_before, turns=step.turns - 1)
         if target is None:
             return f"a rollback of {step.turns} turns, but there is no turn before it"
         await self._roll_to(target, turns=step.turns, at_ms=step.at_ms)
@@ -270,74 +232,38 @@ class Landing:
         last = LiteralEntry(item=msgspec.Raw(summary), issuer=step.issuer)
         await self._checkpoint([*said, Placed(last, estimate_item(summary))], cut=None, at_ms=step.at_ms)
 
-    async def _checkpoint(self, layout: list[Placed], *, cut: Place | None, at_ms: int | None) -> None:
+    async def _checkpoint(self, layout: Sequence[Placed], *, cut: Place | None, at_ms: int | None) -> None:
         here = self._place
-        placed = sum(tokens for _, tokens in layout)
-        kept = here.tokens - cut.tokens if cut else 0
-        checkpoint = Checkpoint(
-            strategy=STRATEGY,
+        made = ImportedCheckpoint(
+            layout=tuple(layout),
             base=here.checkpoint,
-            cut=0,
+            cut=cut.next if cut else None,
             covers=(cut or here).depth,
-            layout=[],
-            state=msgspec.Raw(dump_ledger(Ledger())),
-            audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
-            figures={"tokens_before": here.tokens - here.hidden, "tokens_after": placed + kept, "model_calls": 0},
+            tokens_before=here.tokens - here.hidden,
+            tokens_behind=here.tokens - cut.tokens if cut else 0,
         )
 
         def make(ordinal: int) -> NewRecord:
-            own = [self._by_person(entry, ordinal) for entry, _ in layout]
-            made = msgspec.structs.replace(checkpoint, cut=cut.next if cut else ordinal, layout=own)
-            record = self._record(RecordKind.CHECKPOINT, encode_body(made), at_ms=at_ms, turn=here.turn, target=made.cut)
-            return replace(record, tokens=placed + kept)
+            checkpoint = made.at(Pointer(self.thread_id, ordinal), dialect=self.dialect)
+            body = encode_body(checkpoint)
+            record = self._record(RecordKind.CHECKPOINT, body, at_ms=at_ms, turn=here.turn, target=checkpoint.cut)
+            return replace(record, tokens=made.tokens_after)
 
         put = await self._put(make)
         if put is not None:
-            self._place = replace(self._place, hidden=here.tokens - placed - kept, checkpoint=put.ordinal)
-
-    def _by_person(self, entry: LayoutEntry, ordinal: int) -> LayoutEntry:
-        """Return a literal that holds a person's words no record has with the checkpoint itself as their source."""
-        if not isinstance(entry, LiteralEntry) or entry.ordinal is not None:
-            return entry
-        if not self.dialect.view(Item(bytes(entry.item))).by_person:
-            return entry
-        return msgspec.structs.replace(entry, thread=self.thread_id, ordinal=ordinal)
+            self._place = replace(self._place, hidden=here.tokens - made.tokens_after, checkpoint=put.ordinal)
 
     def _placed(self, position: Item | str, *, issuer: str) -> Placed | None:
-        """Return a position of a compacted history: the record it repeats where there is one, else its own bytes."""
-        if isinstance(position, str):
-            node = self._nodes.get(position)
-            return _keep(node.item) if node is not None and node.item is not None else None
-        known = self._seen.get(body_digest(position.raw))
-        if known is not None:
-            return _keep(known)
-        view = self.dialect.view(position)
-        said = self._said.get(_words(view)) if view.by_person else None
-        raw = self._redacted(position.raw)
-        place = (said.thread_id, said.ordinal) if said else (None, None)
-        entry = LiteralEntry(item=msgspec.Raw(raw), issuer=issuer, thread=place[0], ordinal=place[1])
-        return Placed(entry, estimate_item(raw))
+        """Return a position of a compacted history; None where it names what is not in this file."""
+        if isinstance(position, Item):
+            return self._landed.placed(position, issuer=issuer)
+        node = self._nodes.get(position)
+        return None if node is None or node.item is None else node.item.kept
 
     def _redacted(self, raw: bytes) -> bytes:
         return self._backend.redact(raw) if self._backend.redact else raw
-
-    def _remember(self, item: Item, view: View, recorded: Recorded) -> None:
-        for memory, key in ((self._seen, body_digest(item.raw)), *(((self._said, _words(view)),) if view.by_person else ())):
-            memory.pop(key, None)
-            memory[key] = recorded
-            if len(memory) > REMEMBERED:
-                memory.popitem(last=False)
 
     def _name(self, key: str | None, before: Place, item: Recorded | None) -> None:
         if key is not None:
             self._nodes[key] = Node(before, self._place, item)
             self._at = key
-
-
-def _keep(recorded: Recorded) -> Placed:
-    entry = KeepEntry(thread=recorded.thread_id, ordinal=recorded.ordinal, depth=recorded.depth)
-    return Placed(entry, recorded.tokens)
-
-
-def _words(view: View) -> bytes:
-    return blake2b(view.text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from holdfast.dialects import Dialect
-from holdfast.errors import ThreadNotFound
+from holdfast.errors import OrdinalConflict, ThreadNotFound
 from holdfast.items import body_digest
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.branching import branch_off
@@ -116,23 +116,40 @@ class Track:
         if not self.begun:
             await self._begin()
         await self.flush()
-        row = await self._rows.peek() if self._rows is not None else None
         if self._rows is not None:
-            end = (await self._backend.store.get(self._rows.thread_id)).next
-            return Put(self._rows.thread_id, row.ordinal if row else end)
+            row = await self._rows.peek()
+            # Not where the thread ends by now: what others appended meanwhile is still to be compared.
+            return Put(self._rows.thread_id, row.ordinal if row else self._rows.stop)
         return Put(self.thread_id, self._written)
 
     async def flush(self) -> None:
-        """Write what is pending. Durable when it returns.
+        """Write what is pending, but for what another import of the same source wrote meanwhile. Durable when it returns.
 
         Raises:
-            OrdinalConflict: Another writer appended to the thread meanwhile; importing again goes on from there.
+            OrdinalConflict: Another writer appended something else; importing again goes on from there.
         """
-        if not self._pending:
-            return
-        self._written = await self._backend.append(self.thread_id, self._pending, expected=self._written)
-        self.added += len(self._pending)
-        self._pending, self._pending_bytes = [], 0
+        while self._pending:
+            try:
+                self._written = await self._backend.append(self.thread_id, self._pending, expected=self._written)
+            except OrdinalConflict as lost:
+                await self._catch_up(lost)
+            else:
+                self.added += len(self._pending)
+                self._pending, self._pending_bytes = [], 0
+
+    async def _catch_up(self, lost: OrdinalConflict) -> None:
+        """Pass what stands where the pending records belong, if it is those very records."""
+        store = self._backend.store
+        row = await store.get(self.thread_id)
+        span = Span(thread_id=row.id, start=self._written, stop=min(row.next, self._written + len(self._pending)))
+        stored = await store.read(span, bodies=False)
+        if not stored or not all(map(_is_there, self._pending, stored)):
+            raise lost
+        self._written += len(stored)
+        self._pending = self._pending[len(stored) :]
+        self._pending_bytes = sum(len(record.body) for record in self._pending)
+        if row.next > self._written:
+            self._rows, self._passed = _StoredRows(store, row, start=self._written), None
 
     async def look_again(self) -> None:
         """Take up what others wrote meanwhile, before more is put."""
@@ -176,13 +193,27 @@ class Track:
         self._source = None
         if self._origin is not None:
             await self._branch(self._name, parent=self._origin.thread_id, at=self._origin.at)
-        elif own is not None:
-            self._rows = _StoredRows(store, own)
-            self.thread_id = own.id
         else:
-            self.thread_id = await create_thread(self._backend, self._dialect, thread_id=self._name, agent=self._agent)
-            self._written = 1
+            await self._begin_alone()
         await self._on_own()
+
+    async def _begin_alone(self) -> None:
+        """Follow or create the thread that begins by itself.
+
+        One of that name that begins in another thread cannot be followed: what it inherited is in no line of this source.
+        """
+        suffix = 0
+        while True:
+            self.thread_id = self._name if suffix == 0 else f"{self._name}-{suffix}"
+            row = await find_row(self._backend.store, self.thread_id)
+            if row is None:
+                await create_thread(self._backend, self._dialect, thread_id=self.thread_id, agent=self._agent)
+                self._written = 1
+                return
+            if row.parent is None and row.dialect == self._dialect.name:
+                self._rows = _StoredRows(self._backend.store, row)
+                return
+            suffix += 1
 
     async def _rows_end(self) -> None:
         """Everything stored was found: leave the source, or go on by appending."""
@@ -190,6 +221,8 @@ class Track:
         if rows is None:
             return
         row = await self._backend.store.get(rows.thread_id)
+        if rows.go_on_to(row.next):
+            return
         if self._source is not None:
             await self._leave_source(at=row.next if self._passed is None else self._passed)
         else:
@@ -240,25 +273,31 @@ def _forked(own: ThreadRow | None, source: ThreadRow) -> bool:
 class _StoredRows:
     """A thread's own records behind its first, in order, without their bodies."""
 
-    def __init__(self, store: ThreadStore, row: ThreadRow) -> None:
+    def __init__(self, store: ThreadStore, row: ThreadRow, *, start: int | None = None) -> None:
         self.thread_id = row.id
         self._store = store
-        self._next = row.start + 1
-        self._stop = row.next
+        self._next = row.start + 1 if start is None else start
+        self.stop = row.next
         self._page: list[Record] = []
         self._at = 0
 
     async def peek(self) -> Record | None:
         while self._at >= len(self._page):
-            if self._next >= self._stop:
+            if self._next >= self.stop:
                 return None
-            span = Span(thread_id=self.thread_id, start=self._next, stop=min(self._next + PAGE, self._stop))
+            span = Span(thread_id=self.thread_id, start=self._next, stop=min(self._next + PAGE, self.stop))
             self._page = await self._store.read(span, bodies=False)
             self._next, self._at = span.stop, 0
         return self._page[self._at]
 
     def take(self) -> None:
         self._at += 1
+
+    def go_on_to(self, stop: int) -> bool:
+        """Take in what was appended meanwhile; whether anything was."""
+        grown = stop > self.stop
+        self.stop = max(stop, self.stop)
+        return grown
 
 
 async def find_row(store: ThreadStore, thread_id: str) -> ThreadRow | None:

@@ -96,6 +96,12 @@ class CodexReader:
         return [*(() if known else (Trouble(text="no line of a rollout"),)), Note(body=line, at_ms=at_ms(row))]
 
 
+def base_of(line: bytes) -> Base | None:
+    """Return the rollout that one begins in whose first line this is; None where it begins by itself."""
+    first = CodexReader().feed(line)
+    return first[0].base if first and isinstance(first[0], Lane) else None
+
+
 def _lane(line: bytes, meta: Row, *, at: int | None) -> Lane:
     name = thread_name(text_in(meta, "id"), prefix="codex", content=line)
     base = row_of(meta.get("history_base", b"null"))
@@ -107,6 +113,9 @@ def _lane(line: bytes, meta: Row, *, at: int | None) -> Lane:
             name = f"{name}-{short_digest(line)}"
     copied = text_in(meta, "forked_from_id") if begins is None else ""
     source = thread_name(copied, prefix="codex", content=line) if copied else None
+    if source == name:
+        # Nothing is a fork of itself.
+        source = None
     note = Note(body=line, at_ms=at)
     return Lane(thread_id=name, dialect=DIALECT, copied_from=source, base=begins, opening=(note,))
 

@@ -14,6 +14,7 @@ import zstandard
 
 from holdfast.errors import UnreadableTranscript
 from holdfast.transfer.detecting import SQLITE, ZSTD
+from holdfast.transfer.packed import is_cut
 
 CHUNK = 1 << 20
 LONGEST_LINE = 256 << 20
@@ -86,6 +87,12 @@ def read_lines(path: Path, *, start: int = 0, number: int = 0) -> Iterator[Line]
         if start:
             stream.seek(start)
         yield from _lines(stream, str(path), position=start, number=number)
+    _check_whole(path)
+
+
+def _check_whole(path: Path) -> None:
+    if is_packed(path) and is_cut(path):
+        raise UnreadableTranscript(str(path), "it is cut: its packed content ends too early, and what followed is not in it")
 
 
 def _lines(stream: BinaryIO, name: str, *, position: int, number: int) -> Iterator[Line]:
@@ -137,7 +144,7 @@ def whole_text(path: Path, *, limit: int) -> bytes:
     """Return all of a file, unpacked.
 
     Raises:
-        UnreadableTranscript: It is larger than `limit`.
+        UnreadableTranscript: It is larger than `limit`, or not all there.
     """
     body = bytearray()
     with open_plain(path) as stream:
@@ -146,4 +153,5 @@ def whole_text(path: Path, *, limit: int) -> bytes:
             if len(body) > limit:
                 reason = f"it is one JSON document of more than {limit >> 20} MB; write it as one item a line"
                 raise UnreadableTranscript(str(path), reason)
+    _check_whole(path)
     return bytes(body)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from holdfast.errors import UnreadableTranscript
 from holdfast.items import Item
 from holdfast.transfer.rows import thread_name
 from holdfast.transfer.steps import Compacted, Lane, Note, PutItem, Step, Titled, Trouble
@@ -25,21 +26,33 @@ IN_ITEM = frozenset({"role", "content", "tool_calls", "tool_call_id", "id", "ses
 
 
 def hermes_steps(path: Path) -> Iterator[Step]:
-    """Yield the steps of every session, parents before their children; what cannot be read is said and passed over."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    """Yield the steps of every session, parents before their children; where it cannot be read further, that is said.
+
+    Raises:
+        UnreadableTranscript: It has no sessions that could be read.
+    """
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error as error:
+        raise UnreadableTranscript(str(path), str(error)) from error
     try:
         connection.row_factory = sqlite3.Row
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        for session in _sessions(connection):
-            yield from _session_steps(connection, session)
-    except sqlite3.Error as error:
-        yield Trouble(text=f"the database cannot be read: {error}")
+        sessions = _sessions(connection, path)
+        try:
+            for session in sessions:
+                yield from _session_steps(connection, session)
+        except sqlite3.Error as error:
+            yield Trouble(text=f"the database cannot be read further: {error}")
     finally:
         connection.close()
 
 
-def _sessions(connection: sqlite3.Connection) -> list[dict[str, Any]]:
-    rows = [dict(row) for row in connection.execute("SELECT * FROM sessions ORDER BY started_at, id")]
+def _sessions(connection: sqlite3.Connection, path: Path) -> list[dict[str, Any]]:
+    try:
+        rows = [dict(row) for row in connection.execute("SELECT * FROM sessions ORDER BY started_at, id")]
+    except sqlite3.Error as error:
+        raise UnreadableTranscript(str(path), f"it is no database of Hermes that can be read: {error}") from error
     known = {row["id"]: row for row in rows}
     placed: dict[str, dict[str, Any]] = {}
     for row in rows:
