@@ -9,7 +9,7 @@ from typing import Any, cast
 from agents import Agent, ModelSettings, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 from agents.items import TResponseInputItem
 from openai import AsyncOpenAI
-from tests.adapters.harbour import SECRET, asked, surveyed
+from tests.adapters.harbour import SECRET, SYSTEM, asked, surveyed
 
 from holdfast.adapters.openai_agents import HoldfastSession
 from holdfast.store import Record, RecordKind
@@ -29,7 +29,7 @@ async def agent_on(provider: ScriptedProvider, session: HoldfastSession | None =
     async with AsyncOpenAI(base_url=provider.url, api_key=SECRET, max_retries=0) as client:
         yield Agent(
             name="Harbour",
-            instructions="You keep a harbour in order.",
+            instructions=SYSTEM,
             model=OpenAIResponsesModel("gpt-5.4", client),
             model_settings=ModelSettings(store=False),
             tools=[survey, *([session.recall_tool()] if session else [])],

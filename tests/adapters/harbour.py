@@ -8,6 +8,7 @@ from pathlib import Path
 from holdfast import Config
 from holdfast.testing.script import Reply, call, say
 
+SYSTEM = "You keep a harbour in order."
 RULE = "Never move the buoys before 06:30, whatever the survey says."
 NEEDLE = "BX-90417"
 QUESTION = "What is the serial of the bollard on pier 1?"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -38,13 +37,6 @@ from holdfast.store import RecordKind
 SESSION = "cfa1e878-62b5-4e40-b281-bbf9b250d766"
 KEY: SessionKey = {"project_key": "harbour", "session_id": SESSION}
 Json = dict[str, Any]
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """Close what the bridge opened, as the end of a process does."""
-    yield
-    shared.close()
 
 
 def row(uuid: str, parent: str | None, message: Json, **more: Any) -> Json:

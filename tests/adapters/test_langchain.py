@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from langchain.messages import AIMessage, AnyMessage, HumanMessage, SystemMessag
 from langchain.tools import tool
 from langchain_core.messages import ChatMessage, FunctionMessage, convert_to_openai_messages
 from langgraph.checkpoint.memory import InMemorySaver
-from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, TURNS, asked, looking_back, settings, surveyed, turns
+from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, SYSTEM, TURNS, asked, looking_back, settings, surveyed, turns
 from tests.adapters.wired_model import WiredChatModel
 from tests.prefixes import stable_prefix
 
@@ -30,15 +29,6 @@ from holdfast.testing.provider import ScriptedProvider
 from holdfast.testing.script import call, say
 
 __all__ = ["stable_prefix"]
-
-SYSTEM = "You keep a harbour in order."
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """Close what the bridge opened, as the end of a process does."""
-    yield
-    shared.close()
 
 
 @tool

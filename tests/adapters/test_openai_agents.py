@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,13 +39,6 @@ from holdfast.testing.script import call, say
 __all__ = ["stable_prefix"]
 
 PIERS_IN_A_RUN = 30
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """Close what the bridge opened, as the end of a process does."""
-    yield
-    shared.close()
 
 
 @pytest.mark.anyio

@@ -22,7 +22,6 @@ from tests.adapters.harbour import NEEDLE, RULE, SECRET, asked, settings, survey
 from tests.prefixes import stable_prefix
 
 from holdfast import Config, Holdfast
-from holdfast.adapters.bridge import shared
 from holdfast.adapters.openai_agents import HoldfastSession
 from holdfast.testing.provider import ScriptedProvider
 from holdfast.testing.script import Reply
@@ -30,13 +29,6 @@ from holdfast.testing.script import Reply
 __all__ = ["stable_prefix"]
 
 PIERS = 9
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """Close what the bridge opened, as the end of a process does."""
-    yield
-    shared.close()
 
 
 def compacting_turns() -> Iterator[Reply]:

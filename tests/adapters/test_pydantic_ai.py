@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, TURNS, asked, looking_back, settings, surveyed, turns
+from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, SYSTEM, TURNS, asked, looking_back, settings, surveyed, turns
 from tests.prefixes import stable_prefix
 
 from holdfast import Config, Holdfast
@@ -45,15 +45,6 @@ from holdfast.store import RecordKind
 from holdfast.testing.provider import ScriptedProvider
 
 __all__ = ["stable_prefix"]
-
-SYSTEM = "You keep a harbour in order."
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """Close what the bridge opened, as the end of a process does."""
-    yield
-    shared.close()
 
 
 def survey(pier: int) -> str:

@@ -17,16 +17,21 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from claude_agent_sdk import (
-    McpSdkServerConfig,
-    SessionKey,
-    SessionStore,
-    SessionStoreEntry,
-    create_sdk_mcp_server,
-    fold_session_summary,
-    tool,
-)
-from claude_agent_sdk.types import SessionListSubkeysKey, SessionStoreListEntry, SessionSummaryEntry
+from holdfast.adapters.extras import missing_host
+
+try:
+    from claude_agent_sdk import (
+        McpSdkServerConfig,
+        SessionKey,
+        SessionStore,
+        SessionStoreEntry,
+        create_sdk_mcp_server,
+        fold_session_summary,
+        tool,
+    )
+    from claude_agent_sdk.types import SessionListSubkeysKey, SessionStoreListEntry, SessionSummaryEntry
+except ImportError as error:
+    raise missing_host("the Claude Agent SDK", error, install="'holdfast[claude-agent-sdk]'") from error
 
 from holdfast.adapters.claude_journals import (
     DIALECT,
@@ -41,10 +46,10 @@ from holdfast.adapters.claude_journals import (
     written_row,
 )
 from holdfast.adapters.reaching import Reach, StoreName
-from holdfast.adapters.recalling import DESCRIPTION, NAME, recalled_text
 from holdfast.adapters.rewinding import emptied
 from holdfast.errors import HoldfastError, OrdinalConflict, ThreadNotFound
 from holdfast.runtime import Holdfast
+from holdfast.runtime.recall_tool import DESCRIPTION, NAME, recalled_text
 from holdfast.store import ThreadRow
 
 EVERY = 1_000_000

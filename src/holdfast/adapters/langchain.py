@@ -15,24 +15,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-from langchain.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
-from langchain.tools import BaseTool, ToolRuntime
-from langchain_core.tools import StructuredTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.config import get_config
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
-from langgraph.runtime import Runtime
+from holdfast.adapters.extras import missing_host
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+    from langchain.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+    from langchain.tools import BaseTool, ToolRuntime
+    from langchain_core.tools import StructuredTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.config import get_config
+    from langgraph.graph.message import REMOVE_ALL_MESSAGES
+    from langgraph.runtime import Runtime
+except ImportError as error:
+    raise missing_host("LangChain", error, install="'holdfast[langchain]'") from error
 
 from holdfast.adapters.fitting import fitting_window
 from holdfast.adapters.langchain_items import DIALECT, item_of, messages_of
 from holdfast.adapters.reaching import Reach, StoreName, thread_id_of
-from holdfast.adapters.recalling import DESCRIPTION, NAME, recalled_text
 from holdfast.compaction.engine import Phase
 from holdfast.errors import BadInput
 from holdfast.llm.base import Model
 from holdfast.runtime import Head, Holdfast, Thread
 from holdfast.runtime.following import follow
+from holdfast.runtime.recall_tool import DESCRIPTION, NAME, recalled_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import litellm
+from holdfast.adapters.extras import missing_host
+
+try:
+    import litellm
+    from litellm.integrations.custom_logger import CustomLogger
+except ImportError as error:
+    raise missing_host("LiteLLM", error, install="'litellm[proxy]'") from error
+
 import msgspec
-from litellm.integrations.custom_logger import CustomLogger
 
 from holdfast.adapters.fitting import fitting_window
 from holdfast.adapters.reaching import Reach, StoreName, thread_for, thread_id_of
-from holdfast.adapters.recalling import recalled_text
 from holdfast.compaction.engine import Phase
 from holdfast.dialects.chat import CHAT
 from holdfast.dialects.chat.views import INSTRUCTIONS
@@ -26,6 +31,7 @@ from holdfast.errors import HoldfastError, InvalidItem
 from holdfast.runtime import Head, Holdfast, Thread, Window
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.following import follow
+from holdfast.runtime.recall_tool import recalled_text
 from holdfast.runtime.replying import record_reply
 from holdfast.tokens import Limits, estimate_bytes, estimate_text
 

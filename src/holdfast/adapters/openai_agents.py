@@ -13,21 +13,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from agents import FunctionTool, RunContextWrapper, function_tool
-from agents.items import TResponseInputItem
-from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
-from agents.memory.openai_responses_compaction_session import select_compaction_candidate_items
-from agents.run_config import CallModelData, ModelInputData
+from holdfast.adapters.extras import missing_host
+
+try:
+    from agents import FunctionTool, RunContextWrapper, function_tool
+    from agents.items import TResponseInputItem
+    from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
+    from agents.memory.openai_responses_compaction_session import select_compaction_candidate_items
+    from agents.run_config import CallModelData, ModelInputData
+except ImportError as error:
+    raise missing_host("the OpenAI Agents SDK", error, install="'holdfast[openai-agents]'") from error
 
 from holdfast.adapters.fitting import fitting_window
 from holdfast.adapters.reaching import Reach, StoreName, thread_for, thread_id_of
-from holdfast.adapters.recalling import DESCRIPTION, NAME, recalled_text
 from holdfast.adapters.rewinding import emptied, newest_taken_back, replaced_elsewhere
 from holdfast.compaction.engine import Phase
 from holdfast.errors import CompactionError, Conflict, ModelError, NothingToCompact, OrdinalConflict
 from holdfast.items import decoded
 from holdfast.llm.base import Model
 from holdfast.runtime import Head, Holdfast, Thread, Window
+from holdfast.runtime.recall_tool import DESCRIPTION, NAME, recalled_text
 
 DIALECT = "responses"
 

@@ -15,21 +15,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pydantic_ai import AgentRunResult, FunctionToolset, RunContext
-from pydantic_ai.capabilities import AbstractCapability, WrapModelRequestHandler
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
-from pydantic_ai.models import ModelRequestContext
+from holdfast.adapters.extras import missing_host
+
+try:
+    from pydantic_ai import AgentRunResult, FunctionToolset, RunContext
+    from pydantic_ai.capabilities import AbstractCapability, WrapModelRequestHandler
+    from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
+    from pydantic_ai.models import ModelRequestContext
+except ImportError as error:
+    raise missing_host("Pydantic AI", error, install="'holdfast[pydantic-ai]'") from error
 
 from holdfast.adapters.fitting import fitting_window
 from holdfast.adapters.pydantic_ai_items import DIALECT, items_of, messages_of
 from holdfast.adapters.reaching import Reach, StoreName, thread_id_of
-from holdfast.adapters.recalling import DESCRIPTION, NAME, recalled_text
 from holdfast.compaction.engine import Phase
 from holdfast.errors import BadInput
 from holdfast.items import decoded
 from holdfast.llm.base import Model
 from holdfast.runtime import Head, Holdfast, Thread
 from holdfast.runtime.following import follow
+from holdfast.runtime.recall_tool import DESCRIPTION, NAME, recalled_text
 from holdfast.thread.closing import closed
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.bridge import shared
-
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
+def home(tmp_path: Path) -> Path:
     """A home of the host's whose own `holdfast.toml` names the store."""
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / "holdfast.toml").write_text(f'store = "{tmp_path / "threads.db"}"\n', encoding="utf-8")
-    yield folder
-    shared.close()
+    return folder

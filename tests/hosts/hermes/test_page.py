@@ -55,6 +55,6 @@ def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
     """What it shows as `holdfast.toml` is understood, whole."""
     (shown,) = [shown.text for shown in shown_on(PAGE) if shown.language == "toml"]
     (tmp_path / "holdfast.toml").write_text(shown, encoding="utf-8")
-    settings = resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")
+    settings = resolve(flags={}, environ={}, project=None, host=tmp_path, user=tmp_path / "none.toml")
     config = config_of(settings)
     assert {name: getattr(config, name) for name in tomllib.loads(shown)} == tomllib.loads(shown)

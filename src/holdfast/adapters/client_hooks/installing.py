@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import partial
@@ -52,7 +53,8 @@ class Installation:
         """
         before = _read(self.path)
         groups = wanted_groups(program, self.client, store=store)
-        after = with_groups(before, groups, is_ours=partial(is_ours, client=self.client))
+        with _told_of(self.path):
+            after = with_groups(before, groups, is_ours=partial(is_ours, client=self.client))
         known = before is not None and _same(before, after)
         return Change(path=self.path, before=before, after=before if known else after)
 
@@ -66,7 +68,8 @@ class Installation:
         remembered = self._remembered()
         if remembered is not None and remembered.after == now:
             return Change(path=self.path, before=now, after=remembered.before)
-        after = now if now is None else without_groups(now, is_ours=partial(is_ours, client=self.client))
+        with _told_of(self.path):
+            after = now if now is None else without_groups(now, is_ours=partial(is_ours, client=self.client))
         return Change(path=self.path, before=now, after=after)
 
     def install(self, change: Change) -> None:
@@ -105,6 +108,15 @@ class Installation:
             return Change(path=self.path, before=known["before"], after=known["after"])
         except (ValueError, KeyError, TypeError):
             return None
+
+
+@contextmanager
+def _told_of(path: Path) -> Iterator[None]:
+    """Say which file it is that has something wrong with it."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from error
 
 
 def _same(before: str, after: str) -> bool:

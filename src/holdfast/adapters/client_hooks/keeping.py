@@ -12,7 +12,7 @@ from holdfast.adapters.client_hooks.clients import HookClient
 from holdfast.adapters.client_hooks.telling import told
 from holdfast.errors import CompactionError, Conflict, NothingToUndo, OrdinalConflict, ThreadNotFound, UnreadableTranscript
 from holdfast.runtime import Holdfast, Thread
-from holdfast.runtime.landing import STRATEGY as IMPORTED
+from holdfast.runtime.imported_checkpoint import STRATEGY as IMPORTED
 from holdfast.runtime.orders import Order
 from holdfast.runtime.transferring import Importer, ImportReport
 

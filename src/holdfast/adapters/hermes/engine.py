@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from holdfast.adapters.bridge import shared
-from holdfast.adapters.hermes.messages import Message, rough_tokens, split_head, unstored
+from holdfast.adapters.hermes.messages import Message, count_in, messages_in, rough_tokens, split_head, unstored
 from holdfast.adapters.hermes.recalling import ARGUMENT, NAME, SCHEMA
 from holdfast.adapters.hermes.session import Asked, Compacted, HostSession
 
@@ -82,12 +82,12 @@ class Engine:
 
     def bind_session_state(self, session_db: Any = None, session_id: str = "", **_: object) -> None:
         self._session.database = session_db
-        self._session.id = session_id or self._session.id
+        self._session.id = str(session_id or self._session.id)
 
     def on_session_start(self, session_id: str, **kwargs: Any) -> None:
         """Take up a session; the host also calls it after every compaction, then without most of its arguments."""
         session = self._session
-        session.id = session_id or session.id
+        session.id = str(session_id or session.id)
         session.model = str(kwargs.get("model") or session.model)
         if kwargs.get("hermes_home"):
             session.home = Path(str(kwargs["hermes_home"]))
@@ -115,15 +115,17 @@ class Engine:
 
     def update_model(self, model: str = "", context_length: int = 0, *_: object, **__: object) -> None:
         """Take the window of the model that is asked from now on. What else the host hands over, keys too, is left alone."""
-        self._session.model = model or self._session.model
-        self.context_length = int(context_length or self.context_length)
+        self._session.model = str(model or self._session.model)
+        self.context_length = count_in(context_length) or self.context_length
         self.threshold_tokens = int(self.context_length * self.threshold_percent)
         self._in_vain_at = 0
 
-    def update_from_response(self, usage: Mapping[str, Any]) -> None:
-        self.last_prompt_tokens = int(usage.get("prompt_tokens") or usage.get("input_tokens") or 0)
-        self.last_completion_tokens = int(usage.get("completion_tokens") or usage.get("output_tokens") or 0)
-        self.last_total_tokens = int(usage.get("total_tokens") or self.last_prompt_tokens + self.last_completion_tokens)
+    def update_from_response(self, usage: Mapping[str, Any] | None) -> None:
+        """Take what a request really cost; a figure that is none counts as not said."""
+        said = usage if isinstance(usage, Mapping) else {}
+        self.last_prompt_tokens = count_in(said.get("prompt_tokens")) or count_in(said.get("input_tokens"))
+        self.last_completion_tokens = count_in(said.get("completion_tokens")) or count_in(said.get("output_tokens"))
+        self.last_total_tokens = count_in(said.get("total_tokens")) or self.last_prompt_tokens + self.last_completion_tokens
         if self.last_prompt_tokens:
             self.last_real_prompt_tokens = self.last_prompt_tokens
         self.awaiting_real_usage_after_compression = False
@@ -132,25 +134,25 @@ class Engine:
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Whether the next request is too large, and a compaction could change that."""
-        tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
+        tokens = count_in(self.last_prompt_tokens if prompt_tokens is None else prompt_tokens)
         if not 0 < self.threshold_tokens <= tokens:
             return False
         return tokens * 100 > self._in_vain_at * GROWTH_PERCENT
 
     def should_compress_preflight(self, messages: Sequence[Message]) -> bool:
-        return self.should_compress(rough_tokens(messages))
+        return self.should_compress(self._safely(lambda: rough_tokens(messages_in(messages))) or 0)
 
     def should_defer_preflight_to_real_usage(self, rough_tokens: int) -> bool:
         return False
 
     def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
         """Whether anything stands before the newest request."""
-        _, history = split_head(messages)
+        _, history = split_head(messages_in(messages))
         return any(message.get("role") == "assistant" for message in history)
 
     def compress(
         self,
-        messages: list[Message],
+        messages: list[Message] | None,
         current_tokens: int | None = None,
         focus_topic: str | None = None,
         force: bool = False,  # noqa: FBT001, FBT002  # the host's contract
@@ -163,20 +165,20 @@ class Engine:
         """
         self._last_compression_made_progress = self._last_compress_aborted = False
         self._last_summary_error = None
-        tokens = current_tokens or rough_tokens(messages)
-        head, history = split_head(messages)
+        tokens = count_in(current_tokens) or self._safely(lambda: rough_tokens(messages_in(messages))) or 0
+        head, history = split_head(messages_in(messages))
         asked = Asked(
             tokens=tokens,
-            threshold_tokens=self.threshold_tokens,
-            context_length=self.context_length,
-            focus=focus_topic,
-            forced=force,
+            threshold_tokens=count_in(self.threshold_tokens),
+            context_length=count_in(self.context_length),
+            focus=focus_topic if isinstance(focus_topic, str) else None,
+            forced=bool(force),
         )
         done = self._ran(lambda: self._session.compact(history, asked))
         if done is None or done.messages is None:
             self._in_vain_at = tokens
             self._last_compress_aborted, self._last_summary_error = self.trouble is not None, self.trouble
-            return messages
+            return messages if isinstance(messages, list) else messages_in(messages)
         self._in_vain_at = 0
         self.compression_count += 1
         self._compacted = done.figures or self._compacted
@@ -187,16 +189,24 @@ class Engine:
 
     def _observe(self, messages: Sequence[Message] | None) -> None:
         """Record what the host shows, if it shows anything; an agent that is being taken down shows nothing."""
-        _, history = split_head(messages or [])
+        _, history = split_head(messages_in(messages))
         if history:
             self._ran(lambda: self._session.observe(history))
 
     def _ran(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Return what `work` returns, run on the bridge; see `_safely`."""
+
+        def awaited() -> T:
+            self._session.look_up_parent()
+            return shared.run(work())
+
+        return self._safely(awaited)
+
+    def _safely(self, work: Callable[[], T]) -> T | None:
         """Return what `work` returns; None where it failed, which `trouble` then tells."""
         self.trouble = None
         try:
-            self._session.look_up_parent()
-            return shared.run(work())
+            return work()
         except Exception as error:  # noqa: BLE001  # the host's turn would die of anything that leaves here
             self.trouble = f"{type(error).__name__}: {error}"
             log.warning("holdfast could not do its part: %s", self.trouble)
@@ -209,18 +219,17 @@ class Engine:
 
     def handle_tool_call(self, name: str, args: Mapping[str, Any] | None = None, **kwargs: Any) -> str:
         """Answer a call of the recall tool, as JSON; what went wrong is said to the model in `error`."""
-        query = (args or {}).get(ARGUMENT)
+        query = args.get(ARGUMENT) if isinstance(args, Mapping) else None
         if name != NAME or not isinstance(query, str) or not query.strip():
             wanted = f"{NAME} needs {ARGUMENT!r}, a text" if name == NAME else f"there is no tool {name!r}"
             return json.dumps({"error": wanted})
-        shown = kwargs.get("messages")
-        _, history = split_head(shown if isinstance(shown, list) else [])
+        _, history = split_head(messages_in(kwargs.get("messages")))
         found = self._ran(lambda: self._session.recall(query, history))
         return json.dumps({"error": self.trouble or "nothing can be recalled"} if found is None else found)
 
     def get_status(self) -> dict[str, Any]:
         """Return the host's usual figures and holdfast's own."""
-        used = max(0, self.last_prompt_tokens)
+        used = count_in(self.last_prompt_tokens)
         return {
             "engine": ENGINE,
             "last_prompt_tokens": used,

@@ -25,7 +25,20 @@ SUMMARY: Final = "_compressed_summary"
 JOINT: Final = "\n\n"
 # The host's own estimate.
 CHARACTERS_PER_TOKEN: Final = 4
-INSTRUCTIONS: Final = frozenset({"system", "developer"})
+INSTRUCTIONS: Final = ("system", "developer")
+
+
+def messages_in(given: object) -> list[Message]:
+    """Return the messages of whatever the host gave for a list of them; what is no message is left out."""
+    return [each for each in given if isinstance(each, dict)] if isinstance(given, list | tuple) else []
+
+
+def count_in(given: object) -> int:
+    """Return a figure of the host's, 0 where it is none."""
+    try:
+        return max(0, int(given)) if isinstance(given, int | float | str) else 0
+    except (ValueError, OverflowError):
+        return 0
 
 
 def split_head(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
@@ -51,7 +64,20 @@ def item_of(message: Message) -> Message:
     name = message.get("name") or message.get("tool_name")
     if isinstance(name, str):
         item["name"] = name
-    return item
+    return {key: _sayable(value) for key, value in item.items()}
+
+
+def _sayable(value: Any) -> Any:
+    """Return JSON that can be written as UTF-8: a half of a surrogate pair alone, as broken output of a tool has it, cannot."""
+    match value:
+        case str():
+            return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [_sayable(each) for each in value]
+        case dict():
+            return {_sayable(key): _sayable(each) for key, each in value.items()}
+        case _:
+            return value
 
 
 def _call(call: Mapping[str, Any]) -> Message:

@@ -136,7 +136,7 @@ class HostSession:
         home = self.home or Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser()
         if self._reach is None or self._reach[0] != home:
             # A `holdfast.toml` of the folder the agent happens to work in is not the user's word; the one beside the host's is.
-            self._reach = home, Reach(config_of(resolve(flags={}, environ=os.environ, project=home)))
+            self._reach = home, Reach(config_of(resolve(flags={}, environ=os.environ, project=None, host=home)))
         return self._reach[1]
 
 
