@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,58 +14,75 @@ from tests.cli.stories import Cli, grown, stored
 
 from holdfast import Holdfast
 
-BASH = shutil.which("bash")
-NEEDS_BASH = pytest.mark.skipif(BASH is None, reason="there is no bash here")
-
 
 async def three(hf: Holdfast) -> None:
     for name in ("ship-it", "shape", "other"):
         await grown(hf, name, turns=1)
 
 
-def offered(script: Path, line: str, *, folder: Path, store: Path) -> set[str]:
-    """Return what bash offers at the end of a line, in a folder whose `holdfast` is this one."""
-    program = folder / "holdfast"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast.cli "$@"\n')
-    program.chmod(0o755)
+def asked_of_bash(script: Path, line: str) -> str:
+    """Return what makes bash print its offers at the end of a line."""
     words = line.split(" ")
-    asked = (
+    return (
         f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; COMP_LINE='{line}'; "
         f"COMP_POINT=${{#COMP_LINE}}; [ -n '{words[-1]}' ] || COMP_WORDS+=(''); "
         "_shtab_holdfast; printf '%s\\n' \"${COMPREPLY[@]}\""
     )
-    environ = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOLDFAST_STORE": str(store)}
-    ran = subprocess.run([BASH or "bash", "-c", asked], cwd=folder, env=environ, capture_output=True, text=True, check=False)
+
+
+def asked_of_fish(script: Path, line: str) -> str:
+    """Return what makes fish print its offers at the end of a line."""
+    return f"source {script}; complete -C '{line}'"
+
+
+SHELLS = [
+    pytest.param(name, asked, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"there is no {name} here"), id=name)
+    for name, asked in {"bash": asked_of_bash, "fish": asked_of_fish}.items()
+]
+
+
+def offered(shell: str, asked: str, *, folder: Path, store: Path) -> set[str]:
+    """Return what a shell offers, in a folder whose `holdfast` is this one; what it says about an offer stands behind a tab."""
+    program = folder / "holdfast"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast.cli "$@"\n')
+    program.chmod(0o755)
+    # fish writes into its home; it is not to be somebody's.
+    environ = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOLDFAST_STORE": str(store), "HOME": str(folder)}
+    ran = subprocess.run([shell, "-c", asked], cwd=folder, env=environ, capture_output=True, text=True, check=False)
     assert ran.stderr == ""
-    return {word for word in ran.stdout.split("\n") if word}
+    return {line.partition("\t")[0] for line in ran.stdout.split("\n") if line}
 
 
-@NEEDS_BASH
-def test_bash_completes_commands_options_and_threads(cli: Cli, home: Path, tmp_path: Path) -> None:
-    """A command by its beginning, its options, its choices, and threads of the store."""
+@pytest.mark.parametrize(("shell", "asked"), SHELLS)
+def test_a_shell_completes_commands_options_files_and_threads(
+    cli: Cli, home: Path, tmp_path: Path, shell: str, asked: Callable[[Path, str], str]
+) -> None:
+    """A command by its beginning, its options, its choices, files, and threads of the store."""
     store = stored(home / "store.db", three)
-    script = tmp_path / "holdfast.bash"
-    script.write_text(cli("completion", "bash").out)
+    script = tmp_path / f"holdfast.{shell}"
+    script.write_text(cli("completion", shell).out)
+    (tmp_path / "rollout.jsonl").write_text("")
 
     def completes(line: str) -> set[str]:
-        return offered(script, line, folder=tmp_path, store=store)
+        return offered(shell, asked(script, line), folder=tmp_path, store=store)
 
     assert completes("holdfast ro") == {"rollback"}
     assert completes("holdfast show --pl") == {"--plot"}
     assert completes("holdfast export --format mark") == {"markdown"}
+    assert completes("holdfast import roll") == {"rollout.jsonl"}
     assert completes("holdfast show sh") == {"ship-it", "shape"}
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_knows_every_command(cli: Cli, shell: str) -> None:
     """It is made from the parser, and has the function that looks for threads."""
     ran = cli("completion", shell)
     assert (ran.code, ran.err) == (0, "")
-    assert [word for word in ("rollback", "takeout", "--before-turn", "_holdfast_threads()") if word not in ran.out] == []
+    assert [word for word in ("rollback", "takeout", "before-turn", "_holdfast_threads") if word not in ran.out] == []
 
 
 def test_a_shell_nobody_asked_for_is_a_usage_error(cli: Cli) -> None:
     """Which shells there are is said."""
-    ran = cli("completion", "fish")
+    ran = cli("completion", "tcsh")
     assert (ran.code, ran.out) == (2, "")
-    assert "'bash', 'zsh'" in ran.err
+    assert "'bash', 'zsh', 'fish'" in ran.err

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.stories import Cli, grown, stored
 
 from holdfast import Holdfast
-from holdfast.cli.plot import columns_of, rows_of
+from holdfast.cli.plot import columns_of, rows_of, scale_of
 from holdfast.viewer.series import Series
 
 
@@ -22,6 +22,27 @@ async def thrice_compacted(hf: Holdfast) -> None:
 def test_bars_stand_beside_each_other_and_limits_above_them() -> None:
     """A row is as wide as there are bars; a bar of the top's height fills them all, the least of it shows a mark."""
     assert rows_of([0, 1, 4, 8], top=8, rows=2, blocks=" ▄█") == ["   █", " ▄██"]
+
+
+def test_the_scale_reaches_as_high_as_the_window_did() -> None:
+    """Below the limit, far below it, just over it and far over it: the top is never less than what was reached."""
+    assert scale_of(200_000, limit=244_800) == (244_800, {0: "limit 244,800", 6: "122,400"})
+    assert scale_of(10_000, limit=244_800) == (10_000, {0: "10,000", 6: "5,000"})
+    assert scale_of(250_000, limit=244_800) == (267_055, {0: "267,055", 1: "limit 244,800", 6: "133,527"})
+    assert scale_of(1_340_000, limit=244_800) == (1_340_000, {0: "1,340,000", 6: "670,000", 10: "limit 244,800"})
+
+
+def test_a_window_over_the_limit_is_drawn_over_it(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bars of a thread that outgrew its model end at what it holds, and the limit is named below."""
+    monkeypatch.setenv("HOLDFAST_MODEL_CONTEXT_WINDOW", "2000")
+    path = stored(home / "large.db", lambda hf: grown(hf, "large", turns=8))
+    told = cli("show", "large", "--plot", "--json", "--store", path).json
+    highest, limit = max(told["window"]), told["limits"]["hard"]
+    assert highest > 2 * limit
+    labels = [
+        line.split("┤")[0].strip() for line in cli("show", "large", "--plot", "--store", path).out.splitlines() if "┤" in line
+    ]
+    assert (labels[0], f"limit {limit:,}" in labels[1:]) == (f"{highest:,}", True)
 
 
 def test_a_stretch_shows_its_largest_window_and_an_empty_one_what_was_there() -> None:

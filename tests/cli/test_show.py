@@ -222,3 +222,20 @@ def test_a_store_that_is_not_there_is_a_named_error(cli: Cli, home: Path) -> Non
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(f"holdfast: store {home / 'typo.db'}: there is no such store yet;")
     assert list(home.iterdir()) == []
+
+
+def test_a_thread_that_lost_records_to_an_erasure_is_still_shown(on_store: Cli, store: Path) -> None:
+    """Its first line and its checkpoint are gone; the overview, the tree and the plot say what is left and end well."""
+
+    async def twice_compacted(hf: Holdfast) -> None:
+        thread = await hf.find("ship-it")
+        await thread.compact()
+        await thread.record(worked(9))
+
+    stored(store, twice_compacted)
+    assert on_store("erase", "ship-it", "2", "--reason", "asked to", "--yes").code == 0
+    overview, tree, plot = (on_store("show", "ship-it", *look) for look in ((), ("--tree",), ("--plot",)))
+    assert [(ran.code, ran.err) for ran in (overview, tree, plot)] == [(0, "")] * 3
+    assert row_of("#21", overview.out.splitlines()) == ["#21", "4", "erased", "undone"]
+    assert tree.out.split() == ["ship-it", "this", "one"]
+    assert "port 4601" not in overview.out + tree.out

@@ -68,6 +68,21 @@ ship-it  just now      4       21            0   3,780  Step 1: keep port 4601 f
 """)
 
 
+def test_a_title_can_be_read_in_a_narrow_terminal(cli: Cli, home: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns and at 60, beside the longest id a client gives: columns that tell less are left out, and cuts are marked."""
+    name = "codex-0199a213-81a0-7800-8aa0-3f1f3aca1c11"
+    stored(store, lambda hf: grown(hf, name, turns=1))
+    for width, left in ((130, 7), (80, 2), (60, 2)):
+        monkeypatch.setenv("COLUMNS", f"{width}")
+        heading, *lines = cli("threads", "--store", store).out.splitlines()
+        assert max(map(len, lines)) <= width
+        assert len(heading.split()) == left
+        titles = [line[heading.index("title") :] for line in lines]
+        assert all("Step 1: keep port 4601 for service 1.".startswith(title.removesuffix("…")) for title in titles)
+        assert all(title.endswith(("…", "service 1.")) for title in titles)
+        assert min(map(len, titles)) >= (32 if width > 60 else 8)
+
+
 def test_looking_makes_no_store(cli: Cli, home: Path) -> None:
     """A store that is not there has no threads, and is still not there afterwards."""
     absent = home / "absent.db"

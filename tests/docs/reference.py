@@ -13,7 +13,7 @@ import holdfast
 from holdfast import Config, errors
 from holdfast.cli.parser import COMMANDS, build_parser
 from holdfast.errors import HoldfastError
-from holdfast.runtime.config import CHOICES, NUMBERS, TABLES
+from holdfast.runtime.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 WRITTEN = "Made from the code by `make docs`; change it there."
@@ -53,7 +53,8 @@ def settings() -> str:
     for field in dataclasses.fields(Config):
         value = getattr(defaults, field.name)
         default = "" if value is None or value == {} else f"`{value}`"
-        rows.append(f"| `{field.name}` | {default} | {_kinds(field.name)} | {meanings[field.name]} |")
+        meaning = meanings[field.name] + (" *Yours alone.*" if field.name in USERS_ALONE else "")
+        rows.append(f"| `{field.name}` | {default} | {_kinds(field.name)} | {meaning} |")
     return _page(
         [
             "# Settings",
@@ -61,6 +62,9 @@ def settings() -> str:
             "A flag wins over `HOLDFAST_NAME` in the environment, that over `holdfast.toml` in the working folder, and that\n"
             "over `~/.config/holdfast/holdfast.toml`. `holdfast doctor` prints each with where it came from. Tables can only\n"
             "stand in a file.",
+            "What is *yours alone* decides where your threads and credentials go, what is run, and who is let in. A folder may\n"
+            "come from elsewhere, so its `holdfast.toml` is refused if it says any of that, in a profile too; say it in your\n"
+            "own file, in the environment or by a flag.",
             "\n".join(rows),
         ]
     )
@@ -121,7 +125,10 @@ def _kinds_of(kind: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
 
 
 def _public(kind: type) -> Iterator[tuple[str, object]]:
-    for name, value in vars(kind).items():
+    """Yield what a class promises: its own first, then what it has from bases of ours."""
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("holdfast.")]
+    for name in dict.fromkeys(name for base in ours for name in vars(base)):
+        value = inspect.getattr_static(kind, name)
         function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
         if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
             yield name, function

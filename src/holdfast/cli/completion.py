@@ -15,8 +15,9 @@ _IDS = r"""holdfast threads --json 2>/dev/null | tr ',{' '\n\n' | sed -n 's/^"id
 PREAMBLE = {
     "bash": f'_holdfast_threads() {{ compgen -W "$({_IDS})" -- "$1"; }}\n',
     "zsh": f'_holdfast_threads() {{ local -a ids; ids=(${{(f)"$({_IDS})"}}); compadd -a ids }}\n',
+    "fish": f"function _holdfast_threads; {_IDS}; end\n",
 }
-THREADS = {"bash": "_holdfast_threads", "zsh": "_holdfast_threads"}
+THREADS = {"bash": "_holdfast_threads", "zsh": "_holdfast_threads", "fish": "(_holdfast_threads)"}
 FILES = ("FILE", "FOLDER", "PATH")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.figures import ago, count
@@ -15,6 +16,11 @@ from holdfast.runtime.locations import is_file
 
 if TYPE_CHECKING:
     from holdfast.cli.screen import Part, Screen
+
+# What a title needs to be recognised by; `--json` has every column at any width.
+TITLE_CELLS = 32
+GAP = 2
+LEFT_OUT_FIRST = (">records", ">compactions", ">turns", "written", ">tokens")
 
 
 def run(args: Namespace) -> int:
@@ -40,18 +46,32 @@ async def _list(config: Config, *, limit: int, archived: bool) -> list[ThreadSum
 
 def _tell(screen: Screen, threads: list[ThreadSummary], *, limit: int) -> None:
     now_ms = time.time_ns() // 1_000_000
-    rows: list[list[Part]] = [
-        [
-            (thread.id, "bold"),
-            (ago(thread.updated_at_ms, now_ms=now_ms), "dim"),
-            f"{thread.turns:,}",
-            f"{thread.records:,}",
-            f"{thread.checkpoints:,}",
-            f"{thread.tokens:,}",
-            f"{f'(fork of {thread.parent}) ' if thread.parent else ''}{thread.title}",
-        ]
-        for thread in threads
-    ]
-    screen.table(["thread", "written", ">turns", ">records", ">compactions", ">tokens", "title"], rows)
+    columns: dict[str, list[Part]] = {
+        "thread": [(thread.id, "bold") for thread in threads],
+        "written": [(ago(thread.updated_at_ms, now_ms=now_ms), "dim") for thread in threads],
+        ">turns": [f"{thread.turns:,}" for thread in threads],
+        ">records": [f"{thread.records:,}" for thread in threads],
+        ">compactions": [f"{thread.checkpoints:,}" for thread in threads],
+        ">tokens": [f"{thread.tokens:,}" for thread in threads],
+        "title": [f"{f'(fork of {thread.parent}) ' if thread.parent else ''}{thread.title}" for thread in threads],
+    }
+    shown = columns_for({name: _width(name, cells) for name, cells in columns.items()}, width=screen.console.width)
+    screen.table(shown, list(zip(*(columns[name] for name in shown), strict=True)))
     if len(threads) == limit:
         screen.line((f"the newest {count(limit, 'thread')}; --limit {limit * 2} shows more, if there are more", "dim"))
+
+
+def columns_for(widths: Mapping[str, int], *, width: int) -> list[str]:
+    """Return the columns a terminal has room for, so that a title can be read: what tells least is left out first."""
+    shown = list(widths)
+    for name in LEFT_OUT_FIRST:
+        taken = sum(widths[each] + GAP for each in shown if each != "title")
+        if width - taken >= min(widths["title"], TITLE_CELLS):
+            break
+        shown.remove(name)
+    return shown
+
+
+def _width(name: str, cells: Sequence[Part]) -> int:
+    texts = [cell if isinstance(cell, str) else cell[0] for cell in cells]
+    return max(map(len, (name.removeprefix(">"), *texts)))

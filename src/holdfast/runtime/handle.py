@@ -6,33 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from holdfast.dialects import Dialect, Request
-from holdfast.errors import InvalidPointer, OrdinalConflict, RecordNotFound
+from holdfast.errors import OrdinalConflict
 from holdfast.hooks import HookEvent, SessionFacts, run_hooks
 from holdfast.items import chain_seed, decoded
 from holdfast.llm.base import Model
-from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.baseline import Telling, append_told, plan_telling, told_world
+from holdfast.runtime.baseline import Telling, append_told, plan_telling
 from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
 from holdfast.runtime.compacting import compact_thread
-from holdfast.runtime.describing import describe, description
-from holdfast.runtime.measuring import compacted_since_turn, model_before, pressure_of
+from holdfast.runtime.describing import describe
+from holdfast.runtime.legible import LegibleThread, head_tokens
+from holdfast.runtime.measuring import compacted_since_turn
 from holdfast.runtime.orders import Order
-from holdfast.runtime.reading import live_path, load_history, load_tip
-from holdfast.runtime.reports import Branched, CompactionReport, Window
-from holdfast.runtime.stating import StatefulThread
+from holdfast.runtime.reading import live_path, load_tip
+from holdfast.runtime.reports import Branched, CompactionReport
 from holdfast.runtime.turn import Head, Opened, Start, TurnScope
-from holdfast.store import NewRecord, Record, RecordKind, Span
-from holdfast.thread import History, ReplyBody, encode_body, parse_pointer
+from holdfast.store import NewRecord, RecordKind
+from holdfast.thread import ReplyBody, encode_body
 from holdfast.thread.baseline import World, checked_world
-from holdfast.thread.closing import closed
-from holdfast.tokens import estimate_bytes, estimate_text
 
 
-class Thread(StatefulThread):
+class Thread(LegibleThread):
     """One thread of a store. Made by `Holdfast.thread`; holds no resources of its own.
 
     Several handles, in several processes, may look at one thread; of two that write, one wins and the other gets an
@@ -44,11 +39,6 @@ class Thread(StatefulThread):
         super().__init__(backend, thread_id, dialect=dialect, seed=seed)
         self._world: World | None = None
         self._world_is_due = False
-
-    @property
-    def cache_key(self) -> str:
-        """A prompt-cache key that is the same before and after every compaction and restart, and a fork's own."""
-        return f"holdfast-{self.id}"
 
     async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None:
         """Append items, given as provider JSON. Durable when it returns; on any error nothing was recorded.
@@ -90,10 +80,6 @@ class Thread(StatefulThread):
         self._world_is_due = False
         return telling
 
-    async def told(self) -> World | None:
-        """Return the world as the window tells it; None where it does not, or no longer does."""
-        return await told_world(self._backend.store, self.id)
-
     async def _telling_due(self) -> Telling | None:
         if self._world is None or not self._world_is_due:
             return None
@@ -120,7 +106,7 @@ class Thread(StatefulThread):
 
     async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None = None) -> None:
         """Note what a provider counted for the window as it is now; it corrects later estimates."""
-        estimated = (await self.history()).tokens + _head_tokens(head)
+        estimated = (await self.history()).tokens + head_tokens(head)
         body = ReplyBody(
             items=[], outcome="completed", estimated_tokens=estimated, input_tokens=input_tokens, output_tokens=output_tokens
         )
@@ -140,59 +126,6 @@ class Thread(StatefulThread):
                 # It is beside the history: whatever came first, it is as true after it.
                 continue
             return
-
-    async def history(self, *, issuer: str | None = None) -> History:
-        """Return the window with where each item comes from; what is sealed for another than `issuer` is left out."""
-        history = await load_history(self._backend.store, await live_path(self._backend.store, self.id))
-        return history.readable_by(issuer)
-
-    async def window(
-        self,
-        *,
-        head: Head | None = None,
-        model: str | None = None,
-        issuer: str | None = None,
-        trouble: str | None = None,
-        to_send: bool = False,
-    ) -> Window:
-        """Return what to send next. Pure: it never compacts.
-
-        Calls that were left behind without an output are shown as aborted; in the records they stay open.
-
-        Args:
-            head: What goes out beside it, and counts.
-            model: Whose limits its pressure is measured against.
-            issuer: The account it goes to; what a provider sealed for another is left out.
-            to_send: It goes out now, so calls that are still under way at its end are shown as aborted too.
-        """
-        path = await live_path(self._backend.store, self.id)
-        history = (await load_history(self._backend.store, path)).readable_by(issuer)
-        pressure = await pressure_of(self._backend, path, history, head_tokens=_head_tokens(head), model=model)
-        return Window(
-            self._provider_json(history, to_send=to_send),
-            tokens=history.tokens,
-            cache_key=self.cache_key,
-            checkpoint=history.checkpoint_ordinal,
-            pressure=pressure,
-            trouble=trouble,
-        )
-
-    async def last_model(self) -> str | None:
-        """Return the model of the newest turn that names one."""
-        store = self._backend.store
-        found = await model_before(self._backend, await live_path(store, self.id))
-        # Behind a checkpoint's cut there may be no turn yet; who was asked before it is still who was asked last.
-        return found or await model_before(self._backend, await live_path(store, self.id, whole=True))
-
-    def _provider_json(self, history: History, *, to_send: bool) -> list[dict[str, Any]]:
-        """Return the window's items as values; what damage left unreadable costs only itself, and `verify` names it."""
-        items: list[dict[str, Any]] = []
-        for item in self.dialect.arrange(closed(history.items, dialect=self.dialect, under_way=not to_send)):
-            try:
-                items.append(decoded(item.raw))
-            except ValueError:
-                continue
-        return items
 
     def turn(
         self,
@@ -320,45 +253,3 @@ class Thread(StatefulThread):
         """Put the thread back into the usual list."""
         await describe(self._backend, self.id, archived=False)
         self._tip = None
-
-    async def is_archived(self) -> bool:
-        return (await description(self._backend.store, self.id)).archived
-
-    async def recall(self, query: str, *, limit: int = 5) -> list[Recalled]:
-        """Return originals: the record that `query` points at (`#12`, `THREAD#12`), else those that match its words."""
-        path = await live_path(self._backend.store, self.id, whole=True)
-        try:
-            pointer = parse_pointer(query, within=self.id)
-        except InvalidPointer:
-            store = self._backend.store
-            return await recall_by_words(store, store, path, query, dialect=self.dialect, limit=limit)
-        return [await recall_by_pointer(self._backend.store, path, pointer, dialect=self.dialect)]
-
-    async def original(self, pointer: str) -> dict[str, Any]:
-        """Return the item a pointer names, whole, as provider JSON: an image too can be shown to the model again.
-
-        Raises:
-            InvalidPointer: It is not a pointer.
-            RecordNotFound: There is no such item.
-        """
-        place = parse_pointer(pointer, within=self.id)
-        path = await live_path(self._backend.store, self.id, whole=True)
-        thread_id = path.holds(place.ordinal) or place.thread_id
-        span = Span(thread_id=thread_id, start=place.ordinal, stop=place.ordinal + 1)
-        for record in await self._backend.store.read(span, kinds={RecordKind.ITEM, RecordKind.NOTE}):
-            if not record.erased:
-                item: dict[str, Any] = decoded(record.body)
-                return item
-        raise RecordNotFound(thread_id, place.ordinal)
-
-    async def records(self) -> list[Record]:
-        """Return every record of this thread, on its live path or not, oldest first."""
-        row = await self._backend.store.get(self.id)
-        return await self._backend.store.read(Span(thread_id=self.id, start=row.start, stop=row.next))
-
-
-def _head_tokens(head: Head | None) -> int:
-    if head is None:
-        return 0
-    tools = estimate_bytes(len(msgspec.json.encode(list(head.tools)))) if head.tools else 0
-    return tools + (estimate_text(head.system) if head.system else 0)

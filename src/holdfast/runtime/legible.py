@@ -1,0 +1,134 @@
+"""A thread to be read: its window and where that comes from, its originals, its records. Nothing here writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import InvalidPointer, RecordNotFound
+from holdfast.items import decoded
+from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
+from holdfast.runtime.baseline import told_world
+from holdfast.runtime.describing import description
+from holdfast.runtime.measuring import model_before, pressure_of
+from holdfast.runtime.reading import live_path, load_history
+from holdfast.runtime.reports import Window
+from holdfast.runtime.stating import StatefulThread
+from holdfast.runtime.turn import Head
+from holdfast.store import Record, RecordKind, Span
+from holdfast.thread import History, parse_pointer
+from holdfast.thread.baseline import World
+from holdfast.thread.closing import closed
+from holdfast.tokens import estimate_bytes, estimate_text
+
+
+class LegibleThread(StatefulThread):
+    """What anybody who may read a thread can be told of it, as it is at the moment they ask."""
+
+    @property
+    def cache_key(self) -> str:
+        """A prompt-cache key that is the same before and after every compaction and restart, and a fork's own."""
+        return f"holdfast-{self.id}"
+
+    async def history(self, *, issuer: str | None = None) -> History:
+        """Return the window with where each item comes from; what is sealed for another than `issuer` is left out."""
+        history = await load_history(self._backend.store, await live_path(self._backend.store, self.id))
+        return history.readable_by(issuer)
+
+    async def window(
+        self,
+        *,
+        head: Head | None = None,
+        model: str | None = None,
+        issuer: str | None = None,
+        trouble: str | None = None,
+        to_send: bool = False,
+    ) -> Window:
+        """Return what to send next. Pure: it never compacts.
+
+        Calls that were left behind without an output are shown as aborted; in the records they stay open.
+
+        Args:
+            head: What goes out beside it, and counts.
+            model: Whose limits its pressure is measured against.
+            issuer: The account it goes to; what a provider sealed for another is left out.
+            trouble: What went wrong on the way to it, for its `trouble`.
+            to_send: It goes out now, so calls that are still under way at its end are shown as aborted too.
+        """
+        path = await live_path(self._backend.store, self.id)
+        history = (await load_history(self._backend.store, path)).readable_by(issuer)
+        pressure = await pressure_of(self._backend, path, history, head_tokens=head_tokens(head), model=model)
+        return Window(
+            self._provider_json(history, to_send=to_send),
+            tokens=history.tokens,
+            cache_key=self.cache_key,
+            checkpoint=history.checkpoint_ordinal,
+            pressure=pressure,
+            trouble=trouble,
+        )
+
+    async def last_model(self) -> str | None:
+        """Return the model of the newest turn that names one."""
+        store = self._backend.store
+        found = await model_before(self._backend, await live_path(store, self.id))
+        # Behind a checkpoint's cut there may be no turn yet; who was asked before it is still who was asked last.
+        return found or await model_before(self._backend, await live_path(store, self.id, whole=True))
+
+    def _provider_json(self, history: History, *, to_send: bool) -> list[dict[str, Any]]:
+        """Return the window's items as values; what damage left unreadable costs only itself, and `verify` names it."""
+        items: list[dict[str, Any]] = []
+        for item in self.dialect.arrange(closed(history.items, dialect=self.dialect, under_way=not to_send)):
+            try:
+                items.append(decoded(item.raw))
+            except ValueError:
+                continue
+        return items
+
+    async def told(self) -> World | None:
+        """Return the world as the window tells it; None where it does not, or no longer does."""
+        return await told_world(self._backend.store, self.id)
+
+    async def is_archived(self) -> bool:
+        """Whether the thread was taken out of the usual list."""
+        return (await description(self._backend.store, self.id)).archived
+
+    async def recall(self, query: str, *, limit: int = 5) -> list[Recalled]:
+        """Return originals: the record that `query` points at (`#12`, `THREAD#12`), else those that match its words."""
+        path = await live_path(self._backend.store, self.id, whole=True)
+        try:
+            pointer = parse_pointer(query, within=self.id)
+        except InvalidPointer:
+            store = self._backend.store
+            return await recall_by_words(store, store, path, query, dialect=self.dialect, limit=limit)
+        return [await recall_by_pointer(self._backend.store, path, pointer, dialect=self.dialect)]
+
+    async def original(self, pointer: str) -> dict[str, Any]:
+        """Return the item a pointer names, whole, as provider JSON: an image too can be shown to the model again.
+
+        Raises:
+            InvalidPointer: It is not a pointer.
+            RecordNotFound: There is no such item.
+        """
+        place = parse_pointer(pointer, within=self.id)
+        path = await live_path(self._backend.store, self.id, whole=True)
+        thread_id = path.holds(place.ordinal) or place.thread_id
+        span = Span(thread_id=thread_id, start=place.ordinal, stop=place.ordinal + 1)
+        for record in await self._backend.store.read(span, kinds={RecordKind.ITEM, RecordKind.NOTE}):
+            if not record.erased:
+                item: dict[str, Any] = decoded(record.body)
+                return item
+        raise RecordNotFound(thread_id, place.ordinal)
+
+    async def records(self) -> list[Record]:
+        """Return every record of this thread, on its live path or not, oldest first."""
+        row = await self._backend.store.get(self.id)
+        return await self._backend.store.read(Span(thread_id=self.id, start=row.start, stop=row.next))
+
+
+def head_tokens(head: Head | None) -> int:
+    """Return the weight of what goes out beside a window."""
+    if head is None:
+        return 0
+    tools = estimate_bytes(len(msgspec.json.encode(list(head.tools)))) if head.tools else 0
+    return tools + (estimate_text(head.system) if head.system else 0)
