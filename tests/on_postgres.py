@@ -30,6 +30,7 @@ ABOUT_FILES: Mapping[str, str] = {
     "tests/living/test_mailbox_stores.py::test_other_processes_deliver_while_a_turn_runs": A_PROCESS,
     "tests/living/test_mailbox_stores.py::test_secrets_are_left_out_before_mail_is_written": A_LOOK,
     "tests/living/test_turns.py::test_a_reader_after_a_crash_knows_where_the_turn_stands": A_COPY,
+    "tests/runtime/test_looking_back.py::test_the_command_line_says_it": A_COMMAND,
     "tests/runtime/test_verify.py": A_LOOK,
     "tests/scenarios/test_checkpoint_size.py": A_LOOK,
     "tests/scenarios/test_damage.py": A_LOOK,

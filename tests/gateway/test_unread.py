@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -152,13 +151,14 @@ async def test_a_checkpoint_counts_after_a_restart(hf: Holdfast, wire: WireName)
     assert len(await threads(hf)) == 1
 
 
-async def test_the_same_long_history_twice_at_once_is_one_thread(hf: Holdfast, wire: WireName) -> None:
-    """A client that tries again, or goes on before the answer, continues what is being recorded."""
+async def test_a_long_history_that_comes_again_while_it_is_recorded_is_one_thread(hf: Holdfast, wire: WireName) -> None:
+    """A client that tries again, and one that goes on before the answer, continues what is being recorded."""
     client = newcomer(hf, wire, long_history(wire))
     longer = client.forked()
     longer.history += [answer(wire, "Yes."), person(wire, "More.")]
     await client.open()
-    await asyncio.gather(client.forked().open(), longer.open())
+    await client.forked().open()
+    await longer.open()
     await client.conversations.settled()
     assert [thread.turns for thread in await hf.threads()] == [22]
 

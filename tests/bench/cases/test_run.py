@@ -120,6 +120,19 @@ async def test_a_single_run_asks_everything_after_one_compaction(manifest: Manif
     assert len(run.answered) == 3 * 11
 
 
+async def test_what_a_reader_did_not_answer_is_asked_again(manifest: Manifest, tmp_path: Path) -> None:
+    """A server that was away scores nothing for good: the run says how many it did not answer, and goes on with them."""
+    terms = Terms(chain=False, variants=("source",))
+    told: list[str] = []
+    await run_cases(manifest, terms, reader=Failing(), summariser=None, lab=tmp_path, say=told.append)
+    again = LiteralReader()
+    again.name = "failing"
+    run = await run_cases(manifest, terms, reader=again, summariser=None, lab=tmp_path, say=told.append)
+    assert next(line.rpartition(" in ")[0] for line in told if "right" in line).endswith("0 of 11 right, 11 without an answer,")
+    assert {each.error for each in run.answered} == {None}
+    assert sum(each.score == 1 for each in run.answered) > 0
+
+
 async def test_a_variant_that_is_none_is_refused(manifest: Manifest) -> None:
     """Those there are, are named; and so is one that nobody could be asked for."""
     with pytest.raises(BadInput, match="the variant 'handoff' asks a model; name one with --summariser"):

@@ -135,14 +135,19 @@ class _Run:
     async def _ask(self, ready: Prepared) -> None:
         known = self._progress.answered
         asked = [probe for probe in self._probes if probe.session == ready.session and probe.asked_after(ready.hop)]
-        waiting = [probe for probe in asked if (ready.variant, ready.session, ready.hop, probe.id) not in known]
+        # A reader that gave no answer may give one when the run goes on.
+        answers = {probe.id: known.get((ready.variant, ready.session, ready.hop, probe.id)) for probe in asked}
+        waiting = [probe for probe in asked if (answer := answers[probe.id]) is None or answer.error is not None]
         for probe in waiting:
             self._progress.add(await self._lab.ask(probe, of=ready))
         if waiting:
             found = [known[ready.variant, ready.session, ready.hop, probe.id] for probe in asked]
             passed = sum(each.score == 1 for each in found)
             took = sum(each.ms for each in found) / 1_000
-            self._say(f"{ready.session}, {ready.variant}, hop {ready.hop}: {passed} of {len(found)} right in {took:.0f} s")
+            unanswered = sum(each.error is not None for each in found)
+            failed = f", {unanswered} without an answer," if unanswered else ""
+            right = f"{passed} of {len(found)} right{failed}"
+            self._say(f"{ready.session}, {ready.variant}, hop {ready.hop}: {right} in {took:.0f} s")
 
 
 def stretches(session: SessionRecipe, terms: Terms) -> list[Stretch]:
