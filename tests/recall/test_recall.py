@@ -18,6 +18,7 @@ from holdfast.recall import excerpt
 from holdfast.recall.echoes import is_echo
 from holdfast.recall.quoting import EXCERPT_CHARS
 from holdfast.runtime.recall_tool import NAME, NOTHING, RECALLED, recalled_text
+from holdfast.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
@@ -124,6 +125,15 @@ async def test_nothing_of_another_thread_is_found(hf: Holdfast) -> None:
     await theirs.record([said("The code word is marmalade."), call("a", "marmalade"), output("a", "jar 7")])
     await ours.record([said("Hello there."), answered("Hello.")])
     assert await ours.recall("marmalade") == []
+
+
+async def test_what_was_erased_is_said_to_be(hf: Holdfast) -> None:
+    """A pointer to it leads to a record that says so, not to an empty one."""
+    thread = await hf.thread("t")
+    await thread.record([said("The word is kestrel.")])
+    await hf.backend.store.erase("t", {2}, at_ms=1)
+    [found] = await thread.recall("#2")
+    assert (found.text, found.kind) == ("(erased)", RecordKind.ITEM)
 
 
 async def test_what_was_rolled_back_is_not_found_by_words_but_by_pointer(hf: Holdfast) -> None:

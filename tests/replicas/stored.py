@@ -10,7 +10,7 @@ from holdfast import Holdfast
 from holdfast.dialects import dialect_named
 from holdfast.runtime.recording import chain_of, deepest_known
 from holdfast.store import RecordKind, Span, ThreadRow
-from holdfast.thread import Checkpoint, decode_body
+from holdfast.thread import Checkpoint, ReplyBody, decode_body
 
 
 async def known_items(hf: Holdfast, history: Sequence[Mapping[str, Any]], *, dialect: str) -> int:
@@ -18,6 +18,18 @@ async def known_items(hf: Holdfast, history: Sequence[Mapping[str, Any]], *, dia
     speaks = dialect_named(dialect)
     found = await deepest_known(hf.backend.store, chain_of(hf.backend, speaks, [speaks.parse(item) for item in history]))
     return max((match.depth for match in found), default=0)
+
+
+async def is_answered(hf: Holdfast, history: Sequence[Mapping[str, Any]], *, dialect: str) -> bool:
+    """Whether a whole answer is recorded behind a history, in a thread that holds all of it."""
+    speaks, store = dialect_named(dialect), hf.backend.store
+    found = await deepest_known(store, chain_of(hf.backend, speaks, [speaks.parse(item) for item in history]))
+    for match in found:
+        behind = Span(thread_id=match.thread_id, start=match.ordinal + 1, stop=(await store.get(match.thread_id)).next)
+        replies = [decode_body(record.body, ReplyBody) for record in await store.read(behind, kinds={RecordKind.REPLY})]
+        if match.depth == len(history) and any(reply.outcome == "completed" and reply.items for reply in replies):
+            return True
+    return False
 
 
 async def compactions(hf: Holdfast, row: ThreadRow) -> int:

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import ClientError, ClientSession, ClientTimeout
 from tests.replicas.clusters import Cluster, servers
 from tests.replicas.fleet import Replica, provider
-from tests.replicas.stored import compactions, known_items
+from tests.replicas.stored import compactions, is_answered, known_items
 
 from holdfast import Config, Holdfast
 
@@ -120,5 +120,6 @@ async def check(url: str, talks: list[Conversation]) -> None:
     async with Holdfast(Config(store=url)) as hf:
         for talk in talks:
             assert await known_items(hf, talk.history[: talk.acknowledged], dialect="responses") == talk.acknowledged
+            assert await is_answered(hf, talk.history[: talk.acknowledged], dialect="responses")
         assert (await hf.verify()).problems == ()
         assert sum([await compactions(hf, row) for row in await hf.backend.store.threads(limit=1_000)]) > 0

@@ -21,7 +21,7 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from tests.replicas.clusters import Cluster, servers
 from tests.replicas.fleet import Balancer, Replica, provider
-from tests.replicas.stored import compactions, known_items
+from tests.replicas.stored import compactions, is_answered, known_items
 from tests.replicas.talking import SECONDS, ChatClient, Client, CodexClient, MessagesClient, ResponsesClient
 
 from holdfast import Config, Holdfast
@@ -163,6 +163,7 @@ async def check(url: str, clients: list[Client], codex: CodexClient | None) -> d
     async with Holdfast(Config(store=url)) as hf:
         for told in (told for client in clients for told in client.told if told.acknowledged):
             assert await known_items(hf, told.history[: told.acknowledged], dialect=told.dialect) == told.acknowledged
+            assert await is_answered(hf, told.history[: told.acknowledged], dialect=told.dialect)
         rows = await hf.backend.store.threads(limit=100_000)
         if codex is not None:
             spans = [Span(thread_id=row.id, start=row.start, stop=row.next) for row in rows if row.dialect == "responses"]

@@ -14,6 +14,7 @@ from holdfast.recall.quoting import quoted
 from holdfast.recall.ranking import Candidate, Ranking
 from holdfast.store import Record, RecordKind, Search, Span, ThreadStore
 from holdfast.thread import LivePath, Pointer, SaidBody, remark_of
+from holdfast.thread.erasure import ERASED
 
 # The index knows whole records; which of them answers is seen only in their statements, so many are looked at.
 PROPOSED_PER_HIT = 24
@@ -150,6 +151,8 @@ def _looked(record: Record, dialect: Dialect) -> _Looked:
 
 def _text(record: Record, dialect: Dialect) -> str:
     """Return a record as a reader wants it: what an item or a person's note says, or any other body as it is stored."""
+    if record.erased:
+        return ERASED
     remark = remark_of(record)
     if remark is not None and isinstance(remark.body, SaidBody):
         return remark.body.text
