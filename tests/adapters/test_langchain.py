@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from langchain.tools import tool
 from langchain_core.messages import ChatMessage, FunctionMessage, convert_to_openai_messages
 from langgraph.checkpoint.memory import InMemorySaver
 from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, SYSTEM, TURNS, asked, looking_back, settings, surveyed, turns
+from tests.adapters.replaying import windows_before_answers
 from tests.adapters.wired_model import WiredChatModel
 from tests.prefixes import stable_prefix
 
@@ -93,6 +95,10 @@ async def test_an_agent_long_enough_to_compact_three_times(tmp_path: Path, *, pl
         thread = await hf.thread("harbour", dialect="chat")
         assert sum(record.kind is RecordKind.CHECKPOINT for record in await thread.records()) >= 3
         assert as_sent((await thread.window())[:-1]) == after
+        replayed = await windows_before_answers(hf, thread)
+        assert [as_sent([json.loads(item.raw) for item in window]) for window in replayed] == [
+            received.body["messages"] for received in provider.requests
+        ]
         assert (await hf.verify()).problems == ()
         assert [summary.id for summary in await hf.threads()] == ["harbour"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from tests.adapters.harbour import (
     surveyed,
     turns,
 )
+from tests.adapters.replaying import windows_before_answers
 from tests.prefixes import stable_prefix
 
 from holdfast import Config, Holdfast
@@ -65,6 +67,8 @@ async def test_a_session_long_enough_to_compact_three_times_keeps_its_rule_and_f
     async with Holdfast(config) as hf:
         thread = await hf.thread("harbour")
         assert checkpoints_of(await thread.records()) >= 3
+        replayed = await windows_before_answers(hf, thread)
+        assert [[json.loads(item.raw) for item in window] for window in replayed] == [each.input for each in provider.requests]
         assert (await hf.verify(thread)).problems == ()
 
 
@@ -88,6 +92,8 @@ async def test_a_run_of_many_calls_is_compacted_within_it(tmp_path: Path) -> Non
         thread = await hf.thread("one-run")
         assert checkpoints_of(await thread.records()) >= 3
         assert (await thread.window())[:-1] == last
+        replayed = await windows_before_answers(hf, thread)
+        assert [[json.loads(item.raw) for item in window] for window in replayed] == [each.input for each in provider.requests]
 
 
 @pytest.mark.anyio

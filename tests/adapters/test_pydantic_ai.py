@@ -33,6 +33,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, SYSTEM, TURNS, asked, looking_back, settings, surveyed, turns
+from tests.adapters.replaying import windows_before_answers
 from tests.prefixes import stable_prefix
 
 from holdfast import Config, Holdfast
@@ -100,6 +101,10 @@ async def test_an_agent_long_enough_to_compact_three_times(tmp_path: Path, *, re
         assert sum(record.kind is RecordKind.CHECKPOINT for record in await thread.records()) >= 3
         items = (await thread.history()).items[:-1]
         assert [_words(item) for item in items] == [_sent(message) for message in after[1:]]
+        replayed = await windows_before_answers(hf, thread, joined=False)
+        assert [[_words(item) for item in window] for window in replayed] == [
+            [_sent(message) for message in received.body["messages"][1:]] for received in provider.requests
+        ]
         assert (await hf.verify()).problems == ()
         assert [summary.id for summary in await hf.threads()] == ["harbour"]
 

@@ -62,8 +62,8 @@ class ScriptedProvider:
     """A provider on 127.0.0.1 that answers the n-th accepted request with the n-th reply, in the language it was asked in.
 
     Use it as an async context manager. Leaving it raises AssertionError when replies are unused or requests came that
-    the script has no reply for, unless another error is already on its way out. `GET /v1/models` lists nothing and is
-    neither scripted nor recorded. A request that `enforcing` refuses is recorded and uses up no reply.
+    the script has no reply for, unless another error is already on its way out. `GET /v1/models` lists nothing, a model below it
+    has a name and no more; neither is scripted nor recorded. A request that `enforcing` refuses is recorded and uses up no reply.
 
     Some clients ask for titles and the like whenever they please. `beside` answers those: a request for which it returns a
     reply is kept in `side_requests` and leaves the script alone, and so is a count of tokens.
@@ -99,6 +99,7 @@ class ScriptedProvider:
         self._port = 0
         application = web.Application(client_max_size=MAX_BODY_BYTES)
         application.router.add_get("/v1/models", self._models)
+        application.router.add_get("/v1/models/{model}", self._model)
         application.router.add_route("*", "/{path:.*}", self._serve)
         # A client that leaves while its reply is on hold must not keep the test from ending.
         self._runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
@@ -136,6 +137,9 @@ class ScriptedProvider:
 
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [], "models": []})
+
+    async def _model(self, request: web.Request) -> web.Response:
+        return web.json_response({"id": request.match_info["model"], "object": "model", "type": "model"})
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         received = await _received(request)
