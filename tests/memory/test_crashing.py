@@ -16,7 +16,7 @@ from tests.memory.dying import READS, WRITES, Dying, PowerCut
 
 from holdfast import Config, Holdfast
 from holdfast.memory import Extracted, read_record
-from holdfast.runtime.memory_lease import LEASE_MS
+from holdfast.runtime.lease import LEASE_MS
 from holdfast.runtime.memory_pass import MemoryPass
 from holdfast.runtime.memory_thread import MEMORY_THREAD
 from holdfast.runtime.remembering import Memories

@@ -11,7 +11,7 @@ from tests.postgres import PostgresServer
 
 from holdfast import Config, Holdfast
 from holdfast.memory import Extracted, Failed, read_record
-from holdfast.runtime.memory_lease import LEASE_MS
+from holdfast.runtime.lease import LEASE_MS
 from holdfast.runtime.memory_pass import MemoryPass
 from holdfast.runtime.memory_settings import MemorySettings
 from holdfast.runtime.memory_thread import MEMORY_THREAD

@@ -42,7 +42,7 @@ def tables(result: Result) -> list[Table]:
     beside = [figure for figure in result.figures if figure.measure in shared]
     alone = [figure for figure in result.figures if figure.measure not in shared and figure.size is not None]
     sizes = sorted({figure.size for figure in alone if figure.size is not None})
-    return [
+    tables = [
         Table(
             title="Beside others",
             aside="same rows, same durability, in turns; ± half of the middle half",
@@ -56,6 +56,7 @@ def tables(result: Result) -> list[Table]:
             rows=_pivot(alone, columns=[str(size) for size in sizes], by_name=False),
         ),
     ]
+    return [table for table in tables if table.rows]
 
 
 def target_rows(targets: Sequence[Target]) -> list[tuple[str, str, str, str]]:

@@ -22,8 +22,11 @@ class Lease:
     term, is not: from then on `is_lost`. What two workers may then both finish, an append that compares decides between.
     """
 
-    def __init__(self, backend: Backend, key: str) -> None:
+    def __init__(self, backend: Backend, key: str, *, term_ms: int = LEASE_MS, renewal_s: float | None = None) -> None:
         self.is_lost = False
+        self._term_ms = term_ms
+        self._renewal_s = RENEWAL_S if renewal_s is None else renewal_s
+        self._held_until_ms = 0
         self._backend = backend
         self._key = key
         # Named per piece of work: two of one process must exclude each other as two processes do.
@@ -37,6 +40,12 @@ class Lease:
             self._renewing = asyncio.create_task(self._renew())
         return taken
 
+    async def is_held(self) -> bool:
+        """Whether it is still ours. The store is asked only where it has run out: who was suspended may have lost it."""
+        if not self.is_lost and self._backend.clock.now_ms() >= self._held_until_ms:
+            self.is_lost = not await self._acquired()
+        return not self.is_lost
+
     async def give_back(self) -> None:
         """Let another have it. Where the store cannot be told, it runs out; nothing that was done meanwhile fails for that."""
         if self._renewing is None:
@@ -49,11 +58,14 @@ class Lease:
 
     async def _acquired(self) -> bool:
         now_ms = self._backend.clock.now_ms()
-        return await self._backend.store.acquire(self._key, holder=self._holder, now_ms=now_ms, ttl_ms=LEASE_MS)
+        if not await self._backend.store.acquire(self._key, holder=self._holder, now_ms=now_ms, ttl_ms=self._term_ms):
+            return False
+        self._held_until_ms = now_ms + self._term_ms
+        return True
 
     async def _renew(self) -> None:
         while not self.is_lost:
-            await asyncio.sleep(RENEWAL_S)
+            await asyncio.sleep(self._renewal_s)
             try:
                 self.is_lost = not await self._acquired()
             except StoreClosed:

@@ -30,7 +30,7 @@ from holdfast.memory import (
 )
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.describing import description
-from holdfast.runtime.memory_lease import leased
+from holdfast.runtime.lease import held
 from holdfast.runtime.memory_settings import MemorySettings
 from holdfast.runtime.memory_thread import MEMORY_THREAD, MemoryThread
 from holdfast.runtime.reading import live_path
@@ -71,7 +71,7 @@ class Work:
         done: Counter[str] = Counter()
         await self._thread.clear()
         for row in await self._due(await self._thread.load()):
-            async with leased(self._backend, f"memory:extract:{row.id}") as mine:
+            async with held(self._backend, f"memory:extract:{row.id}") as mine:
                 # Another worker may have read it between the look and the lease.
                 if mine and (outcome := await self._extract(row, model)) is not None:
                     done[outcome] += 1
@@ -188,7 +188,7 @@ class Work:
         return "failed"
 
     async def _consolidate(self) -> None:
-        async with leased(self._backend, "memory:consolidate") as mine:
+        async with held(self._backend, "memory:consolidate") as mine:
             if mine and (await self._thread.load()) != MemoryState():
                 await self._thread.change(self._next)
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 from holdfast.errors import RecordNotFound
 from holdfast.recall import Recalled
 from holdfast.runtime.legible import LegibleThread
-from holdfast.store import RecordKind
 
 NAME: Final = "recall"
 DESCRIPTION: Final = (
@@ -29,31 +28,13 @@ NOTHING: Final = "Nothing that was said matches."
 
 async def recalled_text(thread: LegibleThread, query: str) -> str:
     """Return the originals that answer `query`, each under its pointer; a text that says so where there are none."""
-    found = await recalled_by_tool(thread, query, opening=RECALLED)
+    found = await recalled_by_tool(thread, query)
     return "\n\n".join((RECALLED, *(f"[{hit.pointer}]\n{hit.text}" for hit in found))) if found else NOTHING
 
 
-async def recalled_by_tool(thread: LegibleThread, query: str, *, opening: str) -> list[Recalled]:
-    """Return the originals that answer `query`, best first, at most `HITS`; none where a pointer leads nowhere.
-
-    Questions to this tool, and what it answered, are left out: they say what was asked for and answer nothing.
-
-    Args:
-        opening: How an answer of the tool begins where it is recorded.
-    """
+async def recalled_by_tool(thread: LegibleThread, query: str) -> list[Recalled]:
+    """Return the originals that answer `query`, best first, at most `HITS`; none where a pointer leads nowhere."""
     try:
-        hits = await thread.recall(query, limit=2 * HITS)
+        return await thread.recall(query, limit=HITS)
     except RecordNotFound:
         return []
-    return [hit for hit in hits if not await _is_echo(thread, hit, opening=opening)][:HITS]
-
-
-async def _is_echo(thread: LegibleThread, hit: Recalled, *, opening: str) -> bool:
-    """Whether a record is itself a question to this tool, or what it answered."""
-    if hit.kind is not RecordKind.ITEM:
-        return False
-    try:
-        view = thread.dialect.view(thread.dialect.parse(await thread.original(str(hit.pointer))))
-    except RecordNotFound:
-        return False
-    return view.tool == NAME or view.text.startswith(opening)

@@ -235,8 +235,9 @@ def _contained(value: object) -> str:
 def _difference(old: object, new: object) -> Change:
     if isinstance(old, str) and isinstance(new, str) and (edit := _edit(old, new)) is not None:
         return edit
-    both = isinstance(old, dict) and isinstance(new, dict)
-    plain: Change = Merged(patch=merge_patch(old, new)) if both else Whole(value=new)  # type: ignore[arg-type]  # both are objects
+    plain: Change = Whole(value=new)
+    if isinstance(old, dict) and isinstance(new, dict):
+        plain = Merged(patch=merge_patch(old, new))
     if size(plain) < WORTH_EDITS_BYTES:
         return plain
     edits = edits_within(old, new)

@@ -16,5 +16,5 @@ OPENING: Final = '{"recalled"'
 
 async def answer(thread: Thread, query: str) -> dict[str, Any]:
     """Return the originals that answer `query`, best first, with their pointers."""
-    found = await recalled_by_tool(thread, query, opening=OPENING)
+    found = await recalled_by_tool(thread, query)
     return {"recalled": [{"pointer": str(hit.pointer), "text": hit.text} for hit in found]}
