@@ -281,7 +281,9 @@ def _record(thread_id: str, ordinal: int, row: _Row, *, bodies: bool) -> Record:
 
 def _tokens(text: str) -> list[str]:
     """Return the words of a text without case and accents."""
-    plain = "".join(letter for letter in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(letter))
+    plain = text.casefold()
+    if not plain.isascii():
+        plain = "".join(letter for letter in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(letter))
     return _TOKEN.findall(plain)
 
 
