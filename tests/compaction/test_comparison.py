@@ -192,7 +192,7 @@ def planned(rollout: Rollout, *, target: str | None = None) -> Outcome:
 
 
 def parts(plan: PlanSummary) -> list[PlanPart]:
-    return [plan.replaced, plan.context, plan.request, plan.frontier, plan.stubbed, plan.state]
+    return [plan.replaced, plan.quoted, plan.context, plan.request, plan.frontier, plan.stubbed, plan.state]
 
 
 def test_every_token_of_a_plan_has_one_part() -> None:

@@ -19,9 +19,9 @@ from holdfast.thread import EntryKind, History
 pytestmark = pytest.mark.anyio
 
 ROUNDS: Final = 200
-# What stays beside the state: a frontier of its floor, the request, and what the host says of its world.
-BESIDE_STATE: Final = 6_000
-STATE: Final = 12_000
+# What stays beside the state: a frontier of its floor, the request, what the host says of its world, and what users said.
+BESIDE_STATE: Final = 8_000
+STATE: Final = 2_000
 
 
 def turn(samples: DialectSamples, number: int) -> list[Json]:

@@ -1,4 +1,7 @@
-"""Changes that nothing ties to what they change: the message stays behind the state, and has the last word."""
+"""Changes that nothing ties to what they change: the message stays behind the state, and has the last word.
+
+Where there is no room for what users said in their own messages, that is: else all of them stay there (`test_quoting`).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ pytestmark = pytest.mark.anyio
 
 WORK = "reading the next part of the file, nothing to report here " * 60
 ROUNDS = 4
+NO_QUOTES = Config(store="memory:", compact_user_message_tokens=0)
 
 
 async def worked(thread: Thread, *said: str) -> None:
@@ -32,7 +36,7 @@ async def places(thread: Thread, text: str) -> list[int]:
 @pytest.mark.parametrize(("older", "newer"), [(older, newer) for older, newer, _ in (*WITHDRAWN, *CORRECTED)])
 async def test_what_was_said_never_stands_alone(older: str, newer: str) -> None:
     """After any number of compactions the change is beside it, or is a message behind the state that holds it."""
-    async with Holdfast(Config(store="memory:")) as hf:
+    async with Holdfast(NO_QUOTES) as hf:
         thread = await hf.thread("t", dialect="chat")
         await worked(thread, *AROUND[:8], older, *AROUND[8:16], newer, *AROUND[16:])
         for number in range(ROUNDS):
@@ -46,7 +50,7 @@ async def test_what_was_said_never_stands_alone(older: str, newer: str) -> None:
 
 async def test_a_change_that_is_tied_to_what_it_changes_is_not_kept_twice() -> None:
     """It stands beside it in the state."""
-    async with Holdfast(Config(store="memory:")) as hf:
+    async with Holdfast(NO_QUOTES) as hf:
         thread = await hf.thread("t", dialect="chat")
         await worked(thread, "The staging port is 8080.", *AROUND[:8], "The staging port is 9090 now, not 8080.", *AROUND[8:])
         await thread.compact()
@@ -55,7 +59,7 @@ async def test_a_change_that_is_tied_to_what_it_changes_is_not_kept_twice() -> N
 
 async def test_orders_about_the_work_at_hand_are_not_kept() -> None:
     """They are in the state as everything a person said, and change nothing that was demanded."""
-    async with Holdfast(Config(store="memory:")) as hf:
+    async with Holdfast(NO_QUOTES) as hf:
         thread = await hf.thread("t", dialect="chat")
         await worked(thread, *AROUND[:4], *AT_HAND, *AROUND[4:8])
         await thread.compact()
@@ -66,7 +70,7 @@ async def test_orders_about_the_work_at_hand_are_not_kept() -> None:
 async def test_only_the_newest_few_stay() -> None:
     """The window does not grow with every change of mind."""
     changes = [f"Forget what I said about topic {chr(97 + number) * 7}: not now." for number in range(MESSAGES_KEPT + 6)]
-    async with Holdfast(Config(store="memory:")) as hf:
+    async with Holdfast(NO_QUOTES) as hf:
         thread = await hf.thread("t", dialect="chat")
         await worked(thread, *changes, *AROUND[:6])
         await thread.compact()
@@ -78,7 +82,7 @@ async def test_only_the_newest_few_stay() -> None:
 async def test_a_message_that_also_says_what_changed_since_does_not_stay() -> None:
     """Behind the state it would have the last word over what corrected it."""
     mixed = "Price lists belong in /mnt/cove/lists.\n\nForget what I said about ferrets: they stay."
-    async with Holdfast(Config(store="memory:")) as hf:
+    async with Holdfast(NO_QUOTES) as hf:
         thread = await hf.thread("t", dialect="chat")
         await worked(thread, *AROUND[:6], mixed, *AROUND[6:12])
         await thread.compact()

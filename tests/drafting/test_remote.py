@@ -35,7 +35,8 @@ async def test_the_opaque_item_comes_first_and_the_state_beside_it(hf: Holdfast,
     assert report.strategy == "remote"
     window = list(await thread.window(issuer="here#1"))
     assert window[0] == opaque(speech, 1)
-    assert await seen(thread) == [STATE, *turn(speech, 8)]
+    said = [speech.said(f"Please look into part {number} of the parser.") for number in range(2, 8)]
+    assert await seen(thread) == [STATE, *said, *turn(speech, 8)]
 
 
 @pytest.mark.parametrize("issuer", [None, "elsewhere#1"])

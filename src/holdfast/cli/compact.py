@@ -111,6 +111,7 @@ def _tell_plan(screen: Screen, report: CompactionReport) -> None:
         _part_row(what, part, style)
         for what, part, style in (
             ("replaced by the state", plan.replaced, "yellow"),
+            ("what users said, kept", plan.quoted, ""),
             ("outputs cut to a line", plan.stubbed, "yellow"),
             ("host context, kept", plan.context, ""),
             ("the request, kept", plan.request, ""),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holdfast.cli.figures import count
@@ -23,6 +24,7 @@ HEADINGS = {
 SOURCES_SHOWN = 4
 # A computed line may quote a whole paste; what people said is always shown whole.
 COMPUTED_CHARS = 240
+NO_MARKS: Mapping[str, str] = MappingProxyType({})
 
 
 async def show_state(thread: Thread, *, as_json: bool) -> None:
@@ -32,7 +34,7 @@ async def show_state(thread: Thread, *, as_json: bool) -> None:
     if as_json:
         sections = {section.value: [entry_json(entry) for entry in ledger.section(section)] for section in Section}
         answer = {"thread": thread.id, "checkpoint": history.checkpoint_ordinal, "sections": sections}
-        print_json({**answer, "archived": ledger.archived, **_brevity_json(ledger)})
+        print_json({**answer, "archived": ledger.archived, **_elsewhere_json(ledger)})
     else:
         _tell(open_screen(), thread, ledger, checkpoint=history.checkpoint_ordinal)
 
@@ -51,10 +53,13 @@ def entry_json(entry: LedgerEntry) -> dict[str, object]:
     return shown
 
 
-def _brevity_json(ledger: Ledger) -> dict[str, object]:
-    """Return which entries the window shows by their pointers, or in a kept message, alone; nothing where it shows every word."""
+def _elsewhere_json(ledger: Ledger) -> dict[str, object]:
+    """Return which entries the window shows by their pointers, or in a kept message, alone; nothing where the state has them all."""
     brevity = ledger.brevity
-    return {"brevity": {"passing": sorted(brevity.passing), "in_view": sorted(brevity.in_view)}} if brevity else {}
+    shown: dict[str, object] = {"behind": sorted(ledger.behind, key=int)} if ledger.behind else {}
+    if brevity is not None:
+        shown["brevity"] = {"passing": sorted(brevity.passing), "in_view": sorted(brevity.in_view)}
+    return shown
 
 
 def brevity_told(ledger: Ledger) -> str | None:
@@ -86,7 +91,7 @@ def _tell(screen: Screen, thread: Thread, ledger: Ledger, *, checkpoint: int | N
     for section in Section:
         entries = ledger.section(section)
         screen.heading(HEADINGS[section], f"{len(entries):,}" if entries else "none")
-        tell_entries(screen, entries, by_pointer=ledger.brevity.passing if ledger.brevity else frozenset())
+        tell_entries(screen, entries, marks=_told_elsewhere(ledger))
     if ledger.archived:
         screen.gap()
         screen.line(
@@ -94,15 +99,21 @@ def _tell(screen: Screen, thread: Thread, ledger: Ledger, *, checkpoint: int | N
         )
 
 
-def tell_entries(screen: Screen, entries: Iterable[LedgerEntry], *, by_pointer: Set[str] = frozenset()) -> None:
-    """Print entries with their ids, sources, and what contests or replaced them; which are in the window `by_pointer` only."""
+def _told_elsewhere(ledger: Ledger) -> dict[str, str]:
+    """Return how the window tells entries that its state has no words for."""
+    passing = ledger.brevity.passing if ledger.brevity else frozenset()
+    return {**dict.fromkeys(passing, "by pointer"), **dict.fromkeys(ledger.behind, "in its message")}
+
+
+def tell_entries(screen: Screen, entries: Iterable[LedgerEntry], *, marks: Mapping[str, str] = NO_MARKS) -> None:
+    """Print entries with their ids, sources, what contests or replaced them, and a mark where there is one for their id."""
     rows: list[tuple[Part, list[Part]]] = []
     for entry in entries:
         paragraph: list[Part] = [words_of(entry), (_sources(entry), "dim")]
         if entry.pinned:
             paragraph.append(("  pinned", "yellow"))
-        if entry.id in by_pointer:
-            paragraph.append(("  by pointer", "yellow"))
+        if entry.id in marks:
+            paragraph.append((f"  {marks[entry.id]}", "dim"))
         rows.append(((entry.id, "cyan"), paragraph))
         if entry.claim is not None:
             verb = "replaced by" if entry.section is Section.INACTIVE else "contested by"

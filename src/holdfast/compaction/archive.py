@@ -21,6 +21,16 @@ INACTIVE_KEPT = 20
 MESSAGE_BYTES = 48
 
 
+def settled(ledger: Ledger, *, behind: frozenset[str] = frozenset()) -> Ledger:
+    """Return the ledger as a window shows it in full, but for what messages `behind` its state tell: without the oldest
+    inactive entries.
+    """
+    inactive = ledger.section(Section.INACTIVE)
+    surplus = inactive[:-INACTIVE_KEPT] if len(inactive) > INACTIVE_KEPT else ()
+    ledger = replace(ledger, brevity=None, behind=behind)
+    return ledger.without(entry.id for entry in surplus) if surplus else ledger
+
+
 def archive(ledger: Ledger, *, budget_tokens: int | None = None, in_view: Mapping[Pointer, str] | None = None) -> Ledger:
     """Return the ledger with what it need not show archived; it stays in earlier checkpoints and in the records.
 
@@ -30,10 +40,7 @@ def archive(ledger: Ledger, *, budget_tokens: int | None = None, in_view: Mappin
     the others without: all of them stay in the ledger. Then go handoff detail, and what no user said. What a user demanded
     never goes: the state is then larger than the budget.
     """
-    ledger = replace(ledger, brevity=None)
-    inactive = ledger.section(Section.INACTIVE)
-    surplus = inactive[:-INACTIVE_KEPT] if len(inactive) > INACTIVE_KEPT else ()
-    ledger = ledger.without(entry.id for entry in surplus) if surplus else ledger
+    ledger = settled(ledger)
     if budget_tokens is None or state_tokens(ledger) <= budget_tokens:
         return ledger
     ledger = _undisputed(ledger)

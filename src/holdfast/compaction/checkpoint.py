@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from holdfast.compaction.plan import Kept, Plan, Seen
+from holdfast.compaction.plan import Kept, Plan, Quoted, Seen
 from holdfast.compaction.working import call_text, one_line
 from holdfast.dialects import Dialect
 from holdfast.items import Item, ItemKind, Role, View, open_calls, orphans
@@ -14,8 +14,8 @@ from holdfast.thread import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, Sta
 
 
 def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[LiteralEntry] = ()) -> list[LayoutEntry]:
-    """Return what stands before the cut: host context, the state, changes nobody could place, the running request, the older part
-    of the frontier.
+    """Return what stands before the cut: host context, the state, what people said last, the running request, the older part of
+    the frontier.
 
     `literals` come first of all: a provider reads its own compaction as standing for everything before it.
     """
@@ -26,7 +26,7 @@ def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[Lit
         StateEntry(item=msgspec.Raw(state.raw)),
         # Behind the state: a history may not begin with one where instructions have a field of their own.
         *(kept_entry(seen) for seen in systems),
-        *(kept_entry(seen) for seen in plan.changes),
+        *(quoted_entry(quote, dialect) for quote in plan.quoted),
         *((kept_entry(plan.request),) if plan.request else ()),
         *placed_tail(plan, dialect=dialect),
     ]
@@ -74,6 +74,11 @@ def _loose_reasoning(views: list[View]) -> int:
     return sum(
         1 for view, after in pairs if view.kind is ItemKind.REASONING and (after is None or after.role is not Role.ASSISTANT)
     )
+
+
+def quoted_entry(quote: Quoted, dialect: Dialect) -> LayoutEntry:
+    """Return the entry that tells a person's message: as it stands, or in the words chosen for it."""
+    return kept_entry(quote.seen) if quote.text is None else _stub(quote.seen, dialect.state_item(quote.text))
 
 
 def kept_entry(seen: Seen) -> LayoutEntry:

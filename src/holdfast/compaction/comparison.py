@@ -155,6 +155,7 @@ class PlanSummary:
 
     Attributes:
         replaced: What the state will stand for.
+        quoted: What people said that stands behind the state in their own messages, whole or by what of it holds.
         context: Host context that is kept whole.
         request: The message being worked on, where the frontier does not reach back to it.
         frontier: What is kept as it stands in the window today.
@@ -163,6 +164,7 @@ class PlanSummary:
     """
 
     replaced: PlanPart
+    quoted: PlanPart
     context: PlanPart
     request: PlanPart
     frontier: PlanPart
@@ -178,10 +180,12 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
     shortened = {id(seen) for seen in stubbed}
     frontier = [seen for seen in tail if id(seen) not in shortened]
     request = [plan.request] if plan.request else []
-    others = (*plan.replaced, *plan.context, *request, *tail)
+    quoted = [quote.seen for quote in plan.quoted]
+    others = (*plan.replaced, *quoted, *plan.context, *request, *tail)
     made = [estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StateEntry)]
     return PlanSummary(
         replaced=replace(_part(plan.replaced), tokens_after=0),
+        quoted=replace(_part(quoted), tokens_after=sum(lines.get(_ordinal(seen.entry), seen.entry.tokens) for seen in quoted)),
         context=_part(plan.context),
         request=_part(request),
         frontier=_part(frontier),

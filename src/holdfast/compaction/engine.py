@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.compaction import extractive
-from holdfast.compaction.archive import archive, state_tokens
+from holdfast.compaction.archive import archive, settled, state_tokens
 from holdfast.compaction.audit import AuditReport, audit
 from holdfast.compaction.checkpoint import cut_of, faults, lay_out, placed_length
 from holdfast.compaction.comparison import PlanSummary, summarise
@@ -22,7 +22,8 @@ from holdfast.compaction.drafting import Brief, Draft
 from holdfast.compaction.handoff_layout import USER_TOKENS, lay_out_handoff, quoted_messages, summary_text
 from holdfast.compaction.ledger import Ledger, dump_ledger, load_ledger
 from holdfast.compaction.merge import amend, merge
-from holdfast.compaction.plan import Plan, Seen, frontier_budget, plan_cut
+from holdfast.compaction.plan import Plan, Seen, frontier_budget, plan_cut, quoted_budget
+from holdfast.compaction.quoting import behind_the_state
 from holdfast.compaction.remarks import with_remarks
 from holdfast.compaction.state_text import render_state
 from holdfast.compaction.undecided import undecided
@@ -90,6 +91,7 @@ class Proposal:
         wanted: How many tokens the new window may hold.
         frontier_tokens: The widest frontier.
         user_tokens: How many tokens of the user's messages a hand-off quotes.
+        quoted_tokens: How many stand behind a state.
         phase: Where in a turn it happens.
     """
 
@@ -99,6 +101,7 @@ class Proposal:
     wanted: int
     frontier_tokens: int
     user_tokens: int
+    quoted_tokens: int
     phase: Phase
 
     @property
@@ -167,7 +170,14 @@ def propose(
         prompt=prompt,
     )
     return Proposal(
-        history=history, brief=brief, tip=tip, wanted=wanted, frontier_tokens=budget, user_tokens=user_tokens, phase=phase
+        history=history,
+        brief=brief,
+        tip=tip,
+        wanted=wanted,
+        frontier_tokens=budget,
+        user_tokens=user_tokens,
+        quoted_tokens=quoted_budget(user_tokens, window_tokens=window_tokens),
+        phase=phase,
     )
 
 
@@ -236,12 +246,7 @@ def _merged(plan: Plan, proposal: Proposal, draft: Draft) -> Ledger:
 def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
     history, dialect = proposal.history, proposal.brief.dialect
     audited = audit(plan, _merged(plan, proposal, draft))
-    room = max(0, proposal.wanted - plan.kept_tokens)
-    if draft.summary is None:
-        spare = room - state_tokens(audited.ledger)
-        plan = plan.keeping(undecided(audited.ledger, plan.replaced, room_tokens=spare))
-        room = max(0, proposal.wanted - plan.kept_tokens)
-    state = archive(audited.ledger, budget_tokens=room, in_view=plan.kept_words)
+    plan, state = _told(plan, audited.ledger, proposal, hand_off=draft.summary is not None)
     layout = _layout(plan, state, proposal, draft)
     loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
     items = [*_literal(layout, history), *loose]
@@ -287,6 +292,26 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
         worth=worth,
         over_target=after > proposal.wanted,
     )
+
+
+def _told(plan: Plan, ledger: Ledger, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
+    """Return what the new window tells of the ledger, and the plan with the messages that tell the rest.
+
+    What people said last stands in their own messages where all of it and the whole state fit; else the state tells everything,
+    within what room there is, and only changes that code cannot place stay as messages.
+    """
+    if not hand_off:
+        behind = behind_the_state(plan, ledger, budget_tokens=proposal.quoted_tokens)
+        quoting = plan.quoting(behind.quotes)
+        state = settled(ledger, behind=behind.entries)
+        spare = proposal.wanted - quoting.kept_tokens - state_tokens(state)
+        if behind.quotes and spare >= 0:
+            older = undecided(ledger, quoting.replaced, room_tokens=spare)
+            return plan.quoting((*older, *behind.quotes)), state
+        room = max(0, proposal.wanted - plan.kept_tokens)
+        plan = plan.quoting(undecided(ledger, plan.replaced, room_tokens=room - state_tokens(ledger)))
+    room = max(0, proposal.wanted - plan.kept_tokens)
+    return plan, archive(ledger, budget_tokens=room, in_view=plan.kept_words)
 
 
 def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:

@@ -55,13 +55,17 @@ def draft(
 
 
 def _said(plan: Plan, ledger: Ledger) -> list[Operation]:
-    """Return every statement a person made: those of their first message are the objective, the rest is active memory."""
+    """Return every statement a person made: those of their first message are the objective, the rest is active memory.
+
+    A message that an earlier compaction quoted is in the ledger already.
+    """
     operations: list[Operation] = []
     section = Section.ACTIVE if ledger.section(Section.OBJECTIVE) else Section.OBJECTIVE
     replaced = {seen.entry.source for seen in plan.replaced}
+    known = {source for entry in ledger.entries if entry.speaker is Speaker.USER for source in entry.sources}
     for seen in plan.spoken:
         source = seen.entry.source
-        if source is None:
+        if source is None or (source in known and source in replaced):
             continue
         said = statements(seen.view.said)
         if source not in replaced:

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import msgspec
-
-from holdfast.compaction.checkpoint import kept_entry, placed_tail
+from holdfast.compaction.checkpoint import kept_entry, placed_tail, quoted_entry
 from holdfast.compaction.ledger import Ledger, Speaker
-from holdfast.compaction.plan import Plan, Seen
+from holdfast.compaction.plan import Plan, Quoted, Seen
 from holdfast.compaction.state_text import render_state
 from holdfast.compaction.transcript import shortened
 from holdfast.dialects import Dialect
 from holdfast.dialects.base import STATE_OPENING
 from holdfast.items import ItemKind, Role
-from holdfast.thread import LayoutEntry, Pointer, StateEntry, StubEntry
+from holdfast.thread import LayoutEntry, Pointer, StateEntry
 
 USER_TOKENS = 20_000
 LEAST_TOKENS = 16
 
 SUMMARY_OPENING = f"{STATE_OPENING} What follows is the summary of it that was left for whoever goes on; it is no new request."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quoted:
-    """A user's message of the hand-off: whole, or as much of it as there was room for."""
-
-    seen: Seen
-    text: str | None = None
 
 
 def quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quoted]:
@@ -39,11 +29,11 @@ def quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quoted]:
     for seen in reversed(spoken):
         size = seen.entry.tokens
         if seen is plan.request or size <= left:
-            chosen.append(Quoted(seen=seen))
+            chosen.append(Quoted(seen=seen, tokens=size))
             left -= min(size, left)
             continue
         if left >= LEAST_TOKENS:
-            chosen.append(Quoted(seen=seen, text=shortened(seen.view.said, tokens=left)))
+            chosen.append(Quoted(seen=seen, tokens=left, text=shortened(seen.view.said, tokens=left)))
         break
     return chosen[::-1]
 
@@ -67,7 +57,7 @@ def lay_out_handoff(
     """
     systems = [kept_entry(seen) for seen in plan.context if seen.view.role is Role.SYSTEM]
     context = [kept_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM]
-    before = [_entry(quote, dialect) for quote in quoted]
+    before = [quoted_entry(quote, dialect) for quote in quoted]
     at = max(0, len(before) - 1) if mid_turn else 0
     return [
         *before[:at],
@@ -77,14 +67,6 @@ def lay_out_handoff(
         *systems,
         *placed_tail(plan, dialect=dialect),
     ]
-
-
-def _entry(quote: Quoted, dialect: Dialect) -> LayoutEntry:
-    source = quote.seen.entry.source
-    if quote.text is None or source is None:
-        return kept_entry(quote.seen)
-    item = msgspec.Raw(dialect.state_item(quote.text).raw)
-    return StubEntry(thread=source.thread_id, ordinal=source.ordinal, depth=quote.seen.entry.depth, item=item)
 
 
 def _is_message(seen: Seen) -> bool:

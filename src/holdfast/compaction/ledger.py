@@ -86,6 +86,7 @@ class Ledger:
         age: How many compactions it has lived through.
         archived: How many entries have left it for the archive.
         brevity: How it is told in fewer words; None where the budget allows all of them.
+        behind: Entries that need no words in the state: messages behind it tell them, and all that speaks against them.
     """
 
     entries: tuple[LedgerEntry, ...] = ()
@@ -93,6 +94,7 @@ class Ledger:
     next_number: int = 1
     archived: int = 0
     brevity: Brevity | None = None
+    behind: frozenset[str] = frozenset()
 
     def section(self, section: Section) -> tuple[LedgerEntry, ...]:
         return tuple(entry for entry in self.entries if entry.section is section)
@@ -140,6 +142,7 @@ class _StoredLedger(msgspec.Struct, omit_defaults=True):
     next_number: int
     archived: int = 0
     brevity: _StoredBrevity | None = None
+    behind: list[str] = []
     v: int = 1
 
 
@@ -163,6 +166,7 @@ def dump_ledger(ledger: Ledger) -> bytes:
         next_number=ledger.next_number,
         archived=ledger.archived,
         brevity=_stored_brevity(ledger.brevity) if ledger.brevity else None,
+        behind=sorted(ledger.behind),
     )
     return msgspec.json.encode(stored)
 
@@ -188,6 +192,7 @@ def load_ledger(raw: bytes) -> Ledger:
         next_number=stored.next_number,
         archived=stored.archived,
         brevity=_loaded_brevity(stored.brevity) if stored.brevity else None,
+        behind=frozenset(stored.behind),
     )
 
 

@@ -42,6 +42,15 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quoted:
+    """A person's message that the new window tells outside of the state: whole, or as `text` where that is set."""
+
+    seen: Seen
+    tokens: int
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What will be replaced and what stays, in window order.
 
@@ -50,7 +59,7 @@ class Plan:
         request: The person's message the thread is working on, where the cut falls behind it.
         tail: The frontier, and everything after it.
         replaced: Everything else but the old state.
-        changes: Messages that stay behind the state because code cannot tell what they change (`undecided`).
+        quoted: What people said that stands behind the state in their own messages (`quoting`, `undecided`).
     """
 
     tip: Tip
@@ -60,33 +69,33 @@ class Plan:
     replaced: tuple[Seen, ...]
     tokens_before: int
     frontier_tokens: int
-    changes: tuple[Seen, ...] = ()
+    quoted: tuple[Quoted, ...] = ()
     _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def keeping(self, changes: Sequence[Seen]) -> Plan:
-        """Return the plan with these of the replaced messages kept behind the state."""
-        staying = {id(seen) for seen in changes}
+    def quoting(self, quotes: Sequence[Quoted]) -> Plan:
+        """Return the plan with these of the replaced messages behind the state, in the order they stood in."""
+        staying = {id(quote.seen) for quote in quotes}
         left = tuple(seen for seen in self.replaced if id(seen) not in staying)
-        return replace(self, changes=(*self.changes, *changes), replaced=left)
+        return replace(self, quoted=(*self.quoted, *quotes), replaced=left)
 
     @property
     def kept_tokens(self) -> int:
         """What the new window holds beside the state."""
-        whole = [*self.context, *self.changes, *([self.request] if self.request else [])]
+        whole = [*self.context, *([self.request] if self.request else [])]
         tail = (STUB_TOKENS if kept.stub else kept.seen.entry.tokens for kept in self.tail)
-        return sum(seen.entry.tokens for seen in whole) + sum(tail)
+        return sum(seen.entry.tokens for seen in whole) + sum(quote.tokens for quote in self.quoted) + sum(tail)
 
     @property
     def kept_words(self) -> dict[Pointer, str]:
         """What people said in the messages that stay as they are, by record."""
-        kept = (*self.changes, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        whole = (quote.seen for quote in self.quoted if quote.text is None)
+        kept = (*whole, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
         return {seen.entry.source: seen.view.said for seen in kept if seen.view.by_person and seen.entry.source is not None}
 
     @property
     def spoken(self) -> tuple[Seen, ...]:
         """Every message of a person in the window, oldest first; one that was shortened is in the ledger already."""
-        kept = (*self.changes, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
-        return tuple(seen for seen in (*self.replaced, *kept) if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
+        return tuple(seen for seen in self._in_order if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
 
     @property
     def working(self) -> Working:
@@ -99,9 +108,13 @@ class Plan:
     @property
     def observed(self) -> tuple[Observed, ...]:
         """Every item of the window that comes from a record, oldest first."""
-        kept = (*self.changes, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
-        window = ((seen.view, seen.entry.source, seen.entry.item) for seen in (*self.replaced, *kept))
+        window = ((seen.view, seen.entry.source, seen.entry.item) for seen in self._in_order)
         return tuple(Observed(view=view, source=source, item=item) for view, source, item in window if source is not None)
+
+    @property
+    def _in_order(self) -> tuple[Seen, ...]:
+        quoted = (quote.seen for quote in self.quoted)
+        return (*self.replaced, *quoted, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
 
 
 def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
@@ -109,6 +122,13 @@ def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
     cap = (window_tokens or DEFAULT_WINDOW_TOKENS) // 10
     floor = min(cap, FRONTIER_FLOOR_TOKENS)
     return min(max(full_tokens // 10, floor), max(cap, floor))
+
+
+def quoted_budget(user_tokens: int, *, window_tokens: int | None) -> int:
+    """Return how many tokens of what people said stand behind a state: half of what a hand-off quotes, as the state tells
+    the rest of it; at most a tenth of the window.
+    """
+    return min(user_tokens // 2, (window_tokens or DEFAULT_WINDOW_TOKENS) // 10)
 
 
 def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, frontier_tokens: int) -> Plan:

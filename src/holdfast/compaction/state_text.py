@@ -8,7 +8,7 @@ label, an entry and what contests it told once, sections without entries left ou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from itertools import groupby
 
 from holdfast.compaction.bindings import FROM_A_TOOL
@@ -32,7 +32,8 @@ HEADINGS = {
 PREFACE = (
     f"{STATE_OPENING} The block below is a record of it, not a new request. What the user said "
     "is quoted word for word and still holds, unless it stands under Inactive Changes; where an entry is marked contested, the "
-    "user's later words beside it decide. #N names the original record."
+    "user's later words beside it decide. The user's messages behind the block are their own words too, in the order they were "
+    "said: where two differ, the later one decides. #N names the original record."
 )
 BRIEF_PREFACE = f"{STATE_OPENING} What the user said still holds; #N is its record."
 SOURCES_SHOWN = 3
@@ -43,12 +44,13 @@ _tag = re.compile(rf"<(/?\s*{TAG})", re.IGNORECASE)
 def render_state(ledger: Ledger, *, whole: bool = False) -> str:
     """Return the text of the state message. The same ledger always gives the same bytes.
 
-    A ledger that was over its budget is told briefly. `whole` tells it with every id all the same, as whoever is to change it
-    must be shown it.
+    A ledger that was over its budget is told briefly, and what messages behind the state tell is left out. `whole` tells all of
+    it with every id, as whoever is to change it, or is handed nothing else, must be shown it.
     """
     if ledger.brevity is not None and not whole:
         return _block(BRIEF_PREFACE, _brief_sections(ledger, ledger.brevity), gap="\n")
-    sections = ("\n".join([HEADINGS[section], *_lines(ledger, section)]) for section in Section)
+    behind = frozenset[str]() if whole else ledger.behind
+    sections = ("\n".join([HEADINGS[section], *_lines(ledger, section, behind)]) for section in Section)
     return _block(f"{PREFACE}\n", sections, gap="\n\n")
 
 
@@ -61,11 +63,11 @@ def _block(preface: str, sections: Iterable[str], *, gap: str) -> str:
     return f"{preface}\n<{TAG}>\n" + gap.join(sections) + f"\n</{TAG}>"
 
 
-def _lines(ledger: Ledger, section: Section) -> list[str]:
-    entries = ledger.section(section)
+def _lines(ledger: Ledger, section: Section, behind: Set[str]) -> list[str]:
+    entries = [entry for entry in ledger.section(section) if entry.id not in behind]
     found = [entry for entry in entries if entry.speaker is Speaker.COMPUTED and entry.text.startswith(FROM_A_TOOL)]
-    behind = {entry.id for entry in found}
-    lines = [f"- {_line(entry)}" for entry in entries if entry.id not in behind]
+    labelled = {entry.id for entry in found}
+    lines = [f"- {_line(entry)}" for entry in entries if entry.id not in labelled]
     if found:
         # Many and short: behind one label they take half the room.
         lines.append(f"- {FROM_A_TOOL}" + " · ".join(_line(entry).removeprefix(FROM_A_TOOL) for entry in found))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from holdfast.compaction.changes import corrects, is_courtesy, only_asks, orders_work, speaks_of_words, withdraws
 from holdfast.compaction.ledger import BINDING, Ledger, LedgerEntry, Speaker
 from holdfast.compaction.overlap import shared_terms
-from holdfast.compaction.plan import Seen
+from holdfast.compaction.plan import Quoted, Seen
 from holdfast.compaction.ties import terms
 from holdfast.thread import EntryKind, Pointer
 
@@ -24,7 +24,7 @@ SHARED_TERMS = 2
 SHARED_BY_WITHDRAWAL = 3
 
 
-def undecided(ledger: Ledger, replaced: Sequence[Seen], *, room_tokens: int) -> tuple[Seen, ...]:
+def undecided(ledger: Ledger, replaced: Sequence[Seen], *, room_tokens: int) -> tuple[Quoted, ...]:
     """Return which of the replaced messages are to stay, oldest first, within `room_tokens`."""
     open_changes = _open_changes(ledger)
     found = [
@@ -40,7 +40,7 @@ def undecided(ledger: Ledger, replaced: Sequence[Seen], *, room_tokens: int) -> 
         if room < 0:
             break
         kept.add(place)
-    return tuple(seen for place, (seen, _) in enumerate(short) if place in kept)
+    return tuple(Quoted(seen=seen, tokens=seen.entry.tokens) for place, (seen, _) in enumerate(short) if place in kept)
 
 
 def _open_changes(ledger: Ledger) -> dict[Pointer | None, bool]:

@@ -64,7 +64,7 @@ class CompactionPolicy:
     Attributes:
         model: A model that may be asked about any thread; None leaves it to whoever has the thread's own.
         prompt: The user's own wording of the instruction.
-        user_tokens: How many tokens of the user's messages a hand-off quotes.
+        user_tokens: How many tokens of the user's messages a hand-off quotes; behind a state stand half as many.
         timeout_s: How long one strategy may take before the next is tried.
         cwd: The working directory hooks run in.
         environ: The environment of hooks that are commands, whole.

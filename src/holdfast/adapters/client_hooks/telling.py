@@ -27,7 +27,7 @@ def told(history: History, *, dialect: Dialect, thread_id: str, recall: str) -> 
     newest = spoken[-1] if spoken and spoken[-1].entry.kind is not EntryKind.STUB else None
     return "\n\n".join(
         (
-            render_state(ledger),
+            render_state(ledger, whole=True),
             *((f"{REQUEST}\n{_quoted(newest)}",) if newest else ()),
             f"`{recall} {thread_id} WORDS` finds originals by what was said, `{recall} {thread_id} '#N'` the record N.",
         )
