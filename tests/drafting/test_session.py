@@ -137,6 +137,23 @@ async def test_entries_can_be_named_at_the_next_compaction(hf: Holdfast, speech:
     assert now[rule].section is not Section.INACTIVE
 
 
+async def test_only_what_was_said_since_is_listed_by_number(hf: Holdfast, speech: Speech) -> None:
+    """What was said before stands in the state with its number; the messages that tell it in the window are not listed again."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 8)
+    await thread.compact(strategy="extractive")
+    await play(thread, speech, 9, 16)
+    async with ScriptedModel([says(block(handoff="go on"))], dialect=speech.dialect, window_tokens=ROOM) as model:
+        await thread.compact(strategy="session", model=model)
+        asked = str(model.bodies[0])
+    state, listed = asked.split("The user's messages in what follows the state, by number:")
+    told = [f"look into part {number} of the parser" for number in range(1, 17)]
+    assert [text for text in told if text in listed] == told[-len([text for text in told if text in listed]) :]
+    assert told[1] in state.rpartition("The session state so far:")[2]
+    assert told[1] not in listed
+    assert told[-2] in listed
+
+
 async def test_figures_of_the_draft_are_kept_with_the_checkpoint(hf: Holdfast, speech: Speech) -> None:
     """Tokens, cache hits and cost as the provider counted them, by attempt."""
     thread = await hf.thread("t", dialect=speech.dialect)

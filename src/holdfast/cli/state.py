@@ -54,7 +54,7 @@ def entry_json(entry: LedgerEntry) -> dict[str, object]:
 
 
 def _elsewhere_json(ledger: Ledger) -> dict[str, object]:
-    """Return which entries the window shows by their pointers, or in a kept message, alone; nothing where the state has them all."""
+    """Return which entries the window shows by pointers or in kept messages alone; nothing where the state has them all."""
     brevity = ledger.brevity
     shown: dict[str, object] = {"behind": sorted(ledger.behind, key=int)} if ledger.behind else {}
     if brevity is not None:

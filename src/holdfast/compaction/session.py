@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.compaction.asking import drafted
 from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
 from holdfast.compaction.instructions import session_instruction
-from holdfast.compaction.ledger import Ledger
+from holdfast.compaction.ledger import Ledger, Speaker
 from holdfast.compaction.merge import amend, merge
 from holdfast.compaction.operations import Operation
 from holdfast.compaction.reply import operations_from, parse_state
@@ -50,8 +50,11 @@ class _Written:
 
     def instruction(self) -> str:
         brief = self._brief
-        spoken = brief.plan.spoken
-        return session_instruction(self._ledger, spoken, prompt=brief.prompt, focus=brief.focus, target_tokens=BLOCK_TOKENS)
+        # What was said before the last compaction stands in the state, entry by entry, with its number.
+        said = (entry for entry in brief.ledger.entries if entry.speaker is Speaker.USER)
+        told = {source for entry in said for source in entry.sources}
+        fresh = [seen for seen in brief.plan.spoken if seen.entry.source not in told]
+        return session_instruction(self._ledger, fresh, prompt=brief.prompt, focus=brief.focus, target_tokens=BLOCK_TOKENS)
 
     def take(self, text: str) -> None:
         if estimate_text(text) > MOST_BLOCK_TOKENS:
