@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scenarios.vocabulary import STATE, Speech, config, damage_body, of_kind, play, seen, tamper, turn, turns
+from tests.scenarios.vocabulary import STATE, Speech, config, damage_body, of_kind, play, said_in, seen, tamper, turn, turns
 
 from holdfast import Holdfast, Thread
 from holdfast.store import RecordKind
@@ -30,8 +30,8 @@ async def store_with_three_threads(file: Path, speech: Speech) -> dict[RecordKin
 async def windows_are_whole(hf: Holdfast, speech: Speech) -> bool:
     """Whether every thread shows what it showed before anything was damaged."""
     expected = {
-        "t": [STATE, *turns(speech, 4, 6)],
-        "c": [STATE, *turns(speech, 4, 7)],
+        "t": [STATE, *said_in(speech, 2, 3), *turns(speech, 4, 6)],
+        "c": [STATE, *said_in(speech, 2, 3), *turns(speech, 4, 7)],
         "o": turns(speech, 8, 9),
     }
     return {name: await seen(await hf.thread(name)) for name in expected} == expected
@@ -51,7 +51,7 @@ async def test_a_damaged_header_costs_no_window(store_file: Path, speech: Speech
         thread = await hf.thread("t")
         await thread.record(turn(speech, 10))
         await thread.rollback(turns=2)
-        assert await seen(thread) == [STATE, *turns(speech, 4, 5)]
+        assert await seen(thread) == [STATE, *said_in(speech, 2, 3), *turns(speech, 4, 5)]
         assert await seen(await thread.fork(before_turn=2)) == turn(speech, 1)
 
 
@@ -134,7 +134,7 @@ async def test_a_damaged_item_is_named_and_every_other_record_read(store_file: P
         assert await seen(await hf.thread("o")) == turns(speech, 8, 9)
         assert [hit.text for hit in await thread.recall("#2")] == ["Please look into part 1 of the parser."]
         await thread.rollback(turns=1)
-        assert await seen(thread) == [STATE, *turns(speech, 4, 5)]
+        assert await seen(thread) == [STATE, *said_in(speech, 2, 3), *turns(speech, 4, 5)]
 
 
 async def test_a_damaged_checkpoint_is_named_and_can_be_undone(store_file: Path, speech: Speech) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.scenarios.vocabulary import STATE, Speech, context, of_kind, play, seen, turn, turns
+from tests.scenarios.vocabulary import STATE, Speech, context, of_kind, play, said_in, seen, turn, turns
 
 from holdfast import Holdfast
 from holdfast.errors import InvalidTarget
@@ -109,8 +109,8 @@ async def test_a_fork_before_a_checkpoint_is_uncompacted_and_one_after_it_is_com
     await play(thread, speech, 5, 5)
     assert await seen(await thread.fork(before_turn=3)) == turns(speech, 1, 2)
     assert await seen(await thread.fork(at=checkpoint)) == turns(speech, 1, 4)
-    assert await seen(await thread.fork(at=checkpoint + 1)) == [STATE, *turn(speech, 4)]
-    assert await seen(await thread.fork()) == [STATE, *turns(speech, 4, 5)]
+    assert await seen(await thread.fork(at=checkpoint + 1)) == [STATE, *said_in(speech, 2, 3), *turn(speech, 4)]
+    assert await seen(await thread.fork()) == [STATE, *said_in(speech, 2, 3), *turns(speech, 4, 5)]
 
 
 async def test_forks_of_forks_roll_back_each_on_its_own(hf: Holdfast, speech: Speech) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scenarios.vocabulary import STATE, Speech, config, context, of_kind, permissions, play, seen, turn, turns
+from tests.scenarios.vocabulary import STATE, Speech, config, context, of_kind, permissions, play, said_in, seen, turn, turns
 
 from holdfast import Holdfast
 from holdfast.errors import InvalidTarget
@@ -61,7 +61,7 @@ async def test_after_a_compaction_the_newest_version_of_each_section_is_there_on
     await thread.record([context(speech, "/three"), *turn(speech, 3)])
     await play(thread, speech, 4, 5)
     await thread.compact()
-    expected = [rules, context(speech, "/three"), STATE, *turn(speech, 5)]
+    expected = [rules, context(speech, "/three"), STATE, *said_in(speech, 2, 3, 4), *turn(speech, 5)]
     assert await seen(thread) == expected
     async with Holdfast(config(store_file)) as again:
         assert await seen(await again.thread("t")) == expected
@@ -74,12 +74,21 @@ async def test_host_context_stays_in_view_through_many_compactions(hf: Holdfast,
     for number in range(2, 8):
         await play(thread, speech, number * 10, number * 10 + 3)
         await thread.compact()
-        assert await seen(thread) == [context(speech, "/old"), STATE, *turn(speech, number * 10 + 3)]
+        first, state, *said, asked, call, output, answer = await seen(thread)
+        assert [first, state] == [context(speech, "/old"), STATE]
+        assert [asked, call, output, answer] == turn(speech, number * 10 + 3)
+        assert (
+            said
+            == said_in(speech, *(each for ten in range(20, 10 * number + 1, 10) for each in range(ten, ten + 4)))[
+                -1 - len(said) : -1
+            ]
+        )
     async with Holdfast(config(store_file)) as again:
         resumed = await again.thread("t")
         await resumed.record([context(speech, "/new"), *turns(speech, 90, 92)])
         await resumed.compact()
-        assert await seen(resumed) == [context(speech, "/new"), STATE, *turn(speech, 92)]
+        first, state, *_, asked, call, output, answer = await seen(resumed)
+        assert [first, state, asked, call, output, answer] == [context(speech, "/new"), STATE, *turn(speech, 92)]
 
 
 async def test_context_told_after_a_compaction_in_the_same_turn_counts_from_then_on(hf: Holdfast, speech: Speech) -> None:
@@ -92,7 +101,7 @@ async def test_context_told_after_a_compaction_in_the_same_turn_counts_from_then
     assert await seen(thread) == [context(speech, "/old"), STATE, asked, context(speech, "/new"), *rest]
     await play(thread, speech, 4, 6)
     await thread.compact()
-    assert await seen(thread) == [context(speech, "/new"), STATE, *turn(speech, 6)]
+    assert await seen(thread) == [context(speech, "/new"), STATE, *said_in(speech, 2, 3, 4, 5), *turn(speech, 6)]
 
 
 async def test_host_context_alone_opens_no_turn(hf: Holdfast, speech: Speech) -> None:
@@ -117,5 +126,5 @@ async def test_a_fork_has_the_context_of_the_place_it_begins_at(hf: Holdfast, sp
     for fork in (before, after):
         await play(fork, speech, 8, 9)
         await fork.compact()
-    assert await seen(before) == [context(speech, "/old"), STATE, *turn(speech, 9)]
-    assert await seen(after) == [context(speech, "/new"), STATE, *turn(speech, 9)]
+    assert await seen(before) == [context(speech, "/old"), STATE, *said_in(speech, 2, 3, 8), *turn(speech, 9)]
+    assert await seen(after) == [context(speech, "/new"), STATE, *said_in(speech, 2, 3, 4, 8), *turn(speech, 9)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scenarios.vocabulary import STATE, Speech, config, context, crashed_copy, of_kind, play, seen, turn, turns
+from tests.scenarios.vocabulary import STATE, Speech, config, context, crashed_copy, of_kind, play, said_in, seen, turn, turns
 
 from holdfast import Holdfast
 from holdfast.store import RecordKind
@@ -26,11 +26,11 @@ async def test_the_window_after_a_compaction_begins_every_later_one(hf: Holdfast
         assert list(await resumed.window()) == [*compacted, *turn(speech, 5)]
     await fork.record(turn(speech, 6))
     assert list(await fork.window()) == [*compacted, *turn(speech, 6)]
-    assert await seen(fork) == [STATE, *turn(speech, 4), *turn(speech, 6)]
+    assert await seen(fork) == [STATE, *said_in(speech, 2, 3), *turn(speech, 4), *turn(speech, 6)]
 
 
 async def test_compacted_resumed_forked_compacted_and_resumed_it_keeps_its_course(store_file: Path, speech: Speech) -> None:
-    """The window is one state and the newest turns, in provider JSON alone, and every request of either life is in the state."""
+    """The window is one state, what was said and the newest turn, in provider JSON; the state has every request of either life."""
     async with Holdfast(config(store_file)) as hf:
         thread = await hf.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 4)
@@ -45,11 +45,11 @@ async def test_compacted_resumed_forked_compacted_and_resumed_it_keeps_its_cours
     async with Holdfast(config(store_file)) as hf:
         fork, parent = await hf.thread("c"), await hf.thread("t")
         assert list(await fork.window()) == compacted
-        assert await seen(fork) == [STATE, *turn(speech, 8)]
+        assert await seen(fork) == [STATE, *said_in(speech, *range(2, 8)), *turn(speech, 8)]
         told = [entry.text for entry in (await fork.state()).entries]
         asked = [f"Please look into part {number} of the parser." for number in range(1, 8)]
         assert [text for text in told if text in asked] == asked
-        assert await seen(parent) == [STATE, *turns(speech, 4, 5)]
+        assert await seen(parent) == [STATE, *said_in(speech, 2, 3), *turns(speech, 4, 5)]
         assert (await hf.verify()).problems == ()
 
 
@@ -67,7 +67,7 @@ async def test_a_killed_process_leaves_the_windows_it_had(hf: Holdfast, store_fi
     expected = (list(await thread.window()), list(await fork.window()))
     async with Holdfast(config(crashed_copy(store_file, tmp_path / "after.db"))) as again:
         assert (list(await (await again.thread("t")).window()), list(await (await again.thread("c")).window())) == expected
-        assert await seen(await again.thread("c")) == [STATE, *turns(speech, 4, 7), *turn(speech, 9)]
+        assert await seen(await again.thread("c")) == [STATE, *said_in(speech, 2, 3), *turns(speech, 4, 7), *turn(speech, 9)]
         assert (await again.verify()).problems == ()
 
 

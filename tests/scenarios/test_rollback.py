@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scenarios.vocabulary import STATE, Speech, add_aside, config, context, play, seen, turn, turns
+from tests.scenarios.vocabulary import STATE, Speech, add_aside, config, context, play, said_in, seen, turn, turns
 
 from holdfast import Holdfast
 from holdfast.errors import InvalidTarget
@@ -24,7 +24,7 @@ async def test_taking_back_a_turn_after_a_compaction_keeps_what_the_compaction_l
     thread = await hf.thread("t", dialect=speech.dialect)
     await thread.record([context(speech, "/src"), *turns(speech, 1, 4)])
     await thread.compact()
-    compacted = [context(speech, "/src"), STATE, *turn(speech, 4)]
+    compacted = [context(speech, "/src"), STATE, *said_in(speech, 2, 3), *turn(speech, 4)]
     assert await seen(thread) == compacted
     await thread.record(turn(speech, 5))
     await thread.rollback(turns=1)
@@ -75,7 +75,7 @@ async def test_a_compaction_inside_a_turn_cut_off_and_taken_back_leaves_no_trace
     assert facts(await thread.window()) == before
     await play(thread, speech, 5, 5)
     await thread.compact()
-    assert await seen(thread) == [context(speech, "/old"), STATE, *turn(speech, 5)]
+    assert await seen(thread) == [context(speech, "/old"), STATE, *said_in(speech, 2, 3), *turn(speech, 5)]
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -122,7 +122,7 @@ async def test_turns_are_counted_alike_after_a_restart(hf: Holdfast, store_file:
     async with Holdfast(config(store_file)) as again:
         resumed = await again.thread("t")
         await resumed.rollback(turns=1)
-        assert await seen(resumed) == [STATE, *turn(speech, 4)]
+        assert await seen(resumed) == [STATE, *said_in(speech, 2, 3), *turn(speech, 4)]
         await resumed.rollback(turns=1)
         assert await seen(resumed) == turns(speech, 1, 3)
 
@@ -164,7 +164,7 @@ async def test_a_second_rollback_counts_the_turns_that_are_left(hf: Holdfast, st
     await thread.compact()
     await play(thread, speech, 6, 7)
     await thread.rollback(turns=2)
-    assert await seen(thread) == [STATE, *turn(speech, 5)]
+    assert await seen(thread) == [STATE, *said_in(speech, 2, 3), *turn(speech, 5)]
     async with Holdfast(config(store_file)) as again:
         resumed = await again.thread("t")
         await resumed.rollback(turns=2)

@@ -171,6 +171,11 @@ def turns(speech: Speech, first: int, last: int) -> list[Json]:
     return [item for number in range(first, last + 1) for item in turn(speech, number)]
 
 
+def said_in(speech: Speech, *numbers: int) -> list[Json]:
+    """What the person said in these turns: what stands behind the state once they are compacted, unless it was the first."""
+    return [turn(speech, number)[0] for number in numbers]
+
+
 def config(file: Path, *, window_tokens: int = WINDOW_TOKENS) -> Config:
     return Config(store=str(file), model_context_window=window_tokens)
 
