@@ -26,11 +26,11 @@ async def worked(thread: Thread, *said: str) -> None:
 
 
 async def places(thread: Thread, text: str) -> list[int]:
-    """Where in the window a person's message says exactly this; the state stands before all of them."""
+    """Where in the window a person's message says exactly this, but for its number; the state stands before all of them."""
     history = await thread.history()
     views = [thread.dialect.view(entry.item) for entry in history.entries]
     state = next(at for at, entry in enumerate(history.entries) if entry.kind is EntryKind.STATE)
-    return [at - state for at, view in enumerate(views) if view.by_person and view.said == text]
+    return [at - state for at, view in enumerate(views) if view.by_person and view.said.partition("\n\n[#")[0] == text]
 
 
 @pytest.mark.parametrize(("older", "newer"), [(older, newer) for older, newer, _ in (*WITHDRAWN, *CORRECTED)])

@@ -56,7 +56,9 @@ async def host(store_file: Path) -> AsyncIterator[Host]:
 
 async def test_a_history_comes_back_as_it_is_until_it_is_compacted(host: Host) -> None:
     """Byte for byte, ids too; compacted, it is the state and what was kept, and every later window begins with it."""
-    host.say(f"Never touch vendor/. {LONG}")
+    host.say("Build the tide service.")
+    host.say("Never touch vendor/.")
+    host.say(f"Look around. {LONG}")
     host.say("Fix the login.")
     status, before = await host.hand_over()
     assert (status, before["items"], before["checkpoint"], before["state"]) == (200, host.items, None, None)
@@ -99,7 +101,9 @@ async def test_a_fork_and_an_earlier_place_get_what_belongs_there(host: Host) ->
 
 async def test_a_history_the_host_rewrote_carries_the_state(host: Host) -> None:
     """A host that compacts by itself continues its session; what was demanded is told, and nothing of its own is changed."""
-    host.say(f"Never touch vendor/. {LONG}")
+    host.say("Build the tide service.")
+    host.say("Never touch vendor/.")
+    host.say(f"Look around. {LONG}")
     host.say("Fix the login.")
     await host.hand_over(compact=True)
     host.items = []

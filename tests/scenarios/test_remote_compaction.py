@@ -26,13 +26,14 @@ from tests.scenarios.vocabulary import (
     turns,
 )
 
-from holdfast import Config, Head, Holdfast, Thread
+from holdfast import Config, Head, Holdfast, Session, Thread
 from holdfast.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
 from holdfast.runtime.orders import Order, Patience
 from holdfast.testing.scripted_model import (
     Compacts,
     Overflows,
     Rejected,
+    ScriptedModel,
     ScriptedRemoteModel,
     Step,
     Unavailable,
@@ -89,7 +90,7 @@ async def test_the_request_has_what_a_turn_has_beside_its_history(hf: Holdfast, 
 
 
 async def test_the_next_turns_go_on_from_the_opaque_item_and_the_state(hf: Holdfast, speech: Speech) -> None:
-    """What was compacted is gone from the follow-ups, which only grow from there."""
+    """What was compacted is gone from the follow-ups, which only grow from there: that is what a turn sends, too."""
     thread = await hf.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with provider([compacts(speech)], speech) as model:
@@ -97,8 +98,39 @@ async def test_the_next_turns_go_on_from_the_opaque_item_and_the_state(hf: Holdf
     before = await shown(thread)
     assert before[0] == opaque(speech, 1)
     assert "line of part 3" not in str(before)
-    await play(thread, speech, 9, 9)
-    assert (await shown(thread))[: len(before)] == before
+    async with thread.turn([speech.said("Go on.")], model=model) as begun:
+        assert list(await begun.window()) == [*before, speech.said("Go on.")]
+        await begun.record([speech.answered("Done.")])
+    assert await shown(thread) == [*before, speech.said("Go on."), speech.answered("Done.")]
+
+
+async def test_a_turn_of_another_account_is_sent_the_state_without_the_opaque_item(hf: Holdfast, speech: Speech) -> None:
+    """What one account's provider sealed is no use to another, nor to whoever is known by name alone."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 8)
+    async with provider([compacts(speech)], speech) as model:
+        await thread.compact(strategy="remote", model=model)
+    readable = (await shown(thread))[1:]
+    other = ScriptedRemoteModel([], dialect=speech.dialect, window_tokens=ROOM, issuer="elsewhere#2")
+    plain = ScriptedModel([], dialect=speech.dialect, window_tokens=ROOM)
+    for asked in (other, plain, model.name):
+        async with thread.turn([], model=asked) as begun:
+            assert list(await begun.window()) == readable
+
+
+async def test_a_session_sends_its_provider_the_opaque_item_and_shows_it(store_file: Path, speech: Speech) -> None:
+    """The request after the compaction begins with it, in the same turn; so does the next turn's, and what `window` says."""
+    async with Holdfast(Config(store=str(store_file), model_context_window=4_000, compact_strategy="remote")) as hf:
+        thread = await hf.thread("t", dialect=speech.dialect)
+        await play(thread, speech, 1, 14)
+        async with provider([compacts(speech), says("Done."), says("Still done.")], speech) as model:
+            session = Session(thread, model=model, recall=False)
+            await session.ask("Go on.")
+            window = list(await session.window())
+            await session.ask("And on.")
+    assert [sent(body)[0] for body in model.bodies[1:]] == [opaque(speech, 1)] * 2
+    assert window[0] == opaque(speech, 1)
+    assert sent(model.bodies[2])[: len(window)] == window
 
 
 async def test_in_the_middle_of_a_turn_the_same_turn_goes_on(store_file: Path, speech: Speech) -> None:
@@ -108,11 +140,12 @@ async def test_in_the_middle_of_a_turn_the_same_turn_goes_on(store_file: Path, s
         incoming = [context(speech, "/src"), speech.said("Read the listing.")]
         async with provider([compacts(speech)], speech) as model, thread.turn(incoming, model=model) as begun:
             await begun.record([speech.call("x"), speech.output("x", "row of the listing\n" * 800)])
-            await begun.window()
+            window = list(await begun.window())
+        assert window[0] == opaque(speech, 1)
+        assert window == await shown(thread)
         assert [(made.strategy, made.phase) for made in await checkpoints(thread)] == [("remote", "mid_turn")]
         everything = await seen(thread)
         assert [everything.count(item) for item in (*incoming, STATE)] == [1, 1, 1]
-        assert (await shown(thread))[0] == opaque(speech, 1)
 
 
 async def test_what_comes_in_with_its_picture_and_settings_is_not_sent_and_whole_afterwards(hf: Holdfast, speech: Speech) -> None:

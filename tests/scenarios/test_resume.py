@@ -30,7 +30,7 @@ async def test_the_window_after_a_compaction_begins_every_later_one(hf: Holdfast
 
 
 async def test_compacted_resumed_forked_compacted_and_resumed_it_keeps_its_course(store_file: Path, speech: Speech) -> None:
-    """The window is one state, what was said and the newest turn, in provider JSON; the state has every request of either life."""
+    """The window is one state, what was said and the newest turn; the state has every request of either life."""
     async with Holdfast(config(store_file)) as hf:
         thread = await hf.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 4)

@@ -149,7 +149,7 @@ def _tell_window(screen: Screen, history: History) -> None:
     for kind, one, many in (
         (EntryKind.STATE, "session state", "session states"),
         (EntryKind.KEEP, "item as it was", "items as they were"),
-        (EntryKind.STUB, "output cut to a line", "outputs cut to a line each"),
+        (EntryKind.STUB, "item told in short", "items told in short"),
         (EntryKind.LITERAL, "item of another's compaction", "items of another's compaction"),
     ):
         entries = [entry for entry in history.entries if entry.kind is kind]

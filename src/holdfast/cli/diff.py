@@ -143,7 +143,7 @@ def _tell(screen: Screen, thread_id: str, earlier: _Made | None, later: _Made, c
     screen.line((thread_id, "bold"), f"  from {begin} to checkpoint #{later.record.ordinal}")
     screen.gap()
     rows = [_row(made) for made in (earlier, later) if made is not None]
-    screen.table([">record", ">turn", ">before", ">after", ">shed", ">replaced", ">kept", ">one line each", ""], rows, indent=2)
+    screen.table([">record", ">turn", ">before", ">after", ">shed", ">replaced", ">kept", ">in short", ""], rows, indent=2)
     tell_changes(screen, changes)
     screen.gap()
     tell_audit(screen, later.audit)

@@ -26,10 +26,17 @@ def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[Lit
         StateEntry(item=msgspec.Raw(state.raw)),
         # Behind the state: a history may not begin with one where instructions have a field of their own.
         *(kept_entry(seen) for seen in systems),
-        *(quoted_entry(quote, dialect) for quote in plan.quoted),
-        *((kept_entry(plan.request),) if plan.request else ()),
+        *_said_last(plan, dialect),
         *placed_tail(plan, dialect=dialect),
     ]
+
+
+def _said_last(plan: Plan, dialect: Dialect) -> list[LayoutEntry]:
+    """Return what people said last, and the request in its place among it: words beside a tool's output may be newer."""
+    said = [(quote.seen.entry.source, quoted_entry(quote, dialect)) for quote in plan.quoted]
+    if plan.request is not None:
+        said.append((plan.request.entry.source, kept_entry(plan.request)))
+    return [entry for _, entry in sorted(said, key=lambda each: each[0].ordinal if each[0] else 0)]
 
 
 def placed_tail(plan: Plan, *, dialect: Dialect) -> list[LayoutEntry]:

@@ -7,7 +7,7 @@ undone) give the same number to different things, and computed entries are numbe
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
@@ -181,11 +181,11 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
     frontier = [seen for seen in tail if id(seen) not in shortened]
     request = [plan.request] if plan.request else []
     quoted = [quote.seen for quote in plan.quoted]
-    others = (*plan.replaced, *quoted, *plan.context, *request, *tail)
+    others = {id(seen): seen for seen in (*plan.replaced, *quoted, *plan.context, *request, *tail)}.values()
     made = [estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StateEntry)]
     return PlanSummary(
         replaced=replace(_part(plan.replaced), tokens_after=0),
-        quoted=replace(_part(quoted), tokens_after=sum(lines.get(_ordinal(seen.entry), seen.entry.tokens) for seen in quoted)),
+        quoted=_quoted_part(plan, lines),
         context=_part(plan.context),
         request=_part(request),
         frontier=_part(frontier),
@@ -195,6 +195,18 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
             tokens_before=plan.tokens_before - sum(seen.entry.tokens for seen in others),
             tokens_after=sum(made),
         ),
+    )
+
+
+def _quoted_part(plan: Plan, lines: Mapping[int, int]) -> PlanPart:
+    """Return what is quoted; what stays as host context too is counted there today."""
+    quoted = [quote.seen for quote in plan.quoted]
+    context = {id(seen) for seen in plan.context}
+    moved = _part(seen for seen in quoted if id(seen) not in context)
+    return replace(
+        _part(quoted),
+        tokens_before=moved.tokens_before,
+        tokens_after=sum(lines.get(_ordinal(seen.entry), seen.entry.tokens) for seen in quoted),
     )
 
 

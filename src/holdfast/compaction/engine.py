@@ -200,16 +200,22 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     """
     before, thread_id = proposal.tokens_before, proposal.brief.thread_id
     best: Outcome | None = None
+    broken: BrokenWindow | None = None
     for plan in _plans(proposal, draft):
         if not _replaces(plan):
             continue
-        outcome = _attempt(plan, proposal, draft)
+        try:
+            outcome = _attempt(plan, proposal, draft)
+        except BrokenWindow as fault:
+            # A shorter frontier may do without what is broken here.
+            broken = fault
+            continue
         if best is None or outcome.tokens_after < best.tokens_after:
             best = outcome
         if outcome.tokens_after <= proposal.wanted:
             break
     if best is None:
-        raise NothingToCompact(thread_id, reason=NOTHING_NEW)
+        raise broken or NothingToCompact(thread_id, reason=NOTHING_NEW)
     if best.tokens_after > before * (100 - LEAST_GAIN_PERCENT) // 100:
         raise NothingToCompact(thread_id, reason=f"{before} tokens would only become {best.tokens_after}")
     return best

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set
 
 from holdfast.compaction.bindings import FROM_A_TOOL, bounded, origin_in, reused, value_of
 from holdfast.compaction.images import is_picture
-from holdfast.compaction.ledger import Ledger, Section, Speaker
+from holdfast.compaction.ledger import BINDING, Ledger, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Refresh
 from holdfast.compaction.origins import NOTHING_TRACED, Traced, by_value
 from holdfast.compaction.plan import Plan
@@ -61,7 +61,7 @@ def _said(plan: Plan, ledger: Ledger) -> list[Operation]:
     """
     operations: list[Operation] = []
     section = Section.ACTIVE if ledger.section(Section.OBJECTIVE) else Section.OBJECTIVE
-    replaced = {seen.entry.source for seen in plan.replaced}
+    replaced = {seen.entry.source for seen in (*plan.context, *plan.replaced)}
     known = {source for entry in ledger.entries if entry.speaker is Speaker.USER for source in entry.sources}
     for seen in plan.spoken:
         source = seen.entry.source
@@ -73,7 +73,16 @@ def _said(plan: Plan, ledger: Ledger) -> list[Operation]:
         elif said:
             operations.extend(Add(section=section, text=text, source=source, speaker=Speaker.USER) for text in said)
             section = Section.ACTIVE
-    return operations
+    return [*operations, *_noted_since(operations, ledger)]
+
+
+def _noted_since(operations: Iterable[Operation], ledger: Ledger) -> list[Operation]:
+    """Return what a user noted beside the conversation after things that only now come into the ledger: it may change them."""
+    first = min((each.source.ordinal for each in operations if isinstance(each, Add)), default=None)
+    if first is None:
+        return []
+    said = (entry for entry in ledger.entries if entry.speaker is Speaker.USER and entry.section in BINDING and entry.sources)
+    return [Hear(text=each.text, source=each.sources[-1]) for each in said if each.sources[-1].ordinal > first]
 
 
 def _handoff(working: Working, plan: Plan, ledger: Ledger, *, focus: str | None) -> Lines:

@@ -172,8 +172,14 @@ class _Merge:
         return entry.sources[-1:] == (source,) and self._heard.comes_first(entry.text, then=text, source=source)
 
     def hear(self, operation: Hear) -> None:
-        if self._heard.said(operation.text, source=operation.source):
+        """Let words take their effect that a user said in a message in view, or noted beside the conversation."""
+        if self._heard.said(operation.text, source=operation.source) or self._noted(operation):
             self.set_aside_what(operation.text, source=operation.source)
+
+    def _noted(self, operation: Hear) -> bool:
+        ids = (self._by_text.get((section, normalised(operation.text)), "") for section in BINDING)
+        entries = (entry for entry_id in ids if (entry := self._entries.get(entry_id)) is not None)
+        return any(entry.speaker is Speaker.USER and operation.source in entry.sources for entry in entries)
 
     def supersede(self, operation: Supersede) -> None:
         entry = self._entries.get(operation.entry_id)
@@ -307,5 +313,5 @@ def _merged_sources(sources: tuple[Pointer, ...], new: Pointer) -> tuple[Pointer
     """Return the sources with `new`: the first telling and the newest few."""
     if new in sources:
         return sources
-    merged = (*sources, new)
+    merged = tuple(sorted((*sources, new), key=lambda source: source.ordinal))
     return merged if len(merged) <= SOURCES_KEPT else (merged[0], *merged[-(SOURCES_KEPT - 1) :])

@@ -113,8 +113,13 @@ class Plan:
 
     @property
     def _in_order(self) -> tuple[Seen, ...]:
-        quoted = (quote.seen for quote in self.quoted)
-        return (*self.replaced, *quoted, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        """Everything that was said or done, as it was; what a person said beside host context was said at its own time."""
+        spoken = (seen for seen in self.context if seen.view.by_person)
+        held = {id(seen) for seen in self.context}
+        quoted = (quote.seen for quote in self.quoted if id(quote.seen) not in held)
+        request = (self.request,) if self.request else ()
+        found = (*spoken, *self.replaced, *quoted, *request, *(kept.seen for kept in self.tail))
+        return tuple(sorted(found, key=lambda seen: seen.entry.source.ordinal if seen.entry.source else 0))
 
 
 def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:

@@ -32,9 +32,10 @@ HEADINGS = {
 PREFACE = (
     f"{STATE_OPENING} The block below is a record of it, not a new request. What the user said "
     "is quoted word for word and still holds, unless it stands under Inactive Changes; where an entry is marked contested, the "
-    "user's later words beside it decide. The user's messages behind the block are their own words too, in the order they were "
-    "said: where two differ, the later one decides. #N names the original record."
+    "user's later words beside it decide. #N names the original record, higher ones are later; where two things differ, the "
+    "later one decides."
 )
+BEHIND = " Messages of the user behind the block were said before, too, and dealt with, but for the last; what they say holds."
 BRIEF_PREFACE = f"{STATE_OPENING} What the user said still holds; #N is its record."
 SOURCES_SHOWN = 3
 
@@ -51,7 +52,7 @@ def render_state(ledger: Ledger, *, whole: bool = False) -> str:
         return _block(BRIEF_PREFACE, _brief_sections(ledger, ledger.brevity), gap="\n")
     behind = frozenset[str]() if whole else ledger.behind
     sections = ("\n".join([HEADINGS[section], *_lines(ledger, section, behind)]) for section in Section)
-    return _block(f"{PREFACE}\n", sections, gap="\n\n")
+    return _block(f"{PREFACE}{BEHIND if behind else ''}\n", sections, gap="\n\n")
 
 
 def neutralised(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Changes that code cannot tie to what they change: their messages stay, whole, behind the state.
+"""Changes that code cannot tie to what they change: their messages stay behind the state.
 
 "Drop what I said about sign-offs" may be about any rule of the session. It takes nothing back by itself, and a line among others
 would leave the reader to find out what it is about. Standing behind everything that was said before, as the user's own later
@@ -13,8 +13,9 @@ from holdfast.compaction.changes import corrects, is_courtesy, only_asks, orders
 from holdfast.compaction.ledger import BINDING, Ledger, LedgerEntry, Speaker
 from holdfast.compaction.overlap import shared_terms
 from holdfast.compaction.plan import Quoted, Seen
+from holdfast.compaction.quoting import by_number
 from holdfast.compaction.ties import terms
-from holdfast.thread import EntryKind, Pointer
+from holdfast.thread import Pointer
 
 MESSAGES_KEPT = 8
 MESSAGE_TOKENS = 160
@@ -25,22 +26,24 @@ SHARED_BY_WITHDRAWAL = 3
 
 
 def undecided(ledger: Ledger, replaced: Sequence[Seen], *, room_tokens: int) -> tuple[Quoted, ...]:
-    """Return which of the replaced messages are to stay, oldest first, within `room_tokens`."""
+    """Return which of the replaced messages are to stay, oldest first, within `room_tokens`: by what of them holds, and their
+    number, as what is in the state may have been said later.
+    """
     open_changes = _open_changes(ledger)
     found = [
-        (seen, open_changes[seen.entry.source])
+        (quote, open_changes[seen.entry.source])
         for seen in replaced
-        if seen.entry.source in open_changes and seen.view.by_person and seen.entry.kind is EntryKind.KEEP
+        if seen.entry.source in open_changes and seen.view.by_person and (quote := by_number(seen, ledger)) is not None
     ]
-    short = [(seen, outspoken) for seen, outspoken in found if seen.entry.tokens <= MESSAGE_TOKENS]
+    short = [(quote, outspoken) for quote, outspoken in found if quote.tokens <= MESSAGE_TOKENS]
     room = min(room_tokens, ALL_TOKENS)
     kept: set[int] = set()
     for place in sorted(range(len(short)), key=lambda place: (not short[place][1], -place))[:MESSAGES_KEPT]:
-        room -= short[place][0].entry.tokens
+        room -= short[place][0].tokens
         if room < 0:
             break
         kept.add(place)
-    return tuple(Quoted(seen=seen, tokens=seen.entry.tokens) for place, (seen, _) in enumerate(short) if place in kept)
+    return tuple(quote for place, (quote, _) in enumerate(short) if place in kept)
 
 
 def _open_changes(ledger: Ledger) -> dict[Pointer | None, bool]:

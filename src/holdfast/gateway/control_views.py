@@ -33,6 +33,7 @@ async def state_view(thread: Thread) -> JsonObject:
         "checkpoint": history.checkpoint_ordinal,
         "sections": sections,
         "archived": ledger.archived,
+        **({"behind": sorted(ledger.behind, key=int)} if ledger.behind else {}),
     }
 
 

@@ -160,7 +160,7 @@ class RecordedConversations:
             checkpoint=checkpoint,
             tokens=upstream.tokens,
             body=upstream.body,
-            state=render_state(ledger) if ledger is not None and ledger.entries else None,
+            state=render_state(ledger, whole=True) if ledger is not None and ledger.entries else None,
             report=report,
             trouble=trouble,
         )

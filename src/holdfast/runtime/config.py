@@ -35,7 +35,7 @@ class Config:
         compact_model: The model that drafts it: openai:NAME, anthropic:NAME or NAME@URL.
         compact_prompt: Your own instructions to that model; the rules a draft is held to stay in force.
         compact_user_message_tokens: How much of what users said `handoff` keeps in their own messages; the others keep half as
-            much behind the state, which tells the rest.
+            much, a tenth of the window at most, behind the state, which tells the rest.
         compact_timeout_s: How long a draft may take before the next rung of the ladder is tried.
         memory_model: The model that reads threads for what is worth remembering; without it, none is asked.
         memory_idle_minutes: How long a thread must have been left alone before it is read.

@@ -20,7 +20,7 @@ from holdfast.memory import Candidate
 from holdfast.memory.records import memory_id
 from holdfast.runtime.reading import live_path, load_history
 from holdfast.store import ThreadStore
-from holdfast.thread import Pointer
+from holdfast.thread import EntryKind, Pointer
 
 mask = masked
 # Where memories are said to stand while they are compared: no thread has this name.
@@ -59,7 +59,8 @@ async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect)
     ]
     for placed in history.entries:
         view = dialect.view(placed.item)
-        if placed.source is None or view.kind is not ItemKind.MESSAGE or not view.by_person:
+        # What a stub tells is in the ledger, without the stub's own marks.
+        if placed.source is None or placed.kind is EntryKind.STUB or view.kind is not ItemKind.MESSAGE or not view.by_person:
             continue
         said = [text for text in statements(view.said) if not is_paste(text)]
         found += [Candidate(text=text, source=str(placed.source), by_user=True) for text in said]

@@ -29,8 +29,7 @@ Objective:
 - [1] Look at part 1. Always keep port 8001 free. (#2) — contested by #7: Look at part 2. Always keep port 8002 free.
 
 Active Memory:
-- [2] Look at part 2. Always keep port 8002 free. (#7)
-- [3] Look at part 3. Always keep port 8003 free. (#12)
+- none
 
 Inactive Changes:
 - none
@@ -46,6 +45,10 @@ Evidence Pointers:
 - read_file: part2.txt → ok (#9)
 - read_file: part3.txt → ok (#14)
 </session_compact_state>
+
+Look at part 2. Always keep port 8002 free.
+
+Look at part 3. Always keep port 8003 free.
 
 And what about part 4?\
 """)
@@ -152,7 +155,7 @@ def test_the_status_tells_all_figures(home: Path) -> None:
             "last_compaction": {
                 "strategy": "extractive",
                 "tokens_before": 18795,
-                "tokens_after": 4041,
+                "tokens_after": 4104,
                 "model_calls": 0,
                 "required": 9,
                 "kept": 9,
