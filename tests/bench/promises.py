@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,8 @@ PROMISES: Final = (
             "store/test_sqlite_append_only.py::test_history_cannot_be_rewritten",
             "across/test_core.py::test_what_is_recorded_is_the_window",
             "across/test_core.py::test_forks_before_and_after_a_checkpoint",
+            "runtime/test_nothing_lost.py::test_what_was_rolled_back_is_read_back_byte_for_byte",
+            "recall/test_recall.py::test_what_was_rolled_back_is_not_found_by_words_but_by_pointer",
             "runtime/test_verify.py::test_a_flipped_byte_is_found",
         ),
     ),
@@ -45,12 +48,16 @@ PROMISES: Final = (
         number=2,
         title="Nothing active vanishes silently",
         says="An entry leaves what holds only by an operation that names it. What a user said gives way only to a later message "
-        "of a user that code can tie to it; else it stays, shown as contested. A summary that is empty, cut off, malformed or "
-        "hostile changes nothing. Over budget the rest is archived and counted, user rules never.",
+        "of a user that code can tie to it; else it stays, shown as contested, with the claim beside it. A summary that is "
+        "empty, cut off, malformed or hostile changes nothing. Over budget the rest is archived and counted, user rules never.",
         tests=(
             "compaction/test_merge.py::test_what_no_operation_mentions_is_retained",
             "compaction/test_merge.py::test_a_draft_that_names_a_tool_output_or_an_older_message_changes_nothing_that_binds",
             "compaction/test_hostile_drafts.py::test_no_operation_takes_a_users_words_away_or_speaks_for_a_user",
+            "compaction/test_contested.py::test_a_contested_entry_is_told_as_contested_with_the_claim_beside_it",
+            "compaction/test_updates.py::test_a_slip_mended_in_the_same_message_is_contested",
+            "compaction/test_state_text.py::test_entries_that_the_same_words_speak_against_share_a_line",
+            "compaction/test_state_text.py::test_a_claim_in_view_is_cut_to_its_pointer_and_what_came_before_it_is_not",
             "compaction/test_archive.py::test_evidence_goes_first_then_inactive_then_handoff_then_what_no_user_said",
             "compaction/test_archive.py::test_a_users_rule_and_a_pin_stay_whatever_the_budget",
             "drafting/test_ladder.py::test_a_bad_draft_changes_nothing_that_the_model_free_one_would_not",
@@ -133,6 +140,8 @@ PROMISES: Final = (
         tests=(
             "drafting/test_session.py::test_turns_after_it_only_grow_the_window",
             "runtime/test_turn.py::test_the_cache_key_outlives_compactions_and_is_a_forks_own",
+            "runtime/test_cache_key.py::test_the_cache_key_survives_a_restart",
+            "runtime/test_cache_key.py::test_the_key_a_gateway_makes_survives_a_restart",
             "gateway/test_upkeep.py::test_rule_7_a_gateway_that_comes_back_sends_the_same_prefix",
             "gateway/test_conversations.py::test_rule_8_the_same_request_twice_is_the_same_bytes_upstream",
             "gateway/test_conversations.py::test_rule_6_a_fork_before_the_cut_and_an_edit_see_the_uncompacted_history",
@@ -192,14 +201,41 @@ PROMISES: Final = (
 
 @cache
 def found_in(file: Path) -> dict[str, bool]:
-    """Return the tests of a file, and of each whether it is expected to fail or left out."""
+    """Return the tests of a file, and of each whether it is expected to fail or left out, whatever the machine."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return {
-        function.name: any("xfail" in ast.unparse(mark) for mark in function.decorator_list)
-        for function in functions
-        if function.name.startswith("test_")
-    }
+    return dict(_tests(tree.body, left_out=_leaves_out_module(tree.body)))
+
+
+def _tests(body: Sequence[ast.stmt], *, left_out: bool) -> Iterator[tuple[str, bool]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            marked = any(map(_is_mark_that_leaves_out, node.decorator_list))
+            yield from _tests(node.body, left_out=left_out or marked or _leaves_out_module(node.body))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            marked = any(map(_is_mark_that_leaves_out, node.decorator_list))
+            yield node.name, left_out or marked or any(map(_is_skip, node.body))
+
+
+def _leaves_out_module(body: Sequence[ast.stmt]) -> bool:
+    """Return whether a module, or a class, skips itself: by a `pytestmark`, or by a call where nothing is asked first."""
+    marks = [node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"]
+    each = [mark for mark in marks for mark in (mark.elts if isinstance(mark, ast.List | ast.Tuple) else [mark])]
+    return any(map(_is_mark_that_leaves_out, each)) or any(map(_is_skip, body))
+
+
+def _is_mark_that_leaves_out(mark: ast.expr) -> bool:
+    """Return whether a mark expects a failure, skips, or skips if something that is written there as true."""
+    called, arguments = (mark.func, mark.args) if isinstance(mark, ast.Call) else (mark, [])
+    name = ast.unparse(called).rpartition(".")[2]
+    always = bool(arguments) and isinstance(arguments[0], ast.Constant) and bool(arguments[0].value)
+    return name in ("xfail", "skip") or (name == "skipif" and always)
+
+
+def _is_skip(node: ast.stmt) -> bool:
+    """Return whether a statement skips or expects a failure, whatever came before: it stands under no condition."""
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    return ast.unparse(node.value.func) in ("pytest.skip", "pytest.xfail", "skip", "xfail")
 
 
 def docstring_of(test: str) -> str:

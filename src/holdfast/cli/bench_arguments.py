@@ -12,7 +12,7 @@ CASE_ACTIONS = {
     "summary": "how many cases of which category, form and session",
     "probe": "one case as a reader is asked it",
     "score": "what a reply to one case is worth",
-    "run": "compact each session once, and ask",
+    "run": "compact each session once, and ask after its last hop only",
     "run-chain": "compact each session after every hop, and ask",
 }
 
@@ -133,6 +133,8 @@ def _cases(parser: ArgumentParser) -> None:
         _json(action)
         if name not in ("validate", "summary"):
             action.add_argument("--seed", type=int, default=1, metavar="N", help="the order of options (default: %(default)s)")
+        if name == "validate":
+            action.add_argument("--list-case-ids", action="store_true", help="name every case and working state too")
         if name in ("probe", "score"):
             action.add_argument("--case", required=True, metavar="ID", help="which case; a working state is SESSION-work-HOP")
         if name == "score":
@@ -171,4 +173,7 @@ def _case_run(action: ArgumentParser, *, chain: bool) -> None:
     action.add_argument("--target", default="50%", metavar="N", help="what a compaction aims at (default: 50%% of the window)")
     action.add_argument("--no-noise", action="store_true", help="tools print no noise: shorter sessions, for a slow reader")
     action.add_argument("--lab", metavar="FOLDER", help="keep the threads and the progress there; a run that broke off goes on")
+    action.add_argument(
+        "--mixed", action="store_true", help="let it go on with other code than it was begun with; the result says so"
+    )
     action.add_argument("-o", "--output", metavar="FILE", help="write the JSON object to FILE too")

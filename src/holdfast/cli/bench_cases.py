@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.bench.cases.aggregates import aggregates, facts, tables
+from holdfast.bench.cases.aggregates import aggregates, facts, tables, unanswered
 from holdfast.bench.cases.lab import scripted
 from holdfast.bench.cases.manifest import Manifest, load_manifest
-from holdfast.bench.cases.probes import Probe, make_probes, probe_named
+from holdfast.bench.cases.probes import Probe, make_probes, probe_ids, probe_named
 from holdfast.bench.cases.readers import LITERAL, LiteralReader, ModelReader, Reader
 from holdfast.bench.cases.run import ASKING, CHAIN, SINGLE, CasesRun, Terms, run_cases
 from holdfast.bench.cases.scoring import score
@@ -30,20 +30,25 @@ if TYPE_CHECKING:
 
 
 def run(args: Namespace) -> int:
-    """Answer one action. `validate` fails where something is wrong; a case that is lost is a finding, not a failure."""
+    """Answer one action. `validate` fails where something is wrong, a run where a probe had no answer.
+
+    A case that is lost is a finding, not a failure.
+    """
     manifest = load_manifest(None if args.manifest is None else Path(args.manifest)).only(args.session)
     return _ACTIONS[args.action](args, manifest)
 
 
 def _validate(args: Namespace, manifest: Manifest) -> int:
     found = problems(manifest)
+    ids = probe_ids(manifest) if args.list_case_ids else []
     if args.json:
-        print_json({"ok": not found, "sessions": len(manifest.sessions), "cases": len(manifest.cases), "problems": found})
+        told = {"ok": not found, "sessions": len(manifest.sessions), "cases": len(manifest.cases), "problems": found}
+        print_json({**told, "case_ids": ids} if args.list_case_ids else told)
     else:
         screen = open_screen()
         screen.line(f"{len(manifest.cases)} cases in {len(manifest.sessions)} sessions, {len(found)} problems")
-        for trouble in found:
-            screen.line(trouble, indent=2)
+        for line in (*found, *ids):
+            screen.line(line, indent=2)
     return 1 if found else 0
 
 
@@ -75,7 +80,7 @@ def _cell(count: int | dict[str, int]) -> str:
 def _asked(args: Namespace, manifest: Manifest) -> Probe:
     probe = probe_named(make_probes(checked(manifest), seed=args.seed), args.case)
     if probe is None:
-        raise BadInput(f"the manifest has no case {args.case!r}; `bench cases summary` counts them, `--json` names the sessions")
+        raise BadInput(f"the manifest has no case {args.case!r}; `bench cases validate --list-case-ids` names them")
     return probe
 
 
@@ -134,7 +139,12 @@ def _run(args: Namespace, manifest: Manifest) -> int:
         print_json(told)
     else:
         _tell(result)
-    return 0
+    missing = unanswered(result)
+    if missing:
+        why = ", ".join(f"{code} {count}" for code, count in missing.items())
+        lost = f"{sum(missing.values())} of {len(result.answered)} probes had no answer"
+        _say(f"{lost} ({why}); with --lab a second run asks only these")
+    return 1 if missing else 0
 
 
 async def _measured(manifest: Manifest, terms: Terms, args: Namespace) -> CasesRun:
@@ -148,7 +158,7 @@ async def _measured(manifest: Manifest, terms: Terms, args: Namespace) -> CasesR
                 open_model(args.summariser, environ=os.environ)
             )
         lab = None if args.lab is None else Path(args.lab)
-        return await run_cases(manifest, terms, reader=reader, summariser=summariser, say=_say, lab=lab)
+        return await run_cases(manifest, terms, reader=reader, summariser=summariser, say=_say, lab=lab, mixed=args.mixed)
 
 
 def _default_variants(*, chain: bool, asking: bool) -> Sequence[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -12,18 +13,23 @@ import msgspec
 
 from holdfast.bench.compactors.peer import named_peer
 from holdfast.bench.whole.design import judged
+from holdfast.bench.whole.origin import origin
 from holdfast.bench.whole.part import read_parts, write_part
 from holdfast.bench.whole.plots import can_plot, write_plots
-from holdfast.bench.whole.run import FULL, MEASURES, QUICK, Asked, CannotRun, measure
-from holdfast.bench.whole.writing import markdown, report_json, this_machine
+from holdfast.bench.whole.run import FULL, MEASURES, QUICK, Asked, CannotRun, PartFailed, measure
+from holdfast.bench.whole.taking_part import taking_part
+from holdfast.bench.whole.writing import ELSEWHERE, elsewhere, is_elsewhere, markdown, report_json
 from holdfast.cli.bench_proxies import named_proxies
 from holdfast.cli.output import open_screen, print_json
 from holdfast.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from holdfast.bench.whole.design import Judged
+    from holdfast.bench.whole.origin import Origin
     from holdfast.bench.whole.part import Part as ReportPart
+    from holdfast.bench.whole.run import Plan
     from holdfast.cli.screen import Part
 
 _STYLES = {"met": "green", "missed": "bold red", "not told": "yellow", "not run": "yellow"}
@@ -32,7 +38,8 @@ _STYLES = {"met": "green", "missed": "bold red", "not told": "yellow", "not run"
 def run(args: Namespace) -> int:
     """Measure part by part, keep each as soon as it is there, and write the report over all that the folder holds.
 
-    A missed bound is a finding, not a failure.
+    A missed bound is a finding, not a failure. A part that breaks off is one: the report says how, the others are measured all
+    the same, and the exit code is 1.
     """
     unknown = [name for name in args.part if name not in MEASURES]
     if unknown:
@@ -47,9 +54,29 @@ def _reported(args: Namespace, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     plan = FULL if args.full else QUICK
     names = [] if args.write_only else args.part or list(MEASURES)
-    peers = [named_peer(text) for text in args.peer]
+    peers = taking_part([named_peer(text) for text in args.peer])
     asked = Asked(seed=args.seed, peers=peers, proxies=named_proxies(args.proxy))
+    skipped, failed = _measured(names, plan, asked, folder)
+    parts = read_parts(folder)
+    skipped |= {name: "not asked for" for name in MEASURES if name not in parts and name not in skipped}
+    plots = write_plots(parts, folder) if can_plot() else []
+    here = origin()
+    (folder / "report.md").write_text(markdown(parts, skipped=skipped, plots=plots, here=here), encoding="utf-8")
+    told = report_json(parts, skipped=skipped, here=here)
+    (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+    if args.json:
+        print_json(told)
+    else:
+        _tell(parts, here)
+        if args.output is not None:
+            _say(f"wrote {folder / 'report.md'}{'' if plots else '; no plots: matplotlib comes with the extra bench'}")
+    return 1 if failed else 0
+
+
+def _measured(names: Sequence[str], plan: Plan, asked: Asked, folder: Path) -> tuple[dict[str, str], bool]:
+    """Measure part by part and write each; return those that were not, each with the reason, and whether one broke off."""
     skipped: dict[str, str] = {}
+    failed = False
     for number, name in enumerate(names, start=1):
         _say(f"part {number} of {len(names)}: {name}")
         try:
@@ -57,29 +84,27 @@ def _reported(args: Namespace, folder: Path) -> int:
         except CannotRun as reason:
             skipped[name] = str(reason)
             _say(f"{name} is not run: {reason}")
-    parts = read_parts(folder)
-    skipped |= {name: "not asked for" for name in MEASURES if name not in parts and name not in skipped}
-    plots = write_plots(parts, folder) if can_plot() else []
-    at = this_machine()
-    (folder / "report.md").write_text(markdown(parts, skipped=skipped, plots=plots, at=at), encoding="utf-8")
-    told = report_json(parts, skipped=skipped, at=at)
-    (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
-    if args.json:
-        print_json(told)
-    else:
-        _tell(parts)
-        if args.output is not None:
-            _say(f"wrote {folder / 'report.md'}{'' if plots else '; no plots: matplotlib comes with the extra bench'}")
-    return 0
+        except (PartFailed, OSError) as reason:
+            skipped[name], failed = f"failed: {reason}", True
+            _say(f"{name} failed: {reason}")
+    return skipped, failed
 
 
-def _tell(parts: Mapping[str, ReportPart]) -> None:
+def _tell(parts: Mapping[str, ReportPart], here: Origin) -> None:
+    """Print every bound below the row of the design's table that it is of; nothing is cut, however narrow the terminal."""
     screen = open_screen()
     screen.heading("The design's bounds", "ratios count, not seconds")
-    rows: list[list[Part]] = [
-        [(line.verdict, _STYLES[line.verdict]), line.found, line.bound, f"{line.row}: {line.what}"] for line in judged(parts)
-    ]
-    screen.table(["", "found", "bound", "what"], rows, indent=2)
+    marked = elsewhere(parts, here)
+    for row, lines in groupby(judged(parts), key=lambda line: line.row):
+        screen.line((row, "bold"), indent=2)
+        screen.entries([((f"  {line.verdict:<8}", _STYLES[line.verdict]), _told(line, marked)) for line in lines])
+    for name, differs in marked.items():
+        screen.line(f"{ELSEWHERE} {name}: {'; '.join(differs)}", indent=2)
+
+
+def _told(line: Judged, marked: Mapping[str, object]) -> list[Part]:
+    mark = f" {ELSEWHERE}" if is_elsewhere(line, marked) else ""
+    return [f"{line.what}: {line.found}", (f" (bound {line.bound}){mark}", "dim")]
 
 
 def _say(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import msgspec
@@ -37,6 +38,15 @@ def test_the_manifest_is_validated_and_summed_up(capfd: pytest.CaptureFixture[st
     assert isinstance(told, dict)
     assert told["sessions"] == {"ferry": {"hops": 5, "cases": 10}}
     assert (sum(told["categories"].values()), told["working_states"]) == (10, 5)
+
+
+def test_every_id_that_can_be_asked_for_is_listed(capfd: pytest.CaptureFixture[str]) -> None:
+    """Cases and working states, a line each or as JSON; each of them is a case that `probe` knows."""
+    ids = [each.id for each in PROBES if each.session == "ferry"]
+    code, told = printed(capfd, "validate", "--session", "ferry", "--list-case-ids")
+    assert (code, isinstance(told, dict) and told["case_ids"]) == (0, ids)
+    assert main(["bench", "cases", "validate", "--session", "ferry", "--list-case-ids"]) == 0
+    assert [line.strip() for line in capfd.readouterr().out.splitlines()][1:] == ids
 
 
 def test_a_manifest_with_a_problem_fails_with_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -78,6 +88,48 @@ def test_a_run_is_printed_and_written(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert main(["bench", "cases", "run-chain", "--ask-at", "x"]) == 1
     assert main(["bench", "cases", "run", "--variant", "session"]) == 1
     assert "name one with --summariser" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "trouble"),
+    [
+        (["run-chain", "--ask-at", "9"], "nothing is asked after hop 9: hops 1 to 5 are played"),
+        (["run-chain", "--ask-at", "0,5"], "nothing is asked after hop 0: hops 1 to 5 are played"),
+        (["run-chain", "--hops", "2", "--ask-at", "3"], "nothing is asked after hop 3: hops 1 to 2 are played"),
+        (["run", "--case", "orchard-work-2"], "'orchard-work-2' is never asked in this run: it is asked after hop 2 only"),
+        (["run-chain", "--hops", "1", "--case", "orchard-work-2"], "'orchard-work-2' is never asked"),
+    ],
+)
+def test_what_would_never_be_asked_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], trouble: str
+) -> None:
+    """Before anything is prepared."""
+    lab = tmp_path / "lab"
+    assert main(["bench", "cases", *arguments, "--session", "orchard", "--lab", str(lab)]) == 1
+    assert (trouble in capfd.readouterr().err, lab.exists()) == (True, False)
+
+
+def test_a_run_says_after_which_hops_it_asks(capfd: pytest.CaptureFixture[str]) -> None:
+    """One compaction over the whole session is asked about after the last hop, and nowhere else."""
+    session = ["--session", "orchard", "--variant", "none"]
+    assert main(["bench", "cases", "run", *session]) == 0
+    assert "asked after the last hop only" in capfd.readouterr().out
+    assert main(["bench", "cases", "run-chain", *session, "--ask-at", "1,5"]) == 0
+    assert "asked after hop 1, 5" in capfd.readouterr().out
+
+
+def test_a_run_whose_reader_does_not_answer_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What was found is printed and written all the same; the error says how to go on."""
+    written = tmp_path / "cases.json"
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        reader = f"nobody@http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        options = ["--reader", reader, "--variant", "source", "--case", "orchard-beehives", "-o", str(written)]
+        code = main(["bench", "cases", "run", "--session", "orchard", *options, "--json"])
+    found = capfd.readouterr()
+    assert code == 1
+    assert json.loads(found.out) == json.loads(written.read_text(encoding="utf-8"))
+    assert "1 of 1 probes had no answer (model_unavailable 1); with --lab a second run asks only these" in found.err
 
 
 class Recording:

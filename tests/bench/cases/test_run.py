@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, __version__
 from holdfast.bench.cases.aggregates import aggregates, facts, tables
 from holdfast.bench.cases.lab import lab_store, scripted
 from holdfast.bench.cases.manifest import Manifest, load_manifest
@@ -108,6 +108,26 @@ async def test_a_lab_with_another_run_in_it_is_refused(chain: tuple[CasesRun, Pa
         await run_cases(
             manifest, other, reader=LiteralReader(), summariser=scripted("faithful", seed=2), say=unheard, lab=chain[1]
         )
+
+
+async def test_a_lab_that_other_code_filled_is_gone_on_with_only_where_that_is_wanted(
+    chain: tuple[CasesRun, Path], manifest: Manifest, tmp_path: Path
+) -> None:
+    """A number belongs to the code that made it; a run of several codes says which, also when it is read again."""
+    file = tmp_path / PROGRESS
+    now = chain[0].terms["code"]
+    file.write_bytes((chain[1] / PROGRESS).read_bytes().replace(now.encode(), b"0123456789abcdef"))
+    summariser = scripted("faithful", seed=1)
+
+    async def gone_on(*, mixed: bool) -> CasesRun:
+        return await run_cases(manifest, TERMS, reader=Tiring(0), summariser=summariser, say=unheard, lab=tmp_path, mixed=mixed)
+
+    with pytest.raises(BadInput, match=f"made with code 0123456789abcdef, and this is {now}; .* --mixed"):
+        await gone_on(mixed=False)
+    runs = [await gone_on(mixed=mixed) for mixed in (True, True, False)]
+    assert [run.codes for run in runs] == [("0123456789abcdef", now)] * 3
+    assert facts(runs[0])[-1] == f"NOT ONE RUN: begun with code 0123456789abcdef, gone on with code {now}"
+    assert facts(chain[0])[-1] == f"holdfast {__version__}, code {now}"
 
 
 async def test_a_single_run_asks_everything_after_one_compaction(manifest: Manifest) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.bench.compactors.driver import COMPACTORS
-from holdfast.bench.compactors.hosts import HostRow, host_peers, host_rows, hosts_table
+from holdfast.bench.compactors.hosts import BEHIND, HostRow, host_peers, host_rows, hosts_table
 from holdfast.bench.compactors.peer import Peers, named_peer
 from holdfast.bench.compactors.process import Asked, Named, PeerMissing, PeerProcess
 from holdfast.bench.retention.run import Plan, run_retention
@@ -19,6 +19,8 @@ from holdfast.cli.bench_arguments import bench_arguments
 from holdfast.compaction.state_text import TAG
 
 THROUGH = [name for name in COMPACTORS if name.startswith("holdfast-")]
+# Whoever asks a model by itself; behind the gateway the SDK is handed a window of holdfast's.
+ASKING = [name for name, entry in COMPACTORS.items() if entry.asks == "always" and not name.endswith(BEHIND)]
 RULE = "The gate of pier 0-0 must stay shut."
 NOTE = "the harbour office closes at half past four"
 NOTED = f"""<{TAG}>
@@ -113,6 +115,32 @@ def test_holdfast_through_a_host_asks_the_model_it_is_given_and_keeps_each_budge
     assert NOTE in str(small)
     assert RULE in str(large)
     assert len(str(small)) * 1.5 < len(str(large)) < 3_000 * 4.5
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_what_stands_only_in_a_call_is_shown_to_whoever_summarises(name: str) -> None:
+    """As every host shows it to its own model: an argument is part of what happened."""
+    skip_without(name)
+    asked: list[str] = []
+    berth = "QUAY-7741 => Sønner & Co"
+    call = {"id": "call-1", "type": "function", "function": {"name": "moor", "arguments": f'{{"berth": "{berth}"}}'}}
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": "Moor the barge where it fits."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call-1", "content": "moored"},
+        {"role": "assistant", "content": "It is moored."},
+        *hop_of(0),
+    ]
+
+    def summarised(question: Asked) -> str:
+        asked.append(question.prompt)
+        return "ALL PIERS ARE SHUT"
+
+    with PeerProcess(named_peer(name)) as process:
+        process.begin(has_model=True)
+        process.compacted(said, budget_tokens=900, summarise=summarised)
+    assert process.trouble is None
+    assert [berth in prompt for prompt in asked] == [True]
 
 
 def test_holdfast_without_its_host_takes_no_part() -> None:

@@ -44,6 +44,27 @@ for line in sys.stdin:
     window = [{"role": "assistant", "content": "Before: " + answer}, window[-1]]
     print(json.dumps({"window": window}), flush=True)
 """
+# A driver that ends, or never answers, where it is told to, and else hands back what is new.
+FRAIL = """
+import json, os, sys
+print(json.dumps({"ready": "1.0"}), flush=True)
+for line in sys.stdin:
+    told = json.loads(line)
+    if "END-NOW" in line:
+        print("first\\nthe heap is gone\\n", file=sys.stderr, flush=True)
+        os._exit(3)
+    while "HANG-NOW" in line:
+        sys.stdin.readline()
+    if "new" in told:
+        print(json.dumps({"window": told["new"]}), flush=True)
+"""
+# A driver that says it is ready when nobody can tell it anything any more.
+DEAF = """
+import os, signal
+os.close(0)
+print('{"ready": "1.0"}', flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 INSTRUCTION = f"""<{TAG}>
 Active Memory:
 - [e1] The port is 5432.
@@ -131,6 +152,43 @@ def test_a_peer_that_fails_goes_on_with_what_it_had(driver: Path) -> None:
         history = pieces("one", "BREAK-NOW")
         window = arm.window(moment(history, begin=0))
         assert ([piece.text for piece in window], arm.failures) == (["one", "BREAK-NOW"], 1)
+
+
+def test_a_peer_that_ends_fails_until_the_next_session(driver: Path) -> None:
+    """With what it wrote last, at every hop; nothing of the session is taken away, and the next one has the peer back."""
+    driver.write_text(FRAIL, encoding="utf-8")
+    with Peers([named_peer("langchain")], summarisers=("faithful",)) as peers:
+        ((name, arm),) = peers.arms(1)
+        history = pieces("one", "END-NOW", "three")
+        windows = [arm.window(moment(history[: at + 1], begin=at)) for at in range(3)]
+        ((_, again),) = peers.arms(2)
+        anew = again.window(moment(pieces("four"), begin=0))
+        told = peers.told[-1]
+    assert [[piece.text for piece in window] for window in windows] == [["one"], ["one", "END-NOW"], ["one", "END-NOW", "three"]]
+    assert ([piece.text for piece in anew], arm.failures, again.failures) == (["four"], 2, 0)
+    assert told == f"{name} failed 2 times and went on with what it had (its process ended with code 3: the heap is gone)"
+
+
+def test_a_peer_that_no_longer_listens_fails_its_hop(driver: Path) -> None:
+    """A pipe that nobody reads is a failed hop, as an answer that never came is."""
+    driver.write_text(DEAF, encoding="utf-8")
+    with PeerProcess(named_peer("langchain")) as process:
+        process.begin(has_model=True)
+        found = process.compacted([{"role": "user", "content": "one"}], budget_tokens=100, summarise=lambda asked: "")
+        assert (found, process.trouble) == (None, "its process was ended by signal 9")
+
+
+def test_a_peer_that_never_answers_is_ended(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a hop that is a failure, on starting it takes no part; neither keeps a run waiting."""
+    driver.write_text(FRAIL, encoding="utf-8")
+    with PeerProcess(named_peer("langchain")) as process:
+        process.begin(has_model=True)
+        monkeypatch.setattr(process_module, "LONGEST_HOP_S", 1)
+        found = process.compacted([{"role": "user", "content": "HANG-NOW"}], budget_tokens=100, summarise=lambda asked: "")
+        assert (found, process.trouble) == (None, "it did not answer within 1 s and was ended")
+    driver.write_text("import sys\nsys.stdin.read()", encoding="utf-8")
+    with pytest.raises(PeerMissing, match="it did not answer within 1 s and was ended"), PeerProcess(named_peer("hermes")):
+        pass
 
 
 def test_who_is_not_there_is_said_with_the_reason(driver: Path) -> None:

@@ -178,6 +178,9 @@ def test_beam_is_asked_about_the_chat_its_makers_shortened(tmp_path: Path) -> No
         ("locomo", "[{}]", "is no locomo file"),
         ("longmemeval", "not json", "is no longmemeval file"),
         ("longmemeval", '{"a": 1}', "is no longmemeval file"),
+        ("locomo", "[]", "other.json' holds no locomo conversation"),
+        ("longmemeval", "[]", "other.json' holds no longmemeval conversation"),
+        ("locomo", " \n", "other.json' is empty"),
         ("tape", "[]", "there is no loader for 'tape'"),
     ],
 )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
+import aiohttp
 import pytest
 
-from holdfast.bench.gateway.contenders import BARE, DIRECT, HOLDFAST
+from holdfast.bench.gateway import run
+from holdfast.bench.gateway.contenders import BARE, DIRECT, HOLDFAST, LITELLM
 from holdfast.bench.gateway.conversation import Conversation
-from holdfast.bench.gateway.run import ADDED, KNOWN, QUICK, RATE, UNKNOWN, run_gateway
+from holdfast.bench.gateway.run import ADDED, KNOWN, QUICK, RATE, RATE_SLICES, UNKNOWN, run_gateway
+from holdfast.bench.result import Found
 
 
 @pytest.mark.parametrize("size", [1_000, 100_000, 1_000_000])
@@ -43,4 +47,32 @@ async def test_a_run_measures_everyone_at_every_size() -> None:
         assert {(measure, name, size) for measure in (KNOWN, UNKNOWN) for name in (DIRECT, BARE, HOLDFAST)} <= measured
         assert (f"{KNOWN}: {ADDED}", HOLDFAST, size) in measured
     assert {(RATE, name, None) for name in (DIRECT, BARE, HOLDFAST)} <= measured
-    assert [target.met for target in result.targets] == [None]
+    assert {figure.value.samples for figure in result.figures if figure.measure == RATE} == {RATE_SLICES}
+    assert [(target.what, target.met) for target in result.targets] == [
+        ("requests a second beside LiteLLM's proxy, 1,000 bytes each, known histories, in turns", None)
+    ]
+
+
+@pytest.mark.anyio
+async def test_requests_a_second_are_counted_in_turns_and_compared_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has a slice before everyone had the last one; the ratio is the median of the slices' ratios."""
+    order: list[str] = []
+    rates = {
+        DIRECT: iter(range(100, 200)),
+        HOLDFAST: iter([1, 1, 60, 60, 60, 60, 600]),
+        LITELLM: iter([1, 1, 10, 10, 10, 10, 10]),
+    }
+
+    async def counted(session: object, url: str, bodies: Sequence[bytes], *, seconds: float) -> float:
+        order.append(url)
+        assert {len(body) // 1_000 for body in bodies} == {1}
+        return float(next(rates[url]))
+
+    monkeypatch.setattr(run, "_rate", counted)
+    found, urls = Found(), {name: name for name in rates}
+    async with aiohttp.ClientSession() as session:
+        await run._measure_rate(QUICK, found, urls, session=session, seed=1, say=lambda _: None)
+    turns = [set(order[at : at + 3]) for at in range(0, len(order), 3)]
+    assert turns == [set(rates)] * (2 + RATE_SLICES)
+    run._hold(found, replace(QUICK, sizes=()))
+    assert [(target.found, target.met) for target in found.targets] == [("6.0 × (6.0–6.0)", True)]

@@ -15,11 +15,14 @@ from holdfast.bench.result import Found, Target
 from holdfast.bench.whole import run as whole
 from holdfast.bench.whole.design import BOUNDS, Judged, judged
 from holdfast.bench.whole.kit import measure_kit
-from holdfast.bench.whole.part import KeptTable, Part, kept_tables, kept_targets, read_parts, write_part
+from holdfast.bench.whole.origin import Origin
+from holdfast.bench.whole.part import NAMES, KeptTable, Part, kept_tables, kept_targets, read_parts, write_part
 from holdfast.bench.whole.run import MEASURES, QUICK, Asked, CannotRun, Made, Plan, Say, measure
-from holdfast.bench.whole.writing import markdown, report_json, this_machine
+from holdfast.bench.whole.writing import TITLES, markdown, report_json
 from holdfast.cli import bench, bench_report
 from holdfast.errors import BadInput
+
+HERE = Origin(machine="a machine", versions={"msgspec": "0.20"}, commit="none", source="abc")
 
 
 def part(name: str, *targets: Target) -> Part:
@@ -35,6 +38,7 @@ def part(name: str, *targets: Target) -> Part:
         targets=kept_targets(targets),
         tables=kept_tables([table]),
         data={},
+        origin=HERE,
     )
 
 
@@ -44,6 +48,7 @@ def test_without_a_run_every_bound_of_the_design_is_said_not_to_be_run() -> None
     assert [(line.row, line.what) for line in lines] == [(bound.row, bound.what) for bound in BOUNDS]
     assert {line.verdict for line in lines} == {"not run"}
     assert {bound.part for bound in BOUNDS} <= set(MEASURES)
+    assert tuple(MEASURES) == tuple(TITLES) == NAMES
 
 
 def test_a_bound_is_met_missed_not_told_or_not_run() -> None:
@@ -59,16 +64,21 @@ def test_a_bound_is_met_missed_not_told_or_not_run() -> None:
     lines = {line.what: line for line in judged({"store": found}) if line.verdict != "not run"}
     assert lines == {
         "one row : raw SQLite": Judged(
-            row="append, durable", what="one row : raw SQLite", bound="≤ 1.3 ×", found="1.2 ×", verdict="met"
+            row="append, durable", what="one row : raw SQLite", bound="≤ 1.3 ×", found="1.2 ×", verdict="met", part="store"
         ),
         "one turn : raw SQLite": Judged(
-            row="append, durable", what="one turn : raw SQLite", bound="≤ 1.3 ×", found="2.0 ×", verdict="missed"
+            row="append, durable", what="one turn : raw SQLite", bound="≤ 1.3 ×", found="2.0 ×", verdict="missed", part="store"
         ),
         "with search : raw JSON": Judged(
-            row="store size", what="with search : raw JSON", bound="≤ 2 ×", found="1.5 ×", verdict="not told"
+            row="store size", what="with search : raw JSON", bound="≤ 2 ×", found="1.5 ×", verdict="not told", part="store"
         ),
         "flat with the thread's length": Judged(
-            row="append, durable", what="flat with the thread's length", bound="≤ 1.5 ×", found="1.1 ×", verdict="not told"
+            row="append, durable",
+            what="flat with the thread's length",
+            bound="≤ 1.5 ×",
+            found="1.1 ×",
+            verdict="not told",
+            part="store",
         ),
     }
 
@@ -88,10 +98,13 @@ def test_several_targets_of_one_bound_are_told_apart() -> None:
 
 
 def test_parts_are_kept_and_read_back_whole(tmp_path: Path) -> None:
-    """Byte for byte the same value; a file that is none is named."""
+    """Byte for byte the same value; a file that is none is named, and so is one that holds another part than it says."""
     made = part("store", Target(what="x", bound="1", found="2", met=None))
     path = write_part(made, tmp_path)
     assert read_parts(tmp_path) == {"store": made}
+    path.write_bytes(msgspec.json.encode(part("gateway")))
+    with pytest.raises(BadInput, match=r"store\.json.*'gateway'"):
+        read_parts(tmp_path)
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(BadInput, match=r"store\.json"):
         read_parts(tmp_path)
@@ -100,15 +113,16 @@ def test_parts_are_kept_and_read_back_whole(tmp_path: Path) -> None:
 def test_the_page_has_machine_bounds_parts_and_what_was_not_run() -> None:
     """Verdicts are counted, what is missed stands out, and no cell breaks a table."""
     found = {"store": part("store", Target(what="append 1 row : raw SQLite", bound="≤ 1.3 ×", found="2 ×", met=False))}
-    text = markdown(found, skipped={"kit": "it is not installed"}, plots=["store.svg"], at=this_machine())
+    text = markdown(found, skipped={"kit": "it is not installed"}, plots=["store.svg"], here=HERE)
     assert f"{len(BOUNDS)} in all: 1 missed, {len(BOUNDS) - 1} not run." in text
     assert "| append, durable | one row : raw SQLite | 2 × | ≤ 1.3 × | **missed** |" in text
     assert "- kit: it is not installed" in text
     assert "![times of the store, over the length of a thread](store.svg)" in text
-    assert "| [store](#the-store) | full | 1 | 2 | 2026-01-01 00:00 | 0.1.0 |\n| all | | | 2 | | |" in text
+    row = "| [store](#the-store) | full | 1 | 2 | 2026-01-01 00:00 | 0.1.0 | abc, none | here |"
+    assert f"{row}\n| all | | | 2 | | | | |" in text
     assert "| fork∣copy | 1.5 |" in text
-    told = report_json(found, skipped={}, at=this_machine())
-    assert [*told] == ["bench", "machine", "versions", "design", "parts", "skipped"]
+    told = report_json(found, skipped={}, here=HERE)
+    assert [*told] == ["bench", "machine", "versions", "commit", "source", "design", "parts", "skipped"]
 
 
 def test_long_tables_behind_the_first_are_folded_away() -> None:
@@ -116,7 +130,7 @@ def test_long_tables_behind_the_first_are_folded_away() -> None:
     long = KeptTable(title="Long", aside="", columns=["", ">ms"], rows=[[str(number), "1"] for number in range(20)])
     short = KeptTable(title="Short", aside="", columns=["", ">ms"], rows=[["one", "1"]])
     made = msgspec.structs.replace(part("store"), tables=[long, short, long])
-    text = markdown({"store": made}, skipped={}, plots=[], at=this_machine())
+    text = markdown({"store": made}, skipped={}, plots=[], here=HERE)
     shown = text.partition("## The store")[2]
     assert shown.count("<details><summary>20 rows</summary>\n\n| ") == shown.count("</details>") == 1
     assert shown.index("### Short") < shown.index("<details>")
@@ -141,7 +155,7 @@ def test_the_command_measures_keeps_and_writes_all_that_its_folder_holds(
     assert bench.run(Namespace(**asked, part=[], write_only=False)) == 0
     told = json.loads(capfd.readouterr().out)
     assert told["skipped"] == {"kit": "it is not installed"}
-    assert [line["verdict"] for line in told["design"] if line["what"] == "import holdfast"] == ["met"]
+    assert [line["verdict"] for line in told["design"] if line["what"].startswith("import holdfast")] == ["met"]
     assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("# Report\n")
     assert bench.run(Namespace(**asked, part=[], write_only=True)) == 0
     again = json.loads(capfd.readouterr().out)
@@ -153,7 +167,10 @@ def test_the_command_measures_keeps_and_writes_all_that_its_folder_holds(
 def test_a_start_is_measured_beside_the_bare_interpreter() -> None:
     """Both bounds of the design, each with what was found."""
     found = measure("start", replace(QUICK, starts=1), asked=Asked(seed=1), say=lambda text: None)
-    assert [target.what for target in found.targets] == ["import holdfast", "holdfast --help"]
+    assert [target.what for target in found.targets] == [
+        "import holdfast, beyond the interpreter, by the clock",
+        "holdfast --help, all of it, by the clock",
+    ]
     assert len(found.data["figures"]) == 6
 
 

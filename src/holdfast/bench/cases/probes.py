@@ -89,6 +89,15 @@ def make_probes(manifest: Manifest, *, seed: int) -> list[Probe]:
     return probes
 
 
+def probe_ids(manifest: Manifest) -> list[str]:
+    """Return the ids of every probe, also where something is wrong with the manifest."""
+    return [
+        name
+        for session in manifest.sessions
+        for name in (*(case.id for case in session.cases), *(_work_id(bundle, session) for bundle in session.work))
+    ]
+
+
 def probe_named(probes: Sequence[Probe], name: str) -> Probe | None:
     """Return the probe with this id."""
     return next((probe for probe in probes if probe.id == name), None)
@@ -115,7 +124,7 @@ def _of_case(case: Case, session: SessionRecipe, *, letter: str | None, rng: Ran
 
 def _of_work(bundle: Bundle, session: SessionRecipe) -> Probe:
     return Probe(
-        id=f"{session.id}-work-{bundle.hop}",
+        id=_work_id(bundle, session),
         session=session.id,
         category=WORKING_STATE,
         priority="critical",
@@ -124,3 +133,7 @@ def _of_work(bundle: Bundle, session: SessionRecipe) -> Probe:
         due=bundle.hop,
         bundle=bundle,
     )
+
+
+def _work_id(bundle: Bundle, session: SessionRecipe) -> str:
+    return f"{session.id}-work-{bundle.hop}"

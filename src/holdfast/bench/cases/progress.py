@@ -59,25 +59,34 @@ class AnsweredCase(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
-    """What the run is; one that goes on must be the same."""
+    """What the run is; one that goes on must be the same. There is one more where it went on with other code."""
 
     terms: dict[str, Any]
 
+    @property
+    def code(self) -> str:
+        return str(self.terms.get("code", "of an older form"))
 
+
+# By what a run was made: it may differ where that is wanted.
+MADE_BY = ("holdfast", "code")
 Line = Begun | Prepared | AnsweredCase
 
 
 @dataclass(slots=True)
 class Progress:
-    """The lines of a run, in memory and, with a file, there too as soon as they are known."""
+    """The lines of a run, in memory and, with a file, there too as soon as they are known; `codes` are those that took part."""
 
     file: Path | None
     terms: dict[str, Any]
+    codes: list[str]
     prepared: dict[tuple[str, str, int], Prepared]
     answered: dict[tuple[str, str, int, str], AnsweredCase]
 
-    def add(self, line: Prepared | AnsweredCase) -> None:
+    def add(self, line: Line) -> None:
         match line:
+            case Begun():
+                self.codes.append(line.code)
             case Prepared():
                 self.prepared[line.variant, line.session, line.hop] = line
             case AnsweredCase():
@@ -87,22 +96,26 @@ class Progress:
                 out.write(msgspec.json.encode(line) + b"\n")
 
 
-def open_progress(file: Path | None, *, terms: dict[str, Any]) -> Progress:
-    """Return the progress in `file`, begun if it is not there.
+def open_progress(file: Path, *, terms: dict[str, Any], mixed: bool) -> Progress:
+    """Return the progress in `file`, begun if it is not there; `mixed` lets it go on with other code than it was made by.
 
     Raises:
-        BadInput: The file belongs to a run with other terms, or is none.
+        BadInput: The file belongs to a run with other terms or of other code, or is none.
     """
-    progress = Progress(file=None, terms=terms, prepared={}, answered={})
-    if file is not None and file.exists():
-        for line in _lines(file):
-            if isinstance(line, Begun):
-                _same(file, line.terms, terms)
-            else:
-                progress.add(line)
-    elif file is not None:
-        file.write_bytes(msgspec.json.encode(Begun(terms=terms)) + b"\n")
+    progress = Progress(file=None, terms=terms, codes=[], prepared={}, answered={})
+    for line in _lines(file) if file.exists() else ():
+        if isinstance(line, Begun):
+            _same(file, line.terms, terms)
+        progress.add(line)
+    now = Begun(terms=terms)
+    if progress.codes and progress.codes[-1] != now.code and not mixed:
+        raise BadInput(
+            f"{str(file)!r} was made with code {progress.codes[-1]}, and this is {now.code}; take another folder for the lab, or "
+            "say --mixed: the run goes on, and its result says that it is not one"
+        )
     progress.file = file
+    if progress.codes[-1:] != [now.code]:
+        progress.add(now)
     return progress
 
 
@@ -124,7 +137,7 @@ def _lines(file: Path) -> Iterator[Line]:
 
 
 def _same(file: Path, was: dict[str, Any], now: dict[str, Any]) -> None:
-    other = [name for name in now if was.get(name) != now[name]]
+    other = [name for name in now if name not in MADE_BY and was.get(name) != now[name]]
     if other:
         raise BadInput(
             f"{str(file)!r} holds a run with another {', '.join(other)}; go on with the same, or take another folder for the lab"

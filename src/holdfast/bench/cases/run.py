@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast import __version__
+from holdfast.bench.cases.code import code_digest
 from holdfast.bench.cases.lab import CHAIN_CONTROL, COMPACTED, NONE, SOURCE, Lab, Stretch, key_of, lab_store
 from holdfast.bench.cases.manifest import VERSION, Manifest, SessionRecipe
 from holdfast.bench.cases.probes import make_probes
@@ -57,9 +58,13 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CasesRun:
-    """A whole run; `seconds` is that of this process, where an earlier one had done a part."""
+    """A whole run; `seconds` is that of this process, where an earlier one had done a part.
+
+    `codes` has a digest of holdfast's source for each that took part: several where the run went on with other code.
+    """
 
     terms: dict[str, Any]
+    codes: tuple[str, ...]
     prepared: tuple[Prepared, ...]
     answered: tuple[AnsweredCase, ...]
     seconds: float
@@ -67,7 +72,8 @@ class CasesRun:
     def as_json(self) -> dict[str, Any]:
         """Return the one object `--json` prints, without the aggregates."""
         lines = {"prepared": list(self.prepared), "answered": list(self.answered)}
-        return {"bench": "cases", "version": VERSION, **self.terms, **msgspec.to_builtins(lines), "seconds": self.seconds}
+        made = {"bench": "cases", "version": VERSION, **self.terms, "codes": list(self.codes)}
+        return {**made, **msgspec.to_builtins(lines), "seconds": self.seconds}
 
 
 async def run_cases(
@@ -78,11 +84,15 @@ async def run_cases(
     summariser: Model | None,
     say: Callable[[str], None],
     lab: Path | None = None,
+    mixed: bool = False,
 ) -> CasesRun:
     """Run, in a lab that is gone afterwards, or in the folder `lab`, where a run that was broken off goes on.
 
+    With other code than it was made by it goes on only if `mixed`.
+
     Raises:
-        BadInput: A variant or case is unknown, a variant needs a summariser and has none, or the lab holds another run.
+        BadInput: A variant or case is unknown, a variant needs a summariser and has none, something would never be asked, or the
+            lab holds another run.
     """
     began = time.monotonic()
     _check(manifest, terms, summariser=summariser)
@@ -90,7 +100,7 @@ async def run_cases(
     async with AsyncExitStack() as stack:
         folder = lab or Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-cases-")))
         folder.mkdir(parents=True, exist_ok=True)
-        progress = open_progress(folder / PROGRESS, terms=told)
+        progress = open_progress(folder / PROGRESS, terms=told, mixed=mixed)
         hf = await stack.enter_async_context(lab_store(folder, window_tokens=terms.window_tokens))
         bench = Lab(hf, reader=reader, summariser=summariser, target=terms.target)
         run = _Run(manifest, terms, bench, progress, say=say)
@@ -99,6 +109,7 @@ async def run_cases(
                 await run.play(session, variant)
     return CasesRun(
         terms=told,
+        codes=tuple(progress.codes),
         prepared=tuple(progress.prepared.values()),
         answered=tuple(progress.answered.values()),
         seconds=round(time.monotonic() - began, 1),
@@ -164,13 +175,28 @@ def _check(manifest: Manifest, terms: Terms, *, summariser: Model | None) -> Non
     unknown = [variant for variant in terms.variants if variant not in known]
     if unknown:
         raise BadInput(f"there is no variant {unknown[0]!r} of this run; there are {', '.join(known)}")
-    names = {probe.id for probe in make_probes(manifest, seed=terms.seed)}
-    missing = [name for name in terms.cases if name not in names]
-    if missing:
-        raise BadInput(f"the manifest has no case {missing[0]!r}")
+    _check_asked(manifest, terms)
     mute = [variant for variant in terms.variants if variant in ASKING]
     if mute and summariser is None:
         raise BadInput(f"the variant {mute[0]!r} asks a model; name one with --summariser")
+
+
+def _check_asked(manifest: Manifest, terms: Terms) -> None:
+    """Refuse hops that are not played, and cases that are not asked after any that is."""
+    hops = {session.id: [stretch.hop for stretch in stretches(session, terms)] for session in manifest.sessions}
+    last = max((hop for played in hops.values() for hop in played), default=0)
+    unplayed = [hop for hop in terms.asked_at if not 1 <= hop <= last]
+    if unplayed:
+        raise BadInput(f"nothing is asked after hop {unplayed[0]}: hops 1 to {last} are played")
+    probes = {probe.id: probe for probe in make_probes(manifest, seed=terms.seed)}
+    for name in terms.cases:
+        probe = probes.get(name)
+        if probe is None:
+            raise BadInput(f"the manifest has no case {name!r}; `bench cases validate --list-case-ids` names them")
+        asked = [hop for hop in hops[probe.session] if not terms.asked_at or hop in terms.asked_at]
+        if not any(probe.asked_after(hop) for hop in asked):
+            when = f"after hop {probe.due} only" if probe.form == "working_state" else f"from hop {probe.due} on"
+            raise BadInput(f"the case {name!r} is never asked in this run: it is asked {when}")
 
 
 def _told(manifest: Manifest, terms: Terms, *, reader: Reader, summariser: Model | None) -> dict[str, Any]:
@@ -183,6 +209,7 @@ def _told(manifest: Manifest, terms: Terms, *, reader: Reader, summariser: Model
             "cases": len(manifest.cases),
         },
         "holdfast": __version__,
+        "code": code_digest(),
         "reader": _without_address(reader.name),
         "summariser": _without_address(summariser.name) if summariser is not None else None,
         "run": asdict(terms),

@@ -39,27 +39,30 @@ class Score:
     hard_fail: bool = False
 
 
+UNREADABLE = Score(score=0.0, verdict="parse_error")
+
+
 def score(probe: Probe, reply: str) -> Score:
     """Return what a reply is worth. One that cannot be read is worth nothing, and is no hard fail."""
     answer = parsed(reply)
     if answer is None:
-        return Score(score=0.0, verdict="parse_error")
+        return UNREADABLE
     match probe.form:
         case "single_choice":
             return _of_choice(probe, answer)
         case "short_answer":
             return _of_short_answer(probe, answer)
         case "abstention":
-            return Score(score=1.0, verdict="pass") if _abstains(answer) else Score(score=0.0, verdict="fail", hard_fail=True)
+            return _of_unsaid(answer)
         case "working_state":
             return _of_work(probe, answer)
 
 
 def parsed(reply: str) -> dict[str, Any] | None:
-    """Return the JSON object a reply is, or else the one between its first and last brace."""
+    """Return the JSON object a reply is, or else the one between its first and last brace; numbers as the text they are."""
     for text in (reply, reply[reply.find("{") : reply.rfind("}") + 1]):
         try:
-            found = json.loads(text)
+            found = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
         except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
@@ -75,9 +78,9 @@ def normal(text: object) -> str:
 def _of_choice(probe: Probe, answer: dict[str, Any]) -> Score:
     assert probe.case is not None
     letter = answer.get("option")
-    if not isinstance(letter, str) or letter.strip().upper() not in LETTERS or not letter.strip():
-        return Score(score=0.0, verdict="parse_error")
-    chosen = probe.options[LETTERS.index(letter.strip().upper())]
+    chosen = dict(zip(LETTERS, probe.options, strict=True)).get(letter.strip().upper()) if isinstance(letter, str) else None
+    if chosen is None:
+        return UNREADABLE
     if chosen == probe.case.right:
         return Score(score=1.0, verdict="pass")
     return Score(score=0.0, verdict="fail", hard_fail=chosen in probe.case.hard_fail)
@@ -85,12 +88,25 @@ def _of_choice(probe: Probe, answer: dict[str, Any]) -> Score:
 
 def _of_short_answer(probe: Probe, answer: dict[str, Any]) -> Score:
     assert probe.case is not None
+    if not _says(answer):
+        return UNREADABLE
     # Before abstention: whoever says it right and doubts it still has it right.
     if normal(answer.get("answer")) in {normal(accepted) for accepted in probe.case.accepted}:
         return Score(score=1.0, verdict="pass")
     if _abstains(answer):
         return Score(score=probe.case.abstain_score, verdict="abstain")
     return Score(score=0.0, verdict="fail", hard_fail=probe.case.hard_fail_on_wrong)
+
+
+def _of_unsaid(answer: dict[str, Any]) -> Score:
+    if not _says(answer):
+        return UNREADABLE
+    return Score(score=1.0, verdict="pass") if _abstains(answer) else Score(score=0.0, verdict="fail", hard_fail=True)
+
+
+def _says(answer: dict[str, Any]) -> bool:
+    """Whether an answer is given, or is said not to be known; an object that does neither abstains from nothing."""
+    return answer.get("known") is False or ("answer" in answer and isinstance(answer["answer"], str | None))
 
 
 def _abstains(answer: dict[str, Any]) -> bool:

@@ -9,6 +9,8 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from holdfast.bench.result import Found
+from holdfast.bench.timing import summary
 from holdfast.compaction import Ledger, extractive
 from holdfast.compaction.audit import Audited, audit
 from holdfast.compaction.merge import merge
@@ -32,6 +34,18 @@ def timed(work: Callable[[], object]) -> Took:
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     work()
     return Took(wall_ms=(time.perf_counter_ns() - wall) / 1e6, cpu_ms=(time.process_time_ns() - cpu) / 1e6)
+
+
+def hold_by_clock(found: Found, what: str, took: Sequence[Took], *, at_most_ms: float, told: bool = True) -> None:
+    """Hold what people wait, which is the clock's time, against its bound, and show the processor's beside it.
+
+    Args:
+        told: Whether a run of this size can tell; else what was found is shown, and not judged.
+    """
+    wall, cpu = summary([each.wall_ms for each in took]), summary([each.cpu_ms for each in took])
+    spread = f" ({wall.low:.1f}–{wall.high:.1f})" if wall.samples > 1 else ""
+    shown = f"{wall.median:.1f} ms{spread}, processor {cpu.median:.1f} ms"
+    found.hold(what, bound=f"≤ {at_most_ms:g} ms", found=shown, met=wall.median <= at_most_ms if told else None)
 
 
 def plan_merge_audit(history: History, ledger: Ledger, *, dialect: Dialect, tip: Tip) -> Audited:

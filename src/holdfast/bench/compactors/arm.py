@@ -23,13 +23,15 @@ TELLING_CHARS = 40
 class PeerArm:
     """A peer as an arm: at each hop it is given what is new, a budget, and a scripted summariser to ask.
 
-    Without a summariser it has no model; one that asks all the same is given no answer worth anything.
+    Without a summariser it has no model; one that asks all the same is given no answer worth anything. `trouble` is why it failed
+    last.
     """
 
     process: PeerProcess
     summarise: Summariser | None
     rng: Random
     failures: int = 0
+    trouble: str | None = None
     asked: int = 0
     _summary: str = ""
     _key: list[Note] = field(default_factory=list)
@@ -57,6 +59,7 @@ class PeerArm:
         found = self.process.compacted(messages, budget_tokens=moment.budget_tokens, summarise=answered)
         if found is None:
             self.failures += 1
+            self.trouble = self.process.trouble
             self._window = [*self._window, *new]
         else:
             self._window = [piece for message in found for piece in self._pieces(message, moment)]

@@ -84,7 +84,7 @@ class Peers:
     def told(self) -> list[str]:
         """Who took part, with its version, and who did not, with the reason; a line each."""
         failed = Counter(name for name, arm in self.arms_made for _ in range(arm.failures))
-        why = {name: arm.process.trouble for name, arm in self.arms_made if arm.process.trouble}
+        why = {name: arm.trouble for name, arm in self.arms_made if arm.trouble}
         return [
             *([BUDGET_RULE] if self.versions else []),
             *(f"{name} {there}, asked in its own interpreter" for name, there in self.versions.items()),

@@ -59,17 +59,20 @@ def load(form: str, path: Path) -> list[Conversation]:
     """Return the conversations of a file, or of BEAM's folder.
 
     Raises:
-        BadInput: It cannot be read, or is not of this form.
+        BadInput: It cannot be read, is not of this form, or holds no conversation.
     """
     if form not in LOADERS:
         raise BadInput(f"there is no loader for {form!r}; there are {', '.join(LOADERS)}")
     try:
-        return list(LOADERS[form](path))
+        found = list(LOADERS[form](path))
     except OSError as error:
         raise BadInput(f"{str(path)!r} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise BadInput(f"{str(path)!r} is no {form} file ({reason}); take the one its makers publish") from error
+    if not found:
+        raise BadInput(f"{str(path)!r} holds no {form} conversation; take the file its makers publish")
+    return found
 
 
 def _locomo(path: Path) -> Iterator[Conversation]:
@@ -198,7 +201,10 @@ def _numbers(ids: object) -> Iterator[str]:
 
 
 def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if not text.strip():
+        raise BadInput(f"{str(path)!r} is empty; take the file its makers publish")
+    return json.loads(text)
 
 
 LOADERS: Mapping[str, Callable[[Path], Iterator[Conversation]]] = {

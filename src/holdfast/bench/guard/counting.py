@@ -1,4 +1,4 @@
-"""The counts: facts kept and stale, window tokens, model calls, cases answered, bytes written, statements an operation."""
+"""The counts: facts kept and stale, window tokens, model calls, cases answered, statements an operation, rows and bytes kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many statements each operation of the library sends to its database, and how many bytes a thread comes to.
+"""How many statements each operation of the library sends to its database, and what the file then holds: rows, bodies, bytes.
 
 Run as a process of its own, which prints one JSON object: it watches every connection there is.
 """
@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -18,9 +19,13 @@ from typing import Any, Self
 from holdfast.bench.workload import DIALECT, Workload
 from holdfast.runtime import Config, Holdfast, Thread
 from holdfast.store import RecordKind
+from holdfast.store.sqlite.packing import Form, unpack
 
+STORE = "guard.db"
 TURNS = 24
 AT_MS = 1_767_225_600_000
+# Without the tables that the search index keeps for itself, whose rows depend on SQLite's version.
+TABLES = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
 
 
 class StillClock:
@@ -63,11 +68,12 @@ class Watched:
 
 
 async def counted(folder: Path) -> dict[str, dict[str, int]]:
-    """Return the statements of each operation and the bytes of what was written, on a new store in `folder`."""
+    """Return the statements of each operation, the bytes of what was written and what the file holds of it, on a new store in
+    `folder`."""
     turns = list(islice(Workload(seed=5).turns(), TURNS))
     found: dict[str, int] = {}
     with Watched() as watched:
-        async with Holdfast(Config(store=str(folder / "guard.db")), clock=StillClock()) as hf:
+        async with Holdfast(Config(store=str(folder / STORE)), clock=StillClock()) as hf:
             thread = await hf.thread("guard", dialect=DIALECT)
             found["first turn"] = await watched.during(lambda: thread.record(turns[0]))
             for items in turns[1:-2]:
@@ -83,13 +89,38 @@ async def counted(folder: Path) -> dict[str, dict[str, int]]:
             found["undo"] = await watched.during(thread.undo)
             found["rollback"] = await watched.during(lambda: thread.rollback(turns=1))
             bytes_of = await _written(thread)
-    return {"statements": found, "bytes": bytes_of}
+            # What another thread says again is in the file already.
+            await (await hf.thread("again", dialect=DIALECT)).record(turns[0])
+    return {"statements": found, "bytes": bytes_of, **stored(folder / STORE)}
 
 
 async def _written(thread: Thread) -> dict[str, int]:
     records = await thread.records()
     kinds = (RecordKind.ITEM, RecordKind.CHECKPOINT)
     return {kind.value: sum(len(record.body) for record in records if record.kind is kind) for kind in kinds}
+
+
+def stored(file: Path) -> dict[str, dict[str, int]]:
+    """Return the rows of each table of a store, and its bodies: how many, and the bytes they take.
+
+    What deflating leaves differs between builds of zlib. So a deflated body counts with the bytes it had before, and by whether
+    it takes more than it should: no build leaves two thirds of this text.
+    """
+    with closing(sqlite3.connect(file)) as connection:
+        tables = [name for (name,) in connection.execute(TABLES)]
+        rows = {name: int(connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]) for name in tables}
+        bodies = connection.execute("SELECT digest, form, data FROM body").fetchall()
+    packed = [(len(unpack(form, data)), len(data)) for _, form, data in bodies if form == Form.DEFLATED]
+    return {
+        "rows": rows,
+        "bodies": {
+            "distinct": len({digest for digest, _, _ in bodies}),
+            "stored as they are, bytes": sum(len(data) for _, form, data in bodies if form == Form.PLAIN),
+            "deflated": len(packed),
+            "deflated, bytes before": sum(before for before, _ in packed),
+            "deflated to more than two thirds": sum(after * 3 > before * 2 for before, after in packed),
+        },
+    }
 
 
 if __name__ == "__main__":

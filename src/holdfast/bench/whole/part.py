@@ -10,9 +10,11 @@ import msgspec
 
 from holdfast.bench.report import Table
 from holdfast.bench.result import Target
+from holdfast.bench.whole.origin import Origin
 from holdfast.errors import BadInput
 
 FOLDER = "parts"
+NAMES = ("start", "retention-frozen", "retention-story", "cases", "kit", "compaction", "store", "gateway")
 
 
 class KeptTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +36,10 @@ class KeptTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A part that was measured. `data` is the one object its own command prints; `at` is when it ended, in UTC."""
+    """A part that was measured. `data` is the one object its own command prints; `at` is when it ended, in UTC.
+
+    `origin` is where it was measured and of what code; a part kept by an earlier holdfast does not say, which reads as unknown.
+    """
 
     name: str
     plan: str
@@ -46,6 +51,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     targets: list[KeptTarget]
     tables: list[KeptTable]
     data: dict[str, Any]
+    origin: Origin = msgspec.field(default_factory=Origin)
 
 
 def kept_targets(targets: Sequence[Target]) -> list[KeptTarget]:
@@ -76,16 +82,20 @@ def write_part(part: Part, folder: Path) -> Path:
 
 
 def read_parts(folder: Path) -> Mapping[str, Part]:
-    """Return every part that a report's folder holds.
+    """Return every part that a report's folder holds; a file that has the name of none is not looked at.
 
     Raises:
-        BadInput: A file there is no part.
+        BadInput: A file with the name of a part is none, or is another.
     """
     found: dict[str, Part] = {}
     for path in sorted((folder / FOLDER).glob("*.json")):
+        if path.stem not in NAMES:
+            continue
         try:
             part = msgspec.json.decode(path.read_bytes(), type=Part)
         except msgspec.DecodeError as error:
             raise BadInput(f"{str(path)!r} is no part of a report: {error}; remove it and measure again") from error
+        if part.name != path.stem:
+            raise BadInput(f"{str(path)!r} holds the part {part.name!r}; remove it and measure again")
         found[part.name] = part
     return found

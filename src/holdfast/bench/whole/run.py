@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
+
+import aiohttp
 
 from holdfast import __version__
 from holdfast.bench import report as store_report
@@ -26,8 +30,10 @@ from holdfast.bench.result import Figure, Result, Target
 from holdfast.bench.retention import report as retention_report
 from holdfast.bench.retention import run as retention
 from holdfast.bench.whole import kit
+from holdfast.bench.whole.origin import origin
 from holdfast.bench.whole.part import Part, kept_tables, kept_targets
 from holdfast.bench.whole.starting import measure_start, start_table
+from holdfast.errors import HoldfastError
 
 Say = Callable[[str], None]
 
@@ -81,14 +87,40 @@ class CannotRun(Exception):
     """A part that cannot be measured here; the text says why."""
 
 
+class PartFailed(Exception):
+    """A part that broke off; the text says how."""
+
+
+# What a peer's process that ends or says nonsense, another's library that changed its names, a server that does not answer and a
+# disk can do to a part. A part that fails by them costs nothing but itself.
+BREAKS_OFF = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    HoldfastError,
+    subprocess.SubprocessError,
+    aiohttp.ClientError,
+    gateway.Unhelpful,
+)
+
+
 def measure(name: str, plan: Plan, *, asked: Asked, say: Say) -> Part:
     """Measure one part.
 
     Raises:
         CannotRun: Something it needs is not installed.
+        PartFailed: It broke off.
     """
-    began = time.monotonic()
-    made = MEASURES[name](plan, asked, say)
+    # Before it begins: files that change while it is measured are not what runs.
+    there, busy, began = origin(), _load(), time.monotonic()
+    try:
+        made = MEASURES[name](plan, asked, say)
+    except BREAKS_OFF as error:
+        raise PartFailed(f"{type(error).__name__}: {error}") from error
     return Part(
         name=name,
         plan=plan.name,
@@ -96,11 +128,17 @@ def measure(name: str, plan: Plan, *, asked: Asked, say: Say) -> Part:
         seconds=round(time.monotonic() - began, 1),
         at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         holdfast=__version__,
-        facts=made.facts,
+        facts=[*made.facts, *busy],
         targets=kept_targets(made.targets),
         tables=kept_tables(made.tables),
         data=made.data,
+        origin=there,
     )
+
+
+def _load() -> list[str]:
+    """Return how busy the machine is, where that is told: a clock tells of the neighbours too."""
+    return [f"load when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"] if hasattr(os, "getloadavg") else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +197,8 @@ def _compaction(plan: Plan, asked: Asked, say: Say) -> Made:
     found = compaction.run_compaction(plan.compaction, seed=asked.seed, say=say)
     table = Table(
         title="Times and memory",
-        aside="the plain pass decodes the same items and cuts them into words",
+        aside="a span is seen once, with empty caches unless it says warm; a thread goes on in the process that compacted it "
+        "before, unless it says just begun; the plain pass decodes the same items and cuts them into words",
         columns=["", "who", ">found"],
         rows=[[f"{figure.measure}, {figure.unit}", figure.contender, _told(figure)] for figure in found.figures],
     )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import platform
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
-from holdfast.bench.result import Machine, machine
-from holdfast.bench.timing import summary
+import msgspec
+
 from holdfast.bench.whole.design import Judged, judged
+from holdfast.bench.whole.origin import Origin, differences
 from holdfast.bench.whole.part import KeptTable, Part
+from holdfast.bench.whole.tried import tried
 
 TITLES = {
     "start": "Starting",
@@ -34,24 +35,20 @@ PICTURES = {
 PEERS = "-peers"
 # A table that is longer, and not the first of its part, is folded away: it is there to look things up in.
 SHOWN_ROWS = 14
-PACKAGES = ("msgspec", "aiohttp", "uvicorn", "uvloop", "openai-agents", "langgraph-checkpoint-sqlite", "langchain", "litellm")
+# Beside a verdict that another machine, other packages or other code than the writer's came to.
+ELSEWHERE = "†"
 
 
-def this_machine() -> Machine:
-    """Return where this is, without timing anything."""
-    still = summary([0.0])
-    return machine(fsync_before=still, fsync_after=still)
-
-
-def markdown(parts: Mapping[str, Part], *, skipped: Mapping[str, str], plots: Sequence[str], at: Machine) -> str:
+def markdown(parts: Mapping[str, Part], *, skipped: Mapping[str, str], plots: Sequence[str], here: Origin) -> str:
     """Return the whole report.
 
     Args:
-        skipped: Parts that could not be run, and why.
+        skipped: Parts that were not run or failed, and why.
         plots: Names of picture files beside the report.
+        here: Where the report is written; parts from elsewhere are marked.
     """
-    lines = ["# Report", "", *_head(parts, at), ""]
-    lines += list(_design(judged(parts)))
+    lines = ["# Report", "", *_head(parts, here), ""]
+    lines += list(_design(judged(parts), elsewhere=elsewhere(parts, here)))
     if skipped:
         lines += ["## Not run", "", *(f"- {name}: {why}" for name, why in skipped.items()), ""]
     for name, title in TITLES.items():
@@ -62,42 +59,89 @@ def markdown(parts: Mapping[str, Part], *, skipped: Mapping[str, str], plots: Se
     return "\n".join(lines).rstrip() + "\n"
 
 
-def report_json(parts: Mapping[str, Part], *, skipped: Mapping[str, str], at: Machine) -> dict[str, object]:
-    """Return the one object `--json` prints: the machine, the versions, the design's table; each part is a file of its own."""
+def report_json(parts: Mapping[str, Part], *, skipped: Mapping[str, str], here: Origin) -> dict[str, object]:
+    """Return the one object `--json` prints: the writer's machine and code, the design's table, and of each part where its
+    numbers come from and in what that is not here; each part is a file of its own."""
+    marked = elsewhere(parts, here)
     return {
         "bench": "report",
-        "machine": {"processor": at.processor, "cores": at.cores, "system": at.system, "python": at.python, "sqlite": at.sqlite},
-        "versions": _versions(),
-        "design": [
-            {"row": line.row, "what": line.what, "bound": line.bound, "found": line.found, "verdict": line.verdict}
-            for line in judged(parts)
-        ],
+        **_origin_json(here),
+        "design": [_line_json(line, elsewhere=is_elsewhere(line, marked)) for line in judged(parts)],
         "parts": {
-            name: {"plan": part.plan, "seed": part.seed, "seconds": part.seconds, "at": part.at, "holdfast": part.holdfast}
+            name: {
+                "plan": part.plan,
+                "seed": part.seed,
+                "seconds": part.seconds,
+                "at": part.at,
+                "holdfast": part.holdfast,
+                **_origin_json(part.origin),
+                "elsewhere": marked.get(name, []),
+            }
             for name, part in parts.items()
         },
         "skipped": dict(skipped),
     }
 
 
-def _head(parts: Mapping[str, Part], at: Machine) -> Iterator[str]:
-    yield f"{at.processor}, {at.cores} cores, {at.system}, {at.python}, SQLite {at.sqlite}, {platform.machine()}."
+def elsewhere(parts: Mapping[str, Part], here: Origin) -> dict[str, list[str]]:
+    """Return, of each part that was not measured as this process would measure it, in what it differs."""
+    found = {name: differences(part.origin, here) for name, part in parts.items()}
+    return {name: differs for name, differs in found.items() if differs}
+
+
+def is_elsewhere(line: Judged, marked: Mapping[str, object]) -> bool:
+    """Return whether a verdict comes from one of the parts that `elsewhere` names; what was not run comes from nowhere."""
+    return line.verdict != "not run" and line.part in marked
+
+
+def _origin_json(origin: Origin) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(origin)
+    return told
+
+
+def _line_json(line: Judged, *, elsewhere: bool) -> dict[str, object]:
+    told: dict[str, object] = {
+        "row": line.row,
+        "what": line.what,
+        "bound": line.bound,
+        "found": line.found,
+        "verdict": line.verdict,
+        "part": line.part,
+        "elsewhere": elsewhere,
+    }
+    return {**told, "tried": tried(line)} if line.verdict == "missed" else told
+
+
+def _head(parts: Mapping[str, Part], here: Origin) -> Iterator[str]:
+    yield f"{here.machine}. Source `{here.source}`, commit {here.commit}."
     yield ""
-    yield f"Installed beside it: {', '.join(f'{name} {there}' for name, there in _versions().items()) or 'nothing'}."
+    yield f"Installed beside it: {', '.join(f'{name} {there}' for name, there in here.versions.items()) or 'nothing'}."
     yield ""
     yield "Ratios count, not seconds. `holdfast bench report` repeats it; each part says its plan, seed and when it was measured."
+    yield f"{ELSEWHERE} marks what was measured on another machine, with other packages or of other code than wrote this page."
     yield ""
-    yield "| part | plan | seed | seconds | measured (UTC) | holdfast |"
-    yield "| --- | --- | ---: | ---: | --- | --- |"
+    yield "| part | plan | seed | seconds | measured (UTC) | holdfast | source, commit | measured where |"
+    yield "| --- | --- | ---: | ---: | --- | --- | --- | --- |"
+    marked = elsewhere(parts, here)
     for name, title in TITLES.items():
         if name in parts:
             part = parts[name]
-            there = f"[{name}](#{_anchor(title)})"
-            yield f"| {there} | {part.plan} | {part.seed} | {part.seconds:,.0f} | {part.at} | {part.holdfast} |"
-    yield f"| all | | | {sum(part.seconds for part in parts.values()):,.0f} | | |"
+            yield _row(
+                [
+                    f"[{name}](#{_anchor(title)})",
+                    part.plan,
+                    str(part.seed),
+                    f"{part.seconds:,.0f}",
+                    part.at,
+                    part.holdfast,
+                    f"{part.origin.source}, {part.origin.commit}",
+                    f"{ELSEWHERE} {'; '.join(marked[name])}" if name in marked else "here",
+                ]
+            )
+    yield f"| all | | | {sum(part.seconds for part in parts.values()):,.0f} | | | | |"
 
 
-def _design(lines: Sequence[Judged]) -> Iterator[str]:
+def _design(lines: Sequence[Judged], *, elsewhere: Mapping[str, Sequence[str]]) -> Iterator[str]:
     counts = Counter(line.verdict for line in lines)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("met", "missed", "not told", "not run") if counts[verdict])
     yield "## The design's bounds"
@@ -111,8 +155,15 @@ def _design(lines: Sequence[Judged]) -> Iterator[str]:
         row = line.row if line.row != last else ""
         last = line.row
         verdict = f"**{line.verdict}**" if line.verdict == "missed" else line.verdict
-        yield f"| {row} | {_cell(line.what)} | {_cell(line.found)} | {_cell(line.bound)} | {verdict} |"
+        mark = f" {ELSEWHERE}" if is_elsewhere(line, elsewhere) else ""
+        yield f"| {row} | {_cell(line.what)} | {_cell(line.found)} | {_cell(line.bound)} | {verdict}{mark} |"
     yield ""
+    missed = [line for line in lines if line.verdict == "missed"]
+    if missed:
+        yield "## What was tried"
+        yield ""
+        yield from (f"- {line.row}, {line.what}: {tried(line)}" for line in missed)
+        yield ""
 
 
 def _part(title: str, part: Part, *, plots: Sequence[str]) -> Iterator[str]:
@@ -167,13 +218,3 @@ def _row(cells: Sequence[str]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "∣").replace("\n", " ")
-
-
-def _versions() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

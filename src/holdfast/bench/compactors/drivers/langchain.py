@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import unescape
 
 if TYPE_CHECKING:
     from holdfast.bench.compactors.driver import Message, Session
@@ -18,9 +19,12 @@ class Own:
     def window(self, messages: list[Message], budget: int) -> list[Message]:
         middleware = import_module("langchain.agents.middleware").SummarizationMiddleware
         fake = import_module("langchain_core.language_models.fake_chat_models").FakeListChatModel
+        told = import_module("langchain_core.messages").get_buffer_string
 
         def summarise(shown: list[Any]) -> str:
-            return self._session.ask("\n".join(f"{message.type}: {message.text}" for message in shown))
+            # The form it sends to a model of its own: calls with their arguments, every text whole. A model reads what is escaped
+            # there as what it stands for; a script compares letters.
+            return self._session.ask(unescape(told(shown, format="xml")))
 
         made = middleware(
             model=fake(responses=[""]),

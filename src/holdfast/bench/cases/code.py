@@ -1,0 +1,28 @@
+"""Which code made a number: a version says too little while the code is being changed."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import holdfast
+
+# What runs, and what it is run on.
+SOURCE = frozenset({".py", ".sql", ".toml"})
+DIGITS = 12
+
+
+@cache
+def code_digest() -> str:
+    """Return the digest of holdfast's own source, as it was when first asked for: a process goes on with what it loaded."""
+    return package_digest(Path(holdfast.__file__).parent)
+
+
+def package_digest(package: Path) -> str:
+    """Return a digest of a package's source, the names and bytes of its files; the report's parts call the same code the same."""
+    found = hashlib.sha256()
+    for file in sorted(file for file in package.rglob("*") if file.suffix in SOURCE and file.is_file()):
+        content = file.read_bytes()
+        found.update(f"{file.relative_to(package).as_posix()}\n{len(content)}\n".encode() + content)
+    return found.hexdigest()[:DIGITS]

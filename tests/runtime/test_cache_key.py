@@ -1,0 +1,62 @@
+"""The prompt-cache key outlives the process: a provider's cache is warm when an agent comes back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.gateway.talking import talk
+from tests.histories import turns
+
+from holdfast import Config, Holdfast
+from holdfast.gateway.rules import Rules
+from holdfast.testing.speech import WireName
+
+pytestmark = pytest.mark.anyio
+
+ASKED = """
+import asyncio, sys
+from holdfast import Config, Holdfast
+
+async def main():
+    async with Holdfast(Config(store=sys.argv[1])) as hf:
+        thread = await hf.thread("t")
+        print(thread.cache_key, (await thread.window()).cache_key)
+
+asyncio.run(main())
+"""
+
+
+async def test_the_cache_key_survives_a_restart(store_file: Path) -> None:
+    """Opened again, in this process and in another, with a compaction before it: one key, on the thread and on its window."""
+    config = Config(store=str(store_file), model_context_window=4_000)
+    async with Holdfast(config) as first:
+        thread = await first.thread("t")
+        await thread.record(turns(1, 4))
+        key = thread.cache_key
+        await thread.compact()
+    async with Holdfast(config) as second:
+        resumed = await second.thread("t")
+        assert (resumed.cache_key, (await resumed.window()).cache_key) == (key, key)
+    asked = await anyio.run_process([sys.executable, "-c", ASKED, str(store_file)])
+    assert asked.stdout.decode().split() == [key, key]
+
+
+@pytest.mark.parametrize("wire", ["responses", "chat"])
+async def test_the_key_a_gateway_makes_survives_a_restart(store_file: Path, wire: WireName) -> None:
+    """A client that sends none is given the same one by a gateway that was closed and comes back to its store."""
+    config, rules = Config(store=str(store_file)), Rules(derives_cache_key=True)
+    async with Holdfast(config) as first:
+        client = talk(first, wire, rules=rules)
+        await client.ask("Begin.")
+        await client.ask("Go on.")
+        await client.conversations.close()
+    async with Holdfast(config) as second:
+        client.conversations = talk(second, wire, rules=rules).conversations
+        await client.ask("And on.")
+        await client.conversations.close()
+    keys = [request.body["prompt_cache_key"] for request in client.provider.requests]
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
