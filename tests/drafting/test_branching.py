@@ -19,6 +19,7 @@ STRATEGIES = ("session", "handoff", "remote", "extractive")
 # No provider compacts Chat Completions by itself.
 CASES = [(speech, name) for speech in SPEECHES for name in STRATEGIES if (speech.dialect, name) != ("chat", "remote")]
 ROOM = 200_000
+ISSUER = "here#1"
 
 
 def opaque(speech: Speech, number: int) -> Json:
@@ -50,7 +51,12 @@ class Compacted:
         self.windows: list[list[Json]] = []
 
     async def look(self) -> None:
-        self.windows.append(list(await self.thread.window()))
+        self.windows.append(await shown(self.thread))
+
+
+async def shown(thread: Thread) -> list[Json]:
+    """Return the window as the model that made its checkpoints is sent it, what only its provider can read among it."""
+    return list(await thread.window(issuer=ISSUER))
 
 
 Case = tuple[Speech, str]
@@ -77,7 +83,7 @@ async def compacted(hf: Holdfast, speech: Speech, strategy: str) -> AsyncIterato
     """Three times five turns and a compaction: windows 0, 2, 4 are those before each, 1, 3, 5 those after."""
     thread = await hf.thread("t", dialect=speech.dialect)
     made = Compacted(thread)
-    async with ScriptedRemoteModel(steps(strategy, speech), dialect=speech.dialect, window_tokens=ROOM) as model:
+    async with ScriptedRemoteModel(steps(strategy, speech), dialect=speech.dialect, window_tokens=ROOM, issuer=ISSUER) as model:
         for hop in range(3):
             await play(thread, speech, 6 * hop + 1, 6 * hop + 6)
             await made.look()
@@ -92,18 +98,17 @@ async def test_undo_takes_back_one_compaction_after_the_other(compacted: Compact
     thread = compacted.thread
     for before in (4, 2):
         await thread.undo()
-        window = list(await thread.window())
-        assert window == compacted.windows[before]
+        assert await shown(thread) == compacted.windows[before]
         await thread.rollback(turns=6)
-        assert list(await thread.window()) == compacted.windows[before - 1]
+        assert await shown(thread) == compacted.windows[before - 1]
     await thread.undo()
-    assert list(await thread.window()) == compacted.windows[0]
+    assert await shown(thread) == compacted.windows[0]
 
 
 async def test_a_restart_shows_the_same_window(compacted: Compacted, store_file: Path) -> None:
     """Another process reads what this one saw."""
     async with Holdfast(config(store_file)) as again:
-        assert list(await (await again.thread("t")).window()) == compacted.windows[5]
+        assert await shown(await again.thread("t")) == compacted.windows[5]
         assert (await again.verify()).problems == ()
 
 
@@ -111,27 +116,27 @@ async def test_a_rollback_into_an_older_span_brings_its_window_back(compacted: C
     """Seven turns back lies before the second checkpoint; its own last turn is gone, everything before is there."""
     thread = compacted.thread
     await thread.rollback(turns=7)
-    window = list(await thread.window())
-    assert window == compacted.windows[2][: len(window)]
+    kept = compacted.windows[2][: -len(turn(speech, 12))]
+    assert kept[-len(turn(speech, 11)) :] == turn(speech, 11)
+    assert await shown(thread) == kept
     await thread.record(turn(speech, 40))
-    assert list(await thread.window())[-1] == turn(speech, 40)[-1]
+    assert await shown(thread) == [*kept, *turn(speech, 40)]
     assert (await of_kind(thread, RecordKind.ROLLBACK))[0].kind is RecordKind.ROLLBACK
 
 
 async def test_a_fork_before_every_checkpoint_sees_the_uncompacted_history(compacted: Compacted, speech: Speech) -> None:
     """Five turns in, nothing was compacted yet."""
     child = await compacted.thread.fork(before_turn=6)
-    shown = list(await child.window())
-    assert shown == compacted.windows[0][: len(shown)]
-    assert len(shown) == len(turns(speech, 1, 5))
+    assert await shown(child) == turns(speech, 1, 5)
+    assert compacted.windows[0] == turns(speech, 1, 6)
 
 
 async def test_a_fork_at_the_end_goes_on_from_the_same_window(compacted: Compacted, speech: Speech) -> None:
     """Parent and child share every byte up to the fork, and nothing after it."""
     child = await compacted.thread.fork()
-    assert list(await child.window()) == compacted.windows[5]
+    assert await shown(child) == compacted.windows[5]
     await child.record(turn(speech, 50))
-    assert list(await compacted.thread.window()) == compacted.windows[5]
+    assert await shown(compacted.thread) == compacted.windows[5]
 
 
 async def test_every_window_holds_one_state_and_every_user_rule(compacted: Compacted) -> None:
@@ -140,3 +145,13 @@ async def test_every_window_holds_one_state_and_every_user_rule(compacted: Compa
     assert text.count("The earlier part of this session was compacted.") == 1
     for number in range(1, 19):
         assert f"Please look into part {number} of the parser." in text
+
+
+async def test_what_a_provider_sealed_stands_first_in_its_own_windows_and_in_no_others(
+    compacted: Compacted, speech: Speech, strategy: str
+) -> None:
+    """After each hop the newest alone; an account that did not write it is sent the window without it."""
+    sealed = [[item for item in window if "sealed" in str(item)] for window in compacted.windows[1::2]]
+    made = [[opaque(speech, number)] if strategy == "remote" else [] for number in (1, 2, 3)]
+    assert sealed == made
+    assert list(await compacted.thread.window(issuer="elsewhere#2")) == compacted.windows[5][len(made[2]) :]

@@ -11,7 +11,7 @@ from tests.conftest import ManualClock
 from tests.drafting.replies import SUMMARY, block
 from tests.scenarios.vocabulary import STATE, Speech, of_kind, play, seen, turn, turns
 
-from holdfast import Config, Holdfast, Thread
+from holdfast import Config, Head, Holdfast, Thread
 from holdfast.compaction.asking import request_tokens
 from holdfast.compaction.strategies import ladder
 from holdfast.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
@@ -207,7 +207,7 @@ async def test_a_provider_that_says_too_large_is_believed_once(hf: Holdfast, spe
     thread = await long_thread(hf, speech)
     steps: list[Step] = [Overflows(limit_tokens=4_000), says(block(handoff="go on"))]
     async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
-        report = await thread.compact(strategy="session", model=model)
+        report = await thread.compact(strategy="session", model=model, head=Head())
     assert report.strategy == "session"
     assert [len(request.items) for request in model.requests[1:]] == [1]
     assert all(request_tokens(request) < 4_000 for request in model.requests[1:])
@@ -218,7 +218,7 @@ async def test_overflows_are_bounded_by_a_small_constant(hf: Holdfast, speech: S
     thread = await hf.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 40)
     async with ScriptedModel([Overflows()] * 3, dialect=speech.dialect, window_tokens=ROOM) as model:
-        report = await thread.compact(strategy="session", model=model)
+        report = await thread.compact(strategy="session", model=model, head=Head())
     assert [attempt.outcome for attempt in report.attempts] == ["model_overflow", "taken"]
     sizes = [request_tokens(request) for request in model.requests]
     assert sizes == sorted(sizes, reverse=True)

@@ -67,7 +67,7 @@ async def test_what_is_pending_is_not_shown_and_stays_last(hf: Holdfast, speech:
     pending = speech.said("And now rename the lexer.")
     await thread.record([pending])
     async with ScriptedModel([says(block(handoff="go on"))], dialect=speech.dialect, window_tokens=ROOM) as model:
-        await thread.compact(strategy="session", model=model)
+        await thread.compact(strategy="session", model=model, head=Head())
     assert history(model.bodies[0])[:-1] == turns(speech, 1, 8)
     shown = await seen(thread)
     assert (shown[0], shown[-1]) == (STATE, pending)
@@ -80,7 +80,7 @@ async def test_a_call_still_open_is_not_shown_to_the_model_that_drafts(hf: Holdf
     running = [speech.said("Run it."), speech.call("open")]
     await thread.record(running)
     async with ScriptedModel([says(block(handoff="go on"))], dialect=speech.dialect, window_tokens=ROOM) as model:
-        await thread.compact(strategy="session", model=model)
+        await thread.compact(strategy="session", model=model, head=Head())
     assert "open" not in str(history(model.bodies[0])[:-1])
     assert (await seen(thread))[-2:] == running
 

@@ -167,7 +167,7 @@ async def test_pictures_and_odd_content_are_shown_and_told_for_what_they_are(
     await thread.record([*odd, *odd_content(speech)])
     await play(thread, speech, 1, 8)
     async with summarising(strategy, dialect=speech.dialect if shown_as == "prefix" else elsewhere(speech)) as model:
-        report = await thread.compact(strategy=strategy, model=model)
+        report = await thread.compact(strategy=strategy, model=model, head=Head())
     assert report.strategy == strategy
     told = str(model.bodies[0])
     assert (PICTURE in told) is (shown_as == "prefix")
@@ -245,7 +245,7 @@ async def test_all_that_was_said_and_done_is_shown_whatever_the_budget_for_messa
         thread = await hf.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 8)
         async with summarising("handoff", dialect=speech.dialect) as model:
-            await thread.compact(strategy="handoff", model=model)
+            await thread.compact(strategy="handoff", model=model, head=Head())
         assert sent(model.bodies[0])[:-1] == turns(speech, 1, 8)
         assert await seen(thread) == [*asked(speech, 8, 8), STATE]
         assert turn(speech, 8)[0] in await seen(thread)

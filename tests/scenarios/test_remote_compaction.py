@@ -33,7 +33,6 @@ from holdfast.testing.scripted_model import (
     Compacts,
     Overflows,
     Rejected,
-    ScriptedModel,
     ScriptedRemoteModel,
     Step,
     Unavailable,
@@ -90,47 +89,21 @@ async def test_the_request_has_what_a_turn_has_beside_its_history(hf: Holdfast, 
 
 
 async def test_the_next_turns_go_on_from_the_opaque_item_and_the_state(hf: Holdfast, speech: Speech) -> None:
-    """What was compacted is gone from the follow-ups, which only grow from there: that is what a turn sends, too."""
+    """What was compacted is gone from the follow-ups, which only grow from there, in a turn and as a session sends it."""
     thread = await hf.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
-    async with provider([compacts(speech)], speech) as model:
+    async with provider([compacts(speech), says("Done.")], speech) as model:
         await thread.compact(strategy="remote", model=model)
-    before = await shown(thread)
-    assert before[0] == opaque(speech, 1)
-    assert "line of part 3" not in str(before)
-    async with thread.turn([speech.said("Go on.")], model=model) as begun:
-        assert list(await begun.window()) == [*before, speech.said("Go on.")]
-        await begun.record([speech.answered("Done.")])
-    assert await shown(thread) == [*before, speech.said("Go on."), speech.answered("Done.")]
-
-
-async def test_a_turn_of_another_account_is_sent_the_state_without_the_opaque_item(hf: Holdfast, speech: Speech) -> None:
-    """What one account's provider sealed is no use to another, nor to whoever is known by name alone."""
-    thread = await hf.thread("t", dialect=speech.dialect)
-    await play(thread, speech, 1, 8)
-    async with provider([compacts(speech)], speech) as model:
-        await thread.compact(strategy="remote", model=model)
-    readable = (await shown(thread))[1:]
-    other = ScriptedRemoteModel([], dialect=speech.dialect, window_tokens=ROOM, issuer="elsewhere#2")
-    plain = ScriptedModel([], dialect=speech.dialect, window_tokens=ROOM)
-    for asked in (other, plain, model.name):
-        async with thread.turn([], model=asked) as begun:
-            assert list(await begun.window()) == readable
-
-
-async def test_a_session_sends_its_provider_the_opaque_item_and_shows_it(store_file: Path, speech: Speech) -> None:
-    """The request after the compaction begins with it, in the same turn; so does the next turn's, and what `window` says."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000, compact_strategy="remote")) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
-        await play(thread, speech, 1, 14)
-        async with provider([compacts(speech), says("Done."), says("Still done.")], speech) as model:
-            session = Session(thread, model=model, recall=False)
-            await session.ask("Go on.")
-            window = list(await session.window())
-            await session.ask("And on.")
-    assert [sent(body)[0] for body in model.bodies[1:]] == [opaque(speech, 1)] * 2
-    assert window[0] == opaque(speech, 1)
-    assert sent(model.bodies[2])[: len(window)] == window
+        before = await shown(thread)
+        assert before[0] == opaque(speech, 1)
+        assert "line of part 3" not in str(before)
+        async with thread.turn([speech.said("Go on.")], model=model) as begun:
+            assert list(await begun.window()) == [*before, speech.said("Go on.")]
+            await begun.record([speech.answered("Done.")])
+        grown = [*before, speech.said("Go on."), speech.answered("Done.")]
+        assert await shown(thread) == grown
+        await Session(thread, model=model, recall=False).ask("And on.")
+    assert sent(model.bodies[1])[: len(grown)] == grown
 
 
 async def test_in_the_middle_of_a_turn_the_same_turn_goes_on(store_file: Path, speech: Speech) -> None:

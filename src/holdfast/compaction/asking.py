@@ -13,10 +13,10 @@ from holdfast.compaction.drafting import Brief, DraftRefused, Voice
 from holdfast.compaction.instructions import transcript_question
 from holdfast.compaction.plan import Seen
 from holdfast.compaction.transcript import chunked, passages
+from holdfast.compaction.usable import usable
 from holdfast.dialects import Request
 from holdfast.errors import ModelOverflow
 from holdfast.items import ItemKind, Role, boundaries, open_calls
-from holdfast.llm.base import ModelReply
 from holdfast.thread import EntryKind
 from holdfast.tokens import estimate_bytes, estimate_item, estimate_text
 
@@ -37,8 +37,17 @@ class Drafting(Protocol):
         """Whether a transcript must tell the state that stands in the window; not where the instruction does."""
         ...
 
+    @property
+    def most_tokens(self) -> int:
+        """How long an answer may be; several times what was asked for is none."""
+        ...
+
     def instruction(self) -> str:
         """Return what to ask next, given what was taken so far."""
+        ...
+
+    def is_draft(self, text: str) -> bool:
+        """Whether a text is what was asked for beyond doubt, whatever else came with it."""
         ...
 
     def take(self, text: str) -> None:
@@ -50,6 +59,10 @@ class Drafting(Protocol):
         ...
 
 
+class NotAsked(DraftRefused):
+    """No draft, and no fault of the model's: what is to be drafted is nothing it can be asked."""
+
+
 D = TypeVar("D", bound=Drafting)
 
 
@@ -57,7 +70,8 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
     """Return the draft that `begin` begins, finished: one request on the warm prefix, or the span in parts, oldest first.
 
     Raises:
-        DraftRefused: A reply says nothing that can be used, or the span has more parts than are ever asked for.
+        DraftRefused: A reply says nothing that can be used.
+        NotAsked: The span has more parts than are ever asked for, or the model takes too little to be told one.
         ModelError: The model could not be asked.
     """
     room = _room(voice.window_tokens)
@@ -67,7 +81,7 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
         size = request_tokens(request)
         if size <= room:
             try:
-                draft.take(usable(await voice.ask(request)))
+                await _ask(voice, request, draft)
             except ModelOverflow as overflow:
                 room = _smaller(overflow, size)
             else:
@@ -83,15 +97,20 @@ async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int) -> D:
     told = passages([seen for seen in span if draft.tells_state or seen.entry.kind is not EntryKind.STATE])
     budget = room - estimate_text(draft.instruction())
     if budget < LEAST_PART_TOKENS:
-        raise DraftRefused("model_too_small")
+        raise NotAsked("model_too_small")
     parts = chunked(told, budget_tokens=budget)
     if len(parts) > PARTS_ASKED:
-        raise DraftRefused("too_many_parts")
+        raise NotAsked("too_many_parts")
     for number, part in enumerate(parts, start=1):
         question = transcript_question(draft.instruction(), part, part=number, parts=len(parts))
         request = Request(fields={}, head=(), items=(voice.dialect.state_item(question),))
-        draft.take(usable(await voice.ask(request)))
+        await _ask(voice, request, draft)
     return draft
+
+
+async def _ask(voice: Voice, request: Request, draft: Drafting) -> None:
+    reply = await voice.ask(request)
+    draft.take(usable(reply, most_tokens=draft.most_tokens, is_draft=draft.is_draft))
 
 
 def warm_request(brief: Brief, voice: Voice, own: Request, instruction: str) -> Request:
@@ -122,22 +141,6 @@ def settled_part(window: Sequence[Seen]) -> list[Seen]:
     return list(window[: max(cuts, default=0)])
 
 
-def usable(reply: ModelReply) -> str:
-    """Return what a reply says.
-
-    Raises:
-        DraftRefused: It is blank, refuses, or calls a tool and says nothing; or goes round in circles.
-    """
-    text = reply.text.strip()
-    if reply.ending == "refused":
-        raise DraftRefused("refused")
-    if not text:
-        raise DraftRefused("called_tools" if reply.called_tools else "empty")
-    if _loops(text):
-        raise DraftRefused("looping")
-    return text
-
-
 def request_tokens(request: Request) -> int:
     """Return what a request is estimated at."""
     beside = sum(len(raw) for name, raw in request.fields.items() if name not in ("input", "messages"))
@@ -157,9 +160,3 @@ def _smaller(overflow: ModelOverflow, refused_tokens: int) -> int:
     """Return what to send after an overflow: what the provider said it takes, if that is less than it refused, else half."""
     said = _room(overflow.limit_tokens) if overflow.limit_tokens else refused_tokens
     return said if said < refused_tokens else refused_tokens * AFTER_OVERFLOW_PERCENT // 100
-
-
-def _loops(text: str) -> bool:
-    """Whether most of a long text is one line over and over."""
-    lines = [line.strip() for line in text.splitlines() if len(line.strip()) > 8]
-    return len(lines) >= 40 and len(set(lines)) * 4 < len(lines)

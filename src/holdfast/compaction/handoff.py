@@ -9,7 +9,9 @@ from __future__ import annotations
 from holdfast.compaction.asking import drafted
 from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
 from holdfast.compaction.instructions import handoff_instruction
+from holdfast.compaction.reply import parse_state
 from holdfast.compaction.secrets import masked
+from holdfast.compaction.state_text import TAG
 from holdfast.compaction.transcript import untagged
 from holdfast.dialects.base import STATE_OPENING
 from holdfast.dialects.hosts import SUMMARY_OPENINGS
@@ -19,6 +21,8 @@ NAME = "handoff"
 SUMMARY_TOKENS = 2_500
 # A summary several times what was asked for is no summary.
 MOST_SUMMARY_TOKENS = 12_000
+# What a model says before it calls a tool, or in a block it leaves empty, is shorter than any summary of a session.
+REAL_SUMMARY_TOKENS = 200
 
 
 async def draft(brief: Brief, voice: Voice) -> Draft:
@@ -36,6 +40,7 @@ class _Written:
     """A summary being written; each part of a long span extends the one before."""
 
     tells_state = True
+    most_tokens = MOST_SUMMARY_TOKENS
 
     def __init__(self, brief: Brief) -> None:
         self.summary = ""
@@ -47,12 +52,14 @@ class _Written:
             return asked
         return f"The summary of what came before:\n{self.summary}\n\nExtend it; drop nothing that still holds.\n\n{asked}"
 
+    def is_draft(self, text: str) -> bool:
+        return estimate_text(text) >= REAL_SUMMARY_TOKENS
+
     def take(self, text: str) -> None:
-        if estimate_text(text) > MOST_SUMMARY_TOKENS:
-            raise DraftRefused("oversized")
-        self.summary = masked(untagged(unprefixed(text)))
-        if not self.summary:
+        told = unprefixed(text)
+        if not told or (TAG in told and not self.is_draft(told) and not parse_state(told).sections):
             raise DraftRefused("empty")
+        self.summary = masked(untagged(told))
 
 
 def unprefixed(text: str) -> str:

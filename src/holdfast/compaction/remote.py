@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.compaction.asking import request_tokens, settled_part
+from holdfast.compaction.asking import NotAsked, request_tokens, settled_part
 from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
 from holdfast.dialects import Request
 from holdfast.dialects.spans import object_in
@@ -25,18 +25,19 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
     """Return what the provider put in place of the settled part of the window.
 
     Raises:
-        DraftRefused: The provider cannot, or gave nothing of its own.
+        NotAsked: The provider cannot, or has nothing to compact that it could take.
+        DraftRefused: It gave nothing of its own.
         ModelError: It could not be asked.
     """
     if voice.compact is None or voice.dialect.name != brief.dialect.name:
-        raise DraftRefused("not_offered")
+        raise NotAsked("not_offered")
     own = voice.own or Request(fields={}, head=(), items=())
     settled = [seen.entry.item for seen in settled_part(brief.window_for(voice))]
     if not settled:
-        raise DraftRefused("empty")
+        raise NotAsked("empty")
     request = Request(fields=own.fields, head=own.head, items=tuple(brief.dialect.arrange(settled)))
     if request_tokens(request) > voice.window_tokens:
-        raise DraftRefused("too_large")
+        raise NotAsked("too_large")
     made = await voice.compact(request)
     literals = tuple(sealed for item in made.items if (sealed := _sealed_part(item)) is not None)
     if not literals:

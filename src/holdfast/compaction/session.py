@@ -13,15 +13,11 @@ from holdfast.compaction.ledger import Ledger, Speaker
 from holdfast.compaction.merge import amend, merge
 from holdfast.compaction.operations import Operation
 from holdfast.compaction.reply import operations_from, parse_state
-from holdfast.tokens import estimate_text
 
 NAME = "session"
 BLOCK_TOKENS = 4_000
 # Several times what was asked for is no state; entries that stay as they are need not be written at all.
 MOST_BLOCK_TOKENS = 20_000
-# A model that is stuck says the same few words over and over, often without ever ending the line.
-STUCK_WORDS = 400
-STUCK_SHARE = 20
 
 
 async def draft(brief: Brief, voice: Voice) -> Draft:
@@ -39,6 +35,7 @@ class _Written:
     """A ledger being brought up to date, one reply after the other."""
 
     tells_state = False
+    most_tokens = MOST_BLOCK_TOKENS
 
     def __init__(self, brief: Brief) -> None:
         self.stages: list[tuple[Operation, ...]] = []
@@ -56,11 +53,11 @@ class _Written:
         fresh = [seen for seen in brief.plan.spoken if seen.entry.source not in told]
         return session_instruction(self._ledger, fresh, prompt=brief.prompt, focus=brief.focus, target_tokens=BLOCK_TOKENS)
 
+    def is_draft(self, text: str) -> bool:
+        state = parse_state(text)
+        return state.found_block or state.complete
+
     def take(self, text: str) -> None:
-        if estimate_text(text) > MOST_BLOCK_TOKENS:
-            raise DraftRefused("oversized")
-        if _is_stuck(text):
-            raise DraftRefused("looping")
         parsed = parse_state(text)
         if not parsed.sections:
             raise DraftRefused("unreadable")
@@ -76,8 +73,3 @@ class _Written:
         apply = amend if self.stages else merge
         self._ledger = apply(self._ledger, operations, spoken=self._spoken)
         self.stages.append(operations)
-
-
-def _is_stuck(text: str) -> bool:
-    words = text.split()
-    return len(words) >= STUCK_WORDS and len(set(words)) * STUCK_SHARE < len(words)

@@ -20,7 +20,7 @@
     │   ├── OrdinalConflict      another writer appended first
     │   ├── ThreadExists
     │   ├── CopyConflict         a thread that is in both stores, and not the same
-    │   ├── StaleCheckpoint      the span a compaction replaced left the live path
+    │   ├── StaleCheckpoint      the span a compaction replaced left the live path, or something of it was erased
     │   ├── CompactionRunning    another worker holds the thread's lease
     │   ├── TurnRunning          another host runs the thread's turn
     │   └── TurnTakenOver        and it took it over from this one

@@ -2,7 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from holdfast.errors.root import HoldfastError
+
+
+class DraftAttempt(Protocol):
+    """One strategy that was tried before the error: what became of it, and what asking a model for it cost."""
+
+    @property
+    def strategy(self) -> str: ...
+
+    @property
+    def outcome(self) -> str: ...
+
+    @property
+    def model(self) -> str | None: ...
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def input_tokens(self) -> int: ...
+
+    @property
+    def output_tokens(self) -> int: ...
+
+    @property
+    def cached_tokens(self) -> int: ...
+
+    @property
+    def cost_micro_usd(self) -> int: ...
+
+    @property
+    def took_ms(self) -> int: ...
 
 
 class Conflict(HoldfastError):
@@ -41,9 +74,11 @@ class StaleCheckpoint(Conflict):
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(
-            f"thread {thread_id!r} changed under the compaction: its span left the live path; nothing was written, compact again"
+            f"thread {thread_id!r} changed under the compaction: its span left the live path, or something of it was erased; "
+            "nothing was written, compact again"
         )
         self.thread_id = thread_id
+        self.attempts: tuple[DraftAttempt, ...] = ()
 
 
 class CompactionRunning(Conflict):
@@ -86,6 +121,7 @@ class NothingToCompact(CompactionError):
         super().__init__(f"thread {thread_id!r} has nothing to compact: {reason}")
         self.thread_id = thread_id
         self.reason = reason
+        self.attempts: tuple[DraftAttempt, ...] = ()
 
 
 class NothingToUndo(CompactionError):
@@ -116,6 +152,7 @@ class BrokenWindow(CompactionError):
         )
         self.thread_id = thread_id
         self.faults = faults
+        self.attempts: tuple[DraftAttempt, ...] = ()
 
 
 class ModelError(HoldfastError):

@@ -85,12 +85,12 @@ class KeepingUp:
             return known
         pressure = self.pressure(known, arrived)
         called_for = due(pressure, mode, waits=self._waits(arrived))
-        if called_for == "nothing" or self._upkeep.is_futile(known, tokens=pressure.tokens):
+        if called_for == "nothing" or self._upkeep.is_futile(known, tokens=pressure.tokens, called_for=called_for):
             return known
         order = Order(trigger="auto", reason="context_limit", phase=_phase(arrived))
         if called_for == "in_background":
             order = self._with_model(replace(order, reason="background"), known, arrived)
-            self._upkeep.begin(known, order, seed=self._seed(arrived), limits=pressure.limits)
+            self._upkeep.begin(known, order, seed=self._seed(arrived), pressure=pressure)
             return known
         try:
             await self._compact(known, arrived, order)

@@ -12,7 +12,7 @@ from holdfast.gateway.exchange import Conversations
 from holdfast.gateway.histories import LaysOut
 from holdfast.gateway.metrics import Metrics
 from holdfast.runtime import Holdfast
-from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, CompactionObserver
+from holdfast.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, CompactionObserver, Spent
 
 
 class Closing(Conversations, LaysOut, Protocol):
@@ -90,6 +90,6 @@ class CountedCompactions:
             self._metrics.compacted(trigger=attempt.trigger, **counted)
         self._beside.finished(attempt, figures, duration_ms=duration_ms)
 
-    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int) -> None:
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
         self._metrics.failed("compaction")
-        self._beside.failed(attempt, error, duration_ms=duration_ms)
+        self._beside.failed(attempt, error, duration_ms=duration_ms, spent=spent)

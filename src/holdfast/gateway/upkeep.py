@@ -15,6 +15,7 @@ from holdfast.gateway.known import Known, Memory
 from holdfast.gateway.rules import AutoCompact
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.compacting import compact_thread
+from holdfast.runtime.futility import Futility
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reports import CompactionReport
 from holdfast.store import NewRecord, RecordKind
@@ -23,9 +24,6 @@ from holdfast.tokens import Limits, Pressure
 log = logging.getLogger("holdfast.gateway")
 
 Due = Literal["nothing", "in_background", "now"]
-# A compaction that found nothing to gain is not tried again before the window has grown by this much.
-FUTILE_GROWTH_PERCENT = 10
-REMEMBERED = 1_024
 
 
 def due(pressure: Pressure, mode: AutoCompact, *, waits: bool) -> Due:
@@ -46,7 +44,7 @@ class Upkeep:
         self._memory = memory
         self._running: dict[str, asyncio.Task[CompactionReport]] = {}
         self._watching: set[asyncio.Task[None]] = set()
-        self._futile: dict[str, int] = {}
+        self._futility = Futility()
 
     async def compact(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
         """Compact a thread, or, where a compaction of it is under way, wait for that one.
@@ -57,25 +55,28 @@ class Upkeep:
         """
         return await asyncio.shield(self._started(known, order, seed=seed, limits=limits))
 
-    def begin(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> None:
-        """Compact a thread while requests go on; what goes wrong is recorded in the thread. At most one at a time per thread."""
+    def begin(self, known: Known, order: Order, *, seed: bytes, pressure: Pressure) -> None:
+        """Compact a thread while requests go on; what goes wrong is recorded in the thread. At most one at a time per thread.
+
+        Where it gains nothing from a window under this pressure, that is remembered.
+        """
         if known.thread_id in self._running:
             return
-        started = self._started(known, order, seed=seed, limits=limits)
-        watching = asyncio.create_task(self._watch(known, started))
+        started = self._started(known, order, seed=seed, limits=pressure.limits)
+        watching = asyncio.create_task(self._watch(known, started, tokens=pressure.tokens))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
 
-    def is_futile(self, known: Known, *, tokens: int) -> bool:
-        """Whether a compaction of about this window was tried and found not to be worth it."""
-        return tokens * 100 < self._futile.get(known.thread_id, 0) * (100 + FUTILE_GROWTH_PERCENT)
+    def is_futile(self, known: Known, *, tokens: int, called_for: Due = "now") -> bool:
+        """Whether a compaction of about this window was tried and found not to be worth it.
 
-    def found_futile(self, known: Known, *, tokens: int) -> None:
+        What was tried in the background holds back none that must happen now: by then a turn is over that could not be replaced.
+        """
+        return self._futility.holds((known.thread_id, called_for), tokens=tokens)
+
+    def found_futile(self, known: Known, *, tokens: int, called_for: Due = "now") -> None:
         """Take note that nothing can be gained from a window of this size."""
-        self._futile.pop(known.thread_id, None)
-        self._futile[known.thread_id] = tokens
-        while len(self._futile) > REMEMBERED:
-            del self._futile[next(iter(self._futile))]
+        self._futility.found((known.thread_id, called_for), tokens=tokens)
 
     async def settled(self) -> None:
         """Return once every compaction that is under way has ended."""
@@ -112,10 +113,12 @@ class Upkeep:
         log.info("compacted thread %s: %d to %d tokens", known.thread_id, report.tokens_before, report.tokens_after)
         return report
 
-    async def _watch(self, known: Known, task: asyncio.Task[CompactionReport]) -> None:
+    async def _watch(self, known: Known, task: asyncio.Task[CompactionReport], *, tokens: int) -> None:
         await asyncio.wait({task})
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, HoldfastError) and not isinstance(error, NothingToCompact):
+        if isinstance(error, NothingToCompact):
+            self.found_futile(known, tokens=tokens, called_for="in_background")
+        elif isinstance(error, HoldfastError):
             log.warning("a compaction of thread %s failed in the background: %s", known.thread_id, error.code)
             await self._note(known, error)
 

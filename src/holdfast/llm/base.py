@@ -38,6 +38,34 @@ class ModelReply:
     cost_usd: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelName:
+    """A model's name, taken apart.
+
+    Attributes:
+        provider: Who serves it: `openai`, or an address; empty where the name does not say.
+        model: What it is called there.
+    """
+
+    provider: str
+    model: str
+
+    @classmethod
+    def read(cls, name: str) -> ModelName:
+        """Take apart what a person, or a host, calls a model."""
+        model, at, url = name.rpartition("@")
+        if at and url.lower().startswith(("http://", "https://")):
+            return cls(provider=url, model=model)
+        provider, _, model = name.partition(":")
+        return cls(provider=provider, model=model) if model else cls(provider="", model=name)
+
+    def is_served_with(self, other: ModelName) -> bool:
+        """Whether one provider serves both; where a name does not say who does, only a model of the same name is known to be."""
+        if self.provider and other.provider:
+            return self.provider == other.provider
+        return self.model == other.model
+
+
 class Model(Protocol):
     """Something that answers. One call is one attempt: whoever asks decides whether to ask again (`holdfast.llm.retrying`)."""
 
@@ -53,7 +81,7 @@ class Model(Protocol):
 
     @property
     def window_tokens(self) -> int | None:
-        """How much a request may hold, where that is known."""
+        """How much a request may hold, where the model can tell; what is configured for its name counts where it cannot."""
         ...
 
     async def ask(self, request: Request) -> ModelReply:

@@ -115,6 +115,7 @@ class ProviderModel:
 
     @property
     def window_tokens(self) -> int | None:
+        """None: no provider says it with an answer, so what is configured for the name counts."""
         return None
 
     def bounded(self, request: Request, *, answer_tokens: int) -> Request:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 import msgspec
 
@@ -13,31 +14,22 @@ from holdfast.compaction.comparison import compare
 from holdfast.compaction.engine import Proposal, propose
 from holdfast.compaction.strategies import asks_a_model, ladder
 from holdfast.dialects import Dialect
-from holdfast.errors import BadInput, CompactionRunning, CompactionStopped, OrdinalConflict, StaleCheckpoint
+from holdfast.errors import BadInput, BrokenWindow, CompactionRunning, CompactionStopped, NothingToCompact, StaleCheckpoint
 from holdfast.hooks import CompactionFacts, HookRun, run_hooks
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.carrying import carried_ledger
+from holdfast.runtime.committing import Basis, commit, look
 from holdfast.runtime.drafting import draft_down
 from holdfast.runtime.lease import held
 from holdfast.runtime.looking_back import looked_back
 from holdfast.runtime.measuring import model_before
 from holdfast.runtime.orders import Order
-from holdfast.runtime.reading import last_usage, live_path, load_history, load_tip
+from holdfast.runtime.reading import last_usage
 from holdfast.runtime.reports import CompactionReport
-from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, observed
-from holdfast.runtime.voices import model_for, speaking
+from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, Spent, observed
+from holdfast.runtime.voices import model_for, voice_for
 from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import Checkpoint, History, LivePath, Tip, encode_body
+from holdfast.thread import Attempt, Checkpoint, History, encode_body
 from holdfast.tokens import Calibration
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """What a compaction looks at, all of it up to one ordinal: what arrives later stands after its cut."""
-
-    path: LivePath
-    history: History
-    tip: Tip
 
 
 async def compact_thread(
@@ -45,34 +37,74 @@ async def compact_thread(
 ) -> CompactionReport:
     """Compact a thread now. Until its checkpoint is committed, an error or a cancellation leaves everything as it was.
 
+    A cancellation that comes while the checkpoint is being written takes effect once it is, and hooks and observer were told.
+    Where a model was asked and no checkpoint came of it, the error's `attempts` say what that cost.
+
     Raises:
         UnknownStrategy: There is no strategy of that name.
         BadInput: A person asked for a strategy that needs a model, and there is none.
         NothingToCompact: Too little happened since the last checkpoint.
         CompactionRunning: Another worker is at it.
         CompactionStopped: A hook said so; after a PostCompact hook's the compaction is kept.
-        StaleCheckpoint: The span left the live path while the draft was made.
+        StaleCheckpoint: The span left the live path while the draft was made, or something of it was erased.
     """
     order = order or Order()
     model = model_for(order, backend.policy)
     rungs = ladder(order.strategy or backend.policy.strategy, model=model is not None)
     if asks_a_model(rungs[0]) and model is None and order.trigger == "manual":
         raise BadInput(f"{rungs[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
-    name = model.name if model else None
     watched = CompactionAttempt(
         attempt_id=secrets.token_hex(8),
         thread_id=thread_id,
         trigger=order.trigger,
         phase=order.phase,
         strategy=rungs[0],
-        model=name,
+        model=model.name if model else None,
     )
+    run = _Run()
+    made = asyncio.create_task(_made(backend, watched, rungs, dialect=dialect, seed=seed, order=order, run=run))
+    try:
+        return await asyncio.shield(made)
+    except asyncio.CancelledError:
+        # What may have been written is told to everybody before the caller goes; who is cancelled once more goes at once.
+        if not run.is_committing:
+            made.cancel()
+        await asyncio.wait({made})
+        raise
+
+
+@dataclass(slots=True)
+class _Run:
+    """How far a compaction has come: what drafting was tried so far, and whether its checkpoint is being written."""
+
+    tried: list[Attempt] = field(default_factory=list)
+    is_committing: bool = False
+
+
+async def _made(
+    backend: Backend,
+    watched: CompactionAttempt,
+    rungs: tuple[str, ...],
+    *,
+    dialect: Dialect,
+    seed: bytes,
+    order: Order,
+    run: _Run,
+) -> CompactionReport:
+    """Compact under the lease, with the observer told how it ended, and the hooks if there is a checkpoint."""
+    thread_id = watched.thread_id
     with observed(backend.policy.observer, watched) as watch:
         async with held(backend, f"compact:{thread_id}") as lease:
             if lease is None:
                 raise CompactionRunning(thread_id)
             # A lease that is lost under it stops nothing: whoever commits first has compacted, and the other's base is stale.
-            done = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order)
+            try:
+                done = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order, run=run)
+            except (StaleCheckpoint, NothingToCompact, BrokenWindow) as error:
+                error.attempts = tuple(run.tried)
+                raise
+            finally:
+                watch.spent = _spent(run.tried)
         watch.figures = _figures(done.report)
     # Outside the lease: the checkpoint is durable, and whatever a hook does takes nothing of it back.
     return await _told_afterwards(backend, done)
@@ -87,40 +119,42 @@ class _Done:
 
 
 async def _compact(
-    backend: Backend, thread_id: str, rungs: tuple[str, ...], *, dialect: Dialect, seed: bytes, order: Order
+    backend: Backend, thread_id: str, rungs: tuple[str, ...], *, dialect: Dialect, seed: bytes, order: Order, run: _Run
 ) -> _Done:
     policy = backend.policy
-    seen = await _look(backend, thread_id, seed=seed)
-    proposal = await _proposed(backend, thread_id, seen, dialect=dialect, order=order)
+    basis = await look(backend, thread_id, seed=seed)
+    proposal = await _proposed(backend, basis, dialect=dialect, order=order)
     facts = CompactionFacts(
         thread_id=thread_id,
-        turn_id=str(seen.tip.turn),
+        turn_id=str(basis.tip.turn),
         cwd=policy.cwd,
         trigger=order.trigger,
         reason=order.reason,
         phase=order.phase,
         strategy=rungs[0],
         tokens_before=proposal.tokens_before,
-        model=await model_before(backend, seen.path) or "",
+        model=await model_before(backend, basis.path) or "",
     )
     runs = () if order.dry_run else await _runs(backend, facts)
     outcome = await draft_down(
         proposal,
         rungs,
-        speak=speaking(order, policy, limits=order.limits or backend.limits),
+        tried=run.tried,
+        speak=voice_for(order, backend),
         clock=backend.clock,
-        breaker=policy.breaker,
+        breaker=policy.breaker.rehearsal() if order.dry_run else policy.breaker,
         timeout_s=policy.timeout_s,
     )
-    usage = await last_usage(backend.store, seen.path, seen.history.checkpoint)
+    usage = await last_usage(backend.store, basis.path, basis.history.checkpoint)
     untraced = proposal.brief.untraced
     drafted = _remembering(outcome.checkpoint, usage, untraced=untraced)
     checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason)
     if order.dry_run:
-        return _Done(report=_report(thread_id, seen.history, outcome, checkpoint=None, untraced=untraced, runs=()), facts=facts)
-    record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=seen.tip.turn, tokens=outcome.tokens_after)
-    ordinal = await _commit(backend, thread_id, seen.history, record, expected=seen.tip.next)
-    return _Done(report=_report(thread_id, seen.history, outcome, checkpoint=ordinal, untraced=untraced, runs=runs), facts=facts)
+        return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=None, untraced=untraced, runs=()), facts=facts)
+    record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=basis.tip.turn, tokens=outcome.tokens_after)
+    run.is_committing = True
+    ordinal = await commit(backend, record, basis=basis)
+    return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=ordinal, untraced=untraced, runs=runs), facts=facts)
 
 
 async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
@@ -137,21 +171,13 @@ async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
     return replace(report, hooks=(*report.hooks, *await _runs(backend, after)))
 
 
-async def _look(backend: Backend, thread_id: str, *, seed: bytes) -> _Seen:
-    end = (await backend.store.get(thread_id)).next
-    path = await live_path(backend.store, thread_id, stop=end)
-    history = await load_history(backend.store, path)
-    return _Seen(path=path, history=history, tip=await load_tip(backend.store, thread_id, seed=seed, stop=end))
-
-
-async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: Dialect, order: Order) -> Proposal:
-    ledger = await carried_ledger(backend, thread_id) if seen.history.checkpoint is None else None
+async def _proposed(backend: Backend, basis: Basis, *, dialect: Dialect, order: Order) -> Proposal:
     proposal = await asyncio.to_thread(
         propose,
-        seen.history,
-        thread_id=thread_id,
+        basis.history,
+        thread_id=basis.thread_id,
         dialect=dialect,
-        tip=seen.tip,
+        tip=basis.tip,
         target=order.target,
         window_tokens=(order.limits or backend.limits).full,
         focus=order.focus,
@@ -160,9 +186,9 @@ async def _proposed(backend: Backend, thread_id: str, seen: _Seen, *, dialect: D
         phase=order.phase,
         forced=order.forced,
         fit_tokens=order.fit_tokens,
-        ledger=ledger,
+        ledger=basis.carried,
     )
-    return replace(proposal, brief=await looked_back(backend.store, proposal.brief, seen.history, tip=seen.tip))
+    return replace(proposal, brief=await looked_back(backend.store, proposal.brief, basis.history, tip=basis.tip))
 
 
 async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:
@@ -177,18 +203,26 @@ async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]
     return verdict.runs
 
 
+def _spent(attempts: Sequence[Attempt]) -> Spent:
+    # A provider that counts anything counts more than nothing: what is zero was not told.
+    counted = [attempt for attempt in attempts if attempt.input_tokens or attempt.output_tokens]
+    return Spent(
+        model_calls=sum(attempt.calls for attempt in attempts),
+        input_tokens=sum(attempt.input_tokens for attempt in counted) if counted else None,
+        output_tokens=sum(attempt.output_tokens for attempt in counted) if counted else None,
+        cached_tokens=sum(attempt.cached_tokens for attempt in counted) if counted else None,
+        cost_micro_usd=sum(attempt.cost_micro_usd for attempt in attempts) or None,
+    )
+
+
 def _figures(report: CompactionReport) -> CompactionFigures:
-    asked = [attempt for attempt in report.attempts if attempt.calls]
     return CompactionFigures(
         strategy=report.strategy,
         fell_back_from=report.fell_back_from,
         tokens_before=report.tokens_before,
         tokens_after=report.tokens_after,
         checkpoint=report.checkpoint,
-        model_calls=report.model_calls,
-        input_tokens=sum(attempt.input_tokens for attempt in asked) if asked else None,
-        output_tokens=sum(attempt.output_tokens for attempt in asked) if asked else None,
-        cached_tokens=sum(attempt.cached_tokens for attempt in asked) if asked else None,
+        **asdict(_spent(report.attempts)),
     )
 
 
@@ -210,30 +244,6 @@ def _record(checkpoint: Checkpoint, *, at_ms: int, turn: int, tokens: int) -> Ne
         body=encode_body(checkpoint),
         target=checkpoint.cut,
     )
-
-
-async def _commit(backend: Backend, thread_id: str, history: History, record: NewRecord, *, expected: int) -> int:
-    """Append the checkpoint. The tip may have moved meanwhile; what the compaction saw must still lie on the live path."""
-    while True:
-        try:
-            return await backend.append(thread_id, [record], expected=expected) - 1
-        except OrdinalConflict as conflict:
-            expected = conflict.actual
-        if not await _still_holds(backend, thread_id, history):
-            raise StaleCheckpoint(thread_id)
-
-
-async def _still_holds(backend: Backend, thread_id: str, history: History) -> bool:
-    """Whether the checkpoint's base, and the newest record the compaction saw, are still on the live path.
-
-    The path below a record never changes, so the newest one stands for everything before it.
-    """
-    checkpoint = (await live_path(backend.store, thread_id)).checkpoint
-    path = await live_path(backend.store, thread_id, whole=True)
-    base = checkpoint.ordinal if checkpoint else None
-    seen = [entry.source for entry in history.entries if entry.source is not None]
-    newest = max(seen, key=lambda source: source.ordinal, default=None)
-    return base == history.checkpoint_ordinal and (newest is None or path.holds(newest.ordinal) == newest.thread_id)
 
 
 def _report(

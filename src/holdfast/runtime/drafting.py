@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from holdfast.compaction.asking import NotAsked
 from holdfast.compaction.drafting import Draft, DraftRefused, Meter, Voice
-from holdfast.compaction.engine import NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
+from holdfast.compaction.engine import EXTRACTIVE, NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
 from holdfast.compaction.strategies import DRAFTERS
 from holdfast.errors import BrokenWindow, ModelError, NothingToCompact
 from holdfast.runtime.clock import Clock
+from holdfast.runtime.futility import Futility
 from holdfast.thread import Attempt
 
 # Gives a voice whose every question and answer the meter counts.
 Speak = Callable[[Meter], Voice]
 
 TAKEN = "taken"
+# Somebody cancelled it. That says nothing about the strategy, and no checkpoint ever holds it.
+BROKEN_OFF = "broken_off"
 # After so many failures in a row a strategy is left out for a while: a compaction must not wait for a provider that is down.
 FAILURES_IN_A_ROW = 3
 REST_MS = 300_000
@@ -26,8 +31,13 @@ REST_MS = 300_000
 
 @dataclass(slots=True)
 class Breaker:
-    """Which strategies, with which model, failed too often lately to be tried again now."""
+    """Which strategies, with which model, failed too often lately to be tried again now; and what gained nothing.
 
+    A model fails that cannot be asked, does not answer in time, or answers with no draft. What becomes of a draft, and what no
+    model was asked, says nothing about it.
+    """
+
+    futility: Futility = field(default_factory=Futility)
     _failed: dict[tuple[str, str], int] = field(default_factory=dict)
     _resting: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -45,27 +55,59 @@ class Breaker:
         self._failed.pop((strategy, model), None)
         self._resting.pop((strategy, model), None)
 
+    def rehearsal(self) -> Breaker:
+        """Return one that knows what this one does, and whose findings are its own."""
+        return Breaker(futility=self.futility.copied(), _failed=dict(self._failed), _resting=dict(self._resting))
+
 
 async def draft_down(
-    proposal: Proposal, rungs: Sequence[str], *, speak: Speak | None, clock: Clock, breaker: Breaker, timeout_s: float
+    proposal: Proposal,
+    rungs: Sequence[str],
+    *,
+    tried: list[Attempt],
+    speak: Speak | None,
+    clock: Clock,
+    breaker: Breaker,
+    timeout_s: float,
 ) -> Outcome:
     """Return the outcome of the first strategy of `rungs` that comes to one.
+
+    Every attempt is added to `tried` as it ends, however it does: what was paid for is known where nothing comes of it, too.
+    Where a draft gained nothing from about this window before, no model is asked again unless the last would gain something now.
 
     Raises:
         NothingToCompact, BrokenWindow: The last of them does not either.
     """
-    attempts: list[Attempt] = []
+    thread_id, tokens = proposal.brief.thread_id, proposal.tokens_before
     if len(rungs) > 1 and not await asyncio.to_thread(has_something_to_replace, proposal):
-        raise NothingToCompact(proposal.brief.thread_id, reason=NOTHING_NEW)
+        raise NothingToCompact(thread_id, reason=NOTHING_NEW)
+    if breaker.futility.holds((thread_id, rungs[0]), tokens=tokens):
+        with suppress(BrokenWindow):
+            await asyncio.to_thread(conclude, proposal, EXTRACTIVE)
     for name in rungs[:-1]:
-        attempt, outcome = await _tried(name, proposal, attempts, speak=speak, clock=clock, breaker=breaker, timeout_s=timeout_s)
+        outcome = await _asked(name, proposal, tried, speak=speak, clock=clock, breaker=breaker, timeout_s=timeout_s)
         if outcome is not None:
             return outcome
-        attempts.append(attempt)
+    try:
+        return await _unaided(rungs[-1], proposal, tried, clock=clock)
+    except NothingToCompact:
+        if any(attempt.outcome == NothingToCompact.code for attempt in tried[:-1]):
+            breaker.futility.found((thread_id, rungs[0]), tokens=tokens)
+        raise
+
+
+async def _unaided(name: str, proposal: Proposal, tried: list[Attempt], *, clock: Clock) -> Outcome:
+    """Try the strategy that asks nobody."""
     started = clock.now_ms()
-    last = Draft(strategy=rungs[-1], attempts=(*attempts, Attempt(strategy=rungs[-1], outcome=TAKEN)))
-    outcome = await asyncio.to_thread(conclude, proposal, last)
-    return _timed(outcome, took_ms=clock.now_ms() - started)
+    last = Draft(strategy=name, attempts=(*tried, Attempt(strategy=name, outcome=TAKEN)))
+    try:
+        outcome = await asyncio.to_thread(conclude, proposal, last)
+    except (NothingToCompact, BrokenWindow) as error:
+        tried.append(Attempt(strategy=name, outcome=error.code, took_ms=clock.now_ms() - started))
+        raise
+    timed = _timed(outcome, took_ms=clock.now_ms() - started)
+    tried.append(timed.checkpoint.attempts[-1])
+    return timed
 
 
 def _timed(outcome: Outcome, *, took_ms: int) -> Outcome:
@@ -76,37 +118,52 @@ def _timed(outcome: Outcome, *, took_ms: int) -> Outcome:
     return replace(outcome, checkpoint=msgspec.structs.replace(checkpoint, attempts=attempts, figures=figures))
 
 
-async def _tried(
+async def _asked(
     name: str,
     proposal: Proposal,
-    before: Sequence[Attempt],
+    tried: list[Attempt],
     *,
     speak: Speak | None,
     clock: Clock,
     breaker: Breaker,
     timeout_s: float,
-) -> tuple[Attempt, Outcome | None]:
-    """Try one strategy that asks a model; return what became of it."""
+) -> Outcome | None:
+    """Try one strategy that asks a model; return what it came to, if it did."""
     if speak is None:
-        return Attempt(strategy=name, outcome="no_model"), None
+        tried.append(Attempt(strategy=name, outcome="no_model"))
+        return None
     started, meter = clock.now_ms(), Meter()
     voice = speak(meter)
     if breaker.is_open(name, voice.name, now_ms=started):
-        return Attempt(strategy=name, outcome="resting", model=voice.name), None
-    outcome: Outcome | None = None
+        tried.append(Attempt(strategy=name, outcome="resting", model=voice.name))
+        return None
+    became = BROKEN_OFF
     try:
         async with asyncio.timeout(timeout_s):
             draft = await DRAFTERS[name](proposal.brief, voice)
-        taken = meter.attempt(strategy=name, model=voice.name, outcome=TAKEN, took_ms=clock.now_ms() - started)
-        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*before, taken)))
-    except DraftRefused as refused:
-        reason = refused.reason
-    except TimeoutError:
-        reason = "timed_out"
-    except (ModelError, NothingToCompact, BrokenWindow) as error:
-        reason = error.code
-    else:
         breaker.succeeded(name, voice.name)
-        return taken, outcome
-    breaker.failed(name, voice.name, now_ms=clock.now_ms())
-    return meter.attempt(strategy=name, model=voice.name, outcome=reason, took_ms=clock.now_ms() - started), None
+        taken = meter.attempt(strategy=name, model=voice.name, outcome=TAKEN, took_ms=clock.now_ms() - started)
+        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried, taken)))
+    except (NothingToCompact, BrokenWindow) as error:
+        became = error.code
+    except NotAsked as unasked:
+        became = unasked.reason
+    except (DraftRefused, TimeoutError, ModelError) as failure:
+        became = _named(failure)
+        breaker.failed(name, voice.name, now_ms=clock.now_ms())
+    else:
+        became = TAKEN
+        return outcome
+    finally:
+        tried.append(meter.attempt(strategy=name, model=voice.name, outcome=became, took_ms=clock.now_ms() - started))
+    return None
+
+
+def _named(failure: DraftRefused | TimeoutError | ModelError) -> str:
+    match failure:
+        case DraftRefused():
+            return failure.reason
+        case ModelError():
+            return failure.code
+        case _:
+            return "timed_out"

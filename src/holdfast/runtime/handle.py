@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,18 +11,19 @@ from holdfast.dialects import Dialect, Request
 from holdfast.errors import OrdinalConflict
 from holdfast.hooks import HookEvent, SessionFacts, run_hooks
 from holdfast.items import chain_seed, decoded
-from holdfast.llm.base import Model
+from holdfast.llm.base import Model, ModelName
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.baseline import Telling, append_told, plan_telling
 from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
 from holdfast.runtime.compacting import compact_thread
 from holdfast.runtime.describing import describe
 from holdfast.runtime.legible import LegibleThread, head_tokens
-from holdfast.runtime.measuring import compacted_since_turn
+from holdfast.runtime.measuring import compacted_since_turn, limits_named, limits_of, models_named
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import live_path, load_tip
 from holdfast.runtime.reports import Branched, CompactionReport
 from holdfast.runtime.turn import Head, Opened, Start, TurnScope
+from holdfast.runtime.voices import any_served_elsewhere, holds_foreign_seals
 from holdfast.store import NewRecord, RecordKind
 from holdfast.thread import ReplyBody, encode_body
 from holdfast.thread.baseline import World, checked_world
@@ -39,6 +41,7 @@ class Thread(LegibleThread):
         super().__init__(backend, thread_id, dialect=dialect, seed=seed)
         self._world: World | None = None
         self._world_is_due = False
+        self._head: Head | None = None
 
     async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None:
         """Append items, given as provider JSON. Durable when it returns; on any error nothing was recorded.
@@ -104,9 +107,11 @@ class Thread(LegibleThread):
         """Return another thread of the store that speaks the same language."""
         return Thread(self._backend, thread_id, dialect=self.dialect)
 
-    async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None = None) -> None:
-        """Note what a provider counted for the window as it is now; it corrects later estimates."""
-        estimated = (await self.history()).tokens + head_tokens(head)
+    async def record_usage(
+        self, *, input_tokens: int, output_tokens: int, head: Head | None = None, issuer: str | None = None
+    ) -> None:
+        """Note what a provider counted for the window as it is now, as `issuer` is sent it; it corrects later estimates."""
+        estimated = (await self.history(issuer=issuer)).tokens + head_tokens(head)
         body = ReplyBody(
             items=[], outcome="completed", estimated_tokens=estimated, input_tokens=input_tokens, output_tokens=output_tokens
         )
@@ -147,6 +152,7 @@ class Thread(LegibleThread):
         """
         self._world = None if context is None else checked_world(context)
         self._world_is_due = context is not None
+        self._head = head
         return TurnScope(self, incoming, model=model, head=head)
 
     async def compact(
@@ -156,6 +162,7 @@ class Thread(LegibleThread):
         model: str | Model | None = None,
         target: str | None = None,
         focus: str | None = None,
+        head: Head | None = None,
         dry_run: bool = False,
     ) -> CompactionReport:
         """Compact now and return the report; `dry_run` computes the same and writes nothing.
@@ -165,6 +172,8 @@ class Thread(LegibleThread):
             model: Whom to ask: `openai:NAME`, `anthropic:NAME`, `NAME@URL`, or a model; None takes what is configured.
             target: Bound of the new window: tokens (`"8000"`) or a share of the old one (`"10%"`).
             focus: What a person wants kept in view.
+            head: What goes out beside the thread's window: with it, its own model is asked on the prefix that a turn sends. None
+                takes what this handle's last turn had; where that had none either, the model is told a transcript.
 
         Raises:
             UnknownStrategy: There is no strategy of that name.
@@ -173,23 +182,54 @@ class Thread(LegibleThread):
             CompactionStopped: A hook said so.
         """
         asked = self._backend.models.named(model) if isinstance(model, str) else model
-        return await self.carry_out(Order(strategy=strategy, model=asked, target=target, focus=focus, dry_run=dry_run))
+        order = Order(strategy=strategy, model=asked, target=target, focus=focus, dry_run=dry_run)
+        known = head or self._head
+        return await self._carried_out(order, beside=None if known is None else self._own_request(known))
 
     async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport:
-        """Make the compaction that is ordered; see `compact`. A model of the thread's own language is asked on its prefix."""
+        """Make the compaction that is ordered; see `compact`. The thread's own model is asked on its prefix.
+
+        Args:
+            head: What goes out beside the window with the thread's requests; None says that nothing does.
+        """
+        return await self._carried_out(order, beside=self._own_request(head))
+
+    async def _carried_out(self, order: Order, *, beside: Request | None) -> CompactionReport:
+        """Make a compaction; `beside` is what the thread's requests hold beside their history, None where nobody knows."""
         self._tip = None
-        if order.model is not None and order.own is None and await self._is_own(order.model):
-            order = replace(order, own=self._own_request(head))
+        order = await self._measured(order)
+        if order.model is not None and order.own is None and beside is not None and await self._has_prefix_with(order.model):
+            order = replace(order, own=beside)
         report = await compact_thread(self._backend, self.id, dialect=self.dialect, seed=self._seed, order=order)
         if order.phase != "standalone_turn" and self._world is not None:
             await self.tell(self._world)
         return report
 
-    async def _is_own(self, model: Model) -> bool:
-        """Whether this is the thread's own model, as far as anybody said: another may not be shown what is sealed for its own."""
-        last = await self.last_model()
-        bare = model.name.partition(":")[2] or model.name.partition("@")[0]
-        return model.dialect == self.dialect.name and (last is None or last in (model.name, bare))
+    async def _measured(self, order: Order) -> Order:
+        """Return an order with the limits of the model that is asked next, whoever drafts: the thread's own."""
+        if order.limits is not None:
+            return order
+        model, last = order.model, await self.last_model()
+        if model is None or not self._is_own(model, last=last):
+            return replace(order, limits=limits_named(self._backend, last))
+        return replace(order, limits=limits_of(self._backend, model, otherwise=self._backend.limits))
+
+    def _is_own(self, model: Model, *, last: str | None) -> bool:
+        """Whether this is the thread's own model, as far as anybody said who was asked `last`."""
+        return model.dialect == self.dialect.name and (last is None or last in (model.name, ModelName.read(model.name).model))
+
+    async def _has_prefix_with(self, model: Model) -> bool:
+        """Whether the window may be shown to a model as it is: its own, and nothing in it is another provider's to read.
+
+        After a change of provider there is no warm prefix to lose.
+        """
+        if not self._is_own(model, last=await self.last_model()):
+            return False
+        named = await models_named(self._backend, await live_path(self._backend.store, self.id, whole=True))
+        if not any_served_elsewhere(named, model):
+            return True
+        history = await self.history()
+        return not await asyncio.to_thread(holds_foreign_seals, history, named, model=model, dialect=self.dialect)
 
     async def started_anew(self, *, model: str | None = None) -> Start:
         """Run the SessionStart hooks where the thread was compacted since its last turn began.

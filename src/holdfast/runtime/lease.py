@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from holdfast.errors import StoreClosed, StoreError
+from holdfast.errors import StoreBusy, StoreClosed, StoreError
 from holdfast.runtime.backend import Backend
 
 LEASE_MS = 120_000
@@ -32,9 +32,14 @@ class Lease:
         # Named per piece of work: two of one process must exclude each other as two processes do.
         self._holder = f"{backend.holder}-{secrets.token_hex(4)}"
         self._renewing: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Task[bool]] = set()
+        self._may_be_held = False
 
     async def take(self) -> bool:
-        """Take it, and hold it until it is given back; False where another has it."""
+        """Take it, and hold it until it is given back; False where another has it.
+
+        Whoever asks gives it back, also where this raised or was cancelled: the store may have given it by then.
+        """
         taken = await self._acquired()
         if taken:
             self._renewing = asyncio.create_task(self._renew())
@@ -48,20 +53,39 @@ class Lease:
 
     async def give_back(self) -> None:
         """Let another have it. Where the store cannot be told, it runs out; nothing that was done meanwhile fails for that."""
-        if self._renewing is None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.wait({self._renewing})
+            self._renewing = None
+        if self._asking:
+            # What was asked is answered first: else the store might give it to us after we gave it back.
+            await asyncio.wait(self._asking)
+        if not self._may_be_held:
             return
-        self._renewing.cancel()
-        await asyncio.wait({self._renewing})
-        self._renewing = None
+        self._may_be_held = False
         with suppress(StoreError):
             await self._backend.store.release(self._key, holder=self._holder)
 
     async def _acquired(self) -> bool:
+        """Ask the store. Shielded: who is cancelled meanwhile must still learn, to give it back, what the store did."""
+        asking = asyncio.create_task(self._ask())
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        return await asyncio.shield(asking)
+
+    async def _ask(self) -> bool:
         now_ms = self._backend.clock.now_ms()
-        if not await self._backend.store.acquire(self._key, holder=self._holder, now_ms=now_ms, ttl_ms=self._term_ms):
-            return False
-        self._held_until_ms = now_ms + self._term_ms
-        return True
+        before, self._may_be_held = self._may_be_held, True
+        try:
+            taken = await self._backend.store.acquire(self._key, holder=self._holder, now_ms=now_ms, ttl_ms=self._term_ms)
+        except StoreBusy:
+            # Any other error may have come after the store had given it; who could not begin to write has changed nothing.
+            self._may_be_held = before
+            raise
+        self._may_be_held = taken
+        if taken:
+            self._held_until_ms = now_ms + self._term_ms
+        return taken
 
     async def _renew(self) -> None:
         while not self.is_lost:
@@ -79,11 +103,8 @@ class Lease:
 async def held(backend: Backend, key: str) -> AsyncIterator[Lease | None]:
     """Hold one piece of work, or learn by None that another has it. It is given back however the block ends."""
     lease = Lease(backend, key)
-    if not await lease.take():
-        yield None
-        return
     try:
-        yield lease
+        yield lease if await lease.take() else None
     finally:
         # Shielded: who is cancelled has no second chance to give it back, and the next would wait for a whole term.
         await asyncio.shield(lease.give_back())

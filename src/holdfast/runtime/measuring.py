@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from holdfast.llm.base import Model, ModelName
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.reading import last_usage, readable
 from holdfast.store import RecordKind, Span
 from holdfast.thread import History, LivePath, ReplyBody, TurnBody
-from holdfast.tokens import Pressure, measure_pressure
+from holdfast.tokens import Limits, Pressure, measure_pressure
+
+# How far back it is looked for who was asked: most threads say so with every turn, and one that never does is not read whole.
+TURNS_AT_FIRST = 8
+TURNS_AT_MOST = 1_000
+
+
+def limits_named(backend: Backend, name: str | None) -> Limits | None:
+    """Return what is known of a model's limits, by its name as it is or without its provider; None where nobody said."""
+    names = [] if name is None else [name, ModelName.read(name).model]
+    return next((backend.limits_for(each) for each in names if backend.knows_window_of(each)), None)
+
+
+def limits_of(backend: Backend, model: Model, *, otherwise: Limits) -> Limits:
+    """Return how large a thread's window may grow with `model` as its own.
+
+    What is configured is the user's word for it; a model that says it takes less is believed.
+    """
+    known = limits_named(backend, model.name) or otherwise
+    said = backend.of_window(model.window_tokens) if model.window_tokens is not None else known
+    return said if said.full < known.full else known
+
+
+def request_window(backend: Backend, model: Model, *, otherwise: Limits) -> int:
+    """Return what one request to `model` may hold: as it says itself, else as is known of its name, else as `otherwise`."""
+    return model.window_tokens or (limits_named(backend, model.name) or otherwise).full
 
 
 async def pressure_of(backend: Backend, path: LivePath, history: History, *, head_tokens: int, model: str | None) -> Pressure:
@@ -14,7 +42,7 @@ async def pressure_of(backend: Backend, path: LivePath, history: History, *, hea
     usage = await last_usage(backend.store, path, history.checkpoint)
     baseline = await _first_count(backend, path) if backend.scope == "body_after_prefix" else None
     return measure_pressure(
-        limits=backend.limits_for(model),
+        limits=limits_named(backend, model) or backend.limits,
         estimated=history.tokens + head_tokens,
         calibration=usage,
         scope=backend.scope,
@@ -25,12 +53,30 @@ async def pressure_of(backend: Backend, path: LivePath, history: History, *, hea
 
 async def model_before(backend: Backend, path: LivePath) -> str | None:
     """Return the model of the newest turn that names one."""
-    for span in path.spans:
-        for record in await backend.store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=8):
-            opened = readable(record, TurnBody)
-            if opened is not None and opened.model is not None:
-                return opened.model
+    for most in (TURNS_AT_FIRST, TURNS_AT_MOST):
+        for span in path.spans:
+            if named := await _named_in(backend, span, most=most):
+                return named[0].model
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTurn:
+    """A turn that says which model it asks."""
+
+    ordinal: int
+    model: str
+
+
+async def models_named(backend: Backend, path: LivePath) -> list[NamedTurn]:
+    """Return the turns of a path that name a model, newest first, as far back as it is looked in each of its spans."""
+    return [turn for span in path.spans for turn in await _named_in(backend, span, most=TURNS_AT_MOST)]
+
+
+async def _named_in(backend: Backend, span: Span, *, most: int) -> list[NamedTurn]:
+    records = await backend.store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=most)
+    opened = [(record.ordinal, readable(record, TurnBody)) for record in records]
+    return [NamedTurn(ordinal=at, model=body.model) for at, body in opened if body is not None and body.model is not None]
 
 
 async def compacted_since_turn(backend: Backend, path: LivePath) -> int | None:

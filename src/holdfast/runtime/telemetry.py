@@ -48,13 +48,31 @@ class CompactionAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFigures:
-    """What an attempt came to.
+class Spent:
+    """What asking models cost in an attempt, all strategies that it tried together.
+
+    Attributes:
+        model_calls: Those asked again count too.
+        input_tokens: As the provider counted them, over all calls; None where none did. So the others.
+    """
+
+    model_calls: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_micro_usd: int | None = None
+
+
+NOTHING_SPENT: Final = Spent()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFigures(Spent):
+    """What an attempt came to, and what it cost.
 
     Attributes:
         strategy: The one that drafted, after any fallback.
         checkpoint: The record it was committed as; None if it was only tried out.
-        input_tokens: As the provider counted them, over all calls; None where none did. So the other two.
     """
 
     strategy: str
@@ -62,10 +80,6 @@ class CompactionFigures:
     tokens_before: int
     tokens_after: int
     checkpoint: int | None
-    model_calls: int = 0
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
 
 
 class CompactionObserver(Protocol):
@@ -75,8 +89,8 @@ class CompactionObserver(Protocol):
 
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None: ...
 
-    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int) -> None:
-        """The attempt ended with `error`; a cancelled one counts too."""
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
+        """The attempt ended with `error`, after `spent` was spent on it; a cancelled one counts too."""
         ...
 
 
@@ -87,14 +101,17 @@ class Unobserved:
 
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None: ...
 
-    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int) -> None: ...
+    def failed(
+        self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT
+    ) -> None: ...
 
 
 class Watch:
-    """One attempt being watched; whoever makes it says what it came to."""
+    """One attempt being watched; whoever makes it says what it came to, or, where it fails, what was spent by then."""
 
     def __init__(self) -> None:
         self.figures: CompactionFigures | None = None
+        self.spent = NOTHING_SPENT
 
 
 @contextmanager
@@ -117,7 +134,7 @@ def observed(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterat
         if watch.figures is None:
             raise AssertionError("an attempt that ends well leaves its figures")
     except BaseException as error:
-        observer.failed(attempt, error, duration_ms=elapsed_ms())
+        observer.failed(attempt, error, duration_ms=elapsed_ms(), spent=watch.spent)
         raise
     observer.finished(attempt, watch.figures, duration_ms=elapsed_ms())
 
@@ -168,6 +185,20 @@ class _Instruments:
         self.cached = meter.create_counter(
             "holdfast.compaction.token.cached", unit="{token}", description="Of the input tokens, those read from a cache."
         )
+        self.cost = meter.create_counter(
+            "holdfast.compaction.cost", unit="{USD}", description="What providers said that compactions cost."
+        )
+
+    def count(self, spent: Spent, labels: dict[str, str]) -> None:
+        """Count what was spent; a figure nobody told is no point."""
+        self.calls.add(spent.model_calls, labels)
+        for kind, tokens in (("input", spent.input_tokens), ("output", spent.output_tokens)):
+            if tokens is not None:
+                self.spent.add(tokens, {**labels, "gen_ai.token.type": kind})
+        if spent.cached_tokens is not None:
+            self.cached.add(spent.cached_tokens, labels)
+        if spent.cost_micro_usd is not None:
+            self.cost.add(spent.cost_micro_usd / 1_000_000, labels)
 
 
 class OpenTelemetryObserver:
@@ -206,22 +237,21 @@ class OpenTelemetryObserver:
         self._instruments.duration.record(duration_ms / 1_000, labels)
         self._instruments.window.record(figures.tokens_before, {**labels, "holdfast.compaction.window": "before"})
         self._instruments.window.record(figures.tokens_after, {**labels, "holdfast.compaction.window": "after"})
-        self._instruments.calls.add(figures.model_calls, labels)
-        for kind, tokens in (("input", figures.input_tokens), ("output", figures.output_tokens)):
-            self._instruments.spent.add(tokens or 0, {**labels, "gen_ai.token.type": kind})
-        self._instruments.cached.add(figures.cached_tokens or 0, labels)
+        self._instruments.count(figures, labels)
 
-    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int) -> None:
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
         from opentelemetry.trace import StatusCode
 
         labels = {**_labels(attempt), "holdfast.compaction.outcome": "failed", "error.type": error_type(error)}
         span = self._closed(attempt)
         if span is not None:
-            span.set_attributes(labels)
+            span.set_attributes({**labels, **(_costs(spent) if spent.model_calls else {})})
             # The kind of error and no more: what a provider says in one may quote the transcript.
             span.set_status(StatusCode.ERROR, error_type(error))
             span.end()
         self._instruments.duration.record(duration_ms / 1_000, labels)
+        if spent.model_calls:
+            self._instruments.count(spent, labels)
 
     def _closed(self, attempt: CompactionAttempt) -> Span | None:
         from opentelemetry import context
@@ -254,14 +284,21 @@ def _outcome(figures: CompactionFigures) -> str:
     return "tried_out" if figures.checkpoint is None else "compacted"
 
 
-def _sizes(figures: CompactionFigures) -> dict[str, int]:
+def _sizes(figures: CompactionFigures) -> dict[str, int | float]:
     named = {
         "holdfast.compaction.tokens_before": figures.tokens_before,
         "holdfast.compaction.tokens_after": figures.tokens_after,
         "holdfast.compaction.checkpoint": figures.checkpoint,
-        "holdfast.compaction.model_calls": figures.model_calls,
-        "gen_ai.usage.input_tokens": figures.input_tokens,
-        "gen_ai.usage.output_tokens": figures.output_tokens,
-        "gen_ai.usage.cache_read.input_tokens": figures.cached_tokens,
+    }
+    return {**{name: value for name, value in named.items() if value is not None}, **_costs(figures)}
+
+
+def _costs(spent: Spent) -> dict[str, int | float]:
+    named = {
+        "holdfast.compaction.model_calls": spent.model_calls,
+        "holdfast.compaction.cost_usd": None if spent.cost_micro_usd is None else spent.cost_micro_usd / 1_000_000,
+        "gen_ai.usage.input_tokens": spent.input_tokens,
+        "gen_ai.usage.output_tokens": spent.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": spent.cached_tokens,
     }
     return {name: value for name, value in named.items() if value is not None}

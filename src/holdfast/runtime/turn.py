@@ -7,26 +7,32 @@ What is sent to the thread while the turn runs joins it when the model is next a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol
 
-from holdfast.errors import CompactionError, CompactionStopped, Conflict, ModelError, StoreError
+from holdfast.errors import CompactionError, CompactionRunning, CompactionStopped, Conflict, ModelError, StoreError
 from holdfast.items import Item, View
-from holdfast.llm.base import Model
+from holdfast.llm.base import Model, RemoteCompactor
 from holdfast.runtime.mailbox import Choose, TurnOver
-from holdfast.runtime.orders import Order
+from holdfast.runtime.orders import Order, Reason
 from holdfast.runtime.reports import CompactionReport, Window
 from holdfast.runtime.turn_lease import TurnLease
+from holdfast.thread import History
 from holdfast.thread.delivery import Standing, breaks, goes_on, items_of, joining, left_over
 from holdfast.thread.mailbox import Mail, Mailbox
 from holdfast.thread.phases import Progress, TurnState, progress_of
+from holdfast.tokens import Limits
 
 # Told to the model, in the host's own element, so that it does not take its unfinished work for done.
 INTERRUPTED: Final = "<turn_aborted>\nThe turn was interrupted on purpose. What was under way may be half done.\n</turn_aborted>"
+SESSION_START: Final = "<session_start>"
+# How often it is looked whether a compaction of another worker is over: its draft takes seconds or minutes.
+FIRST_PAUSE_S: Final = 0.02
+LONGEST_PAUSE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +79,16 @@ class TurnThread(Protocol):
     async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None: ...
 
     async def window(
-        self, *, head: Head | None = None, model: str | None = None, trouble: str | None = None, to_send: bool = False
+        self,
+        *,
+        head: Head | None = None,
+        model: str | None = None,
+        issuer: str | None = None,
+        trouble: str | None = None,
+        to_send: bool = False,
     ) -> Window: ...
+
+    async def history(self) -> History: ...
 
     async def mail(self) -> Mailbox: ...
 
@@ -93,7 +107,12 @@ class TurnThread(Protocol):
 
     async def started_anew(self, *, model: str | None) -> Start: ...
 
-    async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None) -> None: ...
+    async def record_usage(self, *, input_tokens: int, output_tokens: int, head: Head | None, issuer: str | None) -> None: ...
+
+
+def account_of(model: Model) -> str | None:
+    """Return the account a model answers with, where its provider seals items that only that account can read."""
+    return model.issuer if isinstance(model, RemoteCompactor) else None
 
 
 class TurnScope:
@@ -106,9 +125,12 @@ class TurnScope:
         self._incoming = incoming
         self._model = None if model is None or isinstance(model, str) else model
         self._model_name = model if model is None or isinstance(model, str) else model.name
+        self._account = account_of(self._model) if self._model is not None else None
         self._head = head
         self._lease = thread.turn_lease()
         self._switched_from: str | None = None
+        # The one the model was last told of: where the window rests on another, the session starts anew first.
+        self._checkpoint: int | None = None
         self._answered = False
         self._opened: Opened | None = None
         self._progress = Progress()
@@ -117,7 +139,7 @@ class TurnScope:
         self._asleep = False
 
     async def __aenter__(self) -> TurnScope:
-        """Record the input, after what SessionStart hooks add if the thread was compacted since its last turn began.
+        """Record the input, after what SessionStart hooks add if the thread was compacted and no turn was told since.
 
         Where no person speaks in it, the mail that waits is the input too; without either, the turn that was left unfinished
         goes on. One host runs a turn at a time: where another is at it this waits, until it is plain that it is alive.
@@ -137,12 +159,28 @@ class TurnScope:
     async def _begin(self) -> None:
         before = await self._thread.last_model() if self._model_name else None
         self._switched_from = before if before != self._model_name else None
+        history = await self._thread.history()
+        self._checkpoint = history.checkpoint_ordinal
         start = Start()
         try:
-            start = await self._thread.started_anew(model=self._model_name)
+            if not self._was_told(history):
+                start = await self._thread.started_anew(model=self._model_name)
         finally:
             opened = await self._thread.open_turn([*start.items, *self._incoming], model=self._model_name)
             self._opened, self._progress, self._unheard = opened, opened.progress, opened.by_person
+        self._stop_if_asked(start)
+
+    def _was_told(self, history: History) -> bool:
+        """Whether a turn started anew after the checkpoint: it made that itself and went on, or what hooks added is there."""
+        made, ordinal = history.checkpoint, history.checkpoint_ordinal
+        if made is None or ordinal is None:
+            return False
+        later = [entry.item for entry in history.entries if entry.source is not None and entry.source.ordinal > ordinal]
+        if made.phase != "standalone_turn":
+            return bool(later)
+        return any(view.text.startswith(SESSION_START) for _, view in self._thread.seen(later))
+
+    def _stop_if_asked(self, start: Start) -> None:
         if start.stopped_by is not None:
             raise CompactionStopped(self._thread.id, event="SessionStart", reason=start.stopped_by)
 
@@ -187,14 +225,19 @@ class TurnScope:
         """Where the turn stands."""
         return self._progress.state
 
-    async def window(self) -> Window:
+    async def window(self, *, patience_s: float = 0.0) -> Window:
         """Return what to send next, compacting first if the hard limit of this turn's model is reached.
 
         Mail that may be heard now joins the turn first, so the window ends with it; while a compaction just made room for what
-        tools returned, it waits for the request after that. Calls nobody answered are shown as aborted.
+        tools returned, it waits for the request after that. Calls nobody answered are shown as aborted. What the turn's model
+        sealed for its own account is in it. After a compaction, whoever made it, SessionStart hooks run first, and what they add
+        is in the window.
 
         A compaction that fails changes nothing and loses nothing: the best window there is comes back, and `trouble`
         says what went wrong.
+
+        Args:
+            patience_s: How long to wait where another worker compacts the thread just then.
 
         Raises:
             CompactionStopped: A hook wants the turn to end; its input is recorded.
@@ -204,28 +247,84 @@ class TurnScope:
         window = await self._window()
         is_full = window.pressure.must_compact
         if is_full:
-            window = await self._compacted(window)
+            window = await self._compacted(window, patience_s=patience_s)
+        window = await self._started_anew(window)
         # Once in a row: where every output fills the window anew, whoever waits is heard all the same.
         self._made_room = is_full and window.trouble is None and not self._made_room
         if await self._joined():
             window = await self._window(trouble=window.trouble)
             if window.pressure.must_compact and not is_full:
-                window = await self._compacted(window)
+                window = await self._compacted(window, patience_s=patience_s)
+            window = await self._started_anew(window)
         self._progress, self._unheard = self._progress.asked(), False
         return window
 
-    async def _window(self, *, trouble: str | None = None) -> Window:
-        return await self._thread.window(head=self._head, model=self._model_name, trouble=trouble, to_send=True)
+    async def make_room(self, order: Order, *, patience_s: float = 0.0) -> None:
+        """Compact a window that was refused, unless it is another by now; a compaction that is under way will do.
 
-    async def _compacted(self, window: Window) -> Window:
+        Raises:
+            CompactionError: It did not happen, and the window is what it was; `CompactionStopped` if a hook said so.
+            Conflict: Another worker was still at it after `patience_s`, or moved the thread meanwhile.
+        """
+        if not self._is_another(await self._window()):
+            await self._carry_out(order, is_enough=self._is_another, patience_s=patience_s)
+
+    def _is_another(self, window: Window) -> bool:
+        return window.checkpoint != self._checkpoint
+
+    async def _window(self, *, trouble: str | None = None) -> Window:
+        return await self._thread.window(
+            head=self._head, model=self._model_name, issuer=self._account, trouble=trouble, to_send=True
+        )
+
+    async def _compacted(self, window: Window, *, patience_s: float) -> Window:
         trouble: str | None = None
+        order = await self._order(window)
         try:
-            await self._thread.carry_out(self._order(window), head=self._head)
+            await self._carry_out(order, is_enough=_fits, patience_s=patience_s)
         except CompactionStopped:
             raise
         except (CompactionError, Conflict, ModelError) as error:
             trouble = str(error)
-        return await self._window(trouble=trouble)
+        after = await self._window()
+        # Another worker's checkpoint may have come between the last look and this one's turn: then nothing is due any more.
+        after.trouble = None if _fits(after) else trouble
+        return after
+
+    async def _carry_out(self, order: Order, *, is_enough: Callable[[Window], bool], patience_s: float) -> None:
+        """Compact as ordered. Where another worker is at it, wait: its checkpoint will do if the window is then small enough.
+
+        A worker that died is waited for until its lease has run out, unless patience ends first.
+        """
+        loop = asyncio.get_running_loop()
+        until, pause, waited = loop.time() + patience_s, FIRST_PAUSE_S, False
+        while not (waited and is_enough(await self._window())):
+            try:
+                await self._thread.carry_out(order, head=self._head)
+            except CompactionRunning:
+                if loop.time() >= until:
+                    raise
+            else:
+                return
+            await asyncio.sleep(pause)
+            pause, waited = min(2 * pause, LONGEST_PAUSE_S), True
+
+    async def _started_anew(self, window: Window) -> Window:
+        """Return the window with what SessionStart hooks add, where it rests on a checkpoint the model was not told of yet.
+
+        Raises:
+            CompactionStopped: Such a hook wants the turn to end; what it wanted said is recorded.
+        """
+        if not self._is_another(window):
+            return window
+        self._checkpoint = window.checkpoint
+        start = await self._thread.started_anew(model=self._model_name)
+        if start.items:
+            await self._thread.record(start.items)
+            self._progress = progress_of(self._thread.seen(start.items), begun=self._progress)
+            window = await self._window(trouble=window.trouble)
+        self._stop_if_asked(start)
+        return window
 
     def _standing(self, opened: Opened) -> Standing:
         return Standing(progress=self._progress, opened_at=opened.at, input_unheard=self._unheard, compacted=self._made_room)
@@ -261,17 +360,26 @@ class TurnScope:
         """Let the agent sleep once this turn is over: any mail, also what would only wait, then starts the next one."""
         self._asleep = True
 
-    def _order(self, window: Window) -> Order:
+    async def _order(self, window: Window) -> Order:
         """Return the compaction a full window calls for; before the first answer it stands in front of the turn."""
+        pressure = window.pressure
+        # Where a prefix is not charged, the hard limit bounds what came after it, and the window may fill the whole.
+        most = pressure.limits.full if pressure.uncharged else pressure.limits.hard
         return Order(
             model=self._model,
-            limits=window.pressure.limits,
+            limits=pressure.limits,
             # Both are estimates of the same window, one of them corrected by what providers counted.
-            fit_tokens=window.tokens * window.pressure.limits.hard // max(1, window.pressure.tokens),
+            fit_tokens=window.tokens * most // max(1, pressure.tokens),
             trigger="auto",
             phase="mid_turn" if self._answered else "pre_turn",
-            reason="model_downshift" if self._switched_from is not None and not self._answered else "context_limit",
+            reason=await self._reason(pressure.limits),
         )
+
+    async def _reason(self, limits: Limits) -> Reason:
+        if self._switched_from is None or self._answered:
+            return "context_limit"
+        older = (await self._thread.window(model=self._switched_from)).pressure.limits
+        return "model_downshift" if limits.full < older.full else "context_limit"
 
     async def record(self, items: Sequence[Mapping[str, Any]], *, usage: Mapping[str, int] | None = None) -> None:
         """Record what the model or a tool produced; `usage` (`input_tokens`, `output_tokens`) sharpens the estimates.
@@ -282,8 +390,11 @@ class TurnScope:
         await self._lease.check()
         self._answered = True
         if usage and usage.get("input_tokens"):
-            await self._thread.record_usage(
-                input_tokens=usage["input_tokens"], output_tokens=usage.get("output_tokens", 0), head=self._head
-            )
+            counted, said = usage["input_tokens"], usage.get("output_tokens", 0)
+            await self._thread.record_usage(input_tokens=counted, output_tokens=said, head=self._head, issuer=self._account)
         await self._thread.record(items)
         self._progress = progress_of(self._thread.seen(items), begun=self._progress)
+
+
+def _fits(window: Window) -> bool:
+    return not window.pressure.must_compact

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from holdfast.compaction.asking import ANSWER_TOKENS
 from holdfast.compaction.drafting import AskRemote, Meter, Voice
-from holdfast.dialects import Request, dialect_named
+from holdfast.dialects import Dialect, Request, dialect_named
 from holdfast.errors import ModelRejected
 from holdfast.llm import Bounds, Model, ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
+from holdfast.llm.base import ModelName
 from holdfast.llm.provider import EVERY_BOUND
+from holdfast.runtime.backend import Backend
 from holdfast.runtime.drafting import Speak
+from holdfast.runtime.measuring import NamedTurn, request_window
 from holdfast.runtime.orders import CompactionPolicy, Order, Patience
-from holdfast.tokens import Limits
+from holdfast.thread import History
 
 MOST_ANSWER_TOKENS = 16_000
 
@@ -24,17 +28,17 @@ def model_for(order: Order, policy: CompactionPolicy) -> Model | None:
     return order.model or policy.model
 
 
-def speaking(order: Order, policy: CompactionPolicy, *, limits: Limits) -> Speak | None:
+def voice_for(order: Order, backend: Backend) -> Speak | None:
     """Return what gives a compaction its voice; None where there is nobody to ask."""
-    model = model_for(order, policy)
+    model = model_for(order, backend.policy)
     if model is None:
         return None
     own = order.own if model is order.model else None
-    return lambda meter: _voice(model, meter, patience=policy.patience, window_tokens=model.window_tokens or limits.full, own=own)
+    window_tokens = request_window(backend, model, otherwise=order.limits or backend.limits)
+    return lambda meter: _voice(model, meter, patience=backend.policy.patience, window_tokens=window_tokens, own=own)
 
 
 def _voice(model: Model, meter: Meter, *, patience: Patience, window_tokens: int, own: Request | None) -> Voice:
-    """Return a voice. A model that says nothing of its window is taken to have the thread's own."""
     patiently = partial(
         ask_patiently,
         model,
@@ -75,6 +79,27 @@ def answer_tokens(window_tokens: int) -> int:
     Thinking counts, so there is room for it. With the largest request that is made it stays within the window.
     """
     return min(MOST_ANSWER_TOKENS, min(ANSWER_TOKENS, window_tokens // 4) + window_tokens // 20)
+
+
+def any_served_elsewhere(named: Sequence[NamedTurn], model: Model) -> bool:
+    """Whether a turn names a model of another provider than this one's."""
+    asked = ModelName.read(model.name)
+    return any(not asked.is_served_with(ModelName.read(turn.model)) for turn in named)
+
+
+def holds_foreign_seals(history: History, named: Sequence[NamedTurn], *, model: Model, dialect: Dialect) -> bool:
+    """Whether a window holds what another provider than `model`'s signed or encrypted, as far as turns name who was asked.
+
+    Turns are given newest first. What a provider compacted by itself says whose it is, and is shown to nobody else anyway.
+    """
+    asked = ModelName.read(model.name)
+    for entry in history.entries:
+        if entry.source is None or dialect.without_sealed(entry.item) is entry.item:
+            continue
+        by = next((turn.model for turn in named if turn.ordinal <= entry.source.ordinal), None)
+        if by is not None and not asked.is_served_with(ModelName.read(by)):
+            return True
+    return False
 
 
 def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> AskRemote:

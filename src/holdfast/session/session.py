@@ -8,12 +8,22 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from holdfast.errors import BadInput, CompactionError, Conflict, ModelError, ModelOverflow, UnknownModel
+from holdfast.errors import (
+    BadInput,
+    CompactionError,
+    CompactionStopped,
+    Conflict,
+    ModelError,
+    ModelOverflow,
+    UnknownModel,
+)
 from holdfast.llm import Model, ModelReply, ask_patiently
 from holdfast.runtime import CompactionReport, Head, Holdfast, Thread, TurnScope, Window
+from holdfast.runtime.lease import LEASE_MS
 from holdfast.runtime.orders import Order, Patience
 from holdfast.runtime.recall_tool import DESCRIPTION, PARAMETERS, recalled_text
 from holdfast.runtime.remembering import Memories
+from holdfast.runtime.turn import account_of
 from holdfast.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Trouble, nobody_hears
 from holdfast.session.listening import Listener
 from holdfast.session.memory_tools import memory_tools
@@ -25,6 +35,8 @@ from holdfast.thread.phases import TurnState
 # How often a request the provider refused for its size is made smaller, and by how much each time.
 OVERFLOWS = 2
 AFTER_OVERFLOW = "50%"
+# How long a turn that must compact waits for another process: who is not done by then, nor let its lease run out, is alive.
+PATIENCE_S = LEASE_MS / 1_000
 
 Context = Mapping[str, object] | Callable[[], Mapping[str, object]]
 
@@ -169,7 +181,10 @@ class Session:
     async def window(self) -> Window:
         """Return what the model would be sent next, and how full that is."""
         await self._recollect()
-        return await self.thread.window(head=self.head, model=self.model.name)
+        return await self._seen()
+
+    async def _seen(self) -> Window:
+        return await self.thread.window(head=self.head, model=self.model.name, issuer=account_of(self.model))
 
     async def _recollect(self) -> None:
         """Put what the thread is shown of the memory behind the instructions; the same bytes as long as it may be shown."""
@@ -183,8 +198,7 @@ class Session:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._keeps_up = False
-        if self._upkeep is not None:
-            await asyncio.wait((self._upkeep,))
+        await self._upkeep_is_over()
 
     def _world(self) -> Mapping[str, object] | None:
         return self._context() if callable(self._context) else self._context
@@ -204,9 +218,12 @@ class Session:
             except ModelOverflow as overflow:
                 hear(Trouble(text=str(overflow)))
                 try:
-                    await self.thread.carry_out(self._smaller(), head=self.head)
-                except CompactionError:
-                    raise overflow from None
+                    await self._upkeep_is_over()
+                    await turn.make_room(self._smaller(), patience_s=PATIENCE_S)
+                except CompactionStopped:
+                    raise
+                except (CompactionError, Conflict) as error:
+                    raise overflow from error
         return await self._asked(await self._window(turn, hear), listener, hear)
 
     def _smaller(self) -> Order:
@@ -215,7 +232,9 @@ class Session:
         return replace(order, target=AFTER_OVERFLOW)
 
     async def _window(self, turn: TurnScope, hear: Hear) -> Window:
-        window = await turn.window()
+        if self._is_compacting and (await self._seen()).pressure.must_compact:
+            await self._upkeep_is_over()
+        window = await turn.window(patience_s=PATIENCE_S)
         if window.trouble is not None:
             hear(Trouble(text=window.trouble))
         if window.checkpoint is not None and window.checkpoint != self._checkpoint:
@@ -264,9 +283,17 @@ class Session:
 
     async def _prepare(self) -> None:
         """Compact beside the conversation where that is worth it and somebody will wait for it."""
-        busy = self._upkeep is not None and not self._upkeep.done()
-        if self._keeps_up and not busy and (await self.window()).pressure.worth_preparing:
+        if self._keeps_up and not self._is_compacting and (await self.window()).pressure.worth_preparing:
             self._upkeep = asyncio.create_task(self._compact_behind())
+
+    @property
+    def _is_compacting(self) -> bool:
+        return self._upkeep is not None and not self._upkeep.done()
+
+    async def _upkeep_is_over(self) -> None:
+        """Return once nothing is compacted beside the conversation; each strategy has its time, so it ends."""
+        if self._upkeep is not None:
+            await asyncio.wait((self._upkeep,))
 
     async def _compact_behind(self) -> None:
         order = Order(model=self.model, trigger="auto", reason="background")

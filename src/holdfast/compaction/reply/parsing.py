@@ -29,7 +29,7 @@ REFUSAL_CHARS = 400
 
 _tag = re.compile(rf"<(/?)\s*{TAG}(?:_v\d{{1,3}})?(?:\s[^<>]{{0,200}})?>", re.IGNORECASE)
 _thought_end = re.compile(r"</(?:think|thinking|analysis|reasoning)>", re.IGNORECASE)
-_thought_start = re.compile(r"\s*<(?:think|thinking|analysis|reasoning)>", re.IGNORECASE)
+_thought_start = re.compile(r"<(?:think|thinking|analysis|reasoning)>", re.IGNORECASE)
 _word = re.compile(r"\w")
 # Lines of a machine's making: markup, tool calls, JSON. No prose begins with one of these.
 _machine = tuple("<{[}]\"'|$")
@@ -59,7 +59,7 @@ class _Block:
 
 def parse_state(text: str) -> ParsedState:
     """Return what a reply says. Never raises; a reply that says nothing gives no sections."""
-    answer = _after_thinking(cleaned(text))
+    answer = after_thinking(cleaned(text))
     blocks = _blocks(answer)
     for block in blocks:
         state = _read(block.body, block=block)
@@ -72,14 +72,28 @@ def parse_state(text: str) -> ParsedState:
     return state if state.sections else _prose(answer)
 
 
-def _after_thinking(text: str) -> str:
-    """Return what follows the model's thoughts, where it wrote them down; nothing, where it never came to an end of them."""
+def after_thinking(text: str) -> str:
+    """Return what follows the model's thoughts, where it wrote them down; nothing, where it never came to an end of them.
+
+    Where a server swallowed the tag that opens them, the one that closes them ends its line, or a state block comes after it.
+    Any other is only mentioned.
+    """
     end = _thought_end.search(text)
-    begun = _thought_start.match(text)
+    begun = _thought_start.match(text.lstrip())
     first = _tag.search(text)
-    if end is not None and (begun or first is None or end.start() < first.start()):
-        return text[end.end() :]
-    return "" if begun and first is None else text
+    if end is None:
+        return "" if begun and first is None else text
+    if first is None:
+        closes = _ends_line(text, end.end()) and _thought_start.search(text, 0, end.start()) is None
+    else:
+        closes = end.end() <= first.start() and _word.search(text[end.end() : first.start()].rpartition("\n")[2]) is None
+    return text[end.end() :] if begun or closes else text
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a text is short and begins as refusals do."""
+    told = text.strip()
+    return len(told) <= REFUSAL_CHARS and told.casefold().startswith(REFUSALS)
 
 
 def _blocks(text: str) -> list[_Block]:
@@ -148,7 +162,7 @@ def _sections(placed: Iterable[Placed]) -> Mapping[Section, tuple[ParsedEntry, .
 def _prose(answer: str) -> ParsedState:
     """Return the beginning of a text without structure as something to hand over; nothing of a refusal or a tool call."""
     told = answer.strip()
-    if told.startswith(_machine) or (len(told) <= REFUSAL_CHARS and told.casefold().startswith(REFUSALS)):
+    if told.startswith(_machine) or is_refusal(told):
         return ParsedState(sections={})
     sheet = read_lines(answer[:BODY_CHARS], before_headings=Section.HANDOFF)
     spoken = (read_entry(raw.text) for raw in sheet.entries if not raw.text.startswith(_machine))

@@ -1,0 +1,140 @@
+"""What asking a model cost is known where no checkpoint came of it, too: by the error, and by whoever watches."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tests.drafting.replies import SUMMARY
+from tests.scenarios.vocabulary import Speech, play
+
+from holdfast import Holdfast, Thread
+from holdfast.errors import NothingToCompact, StaleCheckpoint
+from holdfast.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent
+from holdfast.testing.scripted_model import Holds, Says, ScriptedModel, Step, refuses, says
+from holdfast.thread import Attempt
+
+pytestmark = pytest.mark.anyio
+
+ROOM = 200_000
+HUGE = "Review this text: " + "lorem ipsum dolor " * 830
+PRICED = says(SUMMARY, input_tokens=50_000, output_tokens=900, cached_tokens=40_000, cost_usd=0.2)
+PAID = Spent(model_calls=1, input_tokens=50_000, output_tokens=900, cached_tokens=40_000, cost_micro_usd=200_000)
+
+
+class Watcher:
+    """Keeps what attempts cost, whether they ended well or not."""
+
+    def __init__(self) -> None:
+        self.finishes: list[Spent] = []
+        self.failures: list[tuple[str, Spent]] = []
+
+    def started(self, attempt: CompactionAttempt) -> None: ...
+
+    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
+        names = Spent.__dataclass_fields__
+        self.finishes.append(Spent(**{name: getattr(figures, name) for name in names}))
+
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
+        self.failures.append((type(error).__name__, spent))
+
+
+@pytest.fixture
+def watcher(hf: Holdfast) -> Watcher:
+    watching = Watcher()
+    object.__setattr__(hf.backend, "policy", replace(hf.backend.policy, observer=watching))
+    return watching
+
+
+async def long_thread(hf: Holdfast, speech: Speech) -> Thread:
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 8)
+    return thread
+
+
+class Thinking:
+    """A model that answers when the test lets it."""
+
+    def __init__(self, speech: Speech, answer: Says) -> None:
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+        self._answer = answer
+        self.model = ScriptedModel([self._think], dialect=speech.dialect, window_tokens=ROOM)
+
+    def _think(self, request: object) -> Step:
+        self.asked.set()
+        return Holds(until=self.go_on, then=self._answer)
+
+
+async def test_a_stale_checkpoint_says_what_its_draft_cost(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+    """The draft was taken and paid for; that its span is gone takes nothing of the bill back."""
+    thread, thinking = await long_thread(hf, speech), Thinking(speech, PRICED)
+    task = asyncio.create_task(thread.compact(strategy="handoff", model=thinking.model))
+    await thinking.asked.wait()
+    await (await hf.thread("t")).rollback(turns=3)
+    thinking.go_on.set()
+    with pytest.raises(StaleCheckpoint) as stale:
+        await task
+    assert stale.value.attempts == (
+        Attempt(
+            strategy="handoff",
+            outcome="taken",
+            model="scripted:model",
+            calls=1,
+            input_tokens=50_000,
+            output_tokens=900,
+            cached_tokens=40_000,
+            cost_micro_usd=200_000,
+        ),
+    )
+    assert watcher.failures == [("StaleCheckpoint", PAID)]
+
+
+async def test_nothing_to_compact_after_a_draft_says_what_it_cost(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+    """Every rung that was tried is named, and why it came to nothing; before anybody was asked there is none."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 1)
+    await thread.record([speech.said(HUGE)])
+    async with ScriptedModel([PRICED], dialect=speech.dialect, window_tokens=ROOM) as model:
+        with pytest.raises(NothingToCompact) as nothing:
+            await thread.compact(strategy="handoff", model=model)
+    assert [(each.strategy, each.outcome, each.cost_micro_usd) for each in nothing.value.attempts] == [
+        ("handoff", "nothing_to_compact", 200_000),
+        ("extractive", "nothing_to_compact", 0),
+    ]
+    assert watcher.failures == [("NothingToCompact", PAID)]
+    empty = await hf.thread("empty", dialect=speech.dialect)
+    with pytest.raises(NothingToCompact) as untried:
+        await empty.compact(strategy="handoff", model=ScriptedModel([], dialect=speech.dialect, window_tokens=ROOM))
+    assert untried.value.attempts == ()
+    assert watcher.failures[1:] == [("NothingToCompact", NOTHING_SPENT)]
+
+
+async def test_a_cancelled_draft_is_a_call_that_was_made(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+    """Nobody knows what the provider will bill for it; that it was asked is known."""
+    thread, thinking = await long_thread(hf, speech), Thinking(speech, PRICED)
+    task = asyncio.create_task(thread.compact(strategy="handoff", model=thinking.model))
+    await thinking.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert watcher.failures == [("CancelledError", Spent(model_calls=1))]
+
+
+async def test_what_a_checkpoint_cost_counts_every_rung(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+    """A refusal is billed like an answer."""
+    thread = await long_thread(hf, speech)
+    refusal = replace(refuses(), reply=replace(refuses().reply, input_tokens=50_000, output_tokens=9, cost_usd=0.1))
+    async with ScriptedModel([refusal], dialect=speech.dialect, window_tokens=ROOM) as model:
+        report = await thread.compact(strategy="handoff", model=model)
+    assert report.fell_back_from == "handoff"
+    paid = Spent(model_calls=1, input_tokens=50_000, output_tokens=9, cached_tokens=0, cost_micro_usd=100_000)
+    assert watcher.finishes == [paid]
+
+
+async def test_what_no_provider_told_is_unknown_and_not_nothing(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+    """A model that was asked and counted nothing was not free."""
+    thread = await long_thread(hf, speech)
+    async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
+        await thread.compact(strategy="handoff", model=model)
+    assert watcher.finishes == [Spent(model_calls=1)]

@@ -1,0 +1,54 @@
+"""A compaction in the background that gains nothing is not begun again for the same window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.gateway.talking import WIRES, answer, person, talk
+
+from holdfast import Config, Holdfast
+from holdfast.gateway.exchange import Forward
+from holdfast.gateway.rules import Rules
+from holdfast.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import ManualClock
+
+    from holdfast.testing.speech import WireName
+
+pytestmark = pytest.mark.anyio
+
+# Between the soft and the hard limit of a window of 4,000 tokens.
+HUGE = "Read this. " + "word " * 2_450
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_what_gained_nothing_in_the_background_is_left_until_the_window_has_grown(
+    store_file: Path, clock: ManualClock, wire: WireName
+) -> None:
+    """Four requests with one huge message begin one compaction; what comes later begins the next, and other threads their own."""
+    begun: list[Facts] = []
+
+    def note(facts: Facts) -> HookReply:
+        begun.append(facts)
+        return HookReply()
+
+    hooks = Hooks().on(HookEvent.PRE_COMPACT, FunctionHook(function=note))
+    config = Config(store=str(store_file), model_context_window=4_000)
+    async with Holdfast(config, clock=clock, hooks=hooks) as hf:
+        client = talk(hf, wire, rules=Rules(auto_compact="background"))
+
+        async def begun_after_sending() -> int:
+            assert isinstance(await client.open(), Forward)
+            await client.conversations.upkeep.settled()
+            return len(begun)
+
+        client.history = [person(wire, HUGE)]
+        assert [await begun_after_sending() for _ in range(4)] == [1, 1, 1, 1]
+        client.history += [answer(wire, "Read."), person(wire, "And this. " + "word " * 400)]
+        assert await begun_after_sending() == 2
+        client.history = [person(wire, f"Something else. {HUGE}")]
+        assert await begun_after_sending() == 3
