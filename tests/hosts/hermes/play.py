@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from tests.hosts.said import Laid, laid_out
 
 from holdfast.runtime import Config, Holdfast
 from holdfast.runtime.reading import live_path
 from holdfast.store import RecordKind
 from holdfast.testing.provider import Reply, ScriptedProvider, call, say
-from holdfast.thread import Checkpoint, StateEntry, decode_body
 
 DRIVER = Path(__file__).with_name("driver.py")
 REPOSITORY = Path(__file__).parents[3]
@@ -125,16 +125,12 @@ def reads(host: Host, number: int) -> list[Reply]:
     return [call("read_file", {"path": str(path), "offset": 1, "limit": LINES}), say(f"Part {number} is read.")]
 
 
-async def states(host: Host, session: str) -> list[str]:
-    """Return the session state of each checkpoint of a session's thread, as the model gets it; the store must prove itself."""
+async def states(host: Host, session: str) -> list[Laid]:
+    """Return what each checkpoint of a session's thread puts before a request; the store must prove itself."""
     async with Holdfast(Config(store=str(host.store))) as hf:
         assert (await hf.verify()).problems == ()
         thread = await hf.find(session)
-        bodies = [
-            decode_body(record.body, Checkpoint) for record in await thread.records() if record.kind is RecordKind.CHECKPOINT
-        ]
-        entries = [entry for body in bodies for entry in body.layout if isinstance(entry, StateEntry)]
-        return [json.loads(bytes(entry.item))["content"] for entry in entries]
+        return laid_out(await thread.records())
 
 
 async def recorded(host: Host, session: str) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ async def test_a_long_session_is_compacted_three_times_and_the_model_gets_it_who
         expected.append(so_far)
         before, so_far = so_far, [*so_far, *pair]
         if told(model.requests[len(expected)]) != so_far:
-            so_far = [user(f"{next(compactions)}\n\n{before[-1]['content']}"), *pair]
+            so_far = [user(next(compactions).before(before[-1]["content"])), *pair]
         expected.append(so_far)
         so_far = [*so_far, assistant(f"Part {number} is read.")]
     expected.append([*so_far, user("What did line 17 of part 1 say?")])

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.hosts.said import Laid, laid_out
+
 from holdfast.runtime import Config, Holdfast
 from holdfast.store import RecordKind
 from holdfast.testing.provider import Received, Reply, call, say
-from holdfast.thread import Checkpoint, StateEntry, decode_body
 
 Json = dict[str, Any]
 
@@ -63,15 +64,12 @@ def sent(request: Received) -> list[Json]:
     return [essential(message) for message in request.history]
 
 
-async def states(store: Path, thread_id: str) -> list[str]:
-    """Return the session state of each checkpoint, as the model gets it; the store must prove itself."""
+async def states(store: Path, thread_id: str) -> list[Laid]:
+    """Return what each checkpoint puts before a request; the store must prove itself."""
     async with Holdfast(Config(store=str(store))) as hf:
         assert (await hf.verify()).problems == ()
         thread = await hf.thread(thread_id, dialect="chat")
-        records = [record for record in await thread.records() if record.kind is RecordKind.CHECKPOINT]
-        bodies = [decode_body(record.body, Checkpoint) for record in records]
-        entries = [entry for body in bodies for entry in body.layout if isinstance(entry, StateEntry)]
-        return [json.loads(bytes(entry.item))["content"] for entry in entries]
+        return laid_out(await thread.records())
 
 
 async def items(store: Path, thread_id: str) -> list[Json]:
@@ -81,7 +79,7 @@ async def items(store: Path, thread_id: str) -> list[Json]:
         return [essential(json.loads(record.body)) for record in records if record.kind is RecordKind.ITEM]
 
 
-def expected(requests: list[Received], kept: list[str]) -> list[list[Json]]:
+def expected(requests: list[Received], kept: list[Laid]) -> list[list[Json]]:
     """Return what each request is to hold: what the client shows, until a state takes the place of all before a turn's request.
 
     Where a request is not the one before and what came since, the next of the states must stand in front of the turn's own
@@ -96,8 +94,8 @@ def expected(requests: list[Received], kept: list[str]) -> list[list[Json]]:
         shown_before = shown
         if sent(request) != window:
             own = max(at for at, message in enumerate(window) if message["role"] == "user")
-            report = window[own]["content"][window[own]["content"].index("Report ") :] if own else ""
-            window = [SYSTEM, {"role": "user", "content": f"{next(coming)}\n\n{report}"}, *window[own + 1 :]]
+            report = window[own]["content"][window[own]["content"].rindex("Report ") :] if own else ""
+            window = [SYSTEM, {"role": "user", "content": next(coming).before(report)}, *window[own + 1 :]]
         lists.append(window)
     assert list(coming) == []
     return lists
