@@ -155,7 +155,7 @@ def test_the_status_tells_all_figures(home: Path) -> None:
             "last_compaction": {
                 "strategy": "extractive",
                 "tokens_before": 18795,
-                "tokens_after": 4104,
+                "tokens_after": 4102,
                 "model_calls": 0,
                 "required": 9,
                 "kept": 9,
