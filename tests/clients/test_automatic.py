@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,8 @@ def newest(wire: str, request: Received) -> str:
     """Return the last words of a request that are a person's."""
     said = [item for item in request.history if item.get("role") == "user"][-1]
     words: str = [part["text"] for part in steady("chat" if wire == "chat" else "messages", said)["content"]][-1]
-    # Where a wire has only strings, the state and what was said after it are one.
-    return words.split("</session_compact_state>\n\n")[-1]
+    # Where a wire has only strings, the state, what was said before and what is said now are one.
+    return re.split(r"</session_compact_state>\n\n|\n\n\[#\d+\]\n\n", words)[-1]
 
 
 def allowed(folder: Path, *, window: int | None = None) -> tuple[str, str]:

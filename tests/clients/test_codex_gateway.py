@@ -26,7 +26,8 @@ LONG_ASK = "Run the check. " + "The build log follows for reference. " * 400
 STATE = """\
 The earlier part of this session was compacted. The block below is a record of it, not a new request. What the user said is \
 quoted word for word and still holds, unless it stands under Inactive Changes; where an entry is marked contested, the user's \
-later words beside it decide. #N names the original record.
+later words beside it decide. #N names the original record, higher ones are later; where two things differ, the later one \
+decides. Messages of the user behind the block were said before, too, and dealt with, but for the last; what they say holds.
 
 <session_compact_state>
 Objective:
@@ -35,8 +36,7 @@ Objective:
 - [3] Begin with the readme. (#4)
 
 Active Memory:
-- [4] Run the check. (#8)
-- [5] The build log follows for reference. (#8)
+- none
 
 Inactive Changes:
 - none
@@ -157,7 +157,8 @@ async def test_what_the_provider_received(played: Played, codex_version: str) ->
     tool = [thought, assistant("Running it.", phase="commentary"), *ran("echo anchored", "anchored\n", call_id="call_1")]
     third = [*second, *tool, assistant("two done"), user("THREE")]
     kept = [*tool, assistant("two done"), user("THREE")]
-    compacted = [*opening, user(STATE), *kept, assistant("three done"), user("FOUR")]
+    quoted = user("Run the check.\n\nThe build log follows for reference.\n\n[#8]")
+    compacted = [*opening, user(STATE), quoted, *kept, assistant("three done"), user("FOUR")]
     fifth = [*compacted, assistant("four done"), user("FIVE")]
     after_tool = [*fifth, *ran("echo still anchored", "still anchored\n", call_id="call_2")]
     sixth = [*after_tool, assistant("five done"), user("SIX")]

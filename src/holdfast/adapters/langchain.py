@@ -157,7 +157,8 @@ class HoldfastMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     async def _prepared(self, hf: Holdfast, *, request: ModelRequest[Any], thread_id: str) -> _Sent:
         name = self._model if self._model is not None else _name_of(request)
         head = Head(
-            system=request.system_message.text if request.system_message else None,
+            # LangChain's own kind of string is none that JSON is written from.
+            system=str(request.system_message.text) if request.system_message else None,
             tools=[each if isinstance(each, dict) else convert_to_openai_tool(each) for each in request.tools],
         )
         told = name if name is None or isinstance(name, str) else name.name
