@@ -27,6 +27,7 @@ LASTING = (
 )
 
 CLOSING = "</session_compact_state>"
+LONG_ASK_QUOTED = re.compile(r"Read the log first\.\n\nThe build log follows for reference\.\n\n\[#\d+\]")
 
 Plays = Callable[[str], Awaitable[Played]]
 
@@ -74,6 +75,13 @@ def state_in(played: Played) -> str:
     return state[: state.rindex(CLOSING) + len(CLOSING)]
 
 
+def quoted_in(played: Played) -> str:
+    """Return the long message as it stands behind the state: by what it says, once, with the number of its record."""
+    texts = [text for item in played.requests["five"].history for text in texts_of(item)]
+    (quoted,) = [found[0] for text in texts if (found := LONG_ASK_QUOTED.search(text))]
+    return quoted
+
+
 def texts_of(item: JsonObject) -> list[str]:
     content = item.get("content") or []
     return [content] if isinstance(content, str) else [part["text"] for part in content if "text" in part]
@@ -105,7 +113,7 @@ def histories(subject: Subject, played: Played) -> dict[str, list[JsonObject]]:
     # A history may not begin with the system's words: those that a client froze into it stand behind the state.
     before, behind = world[:1], world[1:]
     tail = [user(wire, "THREE"), *kept, user(wire, "FOUR"), *answered(wire, "four done"), user(wire, "FIVE")]
-    five = [*before, user(wire, state_in(played)), *behind, *tail]
+    five = [*before, user(wire, state_in(played)), *behind, user(wire, quoted_in(played)), *tail]
     again = ran(wire, tool, "echo still anchored", "still anchored", call_id="call_2", thought=AGAIN if thinks else None)
     since = [*answered(wire, "five done"), user(wire, "SIX")]
     six = [*five, *since]
