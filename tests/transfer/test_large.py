@@ -90,8 +90,9 @@ async def test_the_places_of_turns_do_not_pile_up(tmp_path: Path) -> None:
     path.write_bytes(written(meta(), *(item(user(f"question {number}")) for number in range(turns))))
     async with Holdfast(Config(store="memory:")) as hf:
         importer = Importer(hf.backend, growing=True)
+        before = _places()
         await importer.run([path])
-        assert sum(isinstance(each, Place) for each in gc.get_objects()) < 20
+        assert _places() - before < 20
         with path.open("ab") as stream:
             stream.write(written(event("thread_rolled_back", num_turns=back), item(user("onward"))))
         assert (await importer.run([path])).problems == ()
@@ -102,3 +103,9 @@ async def test_the_places_of_turns_do_not_pile_up(tmp_path: Path) -> None:
         await importer.run([path])
         assert await window(hf, THREAD) == [user("from the start")]
         assert [thread.added for thread in (await bring_in(hf, path)).threads] == [0]
+
+
+def _places() -> int:
+    """Return how many places are held; what nobody holds any more does not count."""
+    gc.collect()
+    return sum(isinstance(each, Place) for each in gc.get_objects())
