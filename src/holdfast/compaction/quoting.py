@@ -43,15 +43,15 @@ def behind_the_state(plan: Plan, ledger: Ledger, *, budget_tokens: int) -> Behin
     What a later message says again, word for word, is told there, and what the session is for always in the state. Nothing is
     quoted that was said before something only the state can tell, such as a note: it would stand behind it.
     """
-    told = _by_source(ledger)
+    told, holds = said_at(ledger), _holds(ledger)
     messages = _messages(plan)
     begin = _newest_out_of_view(ledger, {*messages, *plan.kept_words})
     chosen: list[tuple[Quoted, Sequence[LedgerEntry]]] = []
-    for source in sorted(messages, key=_place, reverse=True):
+    for source in sorted(messages, key=lambda source: source.ordinal, reverse=True):
         holding = told.get(source, ())
         if not any(_is_last_told(entry, at=source) for entry in holding):
             continue
-        quote = _quote(messages[source], holding, holds=_holds(ledger))
+        quote = _quote(messages[source], holding, holds=holds)
         budget_tokens -= quote.tokens
         if budget_tokens < 0 or source.ordinal < begin:
             break
@@ -60,13 +60,6 @@ def behind_the_state(plan: Plan, ledger: Ledger, *, budget_tokens: int) -> Behin
     shown = {quote.seen.entry.source for quote in quotes} | plan.kept_words.keys()
     said = (entry for _, holding in chosen for entry in holding)
     return Behind(quotes=quotes, entries=frozenset(entry.id for entry in said if _needs_no_words(entry, shown)))
-
-
-def by_number(seen: Seen, ledger: Ledger) -> Quoted | None:
-    """Return a message told by its statements that hold, with its number: for one that stands apart from those around it."""
-    source = seen.entry.source
-    holding = _by_source(ledger).get(source, ()) if source is not None else ()
-    return _by_statements(seen, holding) if holding else None
 
 
 def _messages(plan: Plan) -> dict[Pointer, Seen]:
@@ -78,8 +71,8 @@ def _messages(plan: Plan) -> dict[Pointer, Seen]:
     return {source: seen for source, seen in found if source is not None}
 
 
-def _by_source(ledger: Ledger) -> dict[Pointer, list[LedgerEntry]]:
-    """Return what of each message still holds."""
+def said_at(ledger: Ledger) -> dict[Pointer, list[LedgerEntry]]:
+    """Return what of each message still holds, by its record."""
     found: defaultdict[Pointer, list[LedgerEntry]] = defaultdict(list)
     for entry in ledger.entries:
         if entry.speaker is Speaker.USER and entry.section in BINDING:
@@ -103,10 +96,11 @@ def _quote(seen: Seen, holding: Sequence[LedgerEntry], *, holds: Collection[str]
     whole = seen.entry.kind is EntryKind.KEEP and seen.entry.tokens <= WHOLE_TOKENS and _may_stand_as_it_is(seen)
     if whole and all(normalised(statement) in holds for statement in statements(seen.view.said)):
         return Quoted(seen=seen, tokens=seen.entry.tokens)
-    return _by_statements(seen, holding)
+    return by_number(seen, holding)
 
 
-def _by_statements(seen: Seen, holding: Iterable[LedgerEntry]) -> Quoted:
+def by_number(seen: Seen, holding: Iterable[LedgerEntry]) -> Quoted:
+    """Return a message told by its statements that hold, with its number."""
     place = f"[#{seen.entry.source.ordinal}]" if seen.entry.source is not None else ""
     text = "\n\n".join((*(neutralised(entry.text) for entry in holding), place))
     return Quoted(seen=seen, text=text, tokens=estimate_text(text) + AROUND_TOKENS)
@@ -117,10 +111,6 @@ def _may_stand_as_it_is(seen: Seen) -> bool:
     said, view = seen.view.said, seen.view
     only_said = view.kind is ItemKind.MESSAGE and view.text == said and view.context is None and not view.images
     return only_said and untagged(masked(said)) == said
-
-
-def _place(source: Pointer) -> int:
-    return source.ordinal
 
 
 def _is_last_told(entry: LedgerEntry, *, at: Pointer) -> bool:

@@ -13,7 +13,7 @@ from holdfast.compaction.changes import corrects, is_courtesy, only_asks, orders
 from holdfast.compaction.ledger import BINDING, Ledger, LedgerEntry, Speaker
 from holdfast.compaction.overlap import shared_terms
 from holdfast.compaction.plan import Quoted, Seen
-from holdfast.compaction.quoting import by_number
+from holdfast.compaction.quoting import by_number, said_at
 from holdfast.compaction.ties import terms
 from holdfast.thread import Pointer
 
@@ -29,11 +29,11 @@ def undecided(ledger: Ledger, replaced: Sequence[Seen], *, room_tokens: int) -> 
     """Return which of the replaced messages are to stay, oldest first, within `room_tokens`: by what of them holds, and their
     number, as what is in the state may have been said later.
     """
-    open_changes = _open_changes(ledger)
+    open_changes, told = _open_changes(ledger), said_at(ledger)
     found = [
-        (quote, open_changes[seen.entry.source])
+        (by_number(seen, told[source]), open_changes[source])
         for seen in replaced
-        if seen.entry.source in open_changes and seen.view.by_person and (quote := by_number(seen, ledger)) is not None
+        if (source := seen.entry.source) is not None and source in open_changes and seen.view.by_person
     ]
     short = [(quote, outspoken) for quote, outspoken in found if quote.tokens <= MESSAGE_TOKENS]
     room = min(room_tokens, ALL_TOKENS)
@@ -46,13 +46,13 @@ def undecided(ledger: Ledger, replaced: Sequence[Seen], *, room_tokens: int) -> 
     return tuple(quote for place, (quote, _) in enumerate(short) if place in kept)
 
 
-def _open_changes(ledger: Ledger) -> dict[Pointer | None, bool]:
+def _open_changes(ledger: Ledger) -> dict[Pointer, bool]:
     """Return the messages that hold a change which nothing in the ledger is firmly tied to, and whether one is outspoken."""
     said = [entry for entry in ledger.entries if entry.speaker is Speaker.USER]
     claimed = [entry for entry in said if entry.claim is not None]
     # A message that also says what has changed since would say it once more, behind what changed it.
     outdated = {source for entry in claimed for source in entry.sources}
-    found: dict[Pointer | None, bool] = {}
+    found: dict[Pointer, bool] = {}
     for entry in said:
         if entry.section in BINDING and entry.claim is None and _changes_something(entry.text) and not _is_tied(entry, claimed):
             for source in set(entry.sources[-1:]) - outdated:
