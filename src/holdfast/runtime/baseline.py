@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,10 +9,10 @@ import msgspec
 
 from holdfast.dialects import Dialect
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.reading import live_path, load_history
+from holdfast.runtime.reading import live_path, load_history, records_at
 from holdfast.runtime.recording import append_items, arrival
-from holdfast.store import NewRecord, RecordKind, Span, ThreadStore
-from holdfast.thread import Arrival, EntryKind, History, Tip, decode_body, encode_body, lay_down
+from holdfast.store import NewRecord, RecordKind, ThreadStore
+from holdfast.thread import Arrival, EntryKind, History, Pointer, Tip, decode_body, encode_body, lay_down
 from holdfast.thread.baseline import BaselineBody, World, standing, telling_of, words_of
 
 
@@ -73,16 +72,12 @@ async def append_told(
 async def _tellings(store: ThreadStore, history: History) -> list[BaselineBody]:
     """Return the tellings whose item is in the window, oldest first."""
     shown = {entry.source for entry in history.entries if entry.kind is EntryKind.KEEP and entry.source is not None}
-    wanted: defaultdict[str, set[int]] = defaultdict(set)
-    for source in shown:
-        wanted[source.thread_id].add(source.ordinal - 1)
+    before = (Pointer(source.thread_id, source.ordinal - 1) for source in shown)
     found: dict[int, BaselineBody] = {}
-    for thread_id, ordinals in wanted.items():
-        span = Span(thread_id=thread_id, start=min(ordinals), stop=max(ordinals) + 1)
-        for record in await store.read(span, ordinals=ordinals, kinds={RecordKind.CONTEXT}):
-            try:
-                found[record.ordinal] = decode_body(record.body, BaselineBody)
-            except msgspec.MsgspecError:
-                # What a gateway noted beside a request; it tells nothing about a world.
-                continue
+    for place, record in (await records_at(store, before, kinds={RecordKind.CONTEXT})).items():
+        try:
+            found[place.ordinal] = decode_body(record.body, BaselineBody)
+        except msgspec.MsgspecError:
+            # What a gateway noted beside a request; it tells nothing about a world.
+            continue
     return [found[ordinal] for ordinal in sorted(found)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from holdfast.errors import OrdinalConflict, StaleCheckpoint
 from holdfast.items import body_digest
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.carrying import carried_ledger
-from holdfast.runtime.reading import live_path, load_history, load_tip
+from holdfast.runtime.reading import live_path, load_history, load_tip, records_at
 from holdfast.store import NewRecord, Record, RecordKind, Span, ThreadStore
 from holdfast.thread import EntryKind, History, LivePath, Pointer, Tip
 from holdfast.thread.erasure import read_note
@@ -105,15 +104,8 @@ async def _holds_erased(store: ThreadStore, basis: Basis) -> bool:
 
 async def _erased(store: ThreadStore, places: Iterable[Pointer]) -> dict[Pointer, Record]:
     """Return those of some records whose bytes are gone."""
-    wanted: defaultdict[str, set[int]] = defaultdict(set)
-    for place in places:
-        wanted[place.thread_id].add(place.ordinal)
-    gone: dict[Pointer, Record] = {}
-    for thread_id, ordinals in wanted.items():
-        span = Span(thread_id=thread_id, start=min(ordinals), stop=max(ordinals) + 1)
-        found = await store.read(span, ordinals=ordinals, bodies=False)
-        gone |= {Pointer(thread_id, record.ordinal): record for record in found if record.erased}
-    return gone
+    found = await records_at(store, places, bodies=False)
+    return {place: record for place, record in found.items() if record.erased}
 
 
 def _sources(ledger: Ledger) -> frozenset[Pointer]:

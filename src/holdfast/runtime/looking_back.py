@@ -8,7 +8,6 @@ for how many values.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,7 +21,7 @@ from holdfast.compaction.working import Observed
 from holdfast.dialects import Dialect
 from holdfast.items import Item
 from holdfast.runtime.backend import Backing
-from holdfast.runtime.reading import live_path
+from holdfast.runtime.reading import live_path, records_at
 from holdfast.store import RecordKind, Span
 from holdfast.thread import History, Pointer, Tip
 
@@ -76,14 +75,9 @@ async def _behind(store: Backing, thread_id: str, *, stop: int, cut: int) -> lis
 
 
 async def _read(store: Backing, pointers: Sequence[Pointer], *, dialect: Dialect) -> dict[Pointer, Observed]:
-    wanted: defaultdict[str, set[int]] = defaultdict(set)
-    for pointer in pointers:
-        wanted[pointer.thread_id].add(pointer.ordinal)
-    found: dict[Pointer, Observed] = {}
-    for thread_id, ordinals in wanted.items():
-        span = Span(thread_id=thread_id, start=min(ordinals), stop=max(ordinals) + 1)
-        for record in await store.read(span, ordinals=ordinals, kinds={RecordKind.ITEM}):
-            if not record.erased:
-                source = Pointer(record.thread_id, record.ordinal)
-                found[source] = Observed(view=dialect.view(Item(record.body)), source=source)
-    return found
+    found = await records_at(store, pointers, kinds={RecordKind.ITEM})
+    return {
+        source: Observed(view=dialect.view(Item(record.body)), source=source)
+        for source, record in found.items()
+        if not record.erased
+    }

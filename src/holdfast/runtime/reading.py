@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -183,16 +184,23 @@ async def load_checkpoint(store: ThreadStore, landmark: Record) -> Checkpoint:
 
 
 async def _load_kept(store: ThreadStore, checkpoint: Checkpoint) -> dict[Pointer, Record]:
+    placed = (entry for entry in checkpoint.layout if isinstance(entry, KeepEntry | StubEntry))
+    return await records_at(store, (Pointer(entry.thread, entry.ordinal) for entry in placed))
+
+
+async def records_at(
+    store: ThreadStore, places: Iterable[Pointer], *, kinds: Collection[RecordKind] | None = None, bodies: bool = True
+) -> dict[Pointer, Record]:
+    """Return the records at some places, of these kinds if any are named: one read for each thread they are in."""
     wanted: defaultdict[str, set[int]] = defaultdict(set)
-    for entry in checkpoint.layout:
-        if isinstance(entry, KeepEntry | StubEntry):
-            wanted[entry.thread].add(entry.ordinal)
-    kept: dict[Pointer, Record] = {}
+    for place in places:
+        wanted[place.thread_id].add(place.ordinal)
+    found: dict[Pointer, Record] = {}
     for thread_id, ordinals in wanted.items():
         span = Span(thread_id=thread_id, start=min(ordinals), stop=max(ordinals) + 1)
-        for record in await store.read(span, ordinals=ordinals):
-            kept[Pointer(thread_id, record.ordinal)] = record
-    return kept
+        for record in await store.read(span, ordinals=ordinals, kinds=kinds, bodies=bodies):
+            found[Pointer(thread_id, record.ordinal)] = record
+    return found
 
 
 async def _newest_chained(store: ThreadStore, path: LivePath) -> Record | None:
