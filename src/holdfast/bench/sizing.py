@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from holdfast.bench.result import Found
@@ -17,10 +19,12 @@ TURNS_BETWEEN = 5
 
 
 async def measure_size(folder: Path, found: Found, *, workload: Workload, checkpoints: int) -> None:
-    """Record a thread, compact it for real every few turns, and weigh the closed file; then index it and weigh it again."""
+    """Record a thread, compact it for real every few turns, index it to the end, and weigh the closed file with and without that.
+
+    Compactions search what left the window, so the index is there before anybody asks for it.
+    """
     path = folder / "compacted.db"
     plain = await _lived_through(path, workload=workload, checkpoints=checkpoints)
-    without = _weight(path) / plain
     async with Holdfast(Config(store=str(path))) as hf:
         thread = await hf.thread("sized", dialect=DIALECT)
         row = await hf.backend.store.get(thread.id)
@@ -29,6 +33,7 @@ async def measure_size(folder: Path, found: Found, *, workload: Workload, checkp
         await hf.backend.store.search([span], "deploy", limit=1)
         made = len(await hf.backend.store.read(span, kinds={RecordKind.CHECKPOINT}, bodies=False))
     indexed = _weight(path) / plain
+    without = indexed - _index_weight(path, folder) / plain
     for measure, ratio, most in (
         ("file without search", without, MOST_WITHOUT_INDEX),
         ("file with search", indexed, MOST_WITH_INDEX),
@@ -57,6 +62,19 @@ async def _lived_through(path: Path, *, workload: Workload, checkpoints: int) ->
             if made == checkpoints:
                 return plain
     raise AssertionError("turns have no end")
+
+
+def _index_weight(path: Path, folder: Path) -> int:
+    """Return the bytes that the search index takes: what a copy loses with it, neither holding free pages."""
+    whole, bare = folder / "whole.db", folder / "bare.db"
+    with closing(sqlite3.connect(path)) as store:
+        store.execute("VACUUM INTO ?", (str(whole),))
+    with closing(sqlite3.connect(whole)) as copy:
+        copy.execute("DROP TABLE search")
+        copy.commit()
+        copy.execute("VACUUM INTO ?", (str(bare),))
+        # Dropped pages stay in the copy as free ones: it weighs what it weighed.
+    return whole.stat().st_size - bare.stat().st_size
 
 
 def _weight(path: Path) -> int:

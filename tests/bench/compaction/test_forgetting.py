@@ -12,6 +12,10 @@ from holdfast.bench.compaction.forgetting import PURE, forget
 from holdfast.bench.compaction.run import Plan, run_compaction
 from holdfast.bench.compaction.steps import Took, hold_by_clock, plan_merge_audit
 from holdfast.bench.result import Found, Target
+from holdfast.compaction import Ledger
+from holdfast.compaction.audit import Audited
+from holdfast.dialects import Dialect
+from holdfast.thread import History, Tip
 
 TINY = Plan(name="tiny", span_tokens=20_000, new_tokens=5_000, rounds=2, row=1)
 
@@ -38,9 +42,9 @@ def test_a_span_that_is_seen_once_is_measured_with_empty_caches(monkeypatch: pyt
     """Each of its rounds forgets what the one before saw; where a thread goes on, the process remembers what it did."""
     began: list[bool] = []
 
-    def watched(*args: object, **named: object) -> object:
+    def watched(history: History, ledger: Ledger, *, dialect: Dialect, tip: Tip) -> Audited:
         began.append(not any(remembered().values()))
-        return plan_merge_audit(*args, **named)  # type: ignore[arg-type]
+        return plan_merge_audit(history, ledger, dialect=dialect, tip=tip)
 
     monkeypatch.setattr(run, "plan_merge_audit", watched)
     run_compaction(TINY, seed=3, say=lambda text: None)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.bench.whole import run as whole
-from holdfast.bench.whole.origin import Origin, commit_of, differences, digest_of, origin
+from holdfast.bench.whole.origin import Origin, commit_of, differences, origin
 from holdfast.bench.whole.part import KeptTarget, Part, read_parts, write_part
 from holdfast.bench.whole.run import QUICK, Asked, Made, measure
 from holdfast.bench.whole.writing import markdown, report_json
@@ -41,18 +41,6 @@ def test_a_part_that_is_measured_keeps_where_and_of_what(monkeypatch: pytest.Mon
     assert there == origin()
     assert "unknown" not in (there.machine, there.commit, there.source)
     assert there.versions["msgspec"]
-
-
-def test_a_digest_tells_one_code_from_another(tmp_path: Path) -> None:
-    """By the names and bytes of what runs, and by nothing that is made from it."""
-    (tmp_path / "one.py").write_text("a = 1\n", encoding="utf-8")
-    first = digest_of(tmp_path)
-    (tmp_path / "counts.json").write_text("{}", encoding="utf-8")
-    assert digest_of(tmp_path) == first
-    (tmp_path / "one.py").rename(tmp_path / "two.py")
-    renamed = digest_of(tmp_path)
-    (tmp_path / "two.py").write_text("a = 2\n", encoding="utf-8")
-    assert len({first, renamed, digest_of(tmp_path)}) == 3
 
 
 def test_a_commit_is_that_of_a_checkout_of_the_package(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from holdfast import __version__
-from holdfast.bench.cases.code import code_digest
 from holdfast.bench.cases.lab import CHAIN_CONTROL, COMPACTED, NONE, SOURCE, Lab, Stretch, key_of, lab_store
 from holdfast.bench.cases.manifest import VERSION, Manifest, SessionRecipe
 from holdfast.bench.cases.probes import make_probes
 from holdfast.bench.cases.progress import AnsweredCase, Prepared, Progress, open_progress
 from holdfast.bench.cases.readers import Reader
 from holdfast.bench.cases.recipes import items_by_hop
+from holdfast.bench.code import code_digest
 from holdfast.errors import BadInput
 from holdfast.llm import Model
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -11,14 +10,12 @@ from pathlib import Path
 import msgspec
 
 import holdfast
+from holdfast.bench.code import DIGITS, code_digest
 from holdfast.bench.result import machine
 from holdfast.bench.timing import summary
 
 UNKNOWN, NONE = "unknown", "none"
 PACKAGES = ("msgspec", "aiohttp", "uvicorn", "uvloop", "openai-agents", "langgraph-checkpoint-sqlite", "langchain", "litellm")
-# What runs, and what it is run on: the committed counts of the guard, say, change no number.
-SOURCE = frozenset({".py", ".sql", ".toml"})
-SHOWN_DIGITS = 12
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,24 +35,14 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 def origin() -> Origin:
     """Return where this process is, and what it runs."""
     package = Path(holdfast.__file__).parent
-    return Origin(machine=_machine(), versions=_versions(), commit=commit_of(package), source=digest_of(package))
-
-
-def digest_of(package: Path) -> str:
-    """Return a digest of a package's source: the names and bytes of its files."""
-    digest = hashlib.sha256()
-    for path in sorted(path for path in package.rglob("*") if path.suffix in SOURCE and path.is_file()):
-        body = path.read_bytes()
-        digest.update(f"{path.relative_to(package).as_posix()}\n{len(body)}\n".encode())
-        digest.update(body)
-    return digest.hexdigest()[:SHOWN_DIGITS]
+    return Origin(machine=_machine(), versions=_versions(), commit=commit_of(package), source=code_digest())
 
 
 def commit_of(package: Path) -> str:
     """Return the commit a package is checked out at. One that merely lies below somebody's checkout is at none."""
     if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return NONE
-    commit = _git(package, "rev-parse", f"--short={SHOWN_DIGITS}", "HEAD")
+    commit = _git(package, "rev-parse", f"--short={DIGITS}", "HEAD")
     if commit is None:
         return NONE
     return f"{commit} with changes" if _git(package, "status", "--porcelain", "--", ".") else commit
