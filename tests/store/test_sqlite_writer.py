@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import OrdinalConflict, StoreBusy, StoreError, ThreadNotFound
 from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from holdfast.store.sqlite import SqliteDatabase, SqliteStore, file
 from holdfast.store.sqlite.writer import MAX_BATCH, Writer
 
 pytestmark = pytest.mark.anyio
@@ -100,6 +100,18 @@ async def test_one_failure_does_not_fail_its_neighbours(store: SqliteStore, writ
     assert await bodies(store) == [b"first", b"second"]
 
 
+async def test_what_succeeds_needs_no_savepoint(store: SqliteStore, writer: Writer) -> None:
+    """Appends that share a commit are one plain transaction; a savepoint would cost a copy of every page they write."""
+    statements: list[str] = []
+    await writer.run(lambda connection: connection.set_trace_callback(statements.append))
+    statements.clear()
+    async with held(writer):
+        calls = [ask(store, b"%d" % at, expected=at) for at in range(3)]
+        await waiting(*calls)
+    assert await asyncio.gather(*calls) == [1, 2, 3]
+    assert (statements.count("COMMIT"), [text for text in statements if "SAVEPOINT" in text]) == (2, [])
+
+
 async def test_a_failed_commit_fails_everyone_in_it(store: SqliteStore, writer: Writer) -> None:
     """Where the commit itself fails, nobody is told that his append is durable, and nothing of it is there."""
 
@@ -145,9 +157,9 @@ async def test_readers_do_not_wait_for_the_writer(store: SqliteStore, writer: Wr
     assert await bodies(store) == [b"acknowledged", b"pending"]
 
 
-async def test_a_lock_held_too_long_is_named(store: SqliteStore, writer: Writer, tmp_path: Path) -> None:
+async def test_a_lock_held_too_long_is_named(store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that keeps the write lock costs the append, not the store."""
-    await writer.run(lambda connection: connection.execute("PRAGMA busy_timeout = 1").fetchall())
+    monkeypatch.setattr(file, "BUSY_SECONDS", 0.001)
     other = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy):

@@ -71,7 +71,7 @@ class NewRecord:
     `at_ms` is when it happened by the writer's clock, and nothing more: clocks go backwards, so order is by ordinal, in
     every method, and no store refuses a record for its time.
     `target` is the ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut, the checkpoint
-    that a person's remark is about.
+    that a person's remark is about, or that a compaction which came to nothing found.
     `chain` is the `c1` digest of the history up to and including this record, `depth` how many links that chain has;
     both are set on what a client could resend and on nothing else. `redacted` says that the body was changed before it
     came here: its chain digest, taken over what was received, can then not be proven from it.

@@ -52,10 +52,9 @@ class SqliteDatabase:
             StoreReadOnly: It is not there and cannot be made, or is of an older schema and cannot be brought up to date.
         """
         file = Path(path)
-        connection = await asyncio.to_thread(open_file, file)
-        read_only = not await asyncio.to_thread(is_writable, file)
-        writer = Writer(connection, location=str(file))
-        return cls(writer=writer, readers=Readers(file), changes=Changes(file), searchable=searchable, read_only=read_only)
+        connection, read_only = await asyncio.to_thread(lambda: (open_file(file), not is_writable(file)))
+        readers = Readers(file, connection)
+        return cls(writer=Writer(file), readers=readers, changes=Changes(file), searchable=searchable, read_only=read_only)
 
     @property
     def read_only(self) -> bool:

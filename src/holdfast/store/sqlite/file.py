@@ -29,9 +29,9 @@ def migrations() -> Mapping[int, str]:
 
 
 def open_file(path: Path) -> sqlite3.Connection:
-    """Make `path` a store of the newest schema, unless it is one, and return a connection to it.
+    """Make `path` a store of the newest schema, unless it is one, and return a connection that reads it.
 
-    Where the file or its folder cannot be written, the connection only reads.
+    Where the file and its folder can be written, the lock for it was taken for a moment, so that it is known to be had.
 
     Raises:
         StoreForeign: The file is another program's. It was read, never opened as a database, never written to.
@@ -50,6 +50,7 @@ def open_file(path: Path) -> sqlite3.Connection:
                 _use_wal(connection, location=location)
             else:
                 _check_version(connection, location=location)
+            connection.execute("PRAGMA query_only = ON")
         except BaseException:
             connection.close()
             raise
@@ -70,25 +71,28 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def begin_writing(connection: sqlite3.Connection) -> None:
-    """Begin a transaction with the write lock in hand.
+def connect_to_write(path: Path) -> sqlite3.Connection:
+    """Return a connection for `begin_writing`: with a log in place nothing else ever waits."""
+    connection = connect(path)
+    _set_patience(connection, seconds=0.0)
+    return connection
 
-    SQLite's own patience doubles to a tenth of a second between two tries, so that a process which writes without a pause
-    wins nearly each of them: others starve beside it. Asked for every few milliseconds the lock goes round.
+
+def begin_writing(connection: sqlite3.Connection) -> None:
+    """Begin a transaction with the write lock in hand, on a connection that has no patience of its own.
+
+    SQLite's doubles to a tenth of a second between two tries, so that a process which writes without a pause wins nearly
+    each of them: others starve beside it. Asked for every few milliseconds the lock goes round.
     """
     deadline = time.monotonic() + BUSY_SECONDS
-    connection.execute("PRAGMA busy_timeout = 0")
-    try:
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as error:
-                if not _is_busy(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(random.uniform(*_ASK_AGAIN_SECONDS))
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(random.uniform(*_ASK_AGAIN_SECONDS))
 
 
 def is_writable(path: Path) -> bool:
@@ -138,8 +142,11 @@ def _migrate(connection: sqlite3.Connection, *, location: str) -> None:
     """
     steps = migrations()
     known = max(steps)
+    _set_patience(connection, seconds=0.0)
     begin_writing(connection)
     try:
+        # A file that has no log yet is committed to once nobody reads it.
+        _set_patience(connection, seconds=BUSY_SECONDS)
         (found,) = connection.execute("PRAGMA user_version").fetchone()
         if found > known:
             raise StoreTooNew(location, found=found, known=known)
@@ -180,6 +187,10 @@ def _use_wal(connection: sqlite3.Connection, *, location: str) -> None:
             time.sleep(random.uniform(*_ASK_AGAIN_SECONDS))
     if mode != "wal":
         raise StoreError(location, "its file system cannot hold a write-ahead log; choose a local disk")
+
+
+def _set_patience(connection: sqlite3.Connection, *, seconds: float) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

@@ -7,56 +7,50 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from holdfast.errors import StoreClosed
-from holdfast.store.sqlite.errors import from_sqlite
-from holdfast.store.sqlite.file import begin_writing
+from holdfast.errors import StoreClosed, StoreError
+from holdfast.store.sqlite.errors import from_sqlite, store_errors
+from holdfast.store.sqlite.file import begin_writing, connect_to_write
+from holdfast.store.sqlite.jobs import Failed, Job, deliver
 
 T = TypeVar("T")
 
 MAX_BATCH = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
-    operation: Callable[[sqlite3.Connection], Any]
-    future: asyncio.Future[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    error: Exception
-
-
 class Writer:
-    """Runs write operations in order, as many as are waiting in one transaction.
+    """Runs write operations in order, as many as are waiting in one transaction; one that fails is undone alone.
 
     There is no timer: whatever was queued while the last commit ran forms the next batch, so a lone writer waits for
-    nobody and sixty-four share one fsync.
+    nobody and sixty-four share one fsync. Who never writes pays for no connection that could.
     """
 
-    def __init__(self, connection: sqlite3.Connection, *, location: str) -> None:
-        self._connection = connection
-        self._location = location
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._location = str(path)
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._closed = False
-        # A daemon: a host that never closes its store must still be able to exit; what was acknowledged is durable.
-        self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
-        self._thread.start()
+        self._connection: sqlite3.Connection | None = None
+        self._thread: threading.Thread | None = None
 
     async def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run `operation` in a transaction and return its result once that is durable.
 
-        On any error nothing of it was written. Cancelling the wait does not take it back.
+        It may be run twice, the first time in vain, because a neighbour failed. On any error nothing of it was written.
+        Cancelling the wait does not take it back.
         """
         if self._closed:
             raise StoreClosed(self._location)
+        if self._thread is None:
+            # A daemon: a host that never closes its store must still be able to exit; what was acknowledged is durable.
+            self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
+            self._thread.start()
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Job(operation=operation, future=future))
+        self._queue.put(Job(operation=operation, future=future))
         return await future
 
     def refuse(self) -> None:
@@ -67,8 +61,10 @@ class Writer:
 
     def join(self) -> None:
         """Wait for what was accepted, then close the connection. Blocks; call it off the event loop, after `refuse`."""
-        self._thread.join()
-        self._connection.close()
+        if self._thread is not None:
+            self._thread.join()
+        if self._connection is not None:
+            self._connection.close()
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
@@ -86,43 +82,60 @@ class Writer:
             outcomes = self._commit(batch)
             # A closed loop has nobody left to tell.
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(_deliver, batch, outcomes)
+                self._loop.call_soon_threadsafe(deliver, batch, outcomes)
             if last:
                 return
 
-    def _commit(self, batch: Sequence[_Job]) -> Sequence[object]:
+    def _commit(self, batch: Sequence[Job]) -> Sequence[object]:
         try:
-            begin_writing(self._connection)
-            outcomes = [self._attempt(job) for job in batch]
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
+            with store_errors(self._location):
+                self._connection = self._connection or connect_to_write(self._path)
+                return self._committed(self._connection, batch)
+        except StoreError as error:
+            return [Failed(error) for _ in batch]
+
+    def _committed(self, connection: sqlite3.Connection, batch: Sequence[Job]) -> list[object]:
+        try:
+            begin_writing(connection)
+            outcomes = self._together(connection, batch)
+            if isinstance(outcomes[-1], Failed):
+                connection.execute("ROLLBACK")
+                begin_writing(connection)
+                outcomes = [self._apart(connection, job) for job in batch]
+            connection.execute("COMMIT")
+        except sqlite3.Error:
             # Some failures roll back on their own, and a second ROLLBACK then fails; the first error is the one to tell.
             with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            return [_Failed(from_sqlite(error, location=self._location)) for _ in batch]
+                connection.execute("ROLLBACK")
+            raise
         return outcomes
 
-    def _attempt(self, job: _Job) -> object:
-        """Run one operation so that its failure does not undo its neighbours."""
-        self._connection.execute("SAVEPOINT job")
+    def _together(self, connection: sqlite3.Connection, batch: Sequence[Job]) -> list[object]:
+        """Run operations one after another, up to the first that fails; what was done by then is not to be committed."""
+        outcomes: list[object] = []
+        for job in batch:
+            outcomes.append(self._outcome(connection, job))
+            if isinstance(outcomes[-1], Failed):
+                break
+        return outcomes
+
+    def _apart(self, connection: sqlite3.Connection, job: Job) -> object:
+        """Run one operation so that its failure does not undo its neighbours.
+
+        Not the usual way: SQLite keeps a copy of every page that is written within a savepoint.
+        """
+        connection.execute("SAVEPOINT job")
+        outcome = self._outcome(connection, job)
+        if isinstance(outcome, Failed):
+            connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+        return outcome
+
+    def _outcome(self, connection: sqlite3.Connection, job: Job) -> object:
         try:
-            result = job.operation(self._connection)
+            return job.operation(connection)
         except Exception as error:
             # Every kind is carried to the one who awaits it: raised here, it would end all later appends instead.
-            if not self._connection.in_transaction and isinstance(error, sqlite3.Error):
+            if not connection.in_transaction and isinstance(error, sqlite3.Error):
                 raise
-            self._connection.execute("ROLLBACK TO job")
-            self._connection.execute("RELEASE job")
-            return _Failed(from_sqlite(error, location=self._location) if isinstance(error, sqlite3.Error) else error)
-        self._connection.execute("RELEASE job")
-        return result
-
-
-def _deliver(batch: Sequence[_Job], outcomes: Sequence[object]) -> None:
-    for job, outcome in zip(batch, outcomes, strict=True):
-        if job.future.done():
-            continue
-        if isinstance(outcome, _Failed):
-            job.future.set_exception(outcome.error)
-        else:
-            job.future.set_result(outcome)
+            return Failed(from_sqlite(error, location=self._location) if isinstance(error, sqlite3.Error) else error)
