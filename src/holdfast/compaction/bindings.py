@@ -50,7 +50,8 @@ Origins = Mapping[str, Line]
 
 _again = re.compile(rf"(?:{AGAIN}[^;]*|{AGAIN_BRIEFLY})$")
 _token = re.compile(r"[\w/@~+-][\w./:@~+-]{4,}[\w/@~+-]")
-_GAPS = {code: " " for code in range(128) if not re.fullmatch(r"[\w./:@~+-]", chr(code))}
+# Every plain sign has its line: one that had none would be looked for in vain in each text anew, at many times the cost.
+_GAPS = {ord(char): char if re.fullmatch(r"[\w./:@~+-]", char) else " " for char in map(chr, range(128))}
 _GAPS |= dict.fromkeys(map(ord, "：，。、；「」『』（）《》【】→“”„«»،؛"), " ")
 
 
@@ -102,7 +103,7 @@ class _Wanted:
     def found_in(self, text: str) -> set[str]:
         words = _words(text)
         found = self.values.intersection(words)
-        for hint in self.phrases.keys() & set(words) if self.phrases else ():
+        for hint in self.phrases.keys() & words:
             found.update(phrase for phrase in self.phrases[hint] if phrase in text)
         if self.unspaced and not text.isascii():
             found.update(name for name in self.unspaced if name in text)
@@ -277,8 +278,8 @@ def _plain_ascii(name: str) -> bool:
 
 def _words(text: str) -> list[str]:
     """Return what `_token` finds in an output, and shorter words beside it; what a colon joins also in its parts."""
-    words = f"{text.translate(_GAPS)} ".replace(". ", " ").replace(": ", " ").replace(" :", " ").split()
-    joined = [word for word in words if ":" in word]
-    for word in joined:
-        words.extend(word.split(":"))
+    spaced = f"{text.translate(_GAPS)} ".replace(". ", " ").replace(": ", " ").replace(" :", " ")
+    words = spaced.split()
+    if ":" in spaced:
+        words.extend([part for word in words if ":" in word for part in word.split(":")])
     return words

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from holdfast.compaction.any_case import AnyCase
+
 # What also denies, or only tells the time: with one of these alone a statement need not be about anything said before.
 _weak = re.compile(
     r"\b(?:not|now|longer|rather|nicht|jetzt|nun|doch|besser|ahora|mejor|maintenant|plus|wait|сейчас|теперь|лучше)\b|n['’]t\b"
     r"|不是|还是|现在|以后|今は|(?<!\w)[وف]?(?:ليس|الآن|الان)(?!\w)",
     re.IGNORECASE,
 )
-_strong = re.compile(
+_strong = AnyCase(
     r"\b(?:"
     r"instead|moved|shifted|relocated|swapped|handed over|took over|takes over|should read|in place of|"
     r"change of (?:plan|mind)|(?:is|are|was|were|been|being|has|have) chang(?:ed|ing)|"
@@ -47,7 +49,6 @@ _strong = re.compile(
     r"|変更|変わ(?!ら)|変え(?!ない)|ではなく|じゃなく|やっぱり|やはり|訂正|間違|代わり|今後|これから|切り替え|改め|延期|"
     r"新しく"
     r"|(?<!\w)[وف]?(?:بدلا?(?!\w)|تغيير|غير(?:ت|نا|وا)(?!\w)|تصحيح|من الآن|أخطأت|في الواقع|استبد|لم يعد|أصبح|صار|بل(?!\w))",
-    re.IGNORECASE,
 )
 # What stands for something said before.
 _anaphora = re.compile(
@@ -55,7 +56,7 @@ _anaphora = re.compile(
     r"|这|那|它|それ|これ|あれ|その|この|(?<!\w)(?:ذلك|هذا|هذه|تلك)(?!\w)|ها\b",
     re.IGNORECASE,
 )
-_withdrawal = re.compile(
+_withdrawal = AnyCase(
     r"\b(?:"
     r"stop|forget|scrap|ignore|disregard|cancel(?:led|ed)?|withdr[ae]w\w*|never ?mind|no longer|"
     r"(?:need(?:s|ed)?|have to|has to|must|should|do|does|bother|want(?:s|ed)?|require[sd]?|necessary|isn't|aren't|not|"
@@ -92,7 +93,6 @@ _withdrawal = re.compile(
     r"廃止|解除|なくて(?:も)?(?:いい|構)|いりません|要らない|必要はない|取りやめ|撤廃|白紙"
     r"|(?<!\w)[وف]?(?:انس(?!\w)|[اأ]لغ[ِيتو]?(?!\w)|ألغينا|إلغاء|تجاهل|لا داعي|لم نعد|لم يعد|توقف|اترك|لا حاجة|لا لزوم|"
     r"لم تعد|غير ضروري|ملغى|ملغاة|كف عن|دعك|رفعنا|سحبت)",
-    re.IGNORECASE,
 )
 # Whoever forbids to drop or cancel something takes nothing back.
 _forbidden = re.compile(
@@ -147,7 +147,7 @@ _of_words = re.compile(
     re.IGNORECASE,
 )
 # What people say without asking anything of anyone about anything.
-_courtesy = re.compile(
+_courtesy = AnyCase(
     r"\b(?:sorry|oops|pardon|apologies|entschuldigung|disculpa|siento|извини\w*|hello|hi|hey|hiya|good|great|"
     r"nice|fine|cool|perfect|excellent|awesome|super|well|done|work|job|morning|afternoon|evening|"
     r"night|no (?:hurry|rush)|thanks?|thank|thx|cheers|you|much|very|so|that|this|is|it|its|looks?|lgtm|ok(?:ay)?|yes|"
@@ -161,7 +161,6 @@ _courtesy = re.compile(
     r"|抱歉|对不起|すみません|عذرا|谢谢|感谢|你好|您好|继续|请|好的|好|很|不错|下一个|下一步|辛苦了|吧|了|，|。"
     r"|ありがとう|ございます|こんにちは|おはよう|続けて|お願い|します|ください|次|どうぞ|はい|了解|です|よろしく"
     r"|شكرا|شكرًا|مرحبا|مرحبًا|أهلا|تابع|استمر|واصل|من فضلك|حسنا|حسنًا|ممتاز|نعم|التالي|جزيلا",
-    re.IGNORECASE,
 )
 _left = re.compile(r"[^\W_]")
 # Addresses, paths, ids: their words are names, and change nothing.
@@ -197,7 +196,7 @@ def corrects(text: str) -> bool:
     return _says(_strong, _unchanged.sub(" ", _names.sub(" ", text)))
 
 
-def _says(phrases: re.Pattern[str], text: str) -> bool:
+def _says(phrases: AnyCase, text: str) -> bool:
     """Whether one of the phrases stands in a text and is not itself forbidden there."""
     return any(_forbidden.search(text, 0, match.start()) is None for match in phrases.finditer(text))
 
@@ -235,6 +234,7 @@ def speaks_of_words(text: str) -> bool:
     return _of_words.search(text) is not None
 
 
+@lru_cache(maxsize=16_384)
 def only_asks(text: str) -> bool:
     """Whether a statement is a question, and none that suggests a change."""
     if _question.search(text) is None:
@@ -265,4 +265,9 @@ def without_change(text: str) -> str:
 @lru_cache(maxsize=16_384)
 def is_courtesy(text: str) -> bool:
     """Whether nothing is left of a statement without greetings, thanks and requests to go on."""
-    return _left.search(_courtesy.sub(" ", text)) is None
+    told = 0
+    for match in _courtesy.finditer(text):
+        if _left.search(text, told, match.start()) is not None:
+            return False
+        told = match.end()
+    return _left.search(text, told) is None

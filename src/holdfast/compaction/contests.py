@@ -52,11 +52,16 @@ def _weight(text: str, entry: LedgerEntry) -> tuple[bool, int]:
     return corrects(text) or withdraws(text), len((about.values | about.words) & (other.values | other.words))
 
 
+def told_by(claim: Claim) -> list[str]:
+    """Return the statements a proven claim holds, the newest whole and first, earlier ones cut as they stand there."""
+    return [newest_words(claim), *(text for _, text in earlier_words(claim))] if claim.proven else []
+
+
 def tells(claim: Claim, statement: str) -> bool:
     """Whether a statement is among what a claim holds."""
-    short = _short(statement)
-    if not claim.proven or (statement not in claim.text and short not in claim.text):
+    if not claim.proven:
         return False
+    short = brief(statement)
     return newest_words(claim) == statement or any(text == short for _, text in earlier_words(claim))
 
 
@@ -71,8 +76,9 @@ def earlier_words(claim: Claim) -> list[tuple[int, str]]:
 
 
 def _told(ordinal: int, text: str) -> str:
-    return f"{_BEFORE}{ordinal}: {_short(text)}"
+    return f"{_BEFORE}{ordinal}: {brief(text)}"
 
 
-def _short(text: str) -> str:
+def brief(text: str) -> str:
+    """Return an earlier claim's words as they stand behind the newest."""
     return text if len(text) <= EARLIER_CHARS else middle_cut(text, chars=EARLIER_CHARS)

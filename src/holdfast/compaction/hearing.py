@@ -77,5 +77,7 @@ def normalised(text: str) -> str:
 
 def says_again(one: str, other: str) -> bool:
     """Whether two statements are the same but for a greeting or thanks behind one of them."""
-    short, long = sorted((normalised(one), normalised(other)), key=len)
-    return short == long or (long.startswith(short) and is_courtesy(long[len(short) :]))
+    short, long = normalised(one), normalised(other)
+    if len(short) > len(long):
+        short, long = long, short
+    return long.startswith(short) and (short == long or is_courtesy(long[len(short) :]))

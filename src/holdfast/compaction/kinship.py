@@ -93,6 +93,11 @@ def _inside(text: str) -> frozenset[str]:
     return frozenset(part for word in telling_words(text) for part in grams(word))
 
 
+def has_kin(text: str) -> bool:
+    """Whether a statement has anything by which another could be kin to it."""
+    return bool(kin(text) or _inside(text))
+
+
 def kinship(newer: str, older: Sequence[str]) -> list[float]:
     """Return how near a statement is to each of some older ones, by what they share that is no word.
 
@@ -100,7 +105,9 @@ def kinship(newer: str, older: Sequence[str]) -> list[float]:
     """
     own, parts = kin(newer), [grams(word) for word in telling_words(newer)]
     sought = frozenset(part for word in parts for part in word)
-    sides = [kin(text) & own for text in older]
+    # Looking for every kind of value in all that was ever said takes long, and most changes give none.
+    held = kin if any(kind.startswith("@") for kind in own) else concepts
+    sides = [held(text) & own for text in older]
     words = [_inside(text) & sought for text in older]
     common = Counter(kind for side in sides for kind in side)
     spread = Counter(part for side in words for part in side)

@@ -7,13 +7,14 @@ operation that puts into a user's mouth what no message of theirs holds is taken
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import assert_never
 
 from holdfast.compaction.changes import corrects, is_courtesy, only_asks, withdraws
-from holdfast.compaction.contests import contested, tells
+from holdfast.compaction.contests import brief, contested, tells, told_by
 from holdfast.compaction.hearing import Heard, normalised, says_again
 from holdfast.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
 from holdfast.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
@@ -73,7 +74,7 @@ class _Merge:
         self._next = ledger.next_number
         self._by_text: dict[tuple[Section, str], str] = {}
         self._indexed: Statements[str] | None = None
-        self._claimed = {entry.id for entry in ledger.entries if entry.claim is not None}
+        self._against: defaultdict[str, set[str]] | None = None
         for entry in ledger.entries:
             self._index(entry)
 
@@ -263,24 +264,37 @@ class _Merge:
                 assert_never(how)
 
     def _retire(self, entry: LedgerEntry, claim: Claim) -> None:
-        self._entries[entry.id] = replace(entry, section=Section.INACTIVE, claim=claim)
-        self._claimed.add(entry.id)
+        self._put_claimed(replace(entry, section=Section.INACTIVE, claim=claim))
         self._hand_on(entry, claim)
 
     def _contest(self, entry: LedgerEntry, claim: Claim) -> None:
         now = contested(entry, claim) if claim.proven else replace(entry, claim=claim)
         if now is not entry:
-            self._entries[entry.id] = now
-            self._claimed.add(entry.id)
+            self._put_claimed(now)
             self._hand_on(entry, claim)
 
     def _hand_on(self, entry: LedgerEntry, claim: Claim) -> None:
         """Bring what speaks against an entry also before those it speaks against itself: the last word is for all of them."""
         if entry.speaker is not Speaker.USER or not claim.proven:
             return
-        for older in (self._entries[entry_id] for entry_id in sorted(self._claimed & self._entries.keys(), key=int)):
-            if older.claim is not None and older.id != entry.id and tells(older.claim, entry.text):
-                self._entries[older.id] = contested(older, claim)
+        ids = self._spoken_against[entry.text] | self._spoken_against[brief(entry.text)]
+        for older in [self._entries[entry_id] for entry_id in ids - {entry.id} if entry_id in self._entries]:
+            if older.claim is not None and tells(older.claim, entry.text):
+                self._put_claimed(contested(older, claim))
+
+    def _put_claimed(self, entry: LedgerEntry) -> None:
+        self._entries[entry.id] = entry
+        if self._against is not None:
+            _note_claim(entry, self._against)
+
+    @property
+    def _spoken_against(self) -> defaultdict[str, set[str]]:
+        """What a statement spoke against at any time, by its words as claims tell it; made when first asked for."""
+        if self._against is None:
+            self._against = defaultdict(set)
+            for entry in self._entries.values():
+                _note_claim(entry, self._against)
+        return self._against
 
     def _index(self, entry: LedgerEntry) -> None:
         self._by_text[(entry.section, normalised(entry.text))] = entry.id
@@ -296,6 +310,11 @@ class _Merge:
                 if entry.speaker is Speaker.USER and entry.section in BINDING:
                     self._indexed.add(entry.id, entry.text)
         return self._indexed
+
+
+def _note_claim(entry: LedgerEntry, against: defaultdict[str, set[str]]) -> None:
+    for statement in told_by(entry.claim) if entry.claim is not None else ():
+        against[statement].add(entry.id)
 
 
 def _might_be_about(said: str, entry: LedgerEntry) -> bool:

@@ -60,6 +60,7 @@ _OPPOSITES = tuple(
         ("up", "down"),
     )
 )
+_SIDES = frozenset(word for pair in _OPPOSITES for side in pair for word in side)
 _any_word = re.compile(r"[^\W\d_]+")
 _CARRIES_ITS_VALUE = re.compile(
     r"^(?:please |bitte )?(?:use|call|name|print|build|run|set|show|write|send|ship|feed|pay|verwende|nutze|nimm|usa|"
@@ -85,20 +86,26 @@ _is = re.compile(
 )
 
 
+@lru_cache(maxsize=16_384)
+def may_restate(text: str) -> bool:
+    """Whether a statement may say of anything that it is another now: it fixes a value, and none beside others."""
+    return _fixes_a_value(text) and _beside_others.search(text) is None
+
+
 def restatement(newer: str, older: str, *, among: Statements[str]) -> float:
     """Return how much tells that `newer` says of the older one's thing that it is another now; 0 where it does not.
 
     Args:
         among: What users said, for what a word is worth.
     """
-    if not (_fixes_a_value(newer) and _fixes_a_value(older)) or is_negative(older) or is_negative(newer):
+    if not (may_restate(newer) and _fixes_a_value(older)):
         return 0.0
     differing = swapped(slots(older), slots(newer))
-    if len(differing) > 1 or _beside_others.search(newer) or _are_opposites(older, newer):
+    if len(differing) > 1 or _are_opposites(older, newer) or (not differing and not _is_another(older, newer)):
+        return 0.0
+    if _each_begins_with_its_own(older, newer, differing):
         return 0.0
     old, new = _subject(older, differing), _subject(newer, differing)
-    if _each_begins_with_its_own(older, newer, differing) or (not differing and not _is_another(older, newer)):
-        return 0.0
     shared = frozenset(term for term in old if _has(new, term))
     own_old = (frozenset(term for term in old if not _has(new, term)) - verbs_by_place(older)) | _kinds_alone(older, newer)
     own_new = (frozenset(term for term in new if not _has(old, term)) - verbs_by_place(newer)) | _kinds_alone(newer, older)
@@ -114,12 +121,10 @@ def takes_its_place(newer: str, older: str) -> bool:
 
     It leaves nothing out that tells what the older is about, and what it puts in the value's place is measured or named alike.
     """
-    if not corrects(newer) or is_negative(older) or is_negative(newer):
+    if not (corrects(newer) and _fixes_a_value(newer) and _fixes_a_value(older)):
         return False
     differing = swapped(slots(older), slots(newer))
     if len(differing) != 1 or _kinds_alone(older, newer) or _are_opposites(older, newer):
-        return False
-    if not (_fixes_a_value(older) and _fixes_a_value(newer)):
         return False
     old, new = _subject(older, differing), _subject(newer, differing)
     own = frozenset(term for term in new if not _has(old, term)) & subject_words(without_change(newer)) - verbs_by_place(newer)
@@ -152,9 +157,17 @@ def _begins_with_one(text: str, kinds: frozenset[str]) -> bool:
 
 def _are_opposites(older: str, newer: str) -> bool:
     """Whether one statement has a word of which the other has the opposite, and not the word itself."""
-    old, new = (frozenset(_any_word.findall(text.casefold())) for text in (older, newer))
+    old, new = _sides(older), _sides(newer)
+    if not old or not new:
+        return False
     said, says = old - new, new - old
     return any((one & said and other & says) or (other & said and one & says) for one, other in _OPPOSITES)
+
+
+@lru_cache(maxsize=16_384)
+def _sides(text: str) -> frozenset[str]:
+    """Return the words of a statement that have an opposite."""
+    return _SIDES.intersection(_any_word.findall(text.casefold()))
 
 
 def _weighed(shared: frozenset[str], old: frozenset[str], new: frozenset[str], *, among: Statements[str]) -> float:
@@ -198,10 +211,10 @@ def _counted(own: frozenset[str]) -> int:
 
 @lru_cache(maxsize=16_384)
 def _fixes_a_value(text: str) -> bool:
-    """Whether a statement tells how something is to be from then on: no question, no order for now, nothing that happened."""
-    if only_asks(text) or text.rstrip().endswith((":", "：")) or asks_for_now(text) or _happened.search(text):
+    """Whether a statement tells how something is to be from then on: no ban, no question, no order for now, nothing past."""
+    if is_negative(text) or only_asks(text) or asks_for_now(text) or _happened.search(text):
         return False
-    return not _names_its_object(text)
+    return not text.rstrip().endswith((":", "：")) and not _names_its_object(text)
 
 
 def _names_its_object(text: str) -> bool:
@@ -219,8 +232,15 @@ def _names_its_object(text: str) -> bool:
 
 def _is_another(older: str, newer: str) -> bool:
     """Whether both say of one thing what it is, in a word or two, and differ in that."""
-    old, new = _is.split(older, maxsplit=1), _is.split(newer, maxsplit=1)
-    if len(old) != 2 or len(new) != 2 or not (thing := telling_words(old[0])) or thing != telling_words(new[0]):
-        return False
-    said, says = telling_words(old[1]), telling_words(new[1])
-    return bool(said) and bool(says) and said.isdisjoint(says) and len(old[1].split()) <= 2 and len(new[1].split()) <= 2
+    old, new = _thing_and_what_it_is(older), _thing_and_what_it_is(newer)
+    return old is not None and new is not None and old[0] == new[0] and old[1].isdisjoint(new[1])
+
+
+@lru_cache(maxsize=16_384)
+def _thing_and_what_it_is(text: str) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return the telling words of what a statement is about, and of the word or two it says of it; None where it does not."""
+    parts = _is.split(text, maxsplit=1)
+    if len(parts) != 2 or len(parts[1].split()) > 2:
+        return None
+    thing, said = telling_words(parts[0]), telling_words(parts[1])
+    return (thing, said) if thing and said else None

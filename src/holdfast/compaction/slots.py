@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import groupby
 from types import MappingProxyType
 
+from holdfast.compaction.any_case import AnyCase
 from holdfast.compaction.telling import telling_words
 
 _MONTHS = (
@@ -81,7 +82,7 @@ _KINDS = {
         r"diez|primer\w*|segund\w*|deux|trois|quatre|cinq|sept|huit|dix|два|две|три|четыре|пять|шесть|семь|восемь|десять)\b"
     ),
 }
-_slot = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items() if kind != "constant"), re.IGNORECASE)
+_slot = AnyCase("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items() if kind != "constant"))
 _constant = re.compile(_KINDS["constant"])
 _run = re.compile(r"[^\W\d_][\w’'-]*(?: [^\W\d_][\w’'-]*)*")
 _opening = re.compile(r"(?:^|[.!?:。] )$")
@@ -99,10 +100,13 @@ def slots(text: str) -> Slots:
     for match in _constant.finditer(text):
         found.setdefault("constant", set()).add(match[0].casefold())
         rest = rest.replace(match[0], " " * len(match[0]))
+    unnamed = rest
     for match in _slot.finditer(rest):
-        kind = match.lastgroup or ""
-        found.setdefault("constant" if kind == "snake" and match[0].isupper() else kind, set()).add(_bare(match[0]))
-    for name in _names(_slot.sub(lambda match: " " * len(match[0]), rest)):
+        begin, end = match.span()
+        value, kind = rest[begin:end], match.lastgroup or ""
+        found.setdefault("constant" if kind == "snake" and value.isupper() else kind, set()).add(_bare(value))
+        unnamed = f"{unnamed[:begin]}{' ' * len(value)}{unnamed[end:]}"
+    for name in _names(unnamed):
         found.setdefault("name", set()).add(name)
     return MappingProxyType({kind: frozenset(values) for kind, values in found.items()})
 

@@ -67,7 +67,7 @@ def statements(text: str) -> list[str]:
 
 
 def _taken_apart(text: str) -> list[str]:
-    spoken = _lone_fence.sub("", _fence.sub(_name_the_fenced, text))
+    spoken = _lone_fence.sub("", _fence.sub(_name_the_fenced, text)) if _has_fence(text) else text
     return [part for line in _spoken_lines(spoken) for sentence in _sentences(line) for part in _parts(sentence)]
 
 
@@ -82,9 +82,11 @@ def is_paste(statement: str) -> bool:
 
 def pastes(text: str) -> list[str]:
     """Return what a person pasted into a message, each piece with its lines as they stand: what statements only name."""
-    fenced = [match["body"].strip("\n") for match in _fence.finditer(text)]
-    spoken = _lone_fence.sub("", _fence.sub("\n\n", text))
-    runs = ([line.rstrip() for line in run] for machine, run in _runs(spoken) if machine)
+    fenced: list[str] = []
+    if _has_fence(text):
+        fenced = [match["body"].strip("\n") for match in _fence.finditer(text)]
+        text = _lone_fence.sub("", _fence.sub("\n\n", text))
+    runs = ([line.rstrip() for line in run] for machine, run in _runs(text) if machine)
     return [piece for piece in (*fenced, *("\n".join(run) for run in runs if len(run) >= PASTE_LINES)) if piece.strip()]
 
 
@@ -102,6 +104,11 @@ def middle_cut(text: str, *, chars: int) -> str:
     """Return the first and the last of a text's characters, `chars` in all, and how many stood between them."""
     half = chars // 2
     return f"{text[:half]} […{len(text) - 2 * half} characters…] {text[-half:]}"
+
+
+def _has_fence(text: str) -> bool:
+    """Whether a text may hold a fence; most messages hold none, and at every line one would be looked for."""
+    return "```" in text or "~~~" in text
 
 
 def _name_the_fenced(match: re.Match[str]) -> str:
@@ -170,8 +177,9 @@ def _is_machines(line: str) -> bool:
         return False
     if line.startswith(("    ", "\t")):
         return True
-    figures = sum(1 for char in bare if char in _figures)
-    return len(bare) >= SHORTEST_MACHINE_LINE and figures >= MACHINE_SHARE * len(bare)
+    if len(bare) < SHORTEST_MACHINE_LINE:
+        return False
+    return sum(1 for char in bare if char in _figures) >= MACHINE_SHARE * len(bare)
 
 
 def _unwrapped(lines: list[str]) -> Iterator[str]:

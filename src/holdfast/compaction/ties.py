@@ -108,8 +108,13 @@ _NOTHING: frozenset[str] = frozenset()
 def terms(text: str) -> Terms:
     """Return what a statement is about. Every statement of a ledger is asked, so nothing is looked for that need not be."""
     whole, text = text, _unlabelled(text)
-    bare = _value.sub(" ", text)
-    named = [(match[0].strip('`".,:;“”„«»「」'), match.start()) for match in _value.finditer(text)]
+    named: list[tuple[str, int]] = []
+
+    def noted(match: re.Match[str]) -> str:
+        named.append((match[0].strip('`".,:;“”„«»「」'), match.start()))
+        return " "
+
+    bare = _value.sub(noted, text)
     runs = (run.split() for run in _name.findall(text))
     names = {f"{one} {other}" for run in runs for one, other in pairwise(run) if _is_name(one) and _is_name(other)}
     values = frozenset({value for value, _ in named if value} | names)
@@ -147,7 +152,9 @@ def _is_name(word: str) -> bool:
 def _unlabelled(text: str) -> str:
     """Return a statement without the label in front of it; a label before a bare value is what the statement is about."""
     label = _label.match(text)
-    rest = text[label.end() :] if label else text
+    if label is None:
+        return text
+    rest = text[label.end() :]
     return rest if telling_words(rest) else text
 
 
@@ -178,7 +185,8 @@ def tie(older: str, newer: str) -> Tie:
     if restated or _replaces(old, new, newer, fresh=fresh, shared=shared):
         return Tie.REPLACES
     # Most of what the shorter one says, and at least two terms.
-    common = amount(shared) + len(both)
+    words = amount(shared)
+    common = words + len(both)
     close = common >= 2 and 2 * common >= min(old.size, new.size)
     related = (
         (
@@ -186,7 +194,7 @@ def tie(older: str, newer: str) -> Tie:
             and _turns(older, newer, covered=common >= SAME_THING * old.size)
             and (both or not _is_of_another(old, new, newer))
         )
-        or ((amount(shared) >= 2 or any(map(_is_telling, both))) and withdraws(newer))
+        or ((words >= 2 or any(map(_is_telling, both))) and withdraws(newer))
         or (common > 1 and not old.words.isdisjoint(new.denied_words) and _turns(older, newer, covered=True))
         or (shared and fresh and _names_another(old, new, newer, fresh=fresh))
     )
@@ -226,6 +234,8 @@ def _names_another(old: Terms, new: Terms, newer: str, *, fresh: frozenset[str])
 
 def _restates(older: str, newer: str, *, old: Terms, new: Terms) -> bool:
     """Whether both say of the same thing what it *is*, and differ in that one value: a second rule of a list does not."""
+    if not old.values or len(old.values) != len(new.values):
+        return False
     gone, fresh = old.values - new.values, new.values - old.values
     if len(gone) != 1 or len(fresh) != 1 or frame(older) != frame(newer):
         return False

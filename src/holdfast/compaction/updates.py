@@ -23,9 +23,9 @@ from holdfast.compaction.changes import (
     without_change,
     without_phrases,
 )
-from holdfast.compaction.kinship import kinship
+from holdfast.compaction.kinship import has_kin, kinship
 from holdfast.compaction.overlap import Statements, all_terms, shared_terms, terms_of
-from holdfast.compaction.restated import restatement
+from holdfast.compaction.restated import may_restate, restatement
 from holdfast.compaction.subjects import subject_terms
 from holdfast.compaction.telling import telling_words
 from holdfast.compaction.ties import Terms, frame, has_shape_of, terms
@@ -85,12 +85,14 @@ def may_change(newer: Newer, *, among: Statements[str], older: Callable[[Iterabl
         last: Gives those said in the last few messages, oldest first.
     """
     change = corrects(newer.text) or withdraws(newer.text)
-    about = terms(newer.text)
     if not change:
+        if not may_restate(newer.text):
+            return []
         known = _lasting(older(among.sharing(terms_of(newer.text))))
         known = _without_series(newer.text, known)
         restated = [(found, each) for each in known if (found := restatement(newer.text, each.text, among=among))]
         return _likeliest(restated, most=CONTESTED)
+    about = terms(newer.text)
     # The words by which it changes something are not what it is about: what is off the table has to do with no table.
     about = replace(about, words=about.words & terms(without_change(newer.text)).words)
     lends = not _names_something(newer.text, about)
@@ -113,7 +115,8 @@ def _lasting(older: Iterable[Older]) -> list[Older]:
 
 def _without_series(newer: str, known: list[Older]) -> list[Older]:
     """Return the older statements without those that say the same as the newer one of ever another thing: one of many."""
-    same = [each for each in known if frame(each.text) == frame(newer)]
+    said = frame(newer)
+    same = [each for each in known if frame(each.text) == said]
     return [each for each in known if each not in same] if len(same) >= SERIES else known
 
 
@@ -134,8 +137,11 @@ def _likeliest(scored: Sequence[tuple[float, Older]], *, most: int) -> list[str]
 
 def _akin(newer: Newer, last: Last) -> list[str]:
     """Return what a change that shares no word with anything is most likely about, by kinds of values and families of words."""
+    said = without_change(newer.text)
+    if not has_kin(said):
+        return []
     known = [each for each in last(EVER) if fixes_something(each.text)]
-    near = kinship(without_change(newer.text), [each.text for each in known])
+    near = kinship(said, [each.text for each in known])
     least = (AKIN_TO_WORK if orders_work(newer.text) else AKIN) * math.log2(2 + len(known))
     return _likeliest([(found, each) for found, each in zip(near, known, strict=True) if found >= least], most=AKIN_CONTESTED)
 

@@ -76,10 +76,10 @@ def observe(items: Sequence[Observed]) -> Working:
     """Return the working state that a run of items shows."""
     files: dict[str, Pointer] = {}
     written: set[str] = set()
-    commands: list[Line] = []
+    outputs: list[Observed] = []
+    ran: list[tuple[Observed, Observed]] = []
     calls: dict[str, Observed] = {}
     images: list[Line] = []
-    last_error: Line | None = None
     plan: Line | None = None
     for seen in items:
         match seen.view.kind:
@@ -96,11 +96,8 @@ def observe(items: Sequence[Observed]) -> Working:
                 if paths and _writes(seen.view):
                     written.update(paths)
             case ItemKind.OUTPUT:
-                error = failure(seen.view.text)
-                if error:
-                    last_error = Line(text=error, source=seen.source)
-                answered = [calls[call_id] for call_id in seen.view.closes if call_id in calls]
-                commands.extend(_command(call, outcome=error or "ok", source=seen.source) for call in answered)
+                outputs.append(seen)
+                ran.extend((calls[call_id], seen) for call_id in seen.view.closes if call_id in calls)
             case ItemKind.MESSAGE:
                 if seen.view.images and seen.view.by_person:
                     images.extend(_images(seen))
@@ -111,12 +108,22 @@ def observe(items: Sequence[Observed]) -> Working:
         files=tuple(Line(text=path, source=source) for path, source in list(files.items())[-FILES_SHOWN:]),
         written=frozenset(written),
         images=tuple(images[-IMAGES_SHOWN:]),
-        commands=tuple(commands[-COMMANDS_SHOWN:]),
+        commands=tuple(_ran(call, output) for call, output in ran[-COMMANDS_SHOWN:]),
         open_calls=tuple(_command(call, outcome="still running", source=call.source) for call in waiting),
-        last_error=last_error,
+        last_error=_last_error(outputs),
         plan=plan,
         todos=_todos(plan) if plan else None,
     )
+
+
+def _last_error(outputs: Sequence[Observed]) -> Line | None:
+    """Return what the newest output says that tells of a failure; those before it are not read."""
+    errors = ((failure(output.view.text), output.source) for output in reversed(outputs))
+    return next((Line(text=error, source=source) for error, source in errors if error), None)
+
+
+def _ran(call: Observed, output: Observed) -> Line:
+    return _command(call, outcome=failure(output.view.text) or "ok", source=output.source)
 
 
 def _todos(plan: Line) -> tuple[Line, ...] | None:
