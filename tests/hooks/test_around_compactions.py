@@ -254,16 +254,18 @@ async def test_after_a_turns_compaction_the_next_turn_is_told_once(opening: Open
     assert "Welcome." not in json.dumps(list(again))
 
 
-async def test_what_a_start_adds_is_no_turn_and_goes_with_the_one_it_was_added_in(opening: Opening) -> None:
-    """It is the host that speaks: a rollback by one turn takes back request and context."""
+async def test_what_a_start_adds_is_no_turn_and_stays_with_its_window(opening: Opening) -> None:
+    """It is the host that speaks: a rollback by one turn takes back the request, undoing the compaction what was added to it."""
     async with opening(starting([], HookReply(context="Notes: port 4621."))) as hf:
         thread = await long_thread(hf)
+        whole = list(await thread.window())
         await thread.compact()
-        compacted = list(await thread.window())
         async with thread.turn([said("Second request.")]) as turn:
-            await turn.window()
+            sent = list(await turn.window())
         await thread.rollback(turns=1)
-        assert list(await thread.window()) == compacted
+        assert list(await thread.window()) == sent[:-1]
+        await thread.undo()
+        assert list(await thread.window()) == whole
 
 
 async def test_a_start_that_stops_ends_the_turn_and_keeps_the_compaction(opening: Opening) -> None:
@@ -299,16 +301,31 @@ async def test_what_a_start_adds_leaves_the_request_whole_and_last(opening: Open
         await thread.compact()
         async with thread.turn([said("Second request.")]) as turn:
             window = await turn.window()
-    assert "Notes: port 4621." in json.dumps(window[-2])
+    assert "session_compact_state" in json.dumps(window[0])
+    assert "Notes: port 4621." in json.dumps(window[1])
     assert window[-1] == said("Second request.")
+
+
+async def test_a_hook_that_was_not_there_when_a_thread_was_compacted_is_not_run_for_it(opening: Opening) -> None:
+    """What was sent since cannot be changed by what is configured later."""
+    told: list[Facts] = []
+    async with opening(Hooks()) as hf:
+        await (await long_thread(hf)).compact()
+    async with opening(starting(told, HookReply(context="Notes: port 4621."))) as hf:
+        thread = await hf.thread("t")
+        async with thread.turn([said("Second request.")]) as turn:
+            window = await turn.window()
+    assert told == []
+    assert "Notes: port 4621." not in json.dumps(list(window))
 
 
 async def test_after_a_manual_compaction_the_next_turn_starts_anew(opening: Opening) -> None:
     """Whoever compacted, and in whichever process: before the model is asked again, and once."""
     told: list[Facts] = []
-    async with opening(Hooks()) as hf:
+    starts = starting(told, HookReply(context="Notes: port 4621."))
+    async with opening(starts) as hf:
         await (await long_thread(hf)).compact()
-    async with opening(starting(told, HookReply(context="Notes: port 4621."))) as hf:
+    async with opening(starts) as hf:
         thread = await hf.thread("t")
         for request in (said("Second request."), said("Third request.")):
             async with thread.turn([request]) as turn:

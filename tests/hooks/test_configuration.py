@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from holdfast.errors import BadInput
 from holdfast.hooks import CommandHook, HookEvent, Hooks, Matcher, hooks_from
 from holdfast.hooks.hook import HookGroup
+from holdfast.runtime.config import resolve
 
 WRITTEN = """
 [[hooks.PreCompact]]
@@ -126,3 +128,20 @@ def test_any_table_is_hooks_or_bad_input(table: dict[str, object]) -> None:
     except BadInput:
         return
     assert len(read.groups) == sum(len(groups) for groups in table.values() if isinstance(groups, list))
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ('[[hooks.PreCompact]]\nmatcher = "("\nhooks = []', "hooks.PreCompact[0].matcher: '(' is no matcher: "),
+        ("[[hooks.PreToolUse]]", "hooks.PreToolUse: no such event; known: PreCompact, PostCompact, SessionStart"),
+        ("[[hooks.PostCompact]]\nhooks = [{type = 'command'}]", "hooks.PostCompact[0].hooks[0].command must be a line "),
+    ],
+)
+def test_a_mistake_in_a_file_is_named_with_the_file(tmp_path: Path, written: str, message: str) -> None:
+    """As soon as it is read, whatever the command is about to do."""
+    file = tmp_path / "holdfast.toml"
+    file.write_text(written)
+    with pytest.raises(BadInput) as caught:
+        resolve(flags={}, environ={}, project=None, user=file)
+    assert str(caught.value).startswith(f"{file}: {message}")

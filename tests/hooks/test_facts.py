@@ -17,7 +17,13 @@ def test_before_a_compaction_the_outer_keys_are_codexs_own() -> None:
         "hook_event_name": "PreCompact",
         "model": "gpt-5",
         "trigger": "auto",
-        "holdfast": {"reason": "context_limit", "phase": "pre_turn", "strategy": "session", "tokens_before": 9_000},
+        "holdfast": {
+            "thread": "ship-it",
+            "reason": "context_limit",
+            "phase": "pre_turn",
+            "strategy": "session",
+            "tokens_before": 9_000,
+        },
     }
 
 
@@ -32,6 +38,7 @@ def test_after_a_compaction_the_outer_keys_are_the_same() -> None:
         "model": "gpt-5",
         "trigger": "manual",
         "holdfast": {
+            "thread": "ship-it",
             "reason": "user_requested",
             "phase": "standalone_turn",
             "strategy": "extractive",
@@ -44,9 +51,11 @@ def test_after_a_compaction_the_outer_keys_are_the_same() -> None:
 
 
 def test_a_sub_agents_compaction_names_the_agent() -> None:
-    """Both keys, or neither."""
-    told = replace(compaction(), agent_id="a7", agent_type="reviewer").payload()
-    assert {key: told[key] for key in told if key not in compaction().payload()} == {"agent_id": "a7", "agent_type": "reviewer"}
+    """Both keys, or neither; the session is the one at the root, as Codex has it, and the thread stays named."""
+    for facts in (compaction(), committed(), started()):
+        told = replace(facts, session_id="root", agent_id="a7", agent_type="reviewer").payload()
+        changed = {key: told[key] for key in told if told[key] != facts.payload().get(key)}
+        assert changed == {"session_id": "root", "agent_id": "a7", "agent_type": "reviewer"}
 
 
 def test_a_start_has_a_source_and_no_turn() -> None:
@@ -59,5 +68,5 @@ def test_a_start_has_a_source_and_no_turn() -> None:
         "model": "gpt-5",
         "permission_mode": "default",
         "source": "compact",
-        "holdfast": {"checkpoint": 41},
+        "holdfast": {"thread": "ship-it", "checkpoint": 41},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Awaitable
 from typing import cast
@@ -172,3 +173,89 @@ async def test_commands_and_functions_come_to_one_verdict() -> None:
 
 def _waits(facts: Facts) -> HookReply:
     return HookReply(stop=True, reason="a person is asked", context="Wait.", quiet=True)
+
+
+class _Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+async def test_not_even_an_exit_gets_out_of_a_function() -> None:
+    """A program ends, a loop is interrupted and an iteration is over where its owner says so, not where a hook does."""
+
+    async def leaves(facts: Facts) -> None:
+        sys.exit(3)
+
+    def leaves_too(facts: Facts) -> None:
+        sys.exit("bye")
+
+    def interrupts(facts: Facts) -> None:
+        raise KeyboardInterrupt
+
+    def is_over(facts: Facts) -> None:
+        raise StopIteration
+
+    def unspeakable(facts: Facts) -> None:
+        raise _Unspeakable
+
+    verdict = await verdict_of(leaves, leaves_too, interrupts, is_over, unspeakable)
+    assert [(run.outcome, run.message) for run in verdict.runs] == [
+        (RunOutcome.FAILED, "SystemExit: 3"),
+        (RunOutcome.FAILED, "SystemExit: bye"),
+        (RunOutcome.FAILED, "KeyboardInterrupt: "),
+        (RunOutcome.FAILED, "StopIteration: "),
+        (RunOutcome.FAILED, "_Unspeakable: <exception str() failed>"),
+    ]
+    assert verdict.goes_on
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (HookReply(stop=cast("bool", "yes")), "its reply's stop is a str; it must be True or False"),
+        (HookReply(quiet=cast("bool", 1)), "its reply's quiet is a int; it must be True or False"),
+        (HookReply(stop=True, reason=cast("str", 7)), "its reply's reason is a int; it must be a text, or None"),
+        (HookReply(warning=cast("str", b"x")), "its reply's warning is a bytes; it must be a text, or None"),
+        (HookReply(context="\ud800"), "its reply's context holds half a character, which cannot be written down"),
+    ],
+)
+async def test_a_reply_with_odd_values_is_a_failure(reply: HookReply, message: str) -> None:
+    """Half an answer stops nothing and tells nobody anything."""
+    (run,) = (await verdict_of(lambda facts: reply, facts=started())).runs
+    assert (run.outcome, run.message, run.context) == (RunOutcome.FAILED, message, None)
+
+
+async def test_functions_that_do_not_return_hold_up_nobody_else() -> None:
+    """Each has a thread of its own: there are more of them than a loop has threads, and what needs one still gets it."""
+    released = threading.Event()
+
+    def stuck(facts: Facts) -> None:
+        released.wait()
+
+    try:
+        verdict = await verdict_of(*[stuck] * 40, timeout_s=0.1)
+        assert {run.outcome for run in verdict.runs} == {RunOutcome.TIMED_OUT}
+        async with asyncio.timeout(60):
+            assert await asyncio.to_thread(lambda: "went on") == "went on"
+    finally:
+        released.set()
+
+
+async def test_failures_and_warnings_are_in_the_log_and_quiet_ones_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    """One line each, whatever is in it: not every host shows a verdict."""
+
+    def fails(facts: Facts) -> None:
+        raise LookupError("no\nsuch note")
+
+    def warns(facts: Facts) -> HookReply:
+        return HookReply(warning="the disk is\nnearly full")
+
+    def is_quiet(facts: Facts) -> HookReply:
+        return HookReply(warning="nothing of note", quiet=True)
+
+    await verdict_of(fails, warns, is_quiet)
+    place = "test_failures_and_warnings_are_in_the_log_and_quiet_ones_are_not.<locals>"
+    assert [(record.name, record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("holdfast.hooks", "WARNING", f"the PreCompact hook {place}.fails failed and held nothing up: LookupError: no such note"),
+        ("holdfast.hooks", "WARNING", f"the PreCompact hook {place}.warns says: the disk is nearly full"),
+    ]

@@ -25,6 +25,7 @@ COMPACT = [HookEvent.PRE_COMPACT, HookEvent.POST_COMPACT]
         ('{"stopReason": "unused"}', HookReply(reason="unused")),
         ('{"systemMessage": "low on disk", "suppressOutput": true}', HookReply(warning="low on disk", quiet=True)),
         ('{"systemMessage": null, "stopReason": null}', HookReply()),
+        ('\ufeff{"continue": false}', HookReply(stop=True)),
     ],
 )
 def test_every_event_knows_the_same_four_keys(event: HookEvent, stdout: str, reply: HookReply) -> None:

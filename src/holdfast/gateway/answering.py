@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.gateway.commands import Command, Verb
 from holdfast.gateway.known import Known
 from holdfast.gateway.rules import AutoCompact, Rules
+from holdfast.hooks import HookRun, RunOutcome
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.branching import undo_compaction
 from holdfast.runtime.handle import Thread
@@ -21,17 +22,24 @@ FAILED: Final[Mapping[Verb, str]] = {"compact": "Not compacted", "undo": "Nothin
 
 
 def told_compacted(report: CompactionReport) -> str:
-    """Return a compaction's report as the person who asked for it reads it."""
+    """Return a compaction's report as the person who asked for it reads it, with what hooks want seen and where they failed."""
     saved = 100 - report.tokens_after * 100 // max(1, report.tokens_before)
     counts = report.audit.counts()
     repaired = f"{counts['repaired']} of them were put back word for word" if counts["repaired"] else "all of them did"
+    hooks = "".join(f"\n{line}" for run in report.hooks for line in _told_run(run))
     return (
         f"Compacted: {report.tokens_before:,} → {report.tokens_after:,} tokens ({saved} % smaller), "
         f"{report.model_calls} model calls.\n"
         f"{counts['required']} things had to survive; {repaired}.\n"
         f"Nothing is lost: `holdfast recall {report.thread} WORDS` finds originals, "
-        f"`holdfast undo {report.thread}` takes this compaction back."
+        f"`holdfast undo {report.thread}` takes this compaction back.{hooks}"
     )
+
+
+def _told_run(run: HookRun) -> list[str]:
+    said = [f"A hook says: {run.warning}"] if run.warning is not None and not run.quiet else []
+    failed = run.outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT)
+    return [*said, *([f"The hook {run.name} failed and held nothing up: {run.message}"] if failed else [])]
 
 
 def told_failed(command: Command, error: HoldfastError) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from holdfast.compaction import load_ledger
 from holdfast.compaction.state_text import render_state
 from holdfast.dialects import Dialect, Reply, Request
-from holdfast.errors import BadInput, CompactionError, Conflict, HoldfastError, OrdinalConflict
+from holdfast.errors import BadInput, CompactionError, CompactionStopped, Conflict, HoldfastError, OrdinalConflict
 from holdfast.gateway.answering import recalled, told_compacted, told_failed, told_help, told_status, undone
 from holdfast.gateway.arrivals import Arrived
 from holdfast.gateway.commands import Command, signed
@@ -37,6 +37,7 @@ from holdfast.gateway.replies import ReplyRecorder
 from holdfast.gateway.rules import Rules, rules_of
 from holdfast.gateway.side_requests import asks_for_summary, is_side_request
 from holdfast.gateway.splits import Splits
+from holdfast.gateway.statuses import status_of
 from holdfast.gateway.unread import Unread
 from holdfast.gateway.upkeep import Upkeep
 from holdfast.gateway.upstream_requests import Upstreams
@@ -125,7 +126,7 @@ class RecordedConversations:
         if seen.command is not None:
             text = await self._answered(seen.command, await self._record(arrived), arrived)
             return Answered(text=signed(text, key=self._key))
-        if self._keeping_up.is_called_for(known, arrived) or (known is not None and self._upstreams.is_new_window(known)):
+        if self._keeping_up.is_called_for(known, arrived) or (known is not None and self._is_new_window(known)):
             return await self._forward_decided(await self._record(arrived), arrived)
         chain = seen.chain
         recorded = self._recordings.begin(lambda: self._record(arrived, found=found), first=chain[0], link=chain[-1])
@@ -146,7 +147,7 @@ class RecordedConversations:
             try:
                 report = await self._keeping_up.on_command(known, arrived, focus=wish.focus)
             except (CompactionError, Conflict) as error:
-                if wish.compact:
+                if wish.compact or isinstance(error, CompactionStopped):
                     raise
                 trouble = str(error)
             known = await load_known(self._backend, known.thread_id, seed=self._placing.seed(hints.agent))
@@ -231,9 +232,20 @@ class RecordedConversations:
                 found = None
         return await settle()
 
-    async def _forward_decided(self, known: Known, arrived: Arrived) -> Forward:
-        """Forward a request about which something is to be decided from what is recorded of it."""
-        known, upstream = await self._upstreams.made(await self._keeping_up.before(known, arrived), arrived)
+    def _is_new_window(self, known: Known) -> bool:
+        """Whether something is to be recorded or run before the window that counts is sent."""
+        return self._upstreams.is_new_window(known) or self._upstreams.starts_anew(known)
+
+    async def _forward_decided(self, known: Known, arrived: Arrived) -> Forward | Refused:
+        """Forward a request about which something is to be decided from what is recorded of it.
+
+        Where a hook wants the turn to end, the client is told so, and what it sent stays recorded.
+        """
+        try:
+            known, upstream = await self._upstreams.made(await self._keeping_up.before(known, arrived), arrived)
+        except CompactionStopped as stopped:
+            log.info("a %s hook ended a turn of thread %s", stopped.event, stopped.thread_id)
+            return Refused(status=status_of(stopped), code=stopped.code, message=str(stopped))
         return self._forward(upstream, arrived, recorded=recorded_already(known))
 
     def _forward(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Forward:

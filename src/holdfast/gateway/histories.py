@@ -67,6 +67,7 @@ class LaysOut(Protocol):
         Raises:
             BadInput: There is no history in it.
             CompactionError, Conflict: It was to be compacted now, and that did not happen; it is recorded all the same.
+            CompactionStopped: A hook wants the turn to end, be it around a compaction or as the session starts anew after one.
         """
         ...
 

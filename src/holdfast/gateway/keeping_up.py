@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.compaction.engine import Phase
 from holdfast.dialects import Dialect
-from holdfast.errors import CompactionError, Conflict, NothingToCompact
+from holdfast.dialects.messages import without_thinking
+from holdfast.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact
 from holdfast.gateway.arrivals import Arrived
 from holdfast.gateway.hints import Hints
 from holdfast.gateway.known import Known, load_known
@@ -20,6 +22,7 @@ from holdfast.gateway.upkeep import Upkeep, due
 from holdfast.gateway.upstream_requests import Upstreams
 from holdfast.items import Item
 from holdfast.runtime.backend import Backend
+from holdfast.runtime.making_room import room_in
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reports import CompactionReport
 from holdfast.tokens import Limits, Pressure, measure_pressure
@@ -79,6 +82,9 @@ class KeepingUp:
         """Compact if the request calls for it, before it goes out or beside it; return the thread as it stands then.
 
         A compaction that fails costs no request: it goes on with the window there is.
+
+        Raises:
+            CompactionStopped: A hook wants the turn to end.
         """
         mode = self.mode(arrived.hints)
         if mode == "off":
@@ -89,11 +95,13 @@ class KeepingUp:
             return known
         order = Order(trigger="auto", reason="context_limit", phase=_phase(arrived))
         if called_for == "in_background":
-            order = self._with_model(replace(order, reason="background"), known, arrived)
+            order = self._with_model(replace(order, reason="background", room_tokens=room_in(pressure)), known, arrived)
             self._upkeep.begin(known, order, seed=self._seed(arrived), pressure=pressure)
             return known
         try:
             await self._compact(known, arrived, order)
+        except CompactionStopped:
+            raise
         except NothingToCompact as error:
             self._upkeep.found_futile(known, tokens=pressure.tokens)
             log.info("a compaction of thread %s was due and gains nothing: %s", known.thread_id, error.code)
@@ -124,16 +132,27 @@ class KeepingUp:
         send_alike = arrived.incoming.send_alike
         if not self._rules.asks_model or send_alike is None or self._backend.policy.model is not None:
             return order
-        told = known.told
-        rewritten = told is not None and (told.issued_from > 0 or (self._dialect.name == BINDING and known.standing is not None))
         own = self._upstreams.with_memory(arrived)
         name = arrived.hints.model or "the conversation's own model"
-        legal = self._dialect.without_sealed if rewritten else _as_it_is
         window_tokens, send_beside = self._limits(arrived).full, arrived.incoming.send_beside
-        model = OwnModel(send_alike, own=own, dialect=self._dialect, name=name, window_tokens=window_tokens, legal=legal)
+        model = OwnModel(
+            send_alike,
+            own=own,
+            dialect=self._dialect,
+            name=name,
+            issuer=arrived.hints.issuer,
+            window_tokens=window_tokens,
+            legal=self._legal(known),
+        )
         if send_beside is None or self._dialect.name not in COMPACTORS:
             return replace(order, model=model, own=own)
-        return replace(order, model=OwnCompactor(model, send_beside, issuer=arrived.hints.issuer), own=own)
+        return replace(order, model=OwnCompactor(model, send_beside), own=own)
+
+    def _legal(self, known: Known) -> Callable[[Item], Item | None]:
+        """Return what takes out of an item what the provider would refuse in a request that is not the client's own."""
+        if known.told is not None and known.told.issued_from > 0:
+            return self._dialect.without_sealed
+        return without_thinking if self._dialect.name == BINDING and known.standing is not None else _as_it_is
 
     def _waits(self, arrived: Arrived) -> bool:
         return must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking)

@@ -21,6 +21,8 @@ from holdfast.thread import Checkpoint, ContextBody, Tip, encode_body
 from holdfast.tokens import Calibration
 
 THREADS = 1_024
+# What hosts tell a model of its world, and hooks of a new start, is written among it.
+TOLD_AT_MOST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ class Told:
     checkpoint: int | None = None
     bound_from: int = 0
     memory: str = ""
+    started: int | None = None
+    start: tuple[bytes, ...] = ()
 
     def body(self, fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
         """Return the record's body for a head whose digest this is."""
@@ -56,6 +60,8 @@ class Told:
                 checkpoint=self.checkpoint,
                 bound_from=self.bound_from,
                 memory=self.memory,
+                started=self.started,
+                start=[msgspec.Raw(raw) for raw in self.start],
             )
         )
 
@@ -160,9 +166,10 @@ async def newest_told(store: ThreadStore, thread_id: str, *, stop: int) -> Told 
     while name is not None:
         row = await store.get(name)
         span = Span(thread_id=name, start=row.start, stop=stop)
-        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=1):
+        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=TOLD_AT_MOST):
             body = readable(record, ContextBody)
-            return _told(body) if body is not None else None
+            if body is not None:
+                return _told(body)
         name, stop = row.parent, row.start
     return None
 
@@ -176,4 +183,6 @@ def _told(body: ContextBody) -> Told:
         checkpoint=body.checkpoint,
         bound_from=body.bound_from,
         memory=body.memory,
+        started=body.started,
+        start=tuple(bytes(raw) for raw in body.start),
     )

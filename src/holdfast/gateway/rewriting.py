@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -29,20 +30,23 @@ class Placed:
 class Layout:
     """What a checkpoint puts in place of the first `covers` items of a history.
 
-    Each entry is the depth of an item that is kept, or what stands there instead and who alone can read it (None: anyone).
+    Each entry is the depth of an item that is kept, or what stands there instead and who alone can read it (None: anyone). Before
+    entry `start_at`, right behind the state, is the place of what hooks add to a window.
     """
 
     covers: int
     entries: tuple[int | tuple[Placed, str | None], ...]
+    start_at: int = 0
 
 
 def layout_of(checkpoint: Checkpoint) -> Layout:
     """Return a checkpoint's layout, read once for all the requests it will be sent in."""
-    return Layout(covers=checkpoint.covers, entries=tuple(map(_entry, checkpoint.layout)))
+    states = [at for at, entry in enumerate(checkpoint.layout, start=1) if isinstance(entry, StateEntry)]
+    return Layout(covers=checkpoint.covers, entries=tuple(map(_entry, checkpoint.layout)), start_at=states[-1] if states else 0)
 
 
-def window_of(seen: Seen, layout: Layout | None, *, issuer: str) -> list[Placed]:
-    """Return the history to send. What was said to the gateway is left out.
+def window_of(seen: Seen, layout: Layout | None, *, issuer: str, start: Sequence[Placed] = ()) -> list[Placed]:
+    """Return the history to send, with what hooks added to it in its place. What was said to the gateway is left out.
 
     Kept items are the client's own bytes of this request; only stubs, literals and the state are not. A literal that another
     account's provider wrote, and that only it can read, is left out: the state beside it says the same.
@@ -50,12 +54,16 @@ def window_of(seen: Seen, layout: Layout | None, *, issuer: str) -> list[Placed]
     if layout is None:
         return _after(seen, 0)
     window: list[Placed] = []
-    for entry in layout.entries:
+    for at, entry in enumerate(layout.entries):
+        if at == layout.start_at:
+            window.extend(start)
         if isinstance(entry, int):
             item, glance = seen.items[entry - 1], seen.glances[entry - 1]
             window.append(Placed(item=item, tokens=glance.tokens, depth=entry, laid_out=True, sealed=glance.is_sealed))
         elif entry[1] in (None, issuer):
             window.append(entry[0])
+    if layout.start_at == len(layout.entries):
+        window.extend(start)
     return [*window, *_after(seen, layout.covers)]
 
 

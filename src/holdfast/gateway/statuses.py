@@ -28,7 +28,8 @@ STATUSES: Mapping[str, int] = {
     "compaction_error": 422,
     "nothing_to_compact": 422,
     "nothing_to_undo": 422,
-    "compaction_stopped": 409,
+    # Not 409: clients of both APIs send again what they are told conflicts, and a hook that said no is not to be asked once more.
+    "compaction_stopped": 422,
     "broken_window": 422,
     "model_error": 502,
     "unknown_model": 400,

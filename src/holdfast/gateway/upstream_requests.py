@@ -28,6 +28,7 @@ from holdfast.gateway.recall_tool.offering import with_tool
 from holdfast.gateway.recollecting import remembering
 from holdfast.gateway.rewriting import Placed, window_of
 from holdfast.gateway.rules import Rules
+from holdfast.gateway.starting import Starts, start_of
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.reading import live_path
 from holdfast.store import RecordKind, Span
@@ -42,24 +43,35 @@ class Upstreams:
         self._dialect = dialect
         self._placing = placing
         self._rules = rules
+        self._starts = Starts(backend, dialect, placing)
 
     async def made(self, known: Known, arrived: Arrived) -> tuple[Known, Upstream]:
         """Return the request for a conversation's next step, and the thread after it.
 
         Which window is sent is recorded before it is first sent, where its provider binds what it answers to it. A window that
-        may not be sent yet waits: the one before it is sent instead.
+        may not be sent yet waits: the one before it is sent instead. SessionStart hooks run before a window is first sent, and
+        what they add is recorded and in it.
+
+        Raises:
+            CompactionStopped: Such a hook wants the turn to end.
         """
         told = known.told or told_now(
             None, arrived.request, arrived.hints, links=len(arrived.seen.items), memory=arrived.memory.pin
         )
-        standing = known.standing
-        if self.is_new_window(known):
-            if must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking):
-                standing = await self._in_use(known, told)
-            else:
-                told = replace(told, checkpoint=_ordinal(standing), bound_from=len(arrived.seen.items))
-                known = await self._placing.tell(known, told, arrived.request)
-        return known, self._request(arrived, told, standing, known.erased)
+        is_new = self.is_new_window(known)
+        if is_new and must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking):
+            return known, self._request(arrived, told, await self._in_use(known, told), known.erased)
+        if self.starts_anew(known):
+            known = await self._starts.ran(known, arrived)
+            told = known.told or told
+        if is_new:
+            told = replace(told, checkpoint=_ordinal(known.standing), bound_from=len(arrived.seen.items))
+            known = await self._placing.tell(known, told, arrived.request)
+        return known, self._request(arrived, told, known.standing, known.erased)
+
+    def starts_anew(self, known: Known) -> bool:
+        """Whether SessionStart hooks are to be run before the window that counts is sent; never once answers are bound to it."""
+        return self._starts.is_due(known) and (self._dialect.name != BINDING or self.is_new_window(known))
 
     def is_new_window(self, known: Known) -> bool:
         """Whether the window that counts is another than the one sent last, and its provider binds what it answers to it."""
@@ -80,7 +92,7 @@ class Upstreams:
         """Return our estimate of what a conversation's next step would hold."""
         if known is None or (known.standing is None and not known.erased.depths):
             return self._whole(arrived)
-        window = self._window(arrived, known.standing, known.erased)
+        window = self._window(arrived, known.told, known.standing, known.erased)
         return self._beside(self.with_memory(arrived)) + sum(placed.tokens for placed in window)
 
     def with_memory(self, arrived: Arrived) -> Request:
@@ -90,9 +102,10 @@ class Upstreams:
         request = remembering(arrived.request, arrived.memory.text, dialect=self._dialect)
         return request if arrived.recalled is None else with_tool(request, dialect=self._dialect.name)
 
-    def _window(self, arrived: Arrived, standing: Standing | None, erased: Erased) -> list[Placed]:
+    def _window(self, arrived: Arrived, told: Told | None, standing: Standing | None, erased: Erased) -> list[Placed]:
         """Return the history to send, what was erased of it taken out."""
-        window = window_of(arrived.seen, standing.layout if standing else None, issuer=arrived.hints.issuer)
+        start, layout = start_of(told, standing), standing.layout if standing else None
+        window = window_of(arrived.seen, layout, issuer=arrived.hints.issuer, start=start)
         return without_erased(window, erased, dialect=self._dialect)
 
     def _request(self, arrived: Arrived, told: Told, standing: Standing | None, erased: Erased) -> Upstream:
@@ -102,7 +115,7 @@ class Upstreams:
         as_it_came = request is arrived.request and not rules.derives_cache_key and not erased.depths
         if standing is None and as_it_came and not (any(seen.aside) or told.issued_from or told.bound_from):
             return Upstream(body=arrived.incoming.body, tokens=self._whole(arrived))
-        window = self._window(arrived, standing, erased)
+        window = self._window(arrived, told, standing, erased)
         # An answer that was erased is not put together again from what was recalled in it.
         recalled = [exchange for exchange in arrived.recalled or () if exchange.depth + 1 not in erased.depths]
         if recalled:

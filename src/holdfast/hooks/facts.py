@@ -34,7 +34,9 @@ class CompactionFacts:
         reason: Why it runs: `user_requested`, `context_limit`, `model_downshift` and the like.
         phase: Where in a turn it stands: `standalone_turn`, `pre_turn`, `mid_turn` and the like.
         strategy: What was asked for; after it was committed, what it came to.
+        session_id: The thread of the agent at the root, where this is a sub-agent's; None where it is its own.
         agent_id: The sub-agent whose thread it is, if it is one's.
+        agent_type: What that one was called when it was made, if anything.
     """
 
     thread_id: str
@@ -46,6 +48,7 @@ class CompactionFacts:
     strategy: str
     tokens_before: int
     model: str = ""
+    session_id: str | None = None
     agent_id: str | None = None
     agent_type: str | None = None
     event: Literal[HookEvent.PRE_COMPACT, HookEvent.POST_COMPACT] = HookEvent.PRE_COMPACT
@@ -71,10 +74,10 @@ class CompactionFacts:
 
     def payload(self) -> dict[str, object]:
         """Return the facts as the JSON object a command reads."""
-        told: dict[str, object] = {"session_id": self.thread_id, "turn_id": self.turn_id}
-        if self.agent_id is not None:
-            told |= {"agent_id": self.agent_id, "agent_type": self.agent_type or ""}
-        told |= {
+        told: dict[str, object] = {
+            "session_id": self.session_id or self.thread_id,
+            "turn_id": self.turn_id,
+            **_agent(self),
             "transcript_path": None,
             "cwd": self.cwd,
             "hook_event_name": str(self.event),
@@ -82,6 +85,7 @@ class CompactionFacts:
             "trigger": self.trigger,
         }
         own: dict[str, object] = {
+            "thread": self.thread_id,
             "reason": self.reason,
             "phase": self.phase,
             "strategy": self.strategy,
@@ -98,6 +102,7 @@ class SessionFacts:
 
     Attributes:
         checkpoint: The checkpoint its window now begins with, if any.
+        session_id, agent_id, agent_type: As `CompactionFacts` has them.
     """
 
     thread_id: str
@@ -105,6 +110,9 @@ class SessionFacts:
     source: StartSource
     model: str = ""
     checkpoint: int | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    agent_type: str | None = None
 
     @property
     def event(self) -> Literal[HookEvent.SESSION_START]:
@@ -118,7 +126,8 @@ class SessionFacts:
     def payload(self) -> dict[str, object]:
         """Return the facts as the JSON object a command reads."""
         return {
-            "session_id": self.thread_id,
+            "session_id": self.session_id or self.thread_id,
+            **_agent(self),
             "transcript_path": None,
             "cwd": self.cwd,
             "hook_event_name": str(self.event),
@@ -126,8 +135,13 @@ class SessionFacts:
             # holdfast asks nobody for permission; a hook that reads the key finds the mode every host has.
             "permission_mode": "default",
             "source": self.source,
-            "holdfast": {"checkpoint": self.checkpoint},
+            "holdfast": {"thread": self.thread_id, "checkpoint": self.checkpoint},
         }
 
 
 Facts = CompactionFacts | SessionFacts
+
+
+def _agent(facts: Facts) -> dict[str, object]:
+    """Return what names a sub-agent: both keys, or neither."""
+    return {} if facts.agent_id is None else {"agent_id": facts.agent_id, "agent_type": facts.agent_type or ""}

@@ -34,7 +34,8 @@ class CommandHook:
 class FunctionHook:
     """A function of this process. A coroutine function runs on the event loop, any other in a thread of its own.
 
-    A thread cannot be stopped: a plain function that overruns its time is no longer waited for, and goes on by itself.
+    A thread cannot be stopped: a plain function that overruns its time is no longer waited for, and goes on by itself. Only the
+    end of the program waits for it.
     """
 
     function: HookFunction

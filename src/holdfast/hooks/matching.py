@@ -29,7 +29,7 @@ class Matcher:
             return
         try:
             re.compile(self.pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise BadInput(f"{self.pattern!r} is no matcher: {error}; write manual|auto, *, or a regular expression") from None
 
     def matches(self, subject: str) -> bool:

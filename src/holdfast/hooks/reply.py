@@ -52,6 +52,35 @@ class _SessionAnswer(_Answer, forbid_unknown_fields=True):
     addition: _Addition | None = msgspec.field(name="hookSpecificOutput", default=None)
 
 
+def checked_reply(answer: object) -> HookReply | Fault:
+    """Return what a function answered, if it is an answer; Python lets it return anything."""
+    if answer is None:
+        return HookReply()
+    if isinstance(answer, Fault):
+        return answer
+    if not isinstance(answer, HookReply):
+        return Fault(f"it returned a {type(answer).__name__}; return a HookReply, or nothing")
+    for name in ("stop", "quiet"):
+        if not isinstance(value := getattr(answer, name), bool):
+            return Fault(f"its reply's {name} is a {type(value).__name__}; it must be True or False")
+    for name in ("reason", "warning", "context"):
+        value = getattr(answer, name)
+        if value is not None and not isinstance(value, str):
+            return Fault(f"its reply's {name} is a {type(value).__name__}; it must be a text, or None")
+        if value is not None and not _is_written_down(value):
+            return Fault(f"its reply's {name} holds half a character, which cannot be written down")
+    return answer
+
+
+def _is_written_down(text: str) -> bool:
+    """Whether a text is one outside Python too: half a pair of surrogates is not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def read_reply(stdout: str, *, event: HookEvent, cut: bool = False) -> HookReply | Fault:
     """Return what a command said that ended well.
 
@@ -62,7 +91,8 @@ def read_reply(stdout: str, *, event: HookEvent, cut: bool = False) -> HookReply
     Args:
         cut: Whether `stdout` is only the beginning of what was printed.
     """
-    text = stdout.strip()
+    # Some programs put a mark before what they write, which is none of it.
+    text = stdout.removeprefix("\ufeff").strip()
     if not text:
         return HookReply()
     looks_like_json = text.startswith(("{", "["))

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import assert_never
 
 from holdfast.hooks.command import CommandEnd, run_command
-from holdfast.hooks.facts import Facts
-from holdfast.hooks.hook import CommandHook, FunctionHook, Hook, HookFunction, Hooks
+from holdfast.hooks.facts import Facts, HookEvent
+from holdfast.hooks.function import call_function
+from holdfast.hooks.hook import CommandHook, FunctionHook, Hook, Hooks
 from holdfast.hooks.reply import Fault, HookReply, read_reply
 from holdfast.hooks.verdict import HookRun, RunOutcome, Verdict, failed_run, run_with_reply
 
-# How long a cancelled coroutine may take to clean up before it is no longer waited for.
-GRACE_S: Final = 5.0
+log = logging.getLogger("holdfast.hooks")
 
 
 async def run_hooks(hooks: Hooks, facts: Facts, *, environ: Mapping[str, str]) -> Verdict:
     """Run every hook that fits the occasion, all at once, and return what they come to when the last one has ended.
 
     Nothing a hook does is raised: one that cannot be started, fails, overruns its time or answers nonsense is reported and holds
-    nothing up. Cancelling this ends every command with all it started.
+    nothing up. The same, and what hooks want a person to see, goes to the log `holdfast.hooks`, because not every host shows a
+    verdict. Cancelling this ends every command with all it started.
 
     Args:
         environ: The environment of commands, whole: they inherit nothing else.
@@ -35,7 +36,22 @@ async def run_hooks(hooks: Hooks, facts: Facts, *, environ: Mapping[str, str]) -
     stdin = json.dumps(facts.payload()).encode("ascii")
     async with asyncio.TaskGroup() as group:
         runs = [group.create_task(_timed(hook, facts, stdin=stdin, environ=environ)) for hook in matching]
-    return Verdict(runs=tuple(run.result() for run in runs))
+    verdict = Verdict(runs=tuple(run.result() for run in runs))
+    for run in verdict.runs:
+        _say(run, facts.event)
+    return verdict
+
+
+def _say(run: HookRun, event: HookEvent) -> None:
+    """Put into the log what a person should know of a run: a stop is told by whom it stops, and a quiet one's words by nobody."""
+    if run.outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT):
+        log.warning("the %s hook %s failed and held nothing up: %s", event, run.name, _in_one_line(run.message or ""))
+    if run.warning is not None and not run.quiet:
+        log.warning("the %s hook %s says: %s", event, run.name, _in_one_line(run.warning))
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 async def _timed(hook: Hook, facts: Facts, *, stdin: bytes, environ: Mapping[str, str]) -> HookRun:
@@ -71,39 +87,11 @@ def _read_end(end: CommandEnd, facts: Facts) -> HookReply | Fault:
 
 
 async def _called(hook: FunctionHook, facts: Facts) -> HookRun:
-    """Call a function in a task of its own, which keeps whatever it raises."""
-    task = asyncio.create_task(_answer(hook.function, facts))
     try:
-        ended, _ = await asyncio.wait({task}, timeout=hook.timeout_s)
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task}, timeout=GRACE_S)
-    if not ended:
+        answer = await call_function(hook, facts)
+    except TimeoutError:
         return _timed_out(hook)
-    if task.cancelled():
-        return failed_run(hook.name, "it was cancelled")
-    error = task.exception()
-    if error is not None:
-        return failed_run(hook.name, f"{type(error).__name__}: {error}")
-    return run_with_reply(hook.name, _checked(task.result()), event=facts.event)
-
-
-async def _answer(function: HookFunction, facts: Facts) -> object:
-    if inspect.iscoroutinefunction(function):
-        return await function(facts)
-    answer = await asyncio.to_thread(function, facts)
-    return await answer if inspect.isawaitable(answer) else answer
-
-
-def _checked(answer: object) -> HookReply | Fault:
-    match answer:
-        case None:
-            return HookReply()
-        case HookReply():
-            return answer
-        case _:
-            return Fault(f"it returned a {type(answer).__name__}; return a HookReply, or nothing")
+    return run_with_reply(hook.name, answer, event=facts.event)
 
 
 def _timed_out(hook: Hook) -> HookRun:

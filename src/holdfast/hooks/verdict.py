@@ -85,4 +85,6 @@ def failed_run(name: str, why: str) -> HookRun:
 
 
 def shortened(text: str) -> str:
+    # Names of files and what foreign code says of itself may hold half a character, which nobody could print.
+    text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= MESSAGE_CHARS else f"{text[: MESSAGE_CHARS - 1]}…"
