@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.drafting.replies import SUMMARY
-from tests.scenarios.vocabulary import Speech, play
+from tests.scenarios.vocabulary import Speech, checkpoints, play
 
 from holdfast import Holdfast, Thread
 from holdfast.errors import NothingToCompact, StaleCheckpoint
@@ -29,8 +29,12 @@ class Watcher:
     def __init__(self) -> None:
         self.finishes: list[Spent] = []
         self.failures: list[tuple[str, Spent]] = []
+        self.trials: list[Attempt] = []
 
     def started(self, attempt: CompactionAttempt) -> None: ...
+
+    def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
+        self.trials.append(trial)
 
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
         names = Spent.__dataclass_fields__
@@ -100,9 +104,10 @@ async def test_nothing_to_compact_after_a_draft_says_what_it_cost(hf: Holdfast, 
             await thread.compact(strategy="handoff", model=model)
     assert [(each.strategy, each.outcome, each.cost_micro_usd) for each in nothing.value.attempts] == [
         ("handoff", "nothing_to_compact", 200_000),
-        ("extractive", "nothing_to_compact", 0),
+        ("extractive", "nothing_to_compact", None),
     ]
     assert watcher.failures == [("NothingToCompact", PAID)]
+    assert tuple(watcher.trials) == nothing.value.attempts
     empty = await hf.thread("empty", dialect=speech.dialect)
     with pytest.raises(NothingToCompact) as untried:
         await empty.compact(strategy="handoff", model=ScriptedModel([], dialect=speech.dialect, window_tokens=ROOM))
@@ -119,6 +124,7 @@ async def test_a_cancelled_draft_is_a_call_that_was_made(hf: Holdfast, watcher: 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert watcher.failures == [("CancelledError", Spent(model_calls=1))]
+    assert watcher.trials == [Attempt(strategy="handoff", outcome="broken_off", model="scripted:model", calls=1)]
 
 
 async def test_what_a_checkpoint_cost_counts_every_rung(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
@@ -128,13 +134,29 @@ async def test_what_a_checkpoint_cost_counts_every_rung(hf: Holdfast, watcher: W
     async with ScriptedModel([refusal], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="handoff", model=model)
     assert report.fell_back_from == "handoff"
-    paid = Spent(model_calls=1, input_tokens=50_000, output_tokens=9, cached_tokens=0, cost_micro_usd=100_000)
+    paid = Spent(model_calls=1, input_tokens=50_000, output_tokens=9, cost_micro_usd=100_000)
     assert watcher.finishes == [paid]
+    assert [(trial.strategy, trial.outcome) for trial in watcher.trials] == [("handoff", "refused"), ("extractive", "taken")]
 
 
 async def test_what_no_provider_told_is_unknown_and_not_nothing(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
     """A model that was asked and counted nothing was not free."""
     thread = await long_thread(hf, speech)
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
-        await thread.compact(strategy="handoff", model=model)
+        report = await thread.compact(strategy="handoff", model=model)
     assert watcher.finishes == [Spent(model_calls=1)]
+    (attempt,) = report.attempts
+    told = (attempt.input_tokens, attempt.output_tokens, attempt.cached_tokens, attempt.cost_micro_usd)
+    assert (attempt.calls, told) == (1, (None, None, None, None))
+
+
+async def test_a_provider_that_told_zero_told_something(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+    """A cold cache and a free model are facts; they are kept as what they are."""
+    thread = await long_thread(hf, speech)
+    free = says(SUMMARY, input_tokens=50_000, output_tokens=900, cached_tokens=0, cost_usd=0.0)
+    async with ScriptedModel([free], dialect=speech.dialect, window_tokens=ROOM) as model:
+        await thread.compact(strategy="handoff", model=model)
+    paid = Spent(model_calls=1, input_tokens=50_000, output_tokens=900, cached_tokens=0, cost_micro_usd=0)
+    assert watcher.finishes == [paid]
+    (made,) = await checkpoints(await hf.thread("t"))
+    assert [(attempt.cached_tokens, attempt.cost_micro_usd) for attempt in made.attempts] == [(0, 0)]

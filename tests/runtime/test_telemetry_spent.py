@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from tests.histories import turns
 from tests.runtime.test_telemetry import ATTEMPT, FAILURE, FIGURES, LABELS, Backstage
 
+from holdfast import Holdfast
 from holdfast.errors import StaleCheckpoint
 from holdfast.runtime.telemetry import Spent, observed
+from holdfast.testing.scripted_model import ScriptedModel, refuses
+from holdfast.thread import Attempt
 
 pytestmark = pytest.mark.anyio
 
@@ -23,9 +27,11 @@ def sdk() -> Iterator[Backstage]:
     opened.close()
 
 
-def fail(sdk: Backstage, *, spent: Spent) -> None:
+def fail(sdk: Backstage, *, spent: Spent, tried: Attempt | None = None) -> None:
     """Let an attempt fail after something was spent on it."""
     with observed(sdk.observer, ATTEMPT) as watch:
+        if tried is not None:
+            watch.tried(tried)
         watch.spent = spent
         raise StaleCheckpoint("ship-it")
 
@@ -73,3 +79,77 @@ async def test_what_nobody_told_is_no_point(sdk: Backstage) -> None:
         "holdfast.compaction.duration": [(STALE, 1)],
         "holdfast.compaction.model.calls": [(STALE, 1)],
     }
+
+
+REFUSED = Attempt(
+    strategy="session",
+    outcome="refused",
+    model="openai:gpt-5",
+    calls=2,
+    input_tokens=8_000,
+    output_tokens=300,
+    cached_tokens=7_500,
+    cost_micro_usd=230_000,
+    took_ms=1_200,
+)
+UNTOLD = Attempt(strategy="handoff", outcome="timed_out", model="openai:gpt-5", calls=1, took_ms=600)
+UNAIDED = Attempt(strategy="extractive", outcome="taken", took_ms=9)
+TOLD: list[dict[str, object]] = [
+    {
+        "holdfast.compaction.strategy": "session",
+        "holdfast.compaction.outcome": "refused",
+        "holdfast.compaction.duration_ms": 1_200,
+        "holdfast.compaction.model_calls": 2,
+        "holdfast.compaction.cost_usd": 0.23,
+        "gen_ai.request.model": "openai:gpt-5",
+        "gen_ai.usage.input_tokens": 8_000,
+        "gen_ai.usage.output_tokens": 300,
+        "gen_ai.usage.cache_read.input_tokens": 7_500,
+    },
+    {
+        "holdfast.compaction.strategy": "handoff",
+        "holdfast.compaction.outcome": "timed_out",
+        "holdfast.compaction.duration_ms": 600,
+        "holdfast.compaction.model_calls": 1,
+        "gen_ai.request.model": "openai:gpt-5",
+    },
+    {
+        "holdfast.compaction.strategy": "extractive",
+        "holdfast.compaction.outcome": "taken",
+        "holdfast.compaction.duration_ms": 9,
+        "holdfast.compaction.model_calls": 0,
+    },
+]
+
+
+def events(sdk: Backstage) -> list[tuple[str, dict[str, object]]]:
+    (span,) = sdk.spans()
+    return [(event.name, dict(event.attributes or {})) for event in span.events]
+
+
+async def test_every_strategy_that_was_tried_is_an_event_of_the_span(sdk: Backstage) -> None:
+    """With its outcome, time, tokens, cache and cost; what nobody told is left out."""
+    with observed(sdk.observer, ATTEMPT) as watch:
+        for trial in (REFUSED, UNTOLD, UNAIDED):
+            watch.tried(trial)
+        watch.figures = FIGURES
+    assert events(sdk) == [("holdfast.compaction.tried", told) for told in TOLD]
+
+
+async def test_a_compaction_that_fails_has_the_events_of_what_it_tried(sdk: Backstage) -> None:
+    """They are told as each ends, whatever comes after."""
+    with pytest.raises(StaleCheckpoint):
+        fail(sdk, spent=Spent(model_calls=2), tried=REFUSED)
+    assert events(sdk) == [("holdfast.compaction.tried", TOLD[0])]
+
+
+async def test_a_real_compaction_tells_each_of_its_attempts(sdk: Backstage, hf: Holdfast) -> None:
+    """As they are in its report, in their order."""
+    watched = await hf.for_tenant("watched", observer=sdk.observer)
+    thread = await watched.thread("t")
+    await thread.record(turns(1, 14))
+    async with ScriptedModel([refuses()], dialect=thread.dialect.name, window_tokens=200_000) as model:
+        report = await thread.compact(strategy="handoff", model=model)
+    told = [(each["holdfast.compaction.strategy"], each["holdfast.compaction.outcome"]) for _, each in events(sdk)]
+    assert told == [("handoff", "refused"), ("extractive", "taken")]
+    assert told == [(attempt.strategy, attempt.outcome) for attempt in report.attempts]

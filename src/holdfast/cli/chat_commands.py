@@ -85,7 +85,12 @@ async def _context(chat: Chat, argument: str) -> None:
     limits = window.pressure.limits
     caption = f"{window.pressure.tokens:,} of {limits.full:,} tokens, compacts at {limits.hard:,}"
     chat.screen.bar("", window.pressure.tokens, of=limits.full, caption=caption, style="green")
-    names = {EntryKind.STATE: "session state", EntryKind.STUB: "told in short", EntryKind.LITERAL: "another's compaction"}
+    names = {
+        EntryKind.STATE: "session state",
+        EntryKind.START: "said by a hook",
+        EntryKind.STUB: "told in short",
+        EntryKind.LITERAL: "another's compaction",
+    }
     items, tokens = Counter[str](), Counter[str]()
     for entry in (await thread.history()).entries:
         view = thread.dialect.view(entry.item)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.cli.attempts import tell_attempts
 from holdfast.cli.changes import changes_json, tell_changes
 from holdfast.cli.figures import count, share
 from holdfast.cli.opening import existing_store
@@ -87,6 +88,9 @@ def _tell(screen: Screen, report: CompactionReport, history: History | None, *, 
     worth = report.worth
     screen.line((f"every later request is {worth.sheds:,} tokens shorter; the next one re-bills {worth.rebills:,}", "dim"))
     screen.gap()
+    if report.model_calls or report.fell_back_from:
+        tell_attempts(screen, report.attempts)
+        screen.gap()
     if history is not None:
         _tell_window(screen, history)
     else:
@@ -149,6 +153,7 @@ def _tell_window(screen: Screen, history: History) -> None:
     for kind, one, many in (
         (EntryKind.STATE, "session state", "session states"),
         (EntryKind.KEEP, "item as it was", "items as they were"),
+        (EntryKind.START, "text of a hook", "texts of hooks"),
         (EntryKind.STUB, "item told in short", "items told in short"),
         (EntryKind.LITERAL, "item of another's compaction", "items of another's compaction"),
     ):

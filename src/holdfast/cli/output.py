@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from holdfast.cli.cleaning import escaped_json, one_line
-from holdfast.errors import HoldfastError
+from holdfast.errors import BrokenWindow, HoldfastError, NothingToCompact, StaleCheckpoint
 
 if TYPE_CHECKING:
     from holdfast.cli.screen import Screen
@@ -29,10 +29,17 @@ def open_screen() -> Screen:
 
 
 def print_error(error: HoldfastError, *, as_json: bool) -> None:
-    """Say on stderr what went wrong, and with `as_json` its code too."""
+    """Say on stderr what went wrong, and with `as_json` its code too; of a compaction, also what was tried and what it cost."""
     import msgspec
 
     message = one_line(str(error))
     print(f"holdfast: {message}", file=sys.stderr)
+    tried = error.attempts if isinstance(error, NothingToCompact | StaleCheckpoint | BrokenWindow) else ()
     if as_json:
-        print(escaped_json(msgspec.json.encode({"error": error.code, "message": message})).decode("utf-8"), file=sys.stderr)
+        told = {"error": error.code, "message": message, **({"attempts": tried} if tried else {})}
+        print(escaped_json(msgspec.json.encode(told)).decode("utf-8"), file=sys.stderr)
+        return
+    from holdfast.cli.attempts import attempt_told
+
+    for attempt in tried:
+        print(f"  tried {one_line(attempt_told(attempt))}", file=sys.stderr)

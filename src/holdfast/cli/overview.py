@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.cli.attempts import BILL_COLUMNS, bill_cells
 from holdfast.cli.family import title_of
 from holdfast.cli.figures import ago, count, share
 from holdfast.cli.output import open_screen
 from holdfast.cli.state import HEADINGS, tell_entries
 from holdfast.compaction import AuditReport, Ledger, Section
 from holdfast.runtime import Holdfast, Thread, Window
+from holdfast.runtime.in_vain import InVain, newest_in_vain
 from holdfast.runtime.reading import live_path, readable
 from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from holdfast.thread import Checkpoint
+from holdfast.thread import Attempt, Checkpoint, LivePath, bill_of
 
 if TYPE_CHECKING:
     from holdfast.cli.screen import Part, Screen
@@ -36,6 +38,15 @@ class _Made:
     undone: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A compaction that asked a model: the record that says what it cost, and what became of it."""
+
+    ordinal: int
+    became: str
+    attempts: list[Attempt]
+
+
 async def show_overview(hf: Holdfast, thread: Thread) -> None:
     """Print what a thread is about, how full its window is, what compacted it, and what it remembers."""
     store = hf.backend.store
@@ -43,21 +54,23 @@ async def show_overview(hf: Holdfast, thread: Thread) -> None:
     newest = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), newest_first=True, limit=1, bodies=False)
     title = await title_of(store, row)
     window = await thread.window()
-    made = await _checkpoints(store, thread.id)
+    path = await live_path(store, thread.id, whole=True)
+    made = await _checkpoints(store, path)
+    in_vain = await newest_in_vain(store, path, most=CHECKPOINTS_SHOWN)
     ledger = await thread.state()
     screen = open_screen()
     _tell_head(screen, row, title=title, turns=newest[0].turn if newest else 0)
     _tell_window(screen, window)
     _tell_checkpoints(screen, made, newest=window.checkpoint)
+    _tell_asked(screen, made, in_vain)
     if window.checkpoint is not None:
         _tell_state(screen, ledger)
     screen.gap()
     screen.line((f"more: holdfast show {row.id} --window | --state | --records | --tree | --plot", "dim"))
 
 
-async def _checkpoints(store: ThreadStore, thread_id: str) -> list[_Made]:
-    """Return the newest checkpoints of the live path, newest first."""
-    path = await live_path(store, thread_id, whole=True)
+async def _checkpoints(store: ThreadStore, path: LivePath) -> list[_Made]:
+    """Return the newest checkpoints of a whole path, newest first."""
     found: list[Record] = []
     undone: set[int | None] = set()
     for span in path.spans:
@@ -119,7 +132,31 @@ def _row(each: _Made, *, counts: bool) -> list[Part]:
         repaired: Part = (f"{len(each.audit.repaired):,}", "yellow" if each.audit.repaired else "dim")
         audited = [f"{each.audit.kept:,} of {each.audit.required:,}", repaired]
     shed: Part = (f"-{share(before - after, before)}", "green")
-    return [*named, each.checkpoint.strategy, f"{before:,}", f"{after:,}", shed, *audited, fate]
+    fell = f" after {each.checkpoint.fell_back_from}" if each.checkpoint.fell_back_from else ""
+    return [*named, f"{each.checkpoint.strategy}{fell}", f"{before:,}", f"{after:,}", shed, *audited, fate]
+
+
+def _tell_asked(screen: Screen, made: list[_Made], in_vain: list[InVain]) -> None:
+    """Print what models were asked for, the newest first, whether a checkpoint came of it or not."""
+    asked: list[_Asked] = [
+        _Asked(ordinal=each.record.ordinal, became="checkpoint", attempts=each.checkpoint.attempts)
+        for each in made
+        if each.checkpoint is not None and bill_of(each.checkpoint.attempts).calls
+    ]
+    asked += [_Asked(ordinal=each.record.ordinal, became=each.tried.outcome, attempts=each.tried.attempts) for each in in_vain]
+    if not asked:
+        return
+    rows: list[list[Part]] = [
+        [
+            (f"#{each.ordinal}", "dim"),
+            ", ".join(attempt.strategy for attempt in each.attempts),
+            (each.became, "" if each.became == "checkpoint" else "yellow"),
+            *bill_cells(bill_of(each.attempts)),
+        ]
+        for each in sorted(asked, key=lambda each: -each.ordinal)[:CHECKPOINTS_SHOWN]
+    ]
+    screen.heading("Models asked to compact", "what it cost, and what came of it")
+    screen.table([">record", "tried", "came to", *BILL_COLUMNS], rows, indent=2)
 
 
 def _tell_state(screen: Screen, ledger: Ledger) -> None:

@@ -45,6 +45,8 @@ def _who(entry: WindowEntry, view: View) -> Part:
             return ("session state", "bold magenta")
         case EntryKind.STUB:
             return ("stub", "dim")
+        case EntryKind.START:
+            return ("session start", "magenta")
         case EntryKind.KEEP | EntryKind.LITERAL:
             return speaker(view)
 

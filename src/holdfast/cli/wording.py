@@ -6,12 +6,25 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
+from holdfast.cli.attempts import bill_told
 from holdfast.cli.cleaning import one_line
 from holdfast.cli.figures import count
 from holdfast.dialects import Dialect
 from holdfast.items import Item, ItemKind, View
 from holdfast.store import Record, RecordKind
-from holdfast.thread import Checkpoint, ContextBody, MetaBody, ReplyBody, RollbackBody, TurnBody, decode_body, remark_of
+from holdfast.thread import (
+    Checkpoint,
+    ContextBody,
+    MetaBody,
+    ReplyBody,
+    RollbackBody,
+    TurnBody,
+    bill_of,
+    decode_body,
+    is_in_vain,
+    remark_of,
+    tried_in_vain,
+)
 from holdfast.thread.records import (
     CorrespondenceBody,
     MailBody,
@@ -47,6 +60,8 @@ def named(record: Record, dialect: Dialect) -> Part:
     """Return what a record is: for an item who speaks, else its kind."""
     if record.kind is RecordKind.ITEM:
         return speaker(dialect.view(Item(record.body)))
+    if is_in_vain(record):
+        return ("not compacted", "yellow")
     style = {
         RecordKind.TURN: "dim",
         RecordKind.CHECKPOINT: "bold magenta",
@@ -75,7 +90,7 @@ def _described(record: Record, dialect: Dialect) -> str:
         case RecordKind.CHECKPOINT:
             made = decode_body(record.body, Checkpoint)
             before, after = (made.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
-            return f"{before:,} → {after:,} tokens, {made.strategy}; replaces what stood before #{made.cut}"
+            return f"{before:,} → {after:,} tokens, {made.strategy}; replaces what stood before #{made.cut}{_asked_for(made)}"
         case RecordKind.ROLLBACK:
             turns = decode_body(record.body, RollbackBody).turns
             return f"{count(turns, 'turn')} taken back; the path goes on from before #{record.target}"
@@ -84,6 +99,9 @@ def _described(record: Record, dialect: Dialect) -> str:
         case RecordKind.META:
             meta = decode_body(record.body, MetaBody)
             return f"a {meta.dialect} thread begins" + (f", forked from {meta.parent}" if meta.parent else "")
+        case RecordKind.REPLY if (tried := tried_in_vain(record)) is not None:
+            down = ", then ".join(f"{each.strategy} ({each.outcome})" for each in tried.attempts)
+            return f"{tried.outcome}: {bill_told(bill_of(tried.attempts))}; tried {down}"
         case RecordKind.REPLY:
             reply = decode_body(record.body, ReplyBody)
             return f"{reply.outcome}: {count(len(reply.items), 'item')}, {reply.output_tokens or 0:,} tokens out"
@@ -94,6 +112,13 @@ def _described(record: Record, dialect: Dialect) -> str:
             return _mail_text(record.body)
         case _:
             assert_never(record.kind)
+
+
+def _asked_for(made: Checkpoint) -> str:
+    """Return what a checkpoint was fallen back from, and what asking models for it cost."""
+    fell = f"; fallen back from {made.fell_back_from}" if made.fell_back_from else ""
+    bill = bill_of(made.attempts)
+    return f"{fell}; {bill_told(bill)}" if bill.calls else fell
 
 
 def _remarked(remark: RemarkBody) -> str:

@@ -106,7 +106,8 @@ def _figures(record: Record) -> dict[str, object]:
         if record.kind is RecordKind.REPLY:
             reply = decode_body(record.body, ReplyBody)
             counted = {"input": reply.input_tokens, "output": reply.output_tokens, "cached": reply.cached_tokens}
-            return {"outcome": reply.outcome, **{f"{name}_tokens": count for name, count in counted.items() if count is not None}}
+            told = {f"{name}_tokens": count for name, count in counted.items() if count is not None}
+            return {"outcome": reply.outcome, **told, **({"attempts": reply.attempts} if reply.attempts else {})}
         checkpoint = decode_body(record.body, Checkpoint)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
         return {}

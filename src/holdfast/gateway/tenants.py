@@ -13,6 +13,7 @@ from holdfast.gateway.histories import LaysOut
 from holdfast.gateway.metrics import Metrics
 from holdfast.runtime import Holdfast
 from holdfast.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, CompactionObserver, Spent
+from holdfast.thread import Attempt
 
 
 class Closing(Conversations, LaysOut, Protocol):
@@ -83,6 +84,9 @@ class CountedCompactions:
 
     def started(self, attempt: CompactionAttempt) -> None:
         self._beside.started(attempt)
+
+    def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
+        self._beside.tried(attempt, trial)
 
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
         if figures.checkpoint is not None:

@@ -1,13 +1,14 @@
 """Every attempt to compact, told to whoever watches: OpenTelemetry where it is installed (extra `otel`), else nobody.
 
-One attempt is one span, and one point in each of a few metrics. Names follow OpenTelemetry's conventions for generative AI where
-these have one, and begin with `holdfast.` where they have not. No word of a transcript is told.
+One attempt is one span, with an event for each strategy it tried, and one point in each of a few metrics. Names follow
+OpenTelemetry's conventions for generative AI where these have one, and begin with `holdfast.` where they have not. No word of a
+transcript is told.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Token
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.errors import HoldfastError
+from holdfast.thread import Attempt, bill_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 SCOPE: Final = "holdfast"
 SPAN_NAME: Final = "holdfast.compact"
+EVENT_NAME: Final = "holdfast.compaction.tried"
 # OpenTelemetry's own boundaries end at 10,000 and are thought of as milliseconds.
 DURATIONS_S: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 WINDOWS_TOKENS: Final = tuple(1_000.0 * 2**power for power in range(12))
@@ -66,6 +69,18 @@ class Spent:
 NOTHING_SPENT: Final = Spent()
 
 
+def spent_on(attempts: Sequence[Attempt]) -> Spent:
+    """Return what strategies that were tried cost together."""
+    bill = bill_of(attempts)
+    return Spent(
+        model_calls=bill.calls,
+        input_tokens=bill.input_tokens,
+        output_tokens=bill.output_tokens,
+        cached_tokens=bill.cached_tokens,
+        cost_micro_usd=bill.cost_micro_usd,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionFigures(Spent):
     """What an attempt came to, and what it cost.
@@ -83,9 +98,15 @@ class CompactionFigures(Spent):
 
 
 class CompactionObserver(Protocol):
-    """Someone who watches. After `started` exactly one of the others is called, from the same task. None may raise or block."""
+    """Someone who watches. After `started` comes `tried`, any number of times, and then exactly one of the others, all from the
+    same task. None may raise or block.
+    """
 
     def started(self, attempt: CompactionAttempt) -> None: ...
+
+    def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
+        """One strategy came to its end, whatever that was; one that was broken off counts too."""
+        ...
 
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None: ...
 
@@ -99,6 +120,8 @@ class Unobserved:
 
     def started(self, attempt: CompactionAttempt) -> None: ...
 
+    def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None: ...
+
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None: ...
 
     def failed(
@@ -109,9 +132,15 @@ class Unobserved:
 class Watch:
     """One attempt being watched; whoever makes it says what it came to, or, where it fails, what was spent by then."""
 
-    def __init__(self) -> None:
+    def __init__(self, observer: CompactionObserver, attempt: CompactionAttempt) -> None:
         self.figures: CompactionFigures | None = None
         self.spent = NOTHING_SPENT
+        self._observer = observer
+        self._attempt = attempt
+
+    def tried(self, trial: Attempt) -> None:
+        """Tell that one strategy came to its end."""
+        self._observer.tried(self._attempt, trial)
 
 
 @contextmanager
@@ -127,7 +156,7 @@ def observed(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterat
     def elapsed_ms() -> int:
         return round((clock() - begun) * 1_000)
 
-    watch = Watch()
+    watch = Watch(observer, attempt)
     observer.started(attempt)
     try:
         yield watch
@@ -225,6 +254,11 @@ class OpenTelemetryObserver:
         )
         self._open[attempt.attempt_id] = (span, context.attach(trace.set_span_in_context(span)))
 
+    def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
+        opened = self._open.get(attempt.attempt_id)
+        if opened is not None:
+            opened[0].add_event(EVENT_NAME, _trial(trial))
+
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
         from opentelemetry.trace import StatusCode
 
@@ -273,6 +307,17 @@ def _labels(attempt: CompactionAttempt) -> dict[str, str]:
         "holdfast.compaction.strategy": attempt.strategy,
     }
     return labels if attempt.model is None else {**labels, "gen_ai.request.model": attempt.model}
+
+
+def _trial(trial: Attempt) -> dict[str, str | int | float]:
+    """Return what is told of one strategy that was tried."""
+    told: dict[str, str | int | float] = {
+        "holdfast.compaction.strategy": trial.strategy,
+        "holdfast.compaction.outcome": trial.outcome,
+        "holdfast.compaction.duration_ms": trial.took_ms,
+        **_costs(spent_on([trial])),
+    }
+    return told if trial.model is None else {**told, "gen_ai.request.model": trial.model}
 
 
 def _results(figures: CompactionFigures) -> dict[str, str]:

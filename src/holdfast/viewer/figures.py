@@ -43,9 +43,9 @@ def took(ms: int) -> str:
     return f"{ms:,} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"
 
 
-def dollars(micro: int) -> str:
-    """Return a price given in millionths of a dollar."""
-    return f"${micro / 1_000_000:.4f}" if micro else "–"
+def dollars(micro: int | None) -> str:
+    """Return a price given in millionths of a dollar; a dash where nobody told one."""
+    return "–" if micro is None else f"${micro / 1_000_000:,.4f}"
 
 
 def _utc(at_ms: int) -> datetime:

@@ -13,7 +13,8 @@ from holdfast.compaction.strategies import DEFAULT, STRATEGIES
 from holdfast.errors import BadInput, StoreCorrupt
 from holdfast.runtime import Holdfast, Thread
 from holdfast.runtime.describing import description
-from holdfast.runtime.reading import current_turn
+from holdfast.runtime.in_vain import newest_in_vain
+from holdfast.runtime.reading import current_turn, live_path
 from holdfast.tokens import Pressure
 from holdfast.viewer import compactions
 from holdfast.viewer.answers import Answer
@@ -77,6 +78,7 @@ async def overview_page(hf: Holdfast, thread: Thread, query: Query, sight: Sight
         "pressure": await _pressure(hf, thread, sizes=sight.sizes),
         "places": places,
         "compactions": shown,
+        "in_vain": await newest_in_vain(store, await live_path(store, thread.id, whole=True), most=compactions.SHOWN),
         "family": await family_of(store, thread.id),
         "mail": await correspondence_of(hf, thread),
         "known": known,

@@ -16,6 +16,7 @@ from holdfast.errors import RecordNotFound, StoreCorrupt
 from holdfast.runtime import Holdfast, Thread
 from holdfast.runtime.reading import live_path, load_history, readable
 from holdfast.store import Record, RecordKind, Span, ThreadStore
+from holdfast.thread import is_in_vain
 from holdfast.viewer.erasures import Sighting, sighted
 from holdfast.viewer.sizes import size_after, slices
 from holdfast.viewer.thinning import Buckets, Point
@@ -185,7 +186,8 @@ class Lives:
 
 async def _listen(store: ThreadStore, life: _Life, span: Span) -> None:
     """Let a life hear the replies of a span. Their bodies hold whole answers, so only an even choice of them is read."""
-    unread = {record.ordinal for record in life.hear(await store.read(span, kinds={RecordKind.REPLY}, bodies=False))}
+    replies = await store.read(span, kinds={RecordKind.REPLY}, bodies=False)
+    unread = {record.ordinal for record in life.hear([record for record in replies if not is_in_vain(record)])}
     for record in await store.read(span, ordinals=unread) if unread else ():
         life.learn(record)
 

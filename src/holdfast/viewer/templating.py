@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holdfast.compaction import Section
-from holdfast.thread import Pointer
+from holdfast.thread import Pointer, bill_of
 from holdfast.viewer import figures
 from holdfast.viewer.cleaning import clean
 from holdfast.viewer.markdown import formatted
@@ -60,6 +60,7 @@ def _environment() -> Environment:
         "record_url": record_url,
         "percent": figures.percent,
         "counted": figures.counted,
+        "bill_of": bill_of,
         "ago": figures.ago,
         "headings": HEADINGS,
     }

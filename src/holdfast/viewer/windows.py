@@ -126,6 +126,8 @@ def _fate(old: WindowEntry, new: WindowEntry) -> str:
 
 def _position(entry: WindowEntry, dialect: Dialect) -> Position:
     told = told_item(dialect.view(entry.item), raw=entry.item.raw)
+    if entry.kind is EntryKind.START:
+        told = Told(who="session start hook", text=told.text, tone=told.tone)
     if entry.kind is EntryKind.STATE:
         told = Told(who="session state", text=told.text, tone="checkpoint")
     return Position(told=told, kind=entry.kind.value, tokens=entry.tokens, source=entry.source)

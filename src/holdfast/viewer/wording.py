@@ -21,11 +21,13 @@ from holdfast.thread import (
     SaidBody,
     TurnBody,
     UnpinBody,
+    bill_of,
     decode_body,
     remark_of,
+    tried_in_vain,
 )
 from holdfast.viewer.cleaning import one_line
-from holdfast.viewer.figures import counted
+from holdfast.viewer.figures import counted, dollars, took
 from holdfast.viewer.letters import told_in_mail
 
 LINE_CHARS = 280
@@ -104,6 +106,8 @@ def _told(record: Record, dialect: Dialect) -> Told:
             return Told(who="undo", text=f"compaction #{record.target} no longer counts", tone="change")
         case RecordKind.META:
             return _told_meta(decode_body(record.body, MetaBody))
+        case RecordKind.REPLY if (tried := tried_in_vain(record)) is not None:
+            return _told_in_vain(tried)
         case RecordKind.REPLY:
             reply = decode_body(record.body, ReplyBody)
             cached = f", {reply.cached_tokens:,} of them from the cache" if reply.cached_tokens else ""
@@ -116,6 +120,17 @@ def _told(record: Record, dialect: Dialect) -> Told:
             return Told(who="mail", text=one_line(told_in_mail(record, dialect), limit=LINE_CHARS), tone="change")
         case _:
             assert_never(record.kind)
+
+
+def _told_in_vain(tried: ReplyBody) -> Told:
+    """Return a compaction that came to nothing: why, what it cost, and what was tried."""
+    bill = bill_of(tried.attempts)
+    told = ((bill.input_tokens, "tokens in"), (bill.cached_tokens, "of them from the cache"), (bill.output_tokens, "out"))
+    tokens = [f"{tokens:,} {what}" for tokens, what in told if tokens is not None] or ["tokens not told"]
+    cost = "cost not told" if bill.cost_micro_usd is None else dollars(bill.cost_micro_usd)
+    figures = ", ".join((counted(bill.calls, "call"), cost, *tokens, took(bill.took_ms)))
+    down = ", then ".join(f"{each.strategy} ({each.outcome})" for each in tried.attempts)
+    return Told(who="not compacted", text=one_line(f"{tried.outcome}: {figures}; tried {down}", limit=LINE_CHARS), tone="change")
 
 
 def said_in(record: Record) -> str:

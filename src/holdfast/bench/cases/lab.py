@@ -24,6 +24,7 @@ from holdfast.bench.retention.summarisers import SUMMARISERS, Note
 from holdfast.errors import ModelError, NothingToCompact, ThreadExists
 from holdfast.llm import Model
 from holdfast.runtime import Config, Holdfast, Thread
+from holdfast.thread import bill_of
 
 NONE, SOURCE, CHAIN_CONTROL = "none", "source", "chain_control"
 COMPACTED = ("session", "handoff", "extractive")
@@ -127,7 +128,7 @@ class Lab:
             report = await thread.compact(strategy=told.variant, model=model, target=self._target)
         except NothingToCompact as refusal:
             return _replaced(told, refused=str(refusal))
-        counts = report.audit.counts()
+        counts, bill = report.audit.counts(), bill_of(report.attempts)
         return _replaced(
             told,
             window_tokens=(await thread.window()).tokens,
@@ -136,8 +137,8 @@ class Lab:
             tokens_before=report.tokens_before,
             tokens_after=report.tokens_after,
             model_calls=report.model_calls,
-            input_tokens=sum(attempt.input_tokens for attempt in report.attempts),
-            output_tokens=sum(attempt.output_tokens for attempt in report.attempts),
+            input_tokens=bill.input_tokens or 0,
+            output_tokens=bill.output_tokens or 0,
             invented=counts["invented"],
             repaired=counts["repaired"],
         )
