@@ -180,3 +180,34 @@ def test_words_before_a_request_line_are_dropped_only_inside_the_editors_wrappin
     mentioned = "Never push to main.\n\n## My request for Codex: that heading is ugly, rename it."
     assert RESPONSES.view(RESPONSES.parse(said(wrapped))).said == "Fix a.py."
     assert RESPONSES.view(RESPONSES.parse(said(mentioned))).said == mentioned
+
+
+@pytest.mark.parametrize(
+    ("author", "recipient", "is_task"),
+    [
+        ("/lead", "/lead/worker", True),
+        ("/lead/worker", "/lead", False),
+        ("/lead/worker", "/lead/workers", False),
+        (None, 7, False),
+    ],
+)
+def test_mail_between_agents_is_read_and_a_task_is_told_from_a_report(
+    author: object, recipient: object, *, is_task: bool
+) -> None:
+    """What an agent above asks for is what the one below is there for; nobody takes either for a person's words."""
+    mail = {"type": "agent_message", "author": author, "recipient": recipient, "content": [{"type": "input_text", "text": "Go."}]}
+    view = RESPONSES.view(RESPONSES.parse(mail))
+    assert (view.kind, view.role, view.text, view.is_task) == (ItemKind.MESSAGE, Role.USER, "Go.", is_task)
+    assert (view.by_person, view.said) == (False, "")
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        ({"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "ok", "stderr": "warned"}]}, "warned"),
+        ({"type": "tool_search_output", "call_id": "c", "tools": [{"name": "find_ports"}]}, "find_ports"),
+    ],
+)
+def test_outputs_that_tell_in_fields_of_their_own_are_read(item: Json, text: str) -> None:
+    """What a provider's shell printed, and which tools were found, can be looked for and quoted."""
+    assert text in RESPONSES.view(RESPONSES.parse(item)).text

@@ -95,7 +95,8 @@ async def test_what_makes_an_ill_formed_window_goes_down_the_ladder(hf: Holdfast
     [speech] = [speech for speech in SPEECHES if speech.dialect == "responses"]
     thread = await hf.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
-    call = {"type": "function_call", "call_id": "q", "name": "f", "arguments": "{}", "content": [{"type": "compaction"}]}
+    sealed = {"role": "assistant", "content": [{"type": "compaction", "content": "sealed"}]}
+    call = {"type": "function_call", "call_id": "q", "name": "f", "arguments": "{}", **sealed}
     steps: list[Step] = [Compacts(items=(call,)), refuses()]
     async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="remote", model=model)

@@ -1,5 +1,5 @@
-"""Who is asked on the thread's own prefix: its own model, where what goes out beside the history is known, and nothing in the
-history is another provider's to read. Everybody else is told a transcript."""
+"""Who is asked on the thread's own prefix: its own model, where what goes out beside the history is known. Everybody else is told
+a transcript, and nobody what another provider sealed."""
 
 from __future__ import annotations
 
@@ -98,12 +98,13 @@ async def test_the_head_of_the_last_turn_is_still_known_by_hand(hf: Holdfast, sp
     ],
 )
 async def test_what_one_provider_sealed_is_in_no_request_to_the_next(hf: Holdfast, speech: Speech, before: str, now: str) -> None:
-    """A turn with another provider's model compacts what the first one thought as a transcript, which holds nothing sealed."""
+    """A turn with another provider's model compacts on the prefix it sends itself, which holds nothing the first one sealed."""
     thread = await hf.thread("t", dialect=speech.dialect)
     await thinking_turns(thread, speech, 1, 14, model=before)
+    bare = list(await thread.window(model=now))
     async with drafting(speech, name=now) as model, thread.turn([speech.said("Go on.")], model=model, head=HEAD) as begun:
         await begun.window()
-    assert is_transcript(model.bodies[0])
+    assert sent(model.bodies[0])[:-1] == bare
     assert SEAL not in str(model.bodies[0])
 
 

@@ -64,7 +64,9 @@ async def test_a_voice_has_the_window_its_model_tells_else_what_is_listed_else_t
     windows = {"small": 8_000, "scripted:exact": 6_000, "exact": 9_000}
     async with Holdfast(listing(store_file, **windows)) as hf:
         model = drafting(name, dialect="chat", window_tokens=says_itself)
-        speak = voice_for(Order(model=model, limits=Limits.of_window(4_000)), hf.backend)
+        thread = await hf.thread("t", dialect="chat")
+        order = Order(model=model, limits=Limits.of_window(4_000))
+        speak = await voice_for(order, hf.backend, await thread.history(), thread_id="t", dialect=thread.dialect)
         assert speak is not None
         voice: Voice = speak(Meter())
         assert voice.window_tokens == tokens

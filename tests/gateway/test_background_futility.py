@@ -10,7 +10,7 @@ from tests.gateway.talking import WIRES, answer, person, talk
 from holdfast import Config, Holdfast
 from holdfast.gateway.exchange import Forward
 from holdfast.gateway.rules import Rules
-from holdfast.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
+from holdfast.runtime.telemetry import CompactionAttempt, Unobserved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,15 +30,15 @@ async def test_what_gained_nothing_in_the_background_is_left_until_the_window_ha
     store_file: Path, clock: ManualClock, wire: WireName
 ) -> None:
     """Four requests with one huge message begin one compaction; what comes later begins the next, and other threads their own."""
-    begun: list[Facts] = []
+    begun: list[CompactionAttempt] = []
 
-    def note(facts: Facts) -> HookReply:
-        begun.append(facts)
-        return HookReply()
+    class Watching(Unobserved):
+        def started(self, attempt: CompactionAttempt) -> None:
+            begun.append(attempt)
 
-    hooks = Hooks().on(HookEvent.PRE_COMPACT, FunctionHook(function=note))
     config = Config(store=str(store_file), model_context_window=4_000)
-    async with Holdfast(config, clock=clock, hooks=hooks) as hf:
+    async with Holdfast(config, clock=clock) as opened:
+        hf = await opened.for_tenant("watched", observer=Watching())
         client = talk(hf, wire, rules=Rules(auto_compact="background"))
 
         async def begun_after_sending() -> int:

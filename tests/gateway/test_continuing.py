@@ -87,6 +87,29 @@ async def test_the_ledger_is_carried_into_the_next_checkpoint(hf: Holdfast, wire
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.moves_prefix(reason="the client compacts by itself, twice")
+async def test_what_was_demanded_outside_of_any_checkpoint_is_carried_too(
+    hf: Holdfast, wire: WireName, *, compacted: bool
+) -> None:
+    """A thread that was never compacted, or whose person went on after it was, hands on all that was said in it."""
+    client = talk(hf, wire, x_session_id="ses_1")
+    if compacted:
+        await worked(client, demand="Keep the tests green.")
+    await client.ask(f"{DEMAND} Begin with the readme.")
+    for summary in (SUMMARIES["pi"], SUMMARIES["codex"]):
+        client.history = [person(wire, summary)]
+        for turn in range(4):
+            await client.ask(f"Later {turn}. {LONG}")
+    await client.ask("/compact")
+    await client.ask("What must not be touched?")
+    told = text_of(client.provider.last)
+    assert DEMAND in told
+    assert ("Keep the tests green." in told) is compacted
+    assert (await hf.verify()).problems == ()
+
+
+@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.moves_prefix(reason="the client rewrites its own history")
 async def test_without_a_name_what_tools_returned_tells_it(hf: Holdfast, wire: WireName) -> None:
     """A client that gives no name and keeps a part of its history word for word is recognised by that part."""

@@ -77,6 +77,34 @@ async def test_openai_is_sent_the_history_and_what_its_prefix_is_made_of() -> No
     )
 
 
+async def test_openai_compacts_on_the_way_to_an_answer_where_there_is_no_endpoint_for_it() -> None:
+    """The same history goes to the endpoint of turns with `context_management`; whose endpoint is missing is asked so at once."""
+    missing = object_reply({"error": {"message": "no such endpoint"}}, status=404)
+    answer = {"id": "resp_1", "object": "response", "status": "incomplete", "output": [SEALED], "usage": COMPACTED["usage"]}
+    turn = {"input": [USER], "instructions": "Be brief.", "stream": True, "max_output_tokens": 4_000}
+    async with ModelServer([missing, *([object_reply(answer)] * 2)]) as server, RESPONSES.open(server.origin) as model:
+        assert isinstance(model, RemoteCompactor)
+        first = await model.compact(request_of("responses", turn))
+        second = await model.compact(request_of("responses", turn))
+    paths = [request.path for request in server.requests]
+    assert paths == ["/v1/responses/compact", "/v1/responses", "/v1/responses"]
+    assert server.requests[1].body == {
+        "model": "gpt-test",
+        "input": [USER],
+        "instructions": "Be brief.",
+        "context_management": [{"type": "compaction", "compact_threshold": 1000}],
+        "max_output_tokens": 16,
+        "store": False,
+    }
+    assert first == second
+    assert (first.items, first.input_tokens) == ((Item(_as_sent(SEALED)),), 900)
+
+
+async def test_an_endpoint_that_refuses_is_not_taken_for_one_that_is_missing() -> None:
+    """Any other refusal is the provider's word on this history."""
+    assert isinstance(await failure(RESPONSES, object_reply({"error": {"message": "no"}}, status=400)), ModelRejected)
+
+
 async def test_anthropic_is_asked_to_summarise_the_history() -> None:
     """On demand, under its beta; what it refuses beside a compaction is left out, the rest is as a turn has it."""
     turn = {
@@ -124,6 +152,18 @@ async def test_anthropic_is_told_of_a_compaction_in_the_history_of_a_question(fi
     assert server.requests[0].headers.get("anthropic-beta") == beta
 
 
+async def test_anthropic_is_told_the_beta_of_a_turn_that_is_to_be_compacted_on_the_way() -> None:
+    """Both betas where the history holds a compaction, too."""
+    edits = {"context_management": {"edits": [{"type": "compact_20260112"}]}}
+    plain, compacted = [{"role": "user", "content": "Go on."}], [{"role": "assistant", "content": [BLOCK]}]
+    replies = [streamed("messages", "ok"), streamed("messages", "ok")]
+    async with ModelServer(replies) as server, MESSAGES.open(server.origin) as model:
+        await model.ask(request_of("messages", {"messages": plain, **edits}))
+        await model.ask(request_of("messages", {"messages": [*compacted, *plain], **edits}))
+    betas = [request.headers.get("anthropic-beta") for request in server.requests]
+    assert betas == ["compact-2026-01-12", "compact-2026-09-04,compact-2026-01-12"]
+
+
 def _as_sent(value: dict[str, Any]) -> bytes:
     return json.dumps(value).encode()
 
@@ -141,7 +181,7 @@ async def test_a_choice_that_forces_no_tool_is_left_alone(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (object_reply({"error": {"message": "no such endpoint"}}, status=404), ModelRejected),
+        (object_reply({"error": {"message": "not with this key"}}, status=403), ModelRejected),
         (object_reply({"error": {"message": "prompt is too long"}}, status=400), ModelOverflow),
         (object_reply({"error": {"message": "busy"}}, status=529), ModelUnavailable),
         (object_reply({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), ModelUnavailable),

@@ -15,8 +15,9 @@ from tests.scenarios.vocabulary import ROOM, SPEECHES, Speech, checkpoints, conf
 from holdfast import Holdfast, Session, Thread
 from holdfast.errors import CompactionRunning, CompactionStopped, ModelOverflow
 from holdfast.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
+from holdfast.runtime import making_room
 from holdfast.runtime.telemetry import CompactionAttempt, Unobserved
-from holdfast.session import Event, Trouble, session
+from holdfast.session import Event, Trouble
 from holdfast.session.wire import user_item
 from holdfast.testing.scripted_model import Holds, Overflows, ScriptedModel, Step, says
 
@@ -223,7 +224,7 @@ async def test_who_compacts_for_longer_than_anybody_waits_is_told_of_and_the_tur
     hf: Holdfast, clock: ManualClock, speech: Speech, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best window there is goes out; where the provider refuses it, that is what the turn ends with."""
-    monkeypatch.setattr(session, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(making_room, "PATIENCE_S", 0.0)
     thread = await busy_thread(hf, speech, 14)
     await another_worker(hf, clock)
     heard: list[Event] = []

@@ -1,4 +1,4 @@
-"""What a provider sealed in its own compaction goes back to that provider's account, and to nobody else."""
+"""What a provider sealed, in its answers or in its own compaction, goes back to that provider's account, and to nobody else."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.drafting.test_branching import opaque
-from tests.scenarios.vocabulary import ROOM, SPEECHES, Speech, play, sent
+from tests.drafting.test_whose_prefix import SEAL, thought
+from tests.scenarios.vocabulary import ROOM, SPEECHES, Json, Speech, play, sent, turn
 
-from holdfast import Config, Holdfast, Session
+from holdfast import Config, Holdfast, Session, Thread
+from holdfast.llm import Model
 from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 
 pytestmark = pytest.mark.anyio
@@ -69,3 +71,64 @@ async def test_what_the_provider_counts_is_held_against_the_window_it_was_sent(h
         await begun.record([speech.answered("Done.")], usage={"input_tokens": tokens, "output_tokens": 5})
         window = await begun.window()
     assert (report.strategy, window.pressure.tokens) == ("remote", window.tokens)
+
+
+def thoughts(speech: Speech) -> list[Json]:
+    """An answer that was thought about: on Responses a thought stands by itself, before what it led to."""
+    return [thought(speech, 1), speech.answered("Done.")] if speech.dialect == "responses" else [thought(speech, 1)]
+
+
+async def answered(thread: Thread, speech: Speech, model: Model | str, *items: Json) -> None:
+    async with thread.turn([speech.said("Go on.")], model=model) as begun:
+        await begun.window()
+        await begun.record(items)
+
+
+@pytest.mark.parametrize("speech", SPEECHES, ids=[speech.dialect for speech in SPEECHES])
+@pytest.mark.parametrize("compacted", [False, True])
+async def test_a_switch_of_account_in_a_thread_sends_no_seal_to_the_other(
+    store_file: Path, speech: Speech, *, compacted: bool
+) -> None:
+    """What one account thought is left out of what the other is sent; each is shown its own again, across a checkpoint too."""
+    here = provider([], speech)
+    other = ScriptedRemoteModel([], dialect=speech.dialect, window_tokens=ROOM, issuer="elsewhere#2")
+    async with Holdfast(Config(store=str(store_file), model_context_window=ROOM)) as hf:
+        thread = await hf.thread("t", dialect=speech.dialect)
+        for number in range(1, 4):
+            await thread.record(turn(speech, number, lines=2_000))
+        await answered(thread, speech, here, *thoughts(speech))
+        if compacted:
+            await thread.compact(strategy="extractive")
+        whole = list(await thread.window())
+        async with thread.turn([speech.said("And you?")], model=other) as begun:
+            window = list(await begun.window())
+            await begun.record([speech.answered("I do.")])
+        async with thread.turn([speech.said("And now?")], model=here) as begun:
+            back = list(await begun.window())
+    words = [view.text for _, view in thread.seen(thoughts(speech)) if view.text]
+    assert SEAL in str(whole)
+    assert SEAL not in str(window)
+    assert all(text in str(window) for text in words)
+    assert back[: len(whole)] == whole
+
+
+@pytest.mark.parametrize("speech", SPEECHES, ids=[speech.dialect for speech in SPEECHES])
+async def test_who_is_known_by_name_alone_is_told_apart_by_provider(hf: Holdfast, speech: Speech) -> None:
+    """Another model of one provider is shown what that provider sealed; a model of another is not."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await answered(thread, speech, "openai:a", *thoughts(speech))
+    shown = {name: SEAL in str(list(await thread.window(model=name))) for name in ("openai:b", "b@http://elsewhere/v1", "a")}
+    assert shown == {"openai:b": True, "b@http://elsewhere/v1": False, "a": True}
+
+
+@pytest.mark.parametrize("speech", SPEECHES, ids=[speech.dialect for speech in SPEECHES])
+async def test_a_fork_and_a_rollback_know_who_sealed_what(hf: Holdfast, speech: Speech) -> None:
+    """Turns that were taken back no longer count, and what a fork shares is its parent's account's."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    await answered(thread, speech, "openai:a", *thoughts(speech))
+    await answered(thread, speech, "b@http://elsewhere/v1", speech.answered("Mine."))
+    child = await thread.fork()
+    await thread.rollback(turns=1)
+    for each in (thread, child):
+        assert SEAL in str(list(await each.window(model="openai:a")))
+        assert SEAL not in str(list(await each.window(model="b@http://elsewhere/v1")))

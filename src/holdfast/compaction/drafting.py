@@ -7,7 +7,7 @@ provider can read. What people said is in the ledger whatever the draft holds (`
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -18,7 +18,7 @@ from holdfast.compaction.plan import Plan, Seen
 from holdfast.dialects import Dialect, Request
 from holdfast.items import Item
 from holdfast.llm.base import ModelReply, RemoteCompaction
-from holdfast.thread import Attempt
+from holdfast.thread import Attempt, Pointer
 
 Ask = Callable[[Request], Awaitable[ModelReply]]
 AskRemote = Callable[[Request], Awaitable[RemoteCompaction]]
@@ -35,6 +35,7 @@ class Voice:
         compact: Has the provider compact a history by itself; None where it cannot.
         window_tokens: What one request may hold.
         issuer: The account it answers with, where what is sealed for that account may be shown to it.
+        foreign: The records that hold what another account's provider sealed; it is shown them without.
         own: The thread's own request, fields and head, where this is the thread's own model: everything before the instruction
             is then what a turn sends, and so a cache hit. None has the span told as a transcript.
     """
@@ -45,6 +46,7 @@ class Voice:
     window_tokens: int
     compact: AskRemote | None = None
     issuer: str | None = None
+    foreign: frozenset[Pointer] = frozenset()
     own: Request | None = None
 
 
@@ -60,6 +62,7 @@ class Brief:
         prompt: The user's own wording of the instruction; see each strategy for what it may replace.
         traced: Where values came from that calls were given and whose output is out of view.
         untraced: How many such values were not looked for: the store took longer than a compaction waits.
+        written: What the provider compacted by itself in an answer since the last checkpoint, the newest of it.
     """
 
     thread_id: str
@@ -71,10 +74,19 @@ class Brief:
     prompt: str | None = None
     traced: Traced = NOTHING_TRACED
     untraced: int = 0
+    written: Item | None = None
 
     def window_for(self, voice: Voice) -> list[Seen]:
         """Return the window as it may be shown to `voice`: what is sealed for another account is for that account's eyes."""
-        return [seen for seen in self.window if not seen.entry.sealed or seen.entry.issuer == voice.issuer]
+        readable = [seen for seen in self.window if not seen.entry.sealed or seen.entry.issuer == voice.issuer]
+        if not voice.foreign:
+            return readable
+        shown = (self._bare(seen) if seen.entry.source in voice.foreign else seen for seen in readable)
+        return [seen for seen in shown if seen is not None]
+
+    def _bare(self, seen: Seen) -> Seen | None:
+        item = self.dialect.without_sealed(seen.entry.item)
+        return None if item is None else Seen(entry=replace(seen.entry, item=item), view=self.dialect.view(item))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,20 +122,21 @@ class DraftRefused(Exception):
 
 @dataclass(slots=True)
 class Meter:
-    """What asking cost so far."""
+    """What asking cost so far, as far as anybody told."""
 
     calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cost_micro_usd: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_micro_usd: int | None = None
 
-    def heard(self, reply: ModelReply) -> None:
+    def heard(self, reply: ModelReply | RemoteCompaction) -> None:
         """Count one whole answer."""
-        self.input_tokens += reply.input_tokens or 0
-        self.output_tokens += reply.output_tokens or 0
-        self.cached_tokens += reply.cached_tokens or 0
-        self.cost_micro_usd += round((reply.cost_usd or 0) * 1_000_000)
+        self.input_tokens = _grown(self.input_tokens, reply.input_tokens)
+        self.output_tokens = _grown(self.output_tokens, reply.output_tokens)
+        self.cached_tokens = _grown(self.cached_tokens, reply.cached_tokens)
+        if isinstance(reply, ModelReply) and reply.cost_usd is not None:
+            self.cost_micro_usd = _grown(self.cost_micro_usd, round(reply.cost_usd * 1_000_000))
 
     def attempt(self, *, strategy: str, model: str | None, outcome: str, took_ms: int) -> Attempt:
         """Return what was spent as the record of one attempt."""
@@ -137,3 +150,8 @@ class Meter:
             cost_micro_usd=self.cost_micro_usd,
             took_ms=took_ms,
         )
+
+
+def _grown(count: int | None, told: int | None) -> int | None:
+    """Return a count with what was told since; what nobody told leaves it as it was."""
+    return count if told is None else (count or 0) + told

@@ -6,19 +6,18 @@ state beside it carries the thread on.
 
 from __future__ import annotations
 
-from typing import Final
-
-import msgspec
-
 from holdfast.compaction.asking import NotAsked, request_tokens, settled_part
 from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
+from holdfast.compaction.inline import parted
 from holdfast.dialects import Request
-from holdfast.dialects.spans import object_in
 from holdfast.items import Item
 
 NAME = "remote"
-# How providers call what they write for themselves: an item of its own, or a block of an answer.
-COMPACTIONS: Final = frozenset({"compaction", "context_compaction", "compaction_summary"})
+
+
+def adopted(written: Item, *, issuer: str) -> Draft:
+    """Return the draft that a provider wrote without being asked, in an answer to `issuer`; see `inline`."""
+    return Draft(strategy=NAME, literals=(written,), issuer=issuer)
 
 
 async def draft(brief: Brief, voice: Voice) -> Draft:
@@ -39,20 +38,8 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
     if request_tokens(request) > voice.window_tokens:
         raise NotAsked("too_large")
     made = await voice.compact(request)
-    literals = tuple(sealed for item in made.items if (sealed := _sealed_part(item)) is not None)
+    # Whatever was said or echoed beside the compaction, the thread has or needs not.
+    literals = tuple(written for item in made.items if (written := parted(item).written) is not None)
     if not literals:
         raise DraftRefused("empty")
     return Draft(strategy=NAME, literals=literals, issuer=made.issuer)
-
-
-def _sealed_part(item: Item) -> Item | None:
-    """Return what of an item is the compaction itself; whatever was said or echoed beside it, the thread has or needs not."""
-    fields = object_in(item.raw) or {}
-    if fields.get("type") in COMPACTIONS:
-        return item
-    content = fields.get("content")
-    blocks = content if isinstance(content, list) else []
-    sealed = [block for block in blocks if isinstance(block, dict) and block.get("type") in COMPACTIONS]
-    if not sealed:
-        return None
-    return item if len(sealed) == len(blocks) else Item(msgspec.json.encode({**fields, "content": sealed}))

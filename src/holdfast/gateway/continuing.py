@@ -52,12 +52,16 @@ async def continued_thread(
         return named
     # Beside a summary, which says that there was more, what people and models said tells it too, however short.
     spoken = _spoken(backend, seen, depth, dialect) if summarised and not session else set()
+    compacted = _compacted(backend, seen, depth, dialect)
     best: tuple[int, str | None] = SHARED_WITHOUT_NAME - 1, None
     for row in await backend.store.threads(limit=THREADS):
         if row.dialect != dialect.name or row.id == named:
             continue
         shared = len(telling & await _newest(backend, row)) if telling else 0
-        shared = max(shared, len(spoken & await _last_said(backend, row, dialect)) if spoken else 0)
+        said = await _last_said(backend, row, dialect) if spoken or compacted else set()
+        if compacted & said:
+            return row.id
+        shared = max(shared, len(spoken & said))
         if shared > best[0]:
             best = shared, row.id
         elif session and (summarised or shared) and await _is_called(backend, row, session):
@@ -98,6 +102,13 @@ def _spoken(backend: Backend, seen: Seen, depth: int, dialect: Dialect) -> set[b
     """Return digests of all that people and models said to each other, however it is spelled."""
     said = zip(seen.items[depth:], seen.glances[depth:], seen.aside[depth:], strict=True)
     items = (item for item, glance, aside in said if (glance.by_model or glance.by_person) and not aside)
+    return {body_digest(dialect.canonical(Item(_written(backend, item.raw)))) for item in items}
+
+
+def _compacted(backend: Backend, seen: Seen, depth: int, dialect: Dialect) -> set[bytes]:
+    """Return digests of what a provider compacted by itself: no two conversations were ever given the same."""
+    sent = zip(seen.items[depth:], seen.glances[depth:], strict=True)
+    items = (item for item, glance in sent if glance.is_summary and glance.is_sealed)
     return {body_digest(dialect.canonical(Item(_written(backend, item.raw)))) for item in items}
 
 

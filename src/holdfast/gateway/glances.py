@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 
+from holdfast.compaction.inline import parted
 from holdfast.dialects import Dialect
+from holdfast.dialects.sealing import holds_sealed
 from holdfast.gateway.commands import Command, CommandNames, asides, command_in, is_signed
 from holdfast.items import Item, ItemKind, Role, View, chain_link, chain_seed
 from holdfast.tokens import estimate_item
@@ -27,8 +29,6 @@ HISTORY_BYTES = 32 * 1024 * 1024
 ALIKE = 8
 # How much is read for the first time before others have their turn: a few milliseconds' worth.
 TURN_BYTES = 64 * 1024
-# Every form of what is sealed names itself by one of these, so that an item without them need not be read for it.
-SIGNS = (b"thinking", b"reasoning", b"compaction")
 # Hosts that begin anew from a summary of their own say so in this section of their world, or have this question answered by it.
 SUMMARY_SECTION = "client_summary"
 SUMMARY_QUESTION = "What did we do so far?"
@@ -45,7 +45,7 @@ class Glance:
         is_answer: Whether it is a plain message of the assistant's.
         is_own: Whether the gateway said it.
         is_output: Whether it is what a tool returned.
-        is_summary: Whether it is what a client wrote in place of a history.
+        is_summary: Whether it is what a client, or its provider, wrote in place of a history.
         is_sealed: Whether a provider signed or encrypted something in it.
     """
 
@@ -145,7 +145,7 @@ class Glances:
     def _look(self, item: Item, reading: Reading, *, before: bytes) -> Glance:
         view = reading.view
         is_message = view.kind is ItemKind.MESSAGE
-        sealed = any(sign in item.raw for sign in SIGNS) and self._dialect.without_sealed(item) is not item
+        sealed = holds_sealed(item, self._dialect)
         return Glance(
             link=chain_link(self._key, before, reading.canonical),
             tokens=estimate_item(item.raw),
@@ -156,7 +156,7 @@ class Glances:
             is_output=view.kind is ItemKind.OUTPUT,
             is_summary=view.context == SUMMARY_SECTION
             or view.text.strip() == SUMMARY_QUESTION
-            or (sealed and view.kind is ItemKind.OPAQUE),
+            or (sealed and (view.kind is ItemKind.OPAQUE or parted(item).written is not None)),
             is_sealed=sealed,
             command=command_in(view, self._names),
         )

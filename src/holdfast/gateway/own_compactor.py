@@ -52,14 +52,14 @@ class ClientTransport:
 class OwnCompactor:
     """The client's own model, whose provider compacts too; see `Model` and `RemoteCompactor` in `holdfast.llm.base`.
 
-    `issuer` is the account as the gateway tells accounts apart: what is made for it is shown to no other.
+    What is made for its account is shown to no other.
     """
 
-    def __init__(self, model: OwnModel, send_beside: SendBeside, *, issuer: str) -> None:
+    def __init__(self, model: OwnModel, send_beside: SendBeside) -> None:
         transport = ClientTransport(send_beside, name=model.name)
         self._model = model
         self._remote: RemoteCompactor = COMPACTORS[model.dialect](
-            model.name, model=model.name, issuer=issuer, connect=lambda: transport
+            model.name, model=model.name, issuer=model.issuer, connect=lambda: transport
         )
 
     @property

@@ -37,6 +37,7 @@ class OwnModel:
         own: Request,
         dialect: Dialect,
         name: str,
+        issuer: str,
         window_tokens: int,
         legal: Callable[[Item], Item | None],
     ) -> None:
@@ -44,12 +45,18 @@ class OwnModel:
         self._own = own
         self._dialect = dialect
         self._name = name
+        self._issuer = issuer
         self._window_tokens = window_tokens
         self._legal = legal
 
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def issuer(self) -> str:
+        """The account as the gateway tells accounts apart."""
+        return self._issuer
 
     @property
     def dialect(self) -> str:

@@ -202,7 +202,14 @@ class Placing:
         tip = known.tip
         if records or new or begun:
             tip = await append_items(
-                self._backend, known.thread_id, new, tip=tip, model=hints.model or None, before=records, begun=begun
+                self._backend,
+                known.thread_id,
+                new,
+                tip=tip,
+                model=hints.model or None,
+                issuer=hints.issuer or None,
+                before=records,
+                begun=begun,
             )
         after = replace(known, tip=tip, told=told)
         self._memory.remember(after)

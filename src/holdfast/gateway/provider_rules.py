@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from holdfast.dialects import Dialect, Request
-from holdfast.dialects.messages import markers, with_marker
+from holdfast.dialects.messages import markers, with_marker, without_thinking
 from holdfast.dialects.responses.merging import is_user_message, merged
 from holdfast.dialects.spans import elements_of, fields_of, object_of
 from holdfast.gateway.glances import Seen
@@ -62,13 +62,13 @@ def must_wait(seen: Seen, *, dialect: str, thinking: Thinking) -> bool:
 def legal(window: Sequence[Placed], told: Told, *, dialect: Dialect, thinking: Thinking) -> list[Placed]:
     """Return a window without what its provider would refuse: what others sealed, and thinking bound to another history."""
     bound = told.bound_from if dialect.name == BINDING and thinking == "strip" else 0
-    foreign = max(told.issued_from, bound)
-    if not foreign:
-        return list(window)
     kept: list[Placed] = []
     for placed in window:
-        is_foreign = placed.sealed and placed.depth is not None and placed.depth <= foreign
-        item = dialect.without_sealed(placed.item) if is_foreign else placed.item
+        depth = placed.depth if placed.sealed else None
+        if depth is not None and depth <= told.issued_from:
+            item = dialect.without_sealed(placed.item)
+        else:
+            item = without_thinking(placed.item) if depth is not None and depth <= bound else placed.item
         if item is not None:
             kept.append(placed if item is placed.item else replace(placed, item=item))
     return kept

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.dialects import Dialect
-from holdfast.errors import HoldfastError, NothingToCompact, OrdinalConflict
+from holdfast.errors import HoldfastError, NothingToCompact
 from holdfast.gateway.known import Known, Memory
 from holdfast.gateway.rules import AutoCompact
 from holdfast.runtime.backend import Backend
@@ -127,11 +127,5 @@ class Upkeep:
         body = msgspec.json.encode({"event": "compaction_failed", "code": error.code, "reason": str(error)})
         at_ms = self._backend.clock.now_ms()
         note = NewRecord(kind=RecordKind.NOTE, at_ms=at_ms, turn=known.tip.turn, tokens=0, body=body)
-        expected = known.tip.next
-        while True:
-            try:
-                await self._backend.append(known.thread_id, [note], expected=expected)
-            except OrdinalConflict as moved:
-                expected = moved.actual
-            else:
-                return self._memory.forget(known.thread_id)
+        await self._backend.append_beside(known.thread_id, note, expected=known.tip.next)
+        self._memory.forget(known.thread_id)

@@ -46,6 +46,7 @@ class View:
         by_person: Whether a person really wrote it, as against a host that speaks in the user's role.
         said: The person's own words in it, without what the host put around them.
         context: For text a host injects about its world, which section it is; the newest of each must stay in view.
+        is_task: Whether another agent asks for work in it, where the wire language has a form for that.
     """
 
     kind: ItemKind
@@ -58,3 +59,4 @@ class View:
     by_person: bool = False
     said: str = ""
     context: str | None = None
+    is_task: bool = False

@@ -144,13 +144,18 @@ class RemoteCompaction:
 
 
 @runtime_checkable
-class RemoteCompactor(Protocol):
-    """A model whose provider compacts histories by itself."""
+class Issuing(Protocol):
+    """A model whose provider seals parts of its answers, and that can tell for whom."""
 
     @property
     def issuer(self) -> str:
-        """Who can read what it makes: a provider's address and a digest of the account, never a credential."""
+        """Who can read what it seals: a provider's address and a digest of the account, never a credential."""
         ...
+
+
+@runtime_checkable
+class RemoteCompactor(Issuing, Protocol):
+    """A model whose provider compacts histories by itself."""
 
     async def compact(self, request: Request) -> RemoteCompaction:
         """Send a history and return what the provider puts in its place.

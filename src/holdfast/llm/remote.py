@@ -37,8 +37,21 @@ OPENAI_FIELDS: Final = (
     "prompt_cache_retention",
 )
 OPENAI_ITEMS: Final = frozenset({"compaction", "context_compaction"})
+# Where there is no such endpoint, an ordinary answer is asked for that is compacted on the way: any history is above the least
+# threshold, and of the answer itself as little is written as may be.
+NO_ENDPOINT: Final = frozenset({404, 405})
+INLINE: Final[Mapping[str, bytes]] = {
+    "context_management": b'[{"type":"compaction","compact_threshold":1000}]',
+    "max_output_tokens": b"16",
+    "store": b"false",
+}
 
-ANTHROPIC_HEADERS: Final[Mapping[str, str]] = {"anthropic-beta": "compact-2026-09-04"}
+BETA_HEADER: Final = "anthropic-beta"
+ANTHROPIC_BETA: Final = "compact-2026-09-04"
+ANTHROPIC_HEADERS: Final[Mapping[str, str]] = {BETA_HEADER: ANTHROPIC_BETA}
+# What a turn asks for that is to be compacted by its provider on the way, and the beta that knows it.
+INLINE_EDIT: Final = b'"compact_20260112"'
+INLINE_BETA: Final = "compact-2026-01-12"
 # Refused in a request for compaction: two compactions at once, and what only shapes an answer.
 ANTHROPIC_UNWANTED: Final = frozenset({"context_management", "stop_sequences", "output_format", "stream"})
 
@@ -53,11 +66,14 @@ def issuer_of(base_url: str, *, credential: str) -> str:
 
 
 class OpenAIModel(ProviderModel):
-    """A model that `POST /responses/compact` serves; see `holdfast.llm.base.RemoteCompactor` for the contract."""
+    """A model that `POST /responses/compact` serves, or `context_management` where there is no such endpoint; see
+    `holdfast.llm.base.RemoteCompactor` for the contract.
+    """
 
     def __init__(self, name: str, *, model: str, issuer: str, connect: Connect) -> None:
         super().__init__(name, model=model, dialect=RESPONSES, path="/responses", connect=connect)
         self._issuer = issuer
+        self._has_endpoint = True
 
     @property
     def issuer(self) -> str:
@@ -66,12 +82,24 @@ class OpenAIModel(ProviderModel):
     async def compact(self, request: Request) -> RemoteCompaction:
         kept = {field: request.fields[field] for field in OPENAI_FIELDS if field in request.fields}
         fields = {"model": msgspec.json.encode(self._model), "input": b"[]", **kept}
-        body = RESPONSES.join(replace(request, fields=fields), request.items)
-        whole = await self._fetched("/responses/compact", body, idle_s=COMPACT_IDLE_SECONDS)
-        reply = _reply_in(whole, dialect=RESPONSES, name=self._name)
+        reply = await self._compacted(replace(request, fields=fields))
         if not any(_kind(item) in OPENAI_ITEMS for item in reply.items):
             raise ModelRejected(self._name, status=200, reason="what it calls a compaction holds no compaction item")
         return _compaction(reply, issuer=self._issuer)
+
+    async def _compacted(self, request: Request) -> Reply:
+        if self._has_endpoint:
+            try:
+                return await self._posted("/responses/compact", request)
+            except ModelRejected as rejected:
+                if rejected.status not in NO_ENDPOINT:
+                    raise
+                self._has_endpoint = False
+        return await self._posted(self._path, replace(request, fields={**request.fields, **INLINE}))
+
+    async def _posted(self, path: str, request: Request) -> Reply:
+        whole = await self._fetched(path, RESPONSES.join(request, request.items), idle_s=COMPACT_IDLE_SECONDS)
+        return _reply_in(whole, dialect=RESPONSES, name=self._name)
 
 
 class AnthropicModel(ProviderModel):
@@ -97,8 +125,10 @@ class AnthropicModel(ProviderModel):
         return _compaction(reply, issuer=self._issuer)
 
     def _headers(self, request: Request) -> Mapping[str, str]:
-        # A compaction block is understood under the beta that made it, and refused without.
-        return ANTHROPIC_HEADERS if _compaction_blocks(request.items) else super()._headers(request)
+        # A compaction block is understood under the beta that made it, and refused without; so is the wish for one.
+        betas = [ANTHROPIC_BETA] if _compaction_blocks(request.items) else []
+        betas += [INLINE_BETA] if INLINE_EDIT in request.fields.get("context_management", b"") else []
+        return {BETA_HEADER: ",".join(betas)} if betas else super()._headers(request)
 
 
 def _reply_in(body: bytes, *, dialect: Dialect, name: str) -> Reply:

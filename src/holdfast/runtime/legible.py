@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
+from holdfast.compaction.inline import holds_compaction
 from holdfast.errors import InvalidPointer, RecordNotFound
 from holdfast.items import decoded
+from holdfast.llm.base import Model
 from holdfast.recall import Recalled, recall_by_pointer, recall_by_words
 from holdfast.runtime.baseline import told_world
 from holdfast.runtime.describing import description
+from holdfast.runtime.head import Head
 from holdfast.runtime.measuring import model_before, pressure_of
 from holdfast.runtime.reading import live_path, load_history
 from holdfast.runtime.reports import Window
+from holdfast.runtime.sealing import Reader, legible_to
 from holdfast.runtime.stating import StatefulThread
-from holdfast.runtime.turn import Head
 from holdfast.store import Record, RecordKind, Span
 from holdfast.thread import History, parse_pointer
 from holdfast.thread.baseline import World
 from holdfast.thread.closing import closed
-from holdfast.tokens import estimate_bytes, estimate_text
 
 
 class LegibleThread(StatefulThread):
@@ -31,16 +31,19 @@ class LegibleThread(StatefulThread):
         """A prompt-cache key that is the same before and after every compaction and restart, and a fork's own."""
         return f"holdfast-{self.id}"
 
-    async def history(self, *, issuer: str | None = None) -> History:
-        """Return the window with where each item comes from; what is sealed for another than `issuer` is left out."""
+    async def history(self, *, model: str | None = None, issuer: str | None = None) -> History:
+        """Return the window with where each item comes from; what is sealed for another than `model` is left out."""
         history = await load_history(self._backend.store, await live_path(self._backend.store, self.id))
-        return history.readable_by(issuer)
+        return await self._legible(history, Reader(model=model, issuer=issuer))
+
+    async def _legible(self, history: History, reader: Reader) -> History:
+        return await legible_to(reader, history, store=self._backend.store, thread_id=self.id, dialect=self.dialect)
 
     async def window(
         self,
         *,
         head: Head | None = None,
-        model: str | None = None,
+        model: str | Model | None = None,
         issuer: str | None = None,
         trouble: str | None = None,
         to_send: bool = False,
@@ -51,14 +54,16 @@ class LegibleThread(StatefulThread):
 
         Args:
             head: What goes out beside it, and counts.
-            model: Whose limits its pressure is measured against.
-            issuer: The account it goes to; what a provider sealed for another is left out.
+            model: Who is sent it, by name or itself: its pressure is measured against that one's limits. A model that says it
+                takes less than is configured is believed.
+            issuer: The account it goes to, where it is known. What a provider sealed for another is left out.
             trouble: What went wrong on the way to it, for its `trouble`.
             to_send: It goes out now, so calls that are still under way at its end are shown as aborted too.
         """
         path = await live_path(self._backend.store, self.id)
-        history = (await load_history(self._backend.store, path)).readable_by(issuer)
-        pressure = await pressure_of(self._backend, path, history, head_tokens=head_tokens(head), model=model)
+        name = model if model is None or isinstance(model, str) else model.name
+        history = await self._legible(await load_history(self._backend.store, path), Reader(model=name, issuer=issuer))
+        pressure = await pressure_of(self._backend, path, history, head_tokens=head.tokens if head else 0, model=model)
         return Window(
             self._provider_json(history, to_send=to_send),
             tokens=history.tokens,
@@ -66,6 +71,7 @@ class LegibleThread(StatefulThread):
             checkpoint=history.checkpoint_ordinal,
             pressure=pressure,
             trouble=trouble,
+            holds_compaction=holds_compaction(history),
         )
 
     async def last_model(self) -> str | None:
@@ -124,11 +130,3 @@ class LegibleThread(StatefulThread):
         """Return every record of this thread, on its live path or not, oldest first."""
         row = await self._backend.store.get(self.id)
         return await self._backend.store.read(Span(thread_id=self.id, start=row.start, stop=row.next))
-
-
-def head_tokens(head: Head | None) -> int:
-    """Return the weight of what goes out beside a window."""
-    if head is None:
-        return 0
-    tools = estimate_bytes(len(msgspec.json.encode(list(head.tools)))) if head.tools else 0
-    return tools + (estimate_text(head.system) if head.system else 0)

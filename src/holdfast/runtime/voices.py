@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from holdfast.compaction.asking import ANSWER_TOKENS
@@ -10,13 +9,13 @@ from holdfast.compaction.drafting import AskRemote, Meter, Voice
 from holdfast.dialects import Dialect, Request, dialect_named
 from holdfast.errors import ModelRejected
 from holdfast.llm import Bounds, Model, ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
-from holdfast.llm.base import ModelName
 from holdfast.llm.provider import EVERY_BOUND
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.drafting import Speak
-from holdfast.runtime.measuring import NamedTurn, request_window
+from holdfast.runtime.measuring import request_window
 from holdfast.runtime.orders import CompactionPolicy, Order, Patience
-from holdfast.thread import History
+from holdfast.runtime.sealing import Reader, account_of, foreign_seals
+from holdfast.thread import History, Pointer
 
 MOST_ANSWER_TOKENS = 16_000
 
@@ -28,17 +27,31 @@ def model_for(order: Order, policy: CompactionPolicy) -> Model | None:
     return order.model or policy.model
 
 
-def voice_for(order: Order, backend: Backend) -> Speak | None:
-    """Return what gives a compaction its voice; None where there is nobody to ask."""
+async def voice_for(order: Order, backend: Backend, history: History, *, thread_id: str, dialect: Dialect) -> Speak | None:
+    """Return what gives a compaction of a thread's window its voice; None where there is nobody to ask."""
     model = model_for(order, backend.policy)
     if model is None:
         return None
-    own = order.own if model is order.model else None
-    window_tokens = request_window(backend, model, otherwise=order.limits or backend.limits)
-    return lambda meter: _voice(model, meter, patience=backend.policy.patience, window_tokens=window_tokens, own=own)
+    reader = Reader(model=model.name, issuer=account_of(model))
+    return partial(
+        _voice,
+        model,
+        patience=backend.policy.patience,
+        window_tokens=request_window(backend, model, otherwise=order.limits or backend.limits),
+        own=order.own if model is order.model else None,
+        foreign=await foreign_seals(reader, history, store=backend.store, thread_id=thread_id, dialect=dialect),
+    )
 
 
-def _voice(model: Model, meter: Meter, *, patience: Patience, window_tokens: int, own: Request | None) -> Voice:
+def _voice(
+    model: Model,
+    meter: Meter,
+    *,
+    patience: Patience,
+    window_tokens: int,
+    own: Request | None,
+    foreign: frozenset[Pointer],
+) -> Voice:
     patiently = partial(
         ask_patiently,
         model,
@@ -69,6 +82,7 @@ def _voice(model: Model, meter: Meter, *, patience: Patience, window_tokens: int
         compact=_compacting(remote, meter, patience=patience) if remote else None,
         issuer=remote.issuer if remote else None,
         window_tokens=window_tokens,
+        foreign=foreign,
         own=own,
     )
 
@@ -81,27 +95,6 @@ def answer_tokens(window_tokens: int) -> int:
     return min(MOST_ANSWER_TOKENS, min(ANSWER_TOKENS, window_tokens // 4) + window_tokens // 20)
 
 
-def any_served_elsewhere(named: Sequence[NamedTurn], model: Model) -> bool:
-    """Whether a turn names a model of another provider than this one's."""
-    asked = ModelName.read(model.name)
-    return any(not asked.is_served_with(ModelName.read(turn.model)) for turn in named)
-
-
-def holds_foreign_seals(history: History, named: Sequence[NamedTurn], *, model: Model, dialect: Dialect) -> bool:
-    """Whether a window holds what another provider than `model`'s signed or encrypted, as far as turns name who was asked.
-
-    Turns are given newest first. What a provider compacted by itself says whose it is, and is shown to nobody else anyway.
-    """
-    asked = ModelName.read(model.name)
-    for entry in history.entries:
-        if entry.source is None or dialect.without_sealed(entry.item) is entry.item:
-            continue
-        by = next((turn.model for turn in named if turn.ordinal <= entry.source.ordinal), None)
-        if by is not None and not asked.is_served_with(ModelName.read(by)):
-            return True
-    return False
-
-
 def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> AskRemote:
     async def compact(request: Request) -> RemoteCompaction:
         made = await compact_patiently(
@@ -112,9 +105,7 @@ def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> 
             jitter=patience.jitter,
             attempted=partial(_counted, meter),
         )
-        meter.input_tokens += made.input_tokens or 0
-        meter.output_tokens += made.output_tokens or 0
-        meter.cached_tokens += made.cached_tokens or 0
+        meter.heard(made)
         return made
 
     return compact

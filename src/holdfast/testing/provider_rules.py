@@ -155,12 +155,17 @@ def _signatures(message: Mapping[str, Any]) -> list[str]:
     return [str(block.get("signature") or block.get("data")) for block in blocks_of(message) if block.get("type") in THINKING]
 
 
+def _begins_compacted(message: Mapping[str, Any]) -> bool:
+    return any(block.get("type") == "compaction" for block in blocks_of(message)[:1])
+
+
 def _messages_shape(body: Mapping[str, Any]) -> Fault | None:
     markers = count_markers(body.get("system")) + count_markers(body.get("tools")) + count_markers(body.get("messages"))
     if markers > MAX_MARKERS:
         return Fault(f"A maximum of {MAX_MARKERS} blocks with cache_control may be provided. Found {markers}.", "cache_control")
     messages = body.get("messages", [])
-    if not messages or messages[0]["role"] != "user":
+    # A compaction stands for what came before it, so a history may begin with the answer it was written in.
+    if not messages or (messages[0]["role"] != "user" and not _begins_compacted(messages[0])):
         return Fault("messages: first message must use the user role", "messages")
     for index, message in enumerate(messages):
         blocks = blocks_of(message)

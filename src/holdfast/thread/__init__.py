@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.thread.attempts import Bill, bill_of, is_in_vain, tried_in_vain
 from holdfast.thread.path import Ask, LivePath, PathWalk
 from holdfast.thread.persistence import Persistence, keep
 from holdfast.thread.pointer import Pointer, checked_thread_id, parse_pointer
@@ -18,6 +19,7 @@ from holdfast.thread.records import (
     ReplyBody,
     RollbackBody,
     SaidBody,
+    StartBody,
     StateEntry,
     StubEntry,
     TurnBody,
@@ -34,6 +36,7 @@ __all__ = [
     "Arrival",
     "Ask",
     "Attempt",
+    "Bill",
     "Checkpoint",
     "ContextBody",
     "EntryKind",
@@ -52,6 +55,7 @@ __all__ = [
     "ReplyBody",
     "RollbackBody",
     "SaidBody",
+    "StartBody",
     "StateEntry",
     "StubEntry",
     "Tip",
@@ -60,12 +64,15 @@ __all__ = [
     "UnpinBody",
     "WindowEntry",
     "assemble",
+    "bill_of",
     "checked_thread_id",
     "decode_body",
     "encode_body",
+    "is_in_vain",
     "is_remark",
     "keep",
     "lay_down",
     "parse_pointer",
     "remark_of",
+    "tried_in_vain",
 ]

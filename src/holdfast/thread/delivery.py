@@ -92,12 +92,14 @@ def take(tip: Tip, mails: Sequence[Mail], arrivals: Sequence[Arrival], *, key: b
     return records, replace(after, turn=tip.turn, next=tip.next + len(records))
 
 
-def turn_by_mail(tip: Tip, mails: Sequence[Mail], views: Sequence[View], *, at_ms: int, model: str | None) -> NewRecord:
+def turn_by_mail(
+    tip: Tip, mails: Sequence[Mail], views: Sequence[View], *, at_ms: int, model: str | None, issuer: str | None
+) -> NewRecord:
     """Return the record that opens a turn no person asked for."""
     senders = ", ".join(dict.fromkeys(mail.sender for mail in mails if mail.sender))
     text = next((view.text for view in views if view.text.strip()), "")
     preview = " ".join(f"{senders}: {text}".split() if senders else text.split())[:PREVIEW_CHARS]
-    body = encode_body(TurnBody(preview=preview, model=model, opened_by="mail"))
+    body = encode_body(TurnBody(preview=preview, model=model, issuer=issuer, opened_by="mail"))
     return NewRecord(kind=RecordKind.TURN, at_ms=at_ms, turn=tip.turn + 1, tokens=0, body=body)
 
 
@@ -110,6 +112,11 @@ def letter(text: str, *, sender: str, way: Way, answers: str = "") -> str:
     inner = text.replace(f"</{ELEMENT}", f"<\\/{ELEMENT}")
     about = f' about="{escape(answers)}"' if answers else ""
     return f'<{ELEMENT} from="{escape(sender)}" type="{kind}"{about}>\n{inner}\n</{ELEMENT}>'
+
+
+def is_task(text: str) -> bool:
+    """Whether a text is an agent's mail that asks for work, as `letter` writes it."""
+    return text.startswith(f"<{ELEMENT} ") and ' type="new_task"' in text.partition(">")[0]
 
 
 def items_of(mails: Sequence[Mail]) -> list[Item]:

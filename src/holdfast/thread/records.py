@@ -33,10 +33,14 @@ class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TurnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request begins here; `preview` is its first line. `opened_by` is who made it: a person, if empty, else `mail`."""
+    """A request begins here; `preview` is its first line. `opened_by` is who made it: a person, if empty, else `mail`.
+
+    `issuer` is whose account at which provider answers, where that is known; never a credential.
+    """
 
     preview: str = ""
     model: str | None = None
+    issuer: str | None = None
     opened_by: str = ""
     v: int = VERSION
 
@@ -52,6 +56,8 @@ class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         bound_from: How many links of the chain were there when that window was first sent: what a provider bound to the
             history before it is not bound to this window.
         memory: Pins what the model is shown of the memory; it holds nothing of what that says.
+        started: The checkpoint with whose window SessionStart hooks were last run.
+        start: What they want said with every request of that window.
     """
 
     fields: dict[str, msgspec.Raw]
@@ -62,11 +68,25 @@ class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     checkpoint: int | None = None
     bound_from: int = 0
     memory: str = ""
+    started: int | None = None
+    start: list[msgspec.Raw] = msgspec.field(default_factory=list)
+    v: int = VERSION
+
+
+class StartBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What SessionStart hooks want said with the window of a checkpoint; a gateway's `ContextBody` says it among the rest."""
+
+    started: int | None = None
+    start: list[msgspec.Raw] = msgspec.field(default_factory=list)
     v: int = VERSION
 
 
 class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a provider answered, beside the history until the client echoes it."""
+    """What a provider answered, beside the history until the client echoes it.
+
+    `attempts` are those of a compaction that came to no checkpoint (`holdfast.thread.attempts`): `outcome` is then the error's
+    code, and there is nothing else in it.
+    """
 
     items: list[msgspec.Raw]
     outcome: str
@@ -75,6 +95,7 @@ class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_tokens: int | None = None
     cached_tokens: int | None = None
     response_id: str | None = None
+    attempts: list[Attempt] = msgspec.field(default_factory=list)
     v: int = VERSION
 
 
@@ -215,16 +236,19 @@ LayoutEntry = KeepEntry | StubEntry | StateEntry | LiteralEntry
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One strategy tried for a compaction: `outcome` is `taken`, or why it was not; what asking a model for it cost."""
+    """One strategy tried for a compaction: `outcome` is `taken`, or why it was not; what asking a model for it cost.
+
+    Tokens and cost are what the provider told, over all calls; None where it told nothing, which is not nothing.
+    """
 
     strategy: str
     outcome: str
     model: str | None = None
     calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cost_micro_usd: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_micro_usd: int | None = None
     took_ms: int = 0
 
 
@@ -242,6 +266,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         trigger: Who asked for it: `manual` or `auto`; with the phase of the turn it happened in, and why.
         attempts: Every strategy that was tried, in order; the last one is this checkpoint's.
         remarks_to: What people remarked before this ordinal is in `state`; None where nobody could have remarked anything.
+        start_due: Whether there was a SessionStart hook when it was made: it is run before this window is first sent.
     """
 
     strategy: str
@@ -260,6 +285,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list)
     remarks_to: int | None = None
+    start_due: bool = False
     v: int = VERSION
 
 

@@ -38,7 +38,13 @@ class Arrival:
 
 
 def lay_down(
-    tip: Tip, arrivals: Sequence[Arrival], *, key: bytes, at_ms: int, model: str | None = None
+    tip: Tip,
+    arrivals: Sequence[Arrival],
+    *,
+    key: bytes,
+    at_ms: int,
+    model: str | None = None,
+    issuer: str | None = None,
 ) -> tuple[list[NewRecord], Tip]:
     """Return the records for `arrivals` and the tip after them.
 
@@ -49,7 +55,7 @@ def lay_down(
     for index, arrival in enumerate(arrivals):
         if index in starts:
             tip = replace(tip, turn=tip.turn + 1)
-            records.append(_turn_record(tip, arrivals[index:], at_ms=at_ms, model=model))
+            records.append(_turn_record(tip, arrivals[index:], at_ms=at_ms, model=model, issuer=issuer))
         tip = replace(tip, depth=tip.depth + 1, chain=chain_link(key, tip.chain, arrival.canonical))
         records.append(
             NewRecord(
@@ -79,8 +85,8 @@ def _turn_starts(arrivals: Sequence[Arrival]) -> Iterable[int]:
             start = None
 
 
-def _turn_record(tip: Tip, arrivals: Sequence[Arrival], *, at_ms: int, model: str | None) -> NewRecord:
+def _turn_record(tip: Tip, arrivals: Sequence[Arrival], *, at_ms: int, model: str | None, issuer: str | None) -> NewRecord:
     text = next(arrival.view.said for arrival in arrivals if arrival.view.by_person)
     preview = " ".join(text.split())[:PREVIEW_CHARS]
-    body = encode_body(TurnBody(preview=preview, model=model))
+    body = encode_body(TurnBody(preview=preview, model=model, issuer=issuer))
     return NewRecord(kind=RecordKind.TURN, at_ms=at_ms, turn=tip.turn, tokens=0, body=body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
@@ -24,12 +24,14 @@ class EntryKind(StrEnum):
     KEEP = "keep"
     STUB = "stub"
     STATE = "state"
+    START = "start"
     LITERAL = "literal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEntry:
-    """One position of the window: an item, and the record it comes from unless it is the session state or a literal.
+    """One position of the window: an item, and the record it comes from unless it is the session state, what hooks said when the
+    session went on from there, or a literal.
 
     `depth` is the link of the client's chain it stands for; `after_cut` says that no checkpoint placed it;
     `issuer` is who wrote a literal, and `sealed` says that only the issuer can read it.
@@ -50,17 +52,29 @@ class WindowEntry:
 class History:
     """A window with where it came from, and what people remarked that its checkpoint's state does not hold yet.
 
-    Remarks are no part of the window: they enter the state, and so the window, with the next checkpoint.
+    Remarks are no part of the window: they enter the state, and so the window, with the next checkpoint. Where something was
+    taken out of it, `cut_from` is the first ordinal behind that: a cut before it would bring it back.
     """
 
     entries: tuple[WindowEntry, ...]
     checkpoint: Checkpoint | None = None
     checkpoint_ordinal: int | None = None
     remarks: tuple[Remark, ...] = ()
+    cut_from: int = 0
 
     def readable_by(self, issuer: str | None) -> History:
         """Return the window as it may go to `issuer`: without what is sealed for another, or, if None, for anybody."""
         return replace(self, entries=tuple(e for e in self.entries if not e.sealed or e.issuer == issuer))
+
+    def bared(self, places: Collection[Pointer], *, bare: Callable[[Item], Item | None]) -> History:
+        """Return the window with what `bare` leaves of the items at these places; one of which nothing is left is not there."""
+        shown = (_bared(entry, bare) if entry.source in places else entry for entry in self.entries)
+        return replace(self, entries=tuple(entry for entry in shown if entry is not None))
+
+    @property
+    def said(self) -> tuple[WindowEntry, ...]:
+        """What was said and done: the window without what a checkpoint and hooks wrote into it."""
+        return tuple(entry for entry in self.entries if entry.kind not in (EntryKind.STATE, EntryKind.START))
 
     @property
     def items(self) -> list[Item]:
@@ -77,15 +91,19 @@ def assemble(
     checkpoint_ordinal: int | None,
     kept: Mapping[Pointer, Record],
     after: Sequence[Record],
+    start: Sequence[Item] = (),
 ) -> History:
     """Return the window: the checkpoint's layout, then every item of the path from its cut on, oldest first.
 
-    What was erased is not there.
+    What was erased is not there. `start` is what hooks said with this checkpoint; it stands behind the state.
 
     Raises:
         RecordNotFound: The layout names a record that is not among `kept`.
     """
     placed = [_placed(entry, kept) for entry in checkpoint.layout if not _is_erased(entry, kept)] if checkpoint else []
+    if start:
+        place = max((at for at, entry in enumerate(placed, start=1) if entry.kind is EntryKind.STATE), default=len(placed))
+        placed[place:place] = [_placed_item(msgspec.Raw(item.raw), kind=EntryKind.START) for item in start]
     later = [
         WindowEntry(
             kind=EntryKind.KEEP,
@@ -99,6 +117,11 @@ def assemble(
         if record.kind is RecordKind.ITEM and not record.erased
     ]
     return History(entries=(*placed, *later), checkpoint=checkpoint, checkpoint_ordinal=checkpoint_ordinal)
+
+
+def _bared(entry: WindowEntry, bare: Callable[[Item], Item | None]) -> WindowEntry | None:
+    item = bare(entry.item)
+    return None if item is None else replace(entry, item=item, tokens=estimate_item(item.raw))
 
 
 def _is_erased(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> bool:

@@ -12,7 +12,7 @@ from holdfast.dialects.messages import wire
 from holdfast.dialects.messages.alternation import alternating
 from holdfast.dialects.messages.blanking import blanked_fields
 from holdfast.dialects.messages.blocks import blocks_of, text_field
-from holdfast.dialects.messages.thinking import without_thinking
+from holdfast.dialects.messages.sealed import without_sealed
 from holdfast.dialects.messages.views import view_of
 from holdfast.dialects.requests import composed, item_from, items_in, put_together, taken_apart
 from holdfast.dialects.spans import Json, canonical_of, elements_of, fields_of, list_of, object_in, object_of, value_of
@@ -83,7 +83,7 @@ class MessagesDialect:
         return [self.parse({"role": "user", "content": results})] if results else []
 
     def without_sealed(self, item: Item) -> Item | None:
-        return without_thinking(item)
+        return without_sealed(item)
 
     def blanked(self, item: Item, text: str) -> Item | None:
         return self.parse(blanked_fields(object_in(item.raw) or {}, text))

@@ -12,6 +12,7 @@ from holdfast.dialects.requests import composed, item_from, items_in, put_togeth
 from holdfast.dialects.responses import wire
 from holdfast.dialects.responses.blanking import blanked_fields
 from holdfast.dialects.responses.views import NAMED_BY_ID, kind_of, view_of
+from holdfast.dialects.sealing import UNREADABLE
 from holdfast.dialects.spans import Json, canonical_of, fields_of, list_of, object_in, object_of, text_part
 from holdfast.items import Item, Role, View
 
@@ -19,7 +20,6 @@ TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_outpu
 VOLATILE: Final = frozenset({"id", "status", "cache_control"})
 # Written by a model's provider for itself. Reasoning is dropped whole; a compaction stands for a history, which must be said.
 SEALED: Final = frozenset({"reasoning", "compaction", "context_compaction", "compaction_summary"})
-UNREADABLE: Final = "(An earlier part of this conversation was compacted by another provider, and cannot be read here.)"
 # With one of these, the provider holds the history, or a part of it.
 HELD_ELSEWHERE: Final = ("previous_response_id", "conversation")
 

@@ -15,6 +15,8 @@ SERVER_CALLS: Final = frozenset(
 )
 # An item of these types is known by its id where it has no call id.
 NAMED_BY_ID: Final = frozenset({"item_reference", "mcp_approval_request", "local_shell_call", "local_shell_call_output"})
+# Outputs of these types are lists of objects that have fields of their own for what was said.
+TOLD_IN_FIELDS: Final = frozenset({"shell_call_output", "tool_search_output"})
 ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 PAIRED_BY: Final = {"mcp_approval_response": "approval_request_id"} | dict.fromkeys(NAMED_BY_ID, "id")
 
@@ -30,6 +32,8 @@ def view_of(fields: Json) -> View:
     kind = kind_of(fields)
     if kind == "message":
         return _message(fields)
+    if kind == "agent_message":
+        return _between_agents(fields)
     if kind == "reasoning":
         return View(kind=ItemKind.REASONING, role=Role.ASSISTANT, text="\n".join(texts_of(fields.get("summary"))))
     if kind in SERVER_CALLS:
@@ -63,6 +67,14 @@ def _message(fields: Json) -> View:
     )
 
 
+def _between_agents(fields: Json) -> View:
+    """Return what one agent wrote to another; from above it is a task, from below or beside a report or a question."""
+    author, recipient, content = (fields.get(name) for name in ("author", "recipient", "content"))
+    from_above = isinstance(author, str) and isinstance(recipient, str) and recipient.startswith(f"{author}/")
+    text = "\n".join(texts_of(content))
+    return View(kind=ItemKind.MESSAGE, role=Role.USER, text=text, images=images_in(content), is_task=from_above)
+
+
 def _call(fields: Json) -> View:
     payload = fields.get("arguments", fields.get("input", fields.get("action", fields.get("operation"))))
     return View(
@@ -76,10 +88,11 @@ def _call(fields: Json) -> View:
 
 def _output(fields: Json) -> View:
     payload = fields.get("output", fields.get("tools"))
+    told_in_parts = isinstance(payload, (str, list)) and kind_of(fields) not in TOLD_IN_FIELDS
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
-        text="\n".join(texts_of(payload)) if isinstance(payload, (str, list)) else json_text(payload),
+        text="\n".join(texts_of(payload)) if told_in_parts else json_text(payload),
         closes=_pair(fields),
         images=images_in(payload),
     )

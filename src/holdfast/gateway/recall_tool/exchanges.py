@@ -16,6 +16,7 @@ from hmac import compare_digest
 import msgspec
 
 from holdfast.dialects import Dialect
+from holdfast.dialects.sealing import holds_sealed
 from holdfast.errors import OrdinalConflict
 from holdfast.gateway.glances import Seen
 from holdfast.gateway.known import Known, Memory
@@ -204,5 +205,4 @@ def _sealed(item: Item) -> bytes | None:
 
 
 def _placed(item: Item, depth: int, *, dialect: Dialect) -> Placed:
-    sealed = dialect.without_sealed(item) is not item
-    return Placed(item=item, tokens=estimate_item(item.raw), depth=depth, sealed=sealed)
+    return Placed(item=item, tokens=estimate_item(item.raw), depth=depth, sealed=holds_sealed(item, dialect))
