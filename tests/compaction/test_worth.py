@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.histories import RESPONSES, answered, said
+from tests.histories import RESPONSES, Json, Rollout, answered, call, environment, output, said, turns
 
-from holdfast.compaction.worth import Worth, worth_of
+from holdfast.compaction.engine import EXTRACTIVE, conclude, propose
+from holdfast.compaction.plan import Seen
+from holdfast.compaction.worth import Worth, foreseen, growth_of, worth_of
 from holdfast.items import Item
 from holdfast.tokens import estimate_item
 
@@ -25,22 +28,29 @@ def test_what_both_windows_begin_with_is_not_read_anew() -> None:
     assert worth_of([head, old, last], [head, new, last]) == expected
 
 
-def test_far_from_the_limit_a_shorter_window_pays() -> None:
-    """A hundred more requests at a tenth of 90,000 tokens outweigh reading 10,000 anew."""
-    assert not Worth(sheds=90_000, rebills=10_000).waiting_is_cheaper(room_tokens=100_000, growth_tokens=1_000)
+def test_what_sheds_more_than_there_is_room_is_prepared_whatever_it_costs() -> None:
+    """A window of 272,000 at its soft limit: 168,000 shed, 41,000 left. Waiting would compact less than twice as seldom."""
+    dear = Worth(sheds=168_000, rebills=36_000, asks=1_000_000)
+    assert not dear.waiting_is_cheaper(room_tokens=41_000, growth_tokens=20_000)
 
 
-def test_close_to_the_limit_it_pays_to_wait() -> None:
-    """With one request left before it must happen anyway, doing it now saves nothing."""
-    assert Worth(sheds=20_000, rebills=10_000).waiting_is_cheaper(room_tokens=1_000, growth_tokens=1_000)
+def test_what_sheds_little_and_is_read_anew_whole_waits() -> None:
+    """Mostly rules: 2,000 a request are saved (a tenth of half the room), and 162,000 are paid every 20,000 instead of every
+    60,000 tokens, which is 10,800 a request of 2,000.
+    """
+    assert Worth(sheds=20_000, rebills=180_000).waiting_is_cheaper(room_tokens=40_000, growth_tokens=2_000)
+
+
+def test_a_soft_limit_far_below_the_hard_one_is_obeyed_where_little_is_read_anew() -> None:
+    """11,750 a request are saved; 4,500 are paid every 5,000 instead of every 240,000 tokens: 881 a request of 1,000."""
+    assert not Worth(sheds=5_000, rebills=5_000).waiting_is_cheaper(room_tokens=235_000, growth_tokens=1_000)
 
 
 def test_a_draft_that_costs_much_can_wait() -> None:
-    """What a model reads and writes for it counts like what is read anew."""
-    cheap = Worth(sheds=90_000, rebills=10_000)
-    dear = Worth(sheds=90_000, rebills=10_000, asks=100_000)
-    assert not cheap.waiting_is_cheaper(room_tokens=5_000, growth_tokens=1_000)
-    assert dear.waiting_is_cheaper(room_tokens=5_000, growth_tokens=1_000)
+    """What a model reads and writes for it counts like what is read anew: 1,200 or 7,867 a request, against 2,000 saved."""
+    cheap, dear = Worth(sheds=20_000, rebills=20_000), Worth(sheds=20_000, rebills=20_000, asks=100_000)
+    assert not cheap.waiting_is_cheaper(room_tokens=40_000, growth_tokens=2_000)
+    assert dear.waiting_is_cheaper(room_tokens=40_000, growth_tokens=2_000)
 
 
 @given(sheds=tokens, rebills=tokens, asks=tokens, growth=tokens)
@@ -54,3 +64,31 @@ def test_shedding_more_never_makes_waiting_cheaper(sheds: int, rebills: int, roo
     """If it pays now, it pays all the more with more to shed."""
     if not Worth(sheds=sheds, rebills=rebills).waiting_is_cheaper(room_tokens=room, growth_tokens=growth):
         assert not Worth(sheds=sheds + 1_000, rebills=rebills).waiting_is_cheaper(room_tokens=room, growth_tokens=growth)
+
+
+def shown(history: list[Json]) -> list[Seen]:
+    return [Seen(entry=entry, view=RESPONSES.view(entry.item)) for entry in Rollout(history).history().entries]
+
+
+def test_a_request_adds_what_came_since_the_last_answer_and_its_own() -> None:
+    """The middle of three: a long question is no measure for those after it."""
+    history = [said("Read this. " + "word " * 400), answered("Done."), said("And?"), call("c"), output("c"), answered("Fine.")]
+    sizes = [size(RESPONSES.parse(item)) for item in history]
+    assert growth_of(shown(history)) == sorted([sum(sizes[:2]), sum(sizes[2:4]), sum(sizes[4:])])[1]
+    assert growth_of(shown([said("Nobody answered yet.")])) == 0
+
+
+@pytest.mark.parametrize("compactions", [0, 1, 3])
+def test_what_a_plan_foresees_is_about_what_comes_of_it(compactions: int) -> None:
+    """Within a tenth of the window, before the first checkpoint and after some; the model is not asked to know it."""
+    rollout = Rollout([environment("/src"), *turns(1, 30)])
+    for number in range(1, compactions + 1):
+        rollout.compact(frontier_tokens=1_000)
+        rollout.add(turns(30 * number + 1, 30 * number + 30))
+    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, window_tokens=10_000)
+    found = conclude(proposal, EXTRACTIVE).worth
+    told = foreseen(proposal.brief, quoted_tokens=proposal.quoted_tokens, draft_price=0.1)
+    margin = proposal.tokens_before // 10
+    assert abs(told.sheds - found.sheds) < margin
+    assert abs(told.rebills - found.rebills) < margin
+    assert told.asks == round(proposal.tokens_before * 0.1)

@@ -14,9 +14,9 @@ def test_the_limits_of_a_window_are_codexs() -> None:
     assert Limits.of_window(272_000) == Limits(soft=204_000, hard=244_800, full=258_400)
 
 
-@pytest.mark.parametrize(("auto", "hard", "soft"), [(100_000, 100_000, 100_000), (260_000, 244_800, 204_000), (1, 1, 1)])
+@pytest.mark.parametrize(("auto", "hard", "soft"), [(100_000, 100_000, 83_333), (260_000, 244_800, 204_000), (1, 1, 0)])
 def test_an_own_limit_moves_the_hard_one_down_and_never_above_its_ceiling(auto: int, hard: int, soft: int) -> None:
-    """Soft never stands above hard."""
+    """Soft is the same share of it, so that there is something to prepare in."""
     assert Limits.of_window(272_000, auto_limit=auto) == Limits(soft=soft, hard=hard, full=258_400)
 
 

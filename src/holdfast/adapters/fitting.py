@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from holdfast.compaction.engine import Phase
-from holdfast.errors import CompactionError, CompactionStopped, Conflict, ModelError
 from holdfast.llm.base import Model
 from holdfast.runtime import Head, Thread, Window
-from holdfast.runtime.orders import Order
+from holdfast.runtime.making_room import MakingRoom, order_for
 
 
 async def fitting_window(
@@ -19,7 +21,8 @@ async def fitting_window(
 ) -> Window:
     """Return the thread's window, compacted if the hard limit of `model` is reached.
 
-    A compaction that fails loses nothing: the best window there is comes back, and its `trouble` says what went wrong.
+    Where one is under way, that is waited for. One that fails loses nothing: the best window there is comes back, and its
+    `trouble` says what went wrong.
 
     Args:
         model: A name, whose limits count, or a model, which the compaction may ask too.
@@ -30,25 +33,11 @@ async def fitting_window(
     Raises:
         CompactionStopped: A hook wants the turn to end.
     """
-    name = model if model is None or isinstance(model, str) else model.name
-    window = await thread.window(head=head, model=name, to_send=to_send)
+    look = partial(thread.window, head=head, model=model, to_send=to_send)
+    window = await look()
     if not window.pressure.must_compact:
         return window
-    limits = window.pressure.limits
-    order = Order(
-        model=None if isinstance(model, str) else model,
-        limits=limits,
-        # Both are estimates of the same window, one of them corrected by what providers counted.
-        fit_tokens=window.tokens * limits.hard // max(1, window.pressure.tokens),
-        trigger="auto",
-        phase=phase,
-        reason="context_limit",
-    )
-    trouble: str | None = None
-    try:
-        await thread.carry_out(order, head=head)
-    except CompactionStopped:
-        raise
-    except (CompactionError, Conflict, ModelError) as error:
-        trouble = str(error)
-    return await thread.window(head=head, model=name, trouble=trouble, to_send=to_send)
+    asked = None if isinstance(model, str) else model
+    order = replace(order_for(window, model=asked, mid_turn=phase == "mid_turn", reason="context_limit"), phase=phase)
+    room = MakingRoom(look=look, compact=partial(thread.carry_out, head=head), upkeep_is_over=thread.upkeep_is_over)
+    return await room.fitting(order)

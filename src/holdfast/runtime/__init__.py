@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from holdfast.runtime.config import Config, Setting, config_of, resolve
 from holdfast.runtime.handle import Thread
+from holdfast.runtime.head import Head
 from holdfast.runtime.holdfast import Holdfast
 from holdfast.runtime.remarking import Remarked
 from holdfast.runtime.reports import Branched, CompactionReport, Problem, ThreadSummary, Verdict, Window
-from holdfast.runtime.turn import Head, TurnScope
+from holdfast.runtime.turn import TurnScope
 
 __all__ = [
     "Branched",

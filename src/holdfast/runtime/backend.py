@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from holdfast.errors import OrdinalConflict
 from holdfast.runtime.clock import Clock
 from holdfast.runtime.models import Models
 from holdfast.runtime.orders import CompactionPolicy
+from holdfast.runtime.upkeep import Upkeep
 from holdfast.store import Erasure, Leases, NewRecord, NewThread, Notify, Search, ThreadStore
 from holdfast.thread import Persistence, keep
 from holdfast.tokens import Limits, Scope
@@ -32,6 +34,7 @@ class Backend:
         of_window: What the limits of a window are, as configured.
         listed: Limits of models as their providers list them; learnt on the way.
         scope: Whether the automatic limit counts the whole window or what came after its prefix.
+        upkeep: Compactions beside the threads' turns, of every tenant's.
     """
 
     store: Backing
@@ -46,6 +49,7 @@ class Backend:
     scope: Scope = "total"
     of_window: Callable[[int], Limits] = Limits.of_window
     listed: dict[str, Limits] = field(default_factory=dict)
+    upkeep: Upkeep = field(default_factory=Upkeep)
 
     def limits_for(self, model: str | None) -> Limits:
         """Return the limits of a model.
@@ -76,3 +80,14 @@ class Backend:
         """Append what is to be kept of `records` and return the next ordinal; see `ThreadStore.append`."""
         kept = keep(records, self.persistence)
         return await self.store.append(thread_id, kept, expected=expected) if kept else expected
+
+    async def append_beside(self, thread_id: str, record: NewRecord, *, expected: int) -> int:
+        """Append a record that stands beside the history, and return the next ordinal.
+
+        Whatever came first, from `expected` on, it is as true after it.
+        """
+        while True:
+            try:
+                return await self.append(thread_id, [record], expected=expected)
+            except OrdinalConflict as moved:
+                expected = moved.actual

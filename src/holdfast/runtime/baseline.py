@@ -49,7 +49,14 @@ async def plan_telling(backend: Backend, thread_id: str, world: World, *, dialec
 
 
 async def append_told(
-    backend: Backend, thread_id: str, telling: Telling | None, arrivals: Sequence[Arrival], *, tip: Tip, model: str | None
+    backend: Backend,
+    thread_id: str,
+    telling: Telling | None,
+    arrivals: Sequence[Arrival],
+    *,
+    tip: Tip,
+    model: str | None = None,
+    issuer: str | None = None,
 ) -> Tip:
     """Append a telling, if there is one, then `arrivals`, as one unit and return the tip after them. Durable when it returns.
 
@@ -59,9 +66,9 @@ async def append_told(
         OrdinalConflict: Another writer appended since `tip` was read.
     """
     if telling is None:
-        return await append_items(backend, thread_id, arrivals, tip=tip, model=model)
-    now = backend.clock.now_ms()
-    records, after = lay_down(tip, [telling.item, *arrivals], key=backend.store.tenant.key, at_ms=now, model=model)
+        return await append_items(backend, thread_id, arrivals, tip=tip, model=model, issuer=issuer)
+    key, now = backend.store.tenant.key, backend.clock.now_ms()
+    records, after = lay_down(tip, [telling.item, *arrivals], key=key, at_ms=now, model=model, issuer=issuer)
     place = next(at for at, record in enumerate(records) if record.kind is RecordKind.ITEM)
     body = encode_body(telling.body)
     record = NewRecord(kind=RecordKind.CONTEXT, at_ms=now, turn=records[place].turn, tokens=0, body=body)

@@ -9,7 +9,7 @@ from holdfast.compaction import Ledger
 from holdfast.errors import OrdinalConflict, StaleCheckpoint
 from holdfast.items import body_digest
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.carrying import carried_ledger
+from holdfast.runtime.carrying import carried_memory
 from holdfast.runtime.reading import live_path, load_history, load_tip, records_at
 from holdfast.store import NewRecord, Record, RecordKind, Span, ThreadStore
 from holdfast.thread import EntryKind, History, LivePath, Pointer, Tip
@@ -39,7 +39,7 @@ async def look(backend: Backend, thread_id: str, *, seed: bytes) -> Basis:
     end = (await store.get(thread_id)).next
     path = await live_path(store, thread_id, stop=end)
     history = await load_history(store, path)
-    carried = await carried_ledger(backend, thread_id) if history.checkpoint is None else None
+    carried = await carried_memory(backend, thread_id) if history.checkpoint is None else None
     sources = _sources(carried) if carried is not None else frozenset()
     return Basis(
         thread_id=thread_id,

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 
 import msgspec
 
-from holdfast.compaction import Outcome, ledger_of
+from holdfast.compaction import Outcome, ledger_of, remote
 from holdfast.compaction.comparison import compare
 from holdfast.compaction.engine import Proposal, propose
 from holdfast.compaction.strategies import asks_a_model, ladder
+from holdfast.compaction.worth import CACHED_PRICE, check_worth_now
 from holdfast.dialects import Dialect
 from holdfast.errors import BadInput, BrokenWindow, CompactionRunning, CompactionStopped, NothingToCompact, StaleCheckpoint
-from holdfast.hooks import CompactionFacts, HookRun, run_hooks
+from holdfast.hooks import CompactionFacts, HookEvent, HookRun, run_hooks
+from holdfast.llm import Model
+from holdfast.runtime.agent_names import AgentNames, agent_names
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.committing import Basis, commit, look
-from holdfast.runtime.drafting import draft_down
+from holdfast.runtime.drafting import Tries, draft_down, unaided
+from holdfast.runtime.in_vain import write_down_in_vain
 from holdfast.runtime.lease import held
 from holdfast.runtime.looking_back import looked_back
 from holdfast.runtime.measuring import model_before
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import last_usage
 from holdfast.runtime.reports import CompactionReport
-from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, Spent, observed
+from holdfast.runtime.sealing import account_of
+from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, observed, spent_on
 from holdfast.runtime.voices import model_for, voice_for
 from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import Attempt, Checkpoint, History, encode_body
+from holdfast.thread import Checkpoint, History, encode_body
 from holdfast.tokens import Calibration
 
 
@@ -38,7 +42,8 @@ async def compact_thread(
     """Compact a thread now. Until its checkpoint is committed, an error or a cancellation leaves everything as it was.
 
     A cancellation that comes while the checkpoint is being written takes effect once it is, and hooks and observer were told.
-    Where a model was asked and no checkpoint came of it, the error's `attempts` say what that cost.
+    Where a model was asked and no checkpoint came of it, the error's `attempts` say what that cost, and so does a record beside
+    the history, which no window is made of. What a cancelled compaction cost is told to the observer alone: it leaves no record.
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
@@ -50,7 +55,8 @@ async def compact_thread(
     """
     order = order or Order()
     model = model_for(order, backend.policy)
-    rungs = ladder(order.strategy or backend.policy.strategy, model=model is not None)
+    wanted = remote.NAME if order.adopting else order.strategy or backend.policy.strategy
+    rungs = ladder(wanted, model=model is not None)
     if asks_a_model(rungs[0]) and model is None and order.trigger == "manual":
         raise BadInput(f"{rungs[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
     watched = CompactionAttempt(
@@ -75,9 +81,8 @@ async def compact_thread(
 
 @dataclass(slots=True)
 class _Run:
-    """How far a compaction has come: what drafting was tried so far, and whether its checkpoint is being written."""
+    """How far a compaction has come: whether its checkpoint is being written."""
 
-    tried: list[Attempt] = field(default_factory=list)
     is_committing: bool = False
 
 
@@ -97,14 +102,17 @@ async def _made(
         async with held(backend, f"compact:{thread_id}") as lease:
             if lease is None:
                 raise CompactionRunning(thread_id)
+            tried = Tries(heard=watch.tried)
             # A lease that is lost under it stops nothing: whoever commits first has compacted, and the other's base is stale.
             try:
-                done = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order, run=run)
+                done = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order, run=run, tried=tried)
             except (StaleCheckpoint, NothingToCompact, BrokenWindow) as error:
-                error.attempts = tuple(run.tried)
+                error.attempts = tuple(tried.attempts)
+                if not order.dry_run:
+                    await write_down_in_vain(backend, thread_id, tried.attempts, outcome=error.code)
                 raise
             finally:
-                watch.spent = _spent(run.tried)
+                watch.spent = spent_on(tried.attempts)
         watch.figures = _figures(done.report)
     # Outside the lease: the checkpoint is durable, and whatever a hook does takes nothing of it back.
     return await _told_afterwards(backend, done)
@@ -119,42 +127,79 @@ class _Done:
 
 
 async def _compact(
-    backend: Backend, thread_id: str, rungs: tuple[str, ...], *, dialect: Dialect, seed: bytes, order: Order, run: _Run
+    backend: Backend,
+    thread_id: str,
+    rungs: tuple[str, ...],
+    *,
+    dialect: Dialect,
+    seed: bytes,
+    order: Order,
+    run: _Run,
+    tried: Tries,
 ) -> _Done:
     policy = backend.policy
     basis = await look(backend, thread_id, seed=seed)
     proposal = await _proposed(backend, basis, dialect=dialect, order=order)
-    facts = CompactionFacts(
-        thread_id=thread_id,
-        turn_id=str(basis.tip.turn),
-        cwd=policy.cwd,
-        trigger=order.trigger,
-        reason=order.reason,
-        phase=order.phase,
-        strategy=rungs[0],
-        tokens_before=proposal.tokens_before,
-        model=await model_before(backend, basis.path) or "",
-    )
+    if order.room_tokens is not None:
+        # Before anybody is asked: a draft that was paid for is not dropped for its price.
+        await asyncio.to_thread(
+            check_worth_now,
+            proposal.brief,
+            quoted_tokens=proposal.quoted_tokens,
+            room_tokens=order.room_tokens,
+            draft_price=_draft_price(order, rungs, model=model_for(order, policy)),
+        )
+    facts = await _facts(backend, basis, proposal, order=order, strategy=rungs[0])
     runs = () if order.dry_run else await _runs(backend, facts)
-    outcome = await draft_down(
-        proposal,
-        rungs,
-        tried=run.tried,
-        speak=voice_for(order, backend),
-        clock=backend.clock,
-        breaker=policy.breaker.rehearsal() if order.dry_run else policy.breaker,
-        timeout_s=policy.timeout_s,
-    )
+    if order.adopting:
+        outcome = await _adopted(backend, proposal, order, tried)
+    else:
+        outcome = await draft_down(
+            proposal,
+            rungs,
+            tried=tried,
+            speak=await voice_for(order, backend, basis.history, thread_id=thread_id, dialect=dialect),
+            clock=backend.clock,
+            breaker=policy.breaker.rehearsal() if order.dry_run else policy.breaker,
+            timeout_s=policy.timeout_s,
+        )
     usage = await last_usage(backend.store, basis.path, basis.history.checkpoint)
     untraced = proposal.brief.untraced
     drafted = _remembering(outcome.checkpoint, usage, untraced=untraced)
-    checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason)
+    starts = policy.hooks.any_on(HookEvent.SESSION_START)
+    checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason, start_due=starts)
     if order.dry_run:
         return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=None, untraced=untraced, runs=()), facts=facts)
     record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=basis.tip.turn, tokens=outcome.tokens_after)
     run.is_committing = True
     ordinal = await commit(backend, record, basis=basis)
     return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=ordinal, untraced=untraced, runs=runs), facts=facts)
+
+
+def _draft_price(order: Order, rungs: tuple[str, ...], *, model: Model | None) -> float:
+    """Return what a token of the window costs a draft to read: the thread's own model finds it in its cache."""
+    if model is None or not asks_a_model(rungs[0]):
+        return 0.0
+    return CACHED_PRICE if model is order.model and order.own is not None else 1.0
+
+
+async def _facts(backend: Backend, basis: Basis, proposal: Proposal, *, order: Order, strategy: str) -> CompactionFacts:
+    """Return what hooks are told before a compaction."""
+    whose = await agent_names(backend.store, basis.thread_id) if backend.policy.hooks.groups else AgentNames()
+    return CompactionFacts(
+        thread_id=basis.thread_id,
+        turn_id=str(basis.tip.turn),
+        cwd=backend.policy.cwd,
+        trigger=order.trigger,
+        reason=order.reason,
+        phase=order.phase,
+        strategy=strategy,
+        tokens_before=proposal.tokens_before,
+        model=await model_before(backend, basis.path) or "",
+        session_id=whose.session_id,
+        agent_id=whose.agent_id,
+        agent_type=whose.agent_type,
+    )
 
 
 async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
@@ -187,8 +232,19 @@ async def _proposed(backend: Backend, basis: Basis, *, dialect: Dialect, order: 
         forced=order.forced,
         fit_tokens=order.fit_tokens,
         ledger=basis.carried,
+        adopting=order.adopting,
     )
     return replace(proposal, brief=await looked_back(backend.store, proposal.brief, basis.history, tip=basis.tip))
+
+
+async def _adopted(backend: Backend, proposal: Proposal, order: Order, tried: Tries) -> Outcome:
+    """Return what a compaction comes to that the provider wrote in an answer to the order's model."""
+    model, written = order.model, proposal.brief.written
+    issuer = account_of(model) if model is not None else None
+    if model is None or issuer is None or written is None:
+        raise NothingToCompact(proposal.brief.thread_id, reason="its provider compacted nothing by itself")
+    draft = remote.adopted(written, issuer=issuer)
+    return await unaided(draft, proposal, tried, clock=backend.clock, model=model.name)
 
 
 async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:
@@ -203,18 +259,6 @@ async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]
     return verdict.runs
 
 
-def _spent(attempts: Sequence[Attempt]) -> Spent:
-    # A provider that counts anything counts more than nothing: what is zero was not told.
-    counted = [attempt for attempt in attempts if attempt.input_tokens or attempt.output_tokens]
-    return Spent(
-        model_calls=sum(attempt.calls for attempt in attempts),
-        input_tokens=sum(attempt.input_tokens for attempt in counted) if counted else None,
-        output_tokens=sum(attempt.output_tokens for attempt in counted) if counted else None,
-        cached_tokens=sum(attempt.cached_tokens for attempt in counted) if counted else None,
-        cost_micro_usd=sum(attempt.cost_micro_usd for attempt in attempts) or None,
-    )
-
-
 def _figures(report: CompactionReport) -> CompactionFigures:
     return CompactionFigures(
         strategy=report.strategy,
@@ -222,7 +266,7 @@ def _figures(report: CompactionReport) -> CompactionFigures:
         tokens_before=report.tokens_before,
         tokens_after=report.tokens_after,
         checkpoint=report.checkpoint,
-        **asdict(_spent(report.attempts)),
+        **asdict(spent_on(report.attempts)),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast.compaction.strategies import STRATEGIES
 from holdfast.errors import BadInput
+from holdfast.hooks import hooks_from
 
 FILE_NAME = "holdfast.toml"
 DEFAULT_STORE = "~/.local/share/holdfast/holdfast.db"
@@ -314,6 +315,8 @@ def _checked(name: str, value: object, origin: str) -> str | int | Mapping[str, 
 def _table(name: str, value: object, origin: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise BadInput(f"{name} ({origin}) must be a table, not {value!r}")
+    if name == "hooks":
+        _check_hooks(value, origin)
     if name == "model_windows":
         wrong = next((key for key, tokens in value.items() if not isinstance(tokens, int) or tokens < 1), None)
         if wrong is not None:
@@ -324,6 +327,14 @@ def _table(name: str, value: object, origin: str) -> Mapping[str, object]:
         if wrong is not None:
             raise BadInput(f"{name}.{wrong} ({origin}) must be one of {', '.join(choices)}, not {value[wrong]!r}")
     return value
+
+
+def _check_hooks(table: Mapping[str, object], origin: str) -> None:
+    """Say where a hook is written that cannot be run, which is known here and not where hooks are made of the table."""
+    try:
+        hooks_from(table)
+    except BadInput as error:
+        raise BadInput(f"{origin}: {error}") from None
 
 
 def _number(name: str, value: object, origin: str) -> int:

@@ -60,11 +60,23 @@ class Breaker:
         return Breaker(futility=self.futility.copied(), _failed=dict(self._failed), _resting=dict(self._resting))
 
 
+@dataclass(slots=True, kw_only=True)
+class Tries:
+    """What was tried so far, in order; whoever listens is told of each as it ends."""
+
+    heard: Callable[[Attempt], None]
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def add(self, attempt: Attempt) -> None:
+        self.attempts.append(attempt)
+        self.heard(attempt)
+
+
 async def draft_down(
     proposal: Proposal,
     rungs: Sequence[str],
     *,
-    tried: list[Attempt],
+    tried: Tries,
     speak: Speak | None,
     clock: Clock,
     breaker: Breaker,
@@ -89,24 +101,29 @@ async def draft_down(
         if outcome is not None:
             return outcome
     try:
-        return await _unaided(rungs[-1], proposal, tried, clock=clock)
+        return await unaided(Draft(strategy=rungs[-1]), proposal, tried, clock=clock)
     except NothingToCompact:
-        if any(attempt.outcome == NothingToCompact.code for attempt in tried[:-1]):
+        if any(attempt.outcome == NothingToCompact.code for attempt in tried.attempts[:-1]):
             breaker.futility.found((thread_id, rungs[0]), tokens=tokens)
         raise
 
 
-async def _unaided(name: str, proposal: Proposal, tried: list[Attempt], *, clock: Clock) -> Outcome:
-    """Try the strategy that asks nobody."""
+async def unaided(draft: Draft, proposal: Proposal, tried: Tries, *, clock: Clock, model: str | None = None) -> Outcome:
+    """Return what a draft comes to that nobody was asked for; `model` is whose provider wrote it, if one did.
+
+    Raises:
+        NothingToCompact, BrokenWindow: It comes to nothing.
+    """
     started = clock.now_ms()
-    last = Draft(strategy=name, attempts=(*tried, Attempt(strategy=name, outcome=TAKEN)))
+    taken = Attempt(strategy=draft.strategy, outcome=TAKEN, model=model)
     try:
-        outcome = await asyncio.to_thread(conclude, proposal, last)
+        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.attempts, taken)))
     except (NothingToCompact, BrokenWindow) as error:
-        tried.append(Attempt(strategy=name, outcome=error.code, took_ms=clock.now_ms() - started))
+        took_ms = clock.now_ms() - started
+        tried.add(msgspec.structs.replace(taken, outcome=error.code, took_ms=took_ms))
         raise
     timed = _timed(outcome, took_ms=clock.now_ms() - started)
-    tried.append(timed.checkpoint.attempts[-1])
+    tried.add(timed.checkpoint.attempts[-1])
     return timed
 
 
@@ -121,7 +138,7 @@ def _timed(outcome: Outcome, *, took_ms: int) -> Outcome:
 async def _asked(
     name: str,
     proposal: Proposal,
-    tried: list[Attempt],
+    tried: Tries,
     *,
     speak: Speak | None,
     clock: Clock,
@@ -130,12 +147,12 @@ async def _asked(
 ) -> Outcome | None:
     """Try one strategy that asks a model; return what it came to, if it did."""
     if speak is None:
-        tried.append(Attempt(strategy=name, outcome="no_model"))
+        tried.add(Attempt(strategy=name, outcome="no_model"))
         return None
     started, meter = clock.now_ms(), Meter()
     voice = speak(meter)
     if breaker.is_open(name, voice.name, now_ms=started):
-        tried.append(Attempt(strategy=name, outcome="resting", model=voice.name))
+        tried.add(Attempt(strategy=name, outcome="resting", model=voice.name))
         return None
     became = BROKEN_OFF
     try:
@@ -143,7 +160,7 @@ async def _asked(
             draft = await DRAFTERS[name](proposal.brief, voice)
         breaker.succeeded(name, voice.name)
         taken = meter.attempt(strategy=name, model=voice.name, outcome=TAKEN, took_ms=clock.now_ms() - started)
-        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried, taken)))
+        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.attempts, taken)))
     except (NothingToCompact, BrokenWindow) as error:
         became = error.code
     except NotAsked as unasked:
@@ -155,7 +172,7 @@ async def _asked(
         became = TAKEN
         return outcome
     finally:
-        tried.append(meter.attempt(strategy=name, model=voice.name, outcome=became, took_ms=clock.now_ms() - started))
+        tried.add(meter.attempt(strategy=name, model=voice.name, outcome=became, took_ms=clock.now_ms() - started))
     return None
 
 

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import msgspec
+
+from holdfast.compaction.inline import holds_compaction
 from holdfast.dialects import Dialect, Request
 from holdfast.errors import OrdinalConflict
-from holdfast.hooks import HookEvent, SessionFacts, run_hooks
-from holdfast.items import chain_seed, decoded
+from holdfast.hooks import HookEvent
+from holdfast.items import chain_seed
 from holdfast.llm.base import Model, ModelName
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.baseline import Telling, append_told, plan_telling
 from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
 from holdfast.runtime.compacting import compact_thread
 from holdfast.runtime.describing import describe
-from holdfast.runtime.legible import LegibleThread, head_tokens
-from holdfast.runtime.measuring import compacted_since_turn, limits_named, limits_of, models_named
+from holdfast.runtime.head import Head
+from holdfast.runtime.legible import LegibleThread
+from holdfast.runtime.measuring import limits_named, limits_of
 from holdfast.runtime.orders import Order
-from holdfast.runtime.reading import live_path, load_tip
+from holdfast.runtime.reading import current_turn, live_path, load_checkpoint, load_start, load_tip
 from holdfast.runtime.reports import Branched, CompactionReport
-from holdfast.runtime.turn import Head, Opened, Start, TurnScope
-from holdfast.runtime.voices import any_served_elsewhere, holds_foreign_seals
+from holdfast.runtime.starting import run_start_hooks
+from holdfast.runtime.turn import TurnScope
+from holdfast.runtime.turn_thread import Opened
 from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import ReplyBody, encode_body
+from holdfast.thread import ReplyBody, StartBody, encode_body
 from holdfast.thread.baseline import World, checked_world
 
 
@@ -43,8 +48,12 @@ class Thread(LegibleThread):
         self._world_is_due = False
         self._head: Head | None = None
 
-    async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None:
+    async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None) -> None:
         """Append items, given as provider JSON. Durable when it returns; on any error nothing was recorded.
+
+        Args:
+            model: Who is asked next, where a person's message among the items opens a turn.
+            issuer: The account that answers, where it is known: what is sealed in its answers goes to no other.
 
         Raises:
             InvalidItem: One of them is not an item of the thread's dialect.
@@ -55,7 +64,7 @@ class Thread(LegibleThread):
         while (telling := await self._telling_due()) is not None or arrivals:
             tip = tip or await load_tip(self._backend.store, self.id, seed=self._seed)
             try:
-                self._tip = await append_told(self._backend, self.id, telling, arrivals, tip=tip, model=model)
+                self._tip = await append_told(self._backend, self.id, telling, arrivals, tip=tip, model=model, issuer=issuer)
             except OrdinalConflict:
                 self._tip = None
                 now = await load_tip(self._backend.store, self.id, seed=self._seed)
@@ -88,9 +97,11 @@ class Thread(LegibleThread):
             return None
         return await plan_telling(self._backend, self.id, self._world, dialect=self.dialect)
 
-    async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> Opened:
+    async def open_turn(
+        self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None
+    ) -> Opened:
         """Record a turn's input, and what it is to be told about its world; a turn opened by mail is told it behind the mail."""
-        opened = await super().open_turn(items, model=model)
+        opened = await super().open_turn(items, model=model, issuer=issuer)
         if self._world is not None and self._world_is_due:
             await self.tell(self._world)
         return opened
@@ -108,29 +119,24 @@ class Thread(LegibleThread):
         return Thread(self._backend, thread_id, dialect=self.dialect)
 
     async def record_usage(
-        self, *, input_tokens: int, output_tokens: int, head: Head | None = None, issuer: str | None = None
+        self,
+        *,
+        input_tokens: int,
+        output_tokens: int,
+        head: Head | None = None,
+        model: str | None = None,
+        issuer: str | None = None,
     ) -> None:
-        """Note what a provider counted for the window as it is now, as `issuer` is sent it; it corrects later estimates."""
-        estimated = (await self.history(issuer=issuer)).tokens + head_tokens(head)
+        """Note what a provider counted for the window as it is now, as `model` is sent it; it corrects later estimates."""
+        history = await self.history(model=model, issuer=issuer)
+        if holds_compaction(history):
+            # The provider read nothing before its own compaction: what it counted says nothing about our estimate of the whole.
+            return
+        estimated = history.tokens + (head.tokens if head else 0)
         body = ReplyBody(
             items=[], outcome="completed", estimated_tokens=estimated, input_tokens=input_tokens, output_tokens=output_tokens
         )
-        while True:
-            tip = await load_tip(self._backend.store, self.id, seed=self._seed)
-            record = NewRecord(
-                kind=RecordKind.REPLY,
-                at_ms=self._backend.clock.now_ms(),
-                turn=tip.turn,
-                tokens=output_tokens,
-                body=encode_body(body),
-            )
-            self._tip = None
-            try:
-                await self._backend.append(self.id, [record], expected=tip.next)
-            except OrdinalConflict:
-                # It is beside the history: whatever came first, it is as true after it.
-                continue
-            return
+        await self._append_beside(RecordKind.REPLY, encode_body(body), tokens=output_tokens)
 
     def turn(
         self,
@@ -141,6 +147,8 @@ class Thread(LegibleThread):
         context: Mapping[str, object] | None = None,
     ) -> TurnScope:
         """Open a turn with its incoming items, recorded first; `turn.window()` compacts when it must.
+
+        Where it ends well, and beyond the soft limit, a compaction is made beside whatever comes next, and swapped in.
 
         Args:
             model: Who is asked: a name, whose limits count, or a model, which a compaction may ask too.
@@ -166,6 +174,8 @@ class Thread(LegibleThread):
         dry_run: bool = False,
     ) -> CompactionReport:
         """Compact now and return the report; `dry_run` computes the same and writes nothing.
+
+        A draft that is being made beside the thread's turns is dropped for it; a dry run waits for that instead.
 
         Args:
             strategy: How the state is drafted; None takes what is configured, else `session` with a model, `extractive` without.
@@ -194,11 +204,35 @@ class Thread(LegibleThread):
         """
         return await self._carried_out(order, beside=self._own_request(head))
 
+    def compact_beside(self, order: Order, *, tokens: int, head: Head | None = None) -> None:
+        """Begin a compaction that nobody waits for; `turn` does, at the soft limit. At most one at a time.
+
+        It is over when the store is closed, or where a person asks for another.
+
+        Args:
+            tokens: How full the window is; where that gained nothing, none is begun before it has grown.
+        """
+        self._backend.upkeep.begin(self._name, partial(self.sibling(self.id).carry_out, order, head=head), tokens=tokens)
+
+    async def upkeep_is_over(self) -> bool:
+        """Return once nothing is compacted beside the thread's turns, and whether anything was."""
+        return await self._backend.upkeep.over(self._name)
+
+    @property
+    def _name(self) -> tuple[str, str]:
+        return self._backend.store.tenant.name, self.id
+
     async def _carried_out(self, order: Order, *, beside: Request | None) -> CompactionReport:
         """Make a compaction; `beside` is what the thread's requests hold beside their history, None where nobody knows."""
         self._tip = None
+        if order.dry_run:
+            await self._backend.upkeep.over(self._name)
+        elif order.trigger == "manual":
+            # A person's own wording and strategy come before a draft that nobody asked for.
+            await self._backend.upkeep.break_off(self._name)
         order = await self._measured(order)
-        if order.model is not None and order.own is None and beside is not None and await self._has_prefix_with(order.model):
+        model = order.model
+        if model is not None and order.own is None and beside is not None and self._is_own(model, last=await self.last_model()):
             order = replace(order, own=beside)
         report = await compact_thread(self._backend, self.id, dialect=self.dialect, seed=self._seed, order=order)
         if order.phase != "standalone_turn" and self._world is not None:
@@ -218,43 +252,35 @@ class Thread(LegibleThread):
         """Whether this is the thread's own model, as far as anybody said who was asked `last`."""
         return model.dialect == self.dialect.name and (last is None or last in (model.name, ModelName.read(model.name).model))
 
-    async def _has_prefix_with(self, model: Model) -> bool:
-        """Whether the window may be shown to a model as it is: its own, and nothing in it is another provider's to read.
+    async def started_anew(self, *, model: str | None = None) -> str | None:
+        """Run the SessionStart hooks where they were not yet, since the thread was compacted; return why one stops the turn.
 
-        After a change of provider there is no warm prefix to lose.
+        What they add is recorded with what they were run for: from then on it stands behind the state of that window.
         """
-        if not self._is_own(model, last=await self.last_model()):
-            return False
-        named = await models_named(self._backend, await live_path(self._backend.store, self.id, whole=True))
-        if not any_served_elsewhere(named, model):
-            return True
-        history = await self.history()
-        return not await asyncio.to_thread(holds_foreign_seals, history, named, model=model, dialect=self.dialect)
+        store = self._backend.store
+        path = await live_path(store, self.id)
+        if path.checkpoint is None or not self._backend.policy.hooks.any_on(HookEvent.SESSION_START):
+            return None
+        ordinal, made = path.checkpoint.ordinal, await load_checkpoint(store, path.checkpoint)
+        if not made.start_due or await load_start(store, path, checkpoint=ordinal) is not None:
+            return None
+        started = await run_start_hooks(self._backend, self.id, dialect=self.dialect, model=model, checkpoint=ordinal)
+        redact = self._backend.redact
+        said = [msgspec.Raw(redact(item.raw) if redact else item.raw) for item in started.items]
+        await self._append_beside(RecordKind.CONTEXT, encode_body(StartBody(started=ordinal, start=said)))
+        return started.stopped_by
 
-    async def started_anew(self, *, model: str | None = None) -> Start:
-        """Run the SessionStart hooks where the thread was compacted since its last turn began.
-
-        What they add is the host's words; nothing is recorded here.
-        """
-        policy = self._backend.policy
-        if not policy.hooks.any_on(HookEvent.SESSION_START):
-            return Start()
-        checkpoint = await compacted_since_turn(self._backend, await live_path(self._backend.store, self.id))
-        if checkpoint is None:
-            return Start()
-        facts = SessionFacts(thread_id=self.id, cwd=policy.cwd, source="compact", model=model or "", checkpoint=checkpoint)
-        verdict = await run_hooks(policy.hooks, facts, environ=policy.environ)
-        told = [self.dialect.state_item(f"<session_start>{text}</session_start>") for text in verdict.added_context]
-        return Start(
-            items=tuple(decoded(item.raw) for item in told),
-            stopped_by=None if verdict.goes_on else verdict.stop_reason or "no reason given",
-        )
+    async def _append_beside(self, kind: RecordKind, body: bytes, *, tokens: int = 0) -> None:
+        """Append a record of the current turn that is beside the history."""
+        row = await self._backend.store.get(self.id)
+        turn = await current_turn(self._backend.store, row, stop=row.next)
+        record = NewRecord(kind=kind, at_ms=self._backend.clock.now_ms(), turn=turn, tokens=tokens, body=body)
+        self._tip = None
+        await self._backend.append_beside(self.id, record, expected=row.next)
 
     def _own_request(self, head: Head | None) -> Request:
         """Return what goes out with this thread's requests beside their history."""
-        return self.dialect.compose(
-            system=head.system if head else None, tools=head.tools if head else (), cache_key=self.cache_key
-        )
+        return (head or Head()).request(self.dialect, cache_key=self.cache_key)
 
     async def fork(
         self,

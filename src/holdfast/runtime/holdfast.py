@@ -40,7 +40,11 @@ MATCHES_NAMED = 6
 
 
 class Holdfast:
-    """An open store. Use it as an async context manager; leaving it finishes what was accepted and closes the store."""
+    """An open store. Use it as an async context manager; leaving it finishes what was accepted and closes the store.
+
+    A compaction that was begun beside a turn is over with it. One that is being written is waited for; a draft is broken off, so
+    that no process that ends waits for a model, and the turn that needs one makes it.
+    """
 
     def __init__(
         self,
@@ -82,7 +86,11 @@ class Holdfast:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._backend is not None:
+        if self._backend is None:
+            return
+        try:
+            await self._backend.upkeep.close()
+        finally:
             await self._backend.models.close()
             await self._backend.store.close()
             self._backend = None

@@ -15,8 +15,8 @@ from holdfast.runtime.backend import Backend
 from holdfast.runtime.mailbox import LOOK_ANYWAY_S, Choose, Delivery, Letter, Post, TurnOver
 from holdfast.runtime.phases import TurnStanding, every_turn, newest_turn
 from holdfast.runtime.recording import arrival
-from holdfast.runtime.turn import Opened
 from holdfast.runtime.turn_lease import TurnLease
+from holdfast.runtime.turn_thread import Opened
 from holdfast.thread import Arrival, Tip
 from holdfast.thread.mailbox import Mail, Mailbox, Way
 from holdfast.thread.phases import Phase, Progress
@@ -35,7 +35,7 @@ class LivingThread(ABC):
         self._post = Post(backend, thread_id, dialect=dialect, seed=seed)
 
     @abstractmethod
-    async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None:
+    async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None) -> None:
         """Append items; see `Thread.record`."""
 
     @abstractmethod
@@ -50,15 +50,17 @@ class LivingThread(ABC):
         """Return the right to run a turn of this thread, not taken yet; `turn` does."""
         return TurnLease(self._backend, self.id)
 
-    async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> Opened:
+    async def open_turn(
+        self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None
+    ) -> Opened:
         """Record a turn's input and say which turn that is; see `turn`."""
         store, arrivals = self._backend.store, self._arrivals(items)
         by_person = any(each.view.by_person and each.view.kind is ItemKind.MESSAGE for each in arrivals)
         left = None if by_person else await newest_turn(store, self.id, dialect=self.dialect)
         is_idle = left is None or left.thread != self.id or Progress(state=left.state).phase is Phase.NEXT_TURN
-        by_mail = not by_person and is_idle and bool(await self._post.open_turn(arrivals, model=model))
+        by_mail = not by_person and is_idle and bool(await self._post.open_turn(arrivals, model=model, issuer=issuer))
         if not by_mail:
-            await self.record(items, model=model)
+            await self.record(items, model=model, issuer=issuer)
         self._tip = None if by_mail else self._tip
         now = await newest_turn(store, self.id, dialect=self.dialect)
         if now is None:

@@ -143,7 +143,7 @@ class Post:
             if await self._written_at(box.upto, records):
                 return mails
 
-    async def open_turn(self, items: Sequence[Arrival], *, model: str | None) -> tuple[Mail, ...]:
+    async def open_turn(self, items: Sequence[Arrival], *, model: str | None, issuer: str | None = None) -> tuple[Mail, ...]:
         """Open a turn that no person asked for, with `items` and all mail that waits, and return that mail.
 
         Nothing happens, and nothing is returned, if none waits.
@@ -156,7 +156,7 @@ class Post:
             tip = await self._tip(box)
             taken = self._arrivals(items_of(mails))
             views = [each.view for each in (*items, *taken)]
-            opening = turn_by_mail(tip, mails, views, at_ms=self._now, model=model)
+            opening = turn_by_mail(tip, mails, views, at_ms=self._now, model=model, issuer=issuer)
             begun = Tip(next=tip.next + 1, turn=opening.turn, depth=tip.depth, chain=tip.chain)
             given, after = lay_down(begun, items, key=self._key, at_ms=self._now)
             records, _ = take(after, mails, taken, key=self._key, at_ms=self._now)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from holdfast.llm.base import Model, ModelName
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.reading import last_usage, readable
+from holdfast.runtime.reading import answers_in, last_usage, readable
 from holdfast.store import RecordKind, Span
 from holdfast.thread import History, LivePath, ReplyBody, TurnBody
 from holdfast.tokens import Limits, Pressure, measure_pressure
@@ -32,17 +30,26 @@ def limits_of(backend: Backend, model: Model, *, otherwise: Limits) -> Limits:
     return said if said.full < known.full else known
 
 
+def limits_with(backend: Backend, model: str | Model | None) -> Limits:
+    """Return the limits of a window that goes to `model` next; by its name alone it is known only as others listed it."""
+    if model is None or isinstance(model, str):
+        return limits_named(backend, model) or backend.limits
+    return limits_of(backend, model, otherwise=backend.limits)
+
+
 def request_window(backend: Backend, model: Model, *, otherwise: Limits) -> int:
     """Return what one request to `model` may hold: as it says itself, else as is known of its name, else as `otherwise`."""
     return model.window_tokens or (limits_named(backend, model.name) or otherwise).full
 
 
-async def pressure_of(backend: Backend, path: LivePath, history: History, *, head_tokens: int, model: str | None) -> Pressure:
+async def pressure_of(
+    backend: Backend, path: LivePath, history: History, *, head_tokens: int, model: str | Model | None
+) -> Pressure:
     """Return the pressure of a window with what goes out beside it; real usage corrects the estimate."""
     usage = await last_usage(backend.store, path, history.checkpoint)
     baseline = await _first_count(backend, path) if backend.scope == "body_after_prefix" else None
     return measure_pressure(
-        limits=limits_named(backend, model) or backend.limits,
+        limits=limits_with(backend, model),
         estimated=history.tokens + head_tokens,
         calibration=usage,
         scope=backend.scope,
@@ -56,37 +63,14 @@ async def model_before(backend: Backend, path: LivePath) -> str | None:
     for most in (TURNS_AT_FIRST, TURNS_AT_MOST):
         for span in path.spans:
             if named := await _named_in(backend, span, most=most):
-                return named[0].model
+                return named
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedTurn:
-    """A turn that says which model it asks."""
-
-    ordinal: int
-    model: str
-
-
-async def models_named(backend: Backend, path: LivePath) -> list[NamedTurn]:
-    """Return the turns of a path that name a model, newest first, as far back as it is looked in each of its spans."""
-    return [turn for span in path.spans for turn in await _named_in(backend, span, most=TURNS_AT_MOST)]
-
-
-async def _named_in(backend: Backend, span: Span, *, most: int) -> list[NamedTurn]:
+async def _named_in(backend: Backend, span: Span, *, most: int) -> str | None:
     records = await backend.store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=most)
-    opened = [(record.ordinal, readable(record, TurnBody)) for record in records]
-    return [NamedTurn(ordinal=at, model=body.model) for at, body in opened if body is not None and body.model is not None]
-
-
-async def compacted_since_turn(backend: Backend, path: LivePath) -> int | None:
-    """Return the checkpoint a window rests on, if no turn has begun after it."""
-    if path.checkpoint is None:
-        return None
-    for span in path.spans:
-        for record in await backend.store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=1, bodies=False):
-            return path.checkpoint.ordinal if record.ordinal < path.checkpoint.ordinal else None
-    return path.checkpoint.ordinal
+    opened = (readable(record, TurnBody) for record in records)
+    return next((body.model for body in opened if body is not None and body.model is not None), None)
 
 
 async def _first_count(backend: Backend, path: LivePath) -> int | None:
@@ -96,7 +80,7 @@ async def _first_count(backend: Backend, path: LivePath) -> int | None:
         if span.stop <= since:
             continue
         own = Span(thread_id=span.thread_id, start=max(span.start, since), stop=span.stop)
-        for record in await backend.store.read(own, kinds={RecordKind.REPLY}, limit=8):
+        for record in await answers_in(backend.store, own, most=8):
             reply = readable(record, ReplyBody)
             if reply is not None and reply.input_tokens:
                 return reply.input_tokens

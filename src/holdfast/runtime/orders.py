@@ -16,7 +16,7 @@ from holdfast.runtime.drafting import Breaker
 from holdfast.runtime.telemetry import CompactionObserver, Unobserved
 from holdfast.tokens import Limits
 
-Reason = Literal["user_requested", "context_limit", "model_downshift", "provider_overflow", "background"]
+Reason = Literal["user_requested", "context_limit", "model_downshift", "provider_overflow", "provider_compacted", "background"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,9 @@ class Order:
         limits: Of the model that is asked next; None takes the store's.
         fit_tokens: What the new window may hold at most for the next request to fit.
         forced: The provider refused the window as it is; too little growth is then no reason to leave it.
+        room_tokens: How much may still come before the window is full, where nothing calls for a compaction yet: where waiting
+            is cheaper, none is made. None is made whatever it costs.
+        adopting: What the provider compacted by itself in an answer is made the checkpoint; nobody is asked.
     """
 
     strategy: str | None = None
@@ -46,6 +49,8 @@ class Order:
     limits: Limits | None = None
     fit_tokens: int | None = None
     forced: bool = False
+    room_tokens: int | None = None
+    adopting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.errors import StoreCorrupt
+from holdfast.items import Item
 from holdfast.runtime.standing_in import with_stand_ins
 from holdfast.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from holdfast.thread import (
@@ -21,10 +22,12 @@ from holdfast.thread import (
     Pointer,
     Remark,
     ReplyBody,
+    StartBody,
     StubEntry,
     Tip,
     assemble,
     decode_body,
+    is_in_vain,
     is_remark,
     remark_of,
 )
@@ -76,9 +79,29 @@ async def load_history(store: ThreadStore, path: LivePath) -> History:
         shown = await with_stand_ins(store, [*kept.values(), *after], begins=checkpoint is None)
         kept, after = dict(zip(kept, shown, strict=False)), shown[len(kept) :]
     ordinal = path.checkpoint.ordinal if path.checkpoint else None
-    history = assemble(checkpoint=checkpoint, checkpoint_ordinal=ordinal, kept=kept, after=after)
+    start = await load_start(store, path, checkpoint=ordinal) if checkpoint and checkpoint.start_due else None
+    history = assemble(checkpoint=checkpoint, checkpoint_ordinal=ordinal, kept=kept, after=after, start=start or ())
     remarks = await _load_remarks(store, path, checkpoint)
     return replace(history, remarks=remarks) if remarks else history
+
+
+async def load_start(store: ThreadStore, path: LivePath, *, checkpoint: int | None) -> tuple[Item, ...] | None:
+    """Return what hooks said first with a checkpoint of a path; None where they were not run yet."""
+    if checkpoint is None:
+        return None
+    for span in reversed(path.spans):
+        start = max(span.start, checkpoint)
+        while start < span.stop and (
+            page := await store.read(
+                Span(thread_id=span.thread_id, start=start, stop=span.stop), kinds={RecordKind.CONTEXT}, limit=PAGE
+            )
+        ):
+            for record in page:
+                body = readable(record, StartBody)
+                if body is not None and body.started == checkpoint:
+                    return tuple(Item(bytes(raw)) for raw in body.start)
+            start = page[-1].ordinal + 1
+    return None
 
 
 async def _load_remarks(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> tuple[Remark, ...]:
@@ -155,13 +178,25 @@ async def turns_back(store: ThreadStore, path: LivePath, *, turns: int) -> Turn 
 async def last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> Calibration | None:
     """Return what the newest answer since the cut taught about our estimates, else what the checkpoint remembers of it."""
     for span in path.spans:
-        for record in await store.read(span, kinds={RecordKind.REPLY}, newest_first=True, limit=1):
+        for record in await answers_in(store, span, most=1, newest_first=True):
             reply = readable(record, ReplyBody)
             if reply is not None and reply.input_tokens:
                 return Calibration(estimated=reply.estimated_tokens, counted=reply.input_tokens)
     if checkpoint is None or "usage_counted" not in checkpoint.figures:
         return None
     return Calibration(estimated=checkpoint.figures["usage_estimated"], counted=checkpoint.figures["usage_counted"])
+
+
+async def answers_in(store: ThreadStore, span: Span, *, most: int, newest_first: bool = False) -> list[Record]:
+    """Return the first answers of a span, or the last; what compactions asked for in vain stands among them and is none."""
+    found: list[Record] = []
+    while len(found) < most and span.start < span.stop:
+        page = await store.read(span, kinds={RecordKind.REPLY}, newest_first=newest_first, limit=most)
+        found.extend(record for record in page if not is_in_vain(record))
+        if len(page) < most:
+            break
+        span = replace(span, stop=page[-1].ordinal) if newest_first else replace(span, start=page[-1].ordinal + 1)
+    return found[:most]
 
 
 def readable(record: Record, form: type[B]) -> B | None:

@@ -80,6 +80,7 @@ async def append_items(
     *,
     tip: Tip,
     model: str | None = None,
+    issuer: str | None = None,
     before: Sequence[NewRecord] = (),
     begun: Opening | None = None,
 ) -> Tip:
@@ -90,7 +91,8 @@ async def append_items(
     Raises:
         OrdinalConflict: Another writer appended since `tip` was read.
     """
-    records, after = lay_down(tip, arrivals, key=backend.store.tenant.key, at_ms=backend.clock.now_ms(), model=model)
+    key, now = backend.store.tenant.key, backend.clock.now_ms()
+    records, after = lay_down(tip, arrivals, key=key, at_ms=now, model=model, issuer=issuer)
     if begun is not None:
         reached = await backend.create(begun.thread, [begun.meta, *before, *records])
     else:

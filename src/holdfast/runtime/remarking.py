@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from holdfast.compaction import Ledger, LedgerEntry, ledger_of
 from holdfast.compaction.remarks import words_of
-from holdfast.errors import BadInput, EntryNotFound, OrdinalConflict
+from holdfast.errors import BadInput, EntryNotFound
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.reading import current_turn, live_path, load_history
 from holdfast.store import NewRecord, RecordKind
@@ -108,10 +108,4 @@ async def _append(backend: Backend, thread_id: str, path: LivePath, body: Remark
         body=backend.redact(encode_body(body)) if backend.redact and isinstance(body, SaidBody) else encode_body(body),
         target=path.checkpoint.ordinal if path.checkpoint else 0,
     )
-    expected = row.next
-    while True:
-        try:
-            return await backend.append(thread_id, [note], expected=expected) - 1
-        except OrdinalConflict as moved:
-            # The agent is at work; a remark is as true one record later.
-            expected = moved.actual
+    return await backend.append_beside(thread_id, note, expected=row.next) - 1

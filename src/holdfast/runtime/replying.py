@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import OrdinalConflict
 from holdfast.runtime.holdfast import Holdfast
 from holdfast.runtime.reading import current_turn
 from holdfast.store import NewRecord, RecordKind
@@ -42,7 +41,6 @@ async def record_reply(
         output_tokens=output_tokens,
     )
     row = await backend.store.get(thread.id)
-    expected = row.next
     record = NewRecord(
         kind=RecordKind.REPLY,
         at_ms=backend.clock.now_ms(),
@@ -50,11 +48,4 @@ async def record_reply(
         tokens=output_tokens or 0,
         body=encode_body(body),
     )
-    while True:
-        try:
-            await backend.append(thread.id, [record], expected=expected)
-        except OrdinalConflict as moved:
-            # It is beside the history: whatever came first, it is as true after it.
-            expected = moved.actual
-        else:
-            return
+    await backend.append_beside(thread.id, record, expected=row.next)

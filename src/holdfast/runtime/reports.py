@@ -25,6 +25,7 @@ class Window(list[dict[str, Any]]):
         checkpoint: int | None,
         pressure: Pressure,
         trouble: str | None = None,
+        holds_compaction: bool = False,
     ) -> None:
         super().__init__(items)
         self.tokens = tokens
@@ -33,6 +34,8 @@ class Window(list[dict[str, Any]]):
         self.pressure = pressure
         self.trouble = trouble
         """Why a compaction that was due did not happen, in words for a person."""
+        self.holds_compaction = holds_compaction
+        """Whether the provider compacted by itself in an answer, and no checkpoint stands for that yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,12 @@ that no window is built on it, and a new one is made of what is left. What is ke
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import msgspec
 
+from holdfast.compaction.inline import parted
 from holdfast.dialects import dialect_named
 from holdfast.errors import NothingToCompact, OrdinalConflict, RecordNotFound
 from holdfast.items import Item, View
@@ -22,7 +23,7 @@ from holdfast.runtime.describing import describe, description
 from holdfast.runtime.reading import live_path, readable
 from holdfast.runtime.remembering import Memories
 from holdfast.store import NewRecord, Record, RecordKind, Span, ThreadRow
-from holdfast.thread import MetaBody
+from holdfast.thread import MetaBody, is_in_vain
 from holdfast.thread.erasure import ErasureNote, Half, erased_call, half_of, read_note
 
 EVERY = 10_000_000
@@ -102,7 +103,7 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
         over = [each.ordinal for each in found if seen.id != row.id or each.ordinal > min(asked, default=0)]
         if over:
             checkpoints[seen.id] = tuple(over)
-        if calls and seen.id != row.id:
+        if seen.id != row.id:
             items = await backend.store.read(own, kinds={RecordKind.ITEM})
             others[seen.id] = _other(items, calls, lost={record.digest for record in lost}, dialect=seen.dialect)
     halves = {row.id: _halves(lost, orphaned={call for other in others.values() for call in other.orphaned}, dialect=row.dialect)}
@@ -125,16 +126,16 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
         StoreError: The store could not do all of it; what it says names the rest.
     """
     store, now = backend.store, backend.clock.now_ms()
-    undone: list[str] = []
-    for thread_id in await _windows_over(backend, plan):
-        undone.append(thread_id)
-        while await _counts(backend, thread_id, plan):
-            await undo_compaction(backend, thread_id)
+    undone = await _taken_back(backend, plan)
     if plan.whole:
         await memories.forget([plan.thread])
     await memories.read_again([*plan.checkpoints, plan.thread])
     # Noted before it is done: no window is ever without what stands in for a half that is gone.
     await _note_everywhere(backend, plan, reason=reason)
+    # Who committed a checkpoint before the note was there is found now, and who comes after it is refused.
+    now_known = await plan_erasure(backend, plan.thread, None if plan.whole else plan.asked)
+    plan = replace(plan, checkpoints=now_known.checkpoints)
+    undone |= await _taken_back(backend, plan)
     erased = await store.erase(plan.thread, plan.ordinals, at_ms=now)
     for thread_id, ordinals in (*plan.checkpoints.items(), *plan.torn.items()):
         erased += await store.erase(thread_id, ordinals, at_ms=now)
@@ -143,7 +144,7 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
     if plan.whole:
         await describe(backend, plan.thread, title="", archived=True)
     remade: list[str] = []
-    for thread_id in undone:
+    for thread_id in sorted(undone):
         if plan.whole and thread_id == plan.thread:
             continue
         try:
@@ -192,12 +193,13 @@ def _other(items: Sequence[Record], calls: Collection[str], *, lost: Collection[
     orphaned: set[str] = set()
     for ordinal, view in views.items():
         mine = set(calls) & {*view.opens, *view.closes}
-        outputs = [(call, Item(bodies[ordinal].body)) for call in view.closes if call in mine]
+        item = Item(bodies[ordinal].body)
+        outputs = [(call, item) for call in view.closes if call in mine]
         # A call that is here as well is a copy, whoever made it; an output alone answers what was called where this began.
         alone = bool(outputs) and not mine & opened and erased_call(outputs, dialect=speaks) is not None
         if alone:
             orphaned |= mine
-        elif mine:
+        elif mine or parted(item).written is not None:
             torn.add(ordinal)
     same = [record for record in items if record.digest in lost and record.ordinal not in torn]
     gone = {ordinal: views[ordinal] for ordinal in (record.ordinal for record in same) if ordinal in views}
@@ -220,8 +222,15 @@ def _with_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: st
     views = _views(records, dialect=dialect)
     calls = _calls({ordinal: views[ordinal] for ordinal in asked if ordinal in views})
     going = set(asked) | {ordinal for ordinal, view in views.items() if calls & {*view.opens, *view.closes}}
+    # What a provider compacted by itself stands for everything before it, in words or sealed.
+    going |= {record.ordinal for record in records if record.ordinal > min(asked) and _is_compaction(record)} if asked else set()
     turns = {record.turn for record in records if record.ordinal in going}
-    return going | {record.ordinal for record in records if record.kind in QUOTING and record.turn in turns}
+    quoting = (record for record in records if record.kind in QUOTING and not is_in_vain(record))
+    return going | {record.ordinal for record in quoting if record.turn in turns}
+
+
+def _is_compaction(record: Record) -> bool:
+    return record.kind is RecordKind.ITEM and not record.erased and parted(Item(record.body)).written is not None
 
 
 def _views(records: Iterable[Record], *, dialect: str) -> dict[int, View]:
@@ -247,6 +256,15 @@ async def _who_sees(backend: Backend, row: ThreadRow, *, first: int) -> list[Thr
                 seen[each.id] = each
                 waiting.append(each)
     return list(seen.values())
+
+
+async def _taken_back(backend: Backend, plan: ErasurePlan) -> set[str]:
+    """Undo every checkpoint that has to go where a window stands on it, and return the threads where one did."""
+    undone = set(await _windows_over(backend, plan))
+    for thread_id in undone:
+        while await _counts(backend, thread_id, plan):
+            await undo_compaction(backend, thread_id)
+    return undone
 
 
 async def _windows_over(backend: Backend, plan: ErasurePlan) -> list[str]:

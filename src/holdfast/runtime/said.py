@@ -85,6 +85,6 @@ async def _newest_first(store: ThreadStore, path: LivePath) -> AsyncIterator[_Fo
     if checkpoint is None:
         return
     for entry in reversed((await load_history(store, path)).entries):
-        if not entry.after_cut and entry.kind is not EntryKind.STATE:
+        if not entry.after_cut and entry.kind not in (EntryKind.STATE, EntryKind.START):
             keeps = entry.kind is EntryKind.KEEP
             yield _Found(entry.item, entry.source if keeps else None, entry.depth, entry.tokens)

@@ -13,17 +13,15 @@ from holdfast.errors import (
     CompactionError,
     CompactionStopped,
     Conflict,
-    ModelError,
     ModelOverflow,
     UnknownModel,
 )
 from holdfast.llm import Model, ModelReply, ask_patiently
 from holdfast.runtime import CompactionReport, Head, Holdfast, Thread, TurnScope, Window
-from holdfast.runtime.lease import LEASE_MS
 from holdfast.runtime.orders import Order, Patience
 from holdfast.runtime.recall_tool import DESCRIPTION, PARAMETERS, recalled_text
 from holdfast.runtime.remembering import Memories
-from holdfast.runtime.turn import account_of
+from holdfast.runtime.sealing import account_of
 from holdfast.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Trouble, nobody_hears
 from holdfast.session.listening import Listener
 from holdfast.session.memory_tools import memory_tools
@@ -35,8 +33,6 @@ from holdfast.thread.phases import TurnState
 # How often a request the provider refused for its size is made smaller, and by how much each time.
 OVERFLOWS = 2
 AFTER_OVERFLOW = "50%"
-# How long a turn that must compact waits for another process: who is not done by then, nor let its lease run out, is alive.
-PATIENCE_S = LEASE_MS / 1_000
 
 Context = Mapping[str, object] | Callable[[], Mapping[str, object]]
 
@@ -44,8 +40,8 @@ Context = Mapping[str, object] | Callable[[], Mapping[str, object]]
 class Session:
     """An agent on a thread. Everything it does is in the thread as it happens; ended at any point, it goes on from there.
 
-    One turn at a time. As an async context manager it also compacts in the background, once the soft limit is reached, and
-    leaving it waits for that; without, compactions are made when they must be.
+    One turn at a time. A turn that ends beyond the soft limit has a compaction made beside what comes next (`Thread.turn`);
+    leaving the session as an async context manager waits for that, where closing the store would break off its draft.
     """
 
     def __init__(
@@ -55,6 +51,7 @@ class Session:
         model: str | Model,
         tools: Sequence[Tool | Callable[..., object]] = (),
         instructions: str | None = None,
+        fields: Mapping[str, Any] | None = None,
         context: Context | None = None,
         recall: bool = True,
         memory: Memories | None = None,
@@ -65,6 +62,8 @@ class Session:
         Args:
             model: A model, or its name: `openai:NAME`, `anthropic:NAME`, `NAME@URL`.
             tools: Typed functions (see `tool_from`), or tools.
+            fields: What else goes out with every request, in the provider's words: `reasoning`, `context_management`. What a
+                provider compacts by itself because of it becomes the thread's checkpoint, with a readable state beside it.
             context: What the model is to know about its world, or what says so at each turn; see `Thread.tell`.
             recall: Whether the model may look up what was compacted away.
             memory: What earlier threads left to remember (`hf.memory`): a summary goes out with the instructions, the model may
@@ -73,7 +72,7 @@ class Session:
 
         Raises:
             UnknownModel: There is no such model, or it does not speak the thread's dialect.
-            BadInput: A function cannot be a tool.
+            BadInput: A function cannot be a tool, or a field is not the caller's to set.
         """
         self.thread = thread
         self.model = thread.model(model) if isinstance(model, str) else model
@@ -84,14 +83,12 @@ class Session:
         made = [tool if isinstance(tool, Tool) else tool_from(tool) for tool in given]
         self.tools = {tool.name: tool for tool in made}
         offered = [_offered(tool, thread.dialect.name) for tool in self.tools.values()]
-        self.head = Head(system=instructions, tools=tuple(offered))
+        self.head = Head(system=instructions, tools=tuple(offered), fields=fields or {})
         self._instructions = instructions
         self._memory = memory
         self._context = context
         self._patience = patience or Patience()
         self._checkpoint: int | None = None
-        self._upkeep: asyncio.Task[None] | None = None
-        self._keeps_up = False
 
     @classmethod
     async def open(cls, hf: Holdfast, thread_id: str | None = None, *, model: str | Model, **more: Any) -> Self:
@@ -122,7 +119,6 @@ class Session:
             self._checkpoint = (await self.thread.history()).checkpoint_ordinal
             answer = await self._answered(turn, hear)
         hear(answer)
-        await self._prepare()
         return answer
 
     async def attend(self, *, hear: Hear = nobody_hears, timeout_s: float | None = None) -> Answer | None:
@@ -181,10 +177,7 @@ class Session:
     async def window(self) -> Window:
         """Return what the model would be sent next, and how full that is."""
         await self._recollect()
-        return await self._seen()
-
-    async def _seen(self) -> Window:
-        return await self.thread.window(head=self.head, model=self.model.name, issuer=account_of(self.model))
+        return await self.thread.window(head=self.head, model=self.model, issuer=account_of(self.model))
 
     async def _recollect(self) -> None:
         """Put what the thread is shown of the memory behind the instructions; the same bytes as long as it may be shown."""
@@ -193,12 +186,10 @@ class Session:
             self.head = replace(self.head, system="\n\n".join(text for text in told if text) or None)
 
     async def __aenter__(self) -> Self:
-        self._keeps_up = True
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._keeps_up = False
-        await self._upkeep_is_over()
+        await self.thread.upkeep_is_over()
 
     def _world(self) -> Mapping[str, object] | None:
         return self._context() if callable(self._context) else self._context
@@ -218,8 +209,7 @@ class Session:
             except ModelOverflow as overflow:
                 hear(Trouble(text=str(overflow)))
                 try:
-                    await self._upkeep_is_over()
-                    await turn.make_room(self._smaller(), patience_s=PATIENCE_S)
+                    await turn.make_room(self._smaller())
                 except CompactionStopped:
                     raise
                 except (CompactionError, Conflict) as error:
@@ -232,9 +222,7 @@ class Session:
         return replace(order, target=AFTER_OVERFLOW)
 
     async def _window(self, turn: TurnScope, hear: Hear) -> Window:
-        if self._is_compacting and (await self._seen()).pressure.must_compact:
-            await self._upkeep_is_over()
-        window = await turn.window(patience_s=PATIENCE_S)
+        window = await turn.window()
         if window.trouble is not None:
             hear(Trouble(text=window.trouble))
         if window.checkpoint is not None and window.checkpoint != self._checkpoint:
@@ -244,7 +232,7 @@ class Session:
 
     async def _asked(self, window: Window, listener: Listener, hear: Hear) -> ModelReply:
         dialect = self.thread.dialect
-        beside = dialect.compose(system=self.head.system, tools=self.head.tools, cache_key=window.cache_key)
+        beside = self.head.request(dialect, cache_key=window.cache_key)
         items = tuple(dialect.parse(item) for item in window)
         patience = self._patience
         return await ask_patiently(
@@ -280,28 +268,6 @@ class Session:
 
         recall.__doc__ = DESCRIPTION
         return replace(tool_from(recall), schema=PARAMETERS)
-
-    async def _prepare(self) -> None:
-        """Compact beside the conversation where that is worth it and somebody will wait for it."""
-        if self._keeps_up and not self._is_compacting and (await self.window()).pressure.worth_preparing:
-            self._upkeep = asyncio.create_task(self._compact_behind())
-
-    @property
-    def _is_compacting(self) -> bool:
-        return self._upkeep is not None and not self._upkeep.done()
-
-    async def _upkeep_is_over(self) -> None:
-        """Return once nothing is compacted beside the conversation; each strategy has its time, so it ends."""
-        if self._upkeep is not None:
-            await asyncio.wait((self._upkeep,))
-
-    async def _compact_behind(self) -> None:
-        order = Order(model=self.model, trigger="auto", reason="background")
-        # A compaction that was not made yet costs nothing: the turn that needs one makes it.
-        try:
-            await self.thread.sibling(self.thread.id).carry_out(order, head=self.head)
-        except (CompactionError, Conflict, ModelError):
-            return
 
 
 def _offered(tool: Tool, dialect: str) -> dict[str, Any]:

@@ -47,11 +47,12 @@ class Limits:
 
         `auto_limit` moves the hard limit, but never above 90 % of the window; unless only the body after the prefix is
         charged, where it holds as given and the full window remains the cap. `soft_limit` is where a compaction is worth
-        preparing; never above the hard limit.
+        preparing, without it five sixths of the way to the hard limit; never above that.
         """
         ceiling = window * AUTO_PERCENT // 100
         hard = ceiling if auto_limit is None else auto_limit if scope == "body_after_prefix" else min(auto_limit, ceiling)
-        soft = min(window * SOFT_PERCENT // 100 if soft_limit is None else soft_limit, hard)
+        share = min(window * SOFT_PERCENT // 100, hard * SOFT_PERCENT // AUTO_PERCENT)
+        soft = share if soft_limit is None else min(soft_limit, hard)
         return cls(soft=soft, hard=hard, full=window * EFFECTIVE_PERCENT // 100, body_bytes=body_bytes)
 
 

@@ -26,7 +26,8 @@ def test_a_list_becomes_one_message_of_state_and_request_and_the_host_s_own_mess
     assert rest == snapshot("""\
 <session_compact_state>
 Objective:
-- [1] Look at part 1. Always keep port 8001 free. (#2) — contested by #7: Look at part 2. Always keep port 8002 free.
+- [1] earlier, contested: Look at part 1. Always keep port 8001 free. (#2) — latest #7: Look at part 2. \
+Always keep port 8002 free.
 
 Active Memory:
 - none
@@ -155,7 +156,7 @@ def test_the_status_tells_all_figures(home: Path) -> None:
             "last_compaction": {
                 "strategy": "extractive",
                 "tokens_before": 18795,
-                "tokens_after": 4102,
+                "tokens_after": 4105,
                 "model_calls": 0,
                 "required": 9,
                 "kept": 9,

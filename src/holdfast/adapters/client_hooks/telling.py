@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.compaction import Ledger, extractive, ledger_of
-from holdfast.compaction.audit import audit
-from holdfast.compaction.merge import merge
-from holdfast.compaction.plan import Plan, Seen
+from holdfast.compaction import Ledger
+from holdfast.compaction.engine import remembered
+from holdfast.compaction.plan import Seen
 from holdfast.compaction.state_text import neutralised, render_state
 from holdfast.dialects import Dialect
-from holdfast.thread import EntryKind, History, Tip
+from holdfast.thread import EntryKind, History
 
 # The request is quoted whole up to this; a log pasted into it would push out what was demanded.
 QUOTED_CHARS = 4_000
@@ -40,23 +39,11 @@ def whole_state(history: History, *, dialect: Dialect) -> Ledger:
     A compaction of ours keeps the newest messages as they are, outside of its state. A client's compaction may keep none of
     them, so that they must be in the state that is handed to it.
     """
-    ledger = ledger_of(history)
-    plan = Plan(
-        tip=Tip(next=0, turn=0, depth=0, chain=b""),
-        context=(),
-        request=None,
-        tail=(),
-        replaced=tuple(_seen(history, dialect=dialect)),
-        tokens_before=history.tokens,
-        frontier_tokens=0,
-    )
-    spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
-    return audit(plan, merge(ledger, extractive.draft(plan, ledger), spoken=spoken)).ledger
+    return remembered(history, dialect=dialect)
 
 
 def _seen(history: History, *, dialect: Dialect) -> list[Seen]:
-    entries = (entry for entry in history.entries if entry.kind is not EntryKind.STATE)
-    return [Seen(entry=entry, view=dialect.view(entry.item)) for entry in entries]
+    return [Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.said]
 
 
 def _quoted(seen: Seen) -> str:
