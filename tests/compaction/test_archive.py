@@ -117,7 +117,7 @@ def test_what_a_kept_message_says_is_not_said_twice() -> None:
     kept = {Pointer("t", 40): "Forget mirroring the boards. Never push to main."}
     shown = render_state(archive(ledger, budget_tokens=0, in_view=kept))
     assert "Never push to main" not in shown
-    assert "- Mirror the boards. #6 — contested by #40\n" in shown
+    assert "- earlier, contested: Mirror the boards. #6 — latest #40\n" in shown
 
 
 def test_a_brief_state_tells_the_newer_value_beside_the_older_once() -> None:
@@ -127,7 +127,7 @@ def test_a_brief_state_tells_the_newer_value_beside_the_older_once() -> None:
     older = said(2, "Use the port 8080 there.", claim=claim)
     gone = replace(said(1, "Use the port 7070."), section=Section.INACTIVE, claim=claim, pinned=True)
     shown = render_state(archive(Ledger(entries=(gone, older, newer)), budget_tokens=0))
-    assert "- Use the port 8080 there. #2 — contested by #5: Use the port 9090 now.\n" in shown
+    assert "- earlier, contested: Use the port 8080 there. #2 — latest #5: Use the port 9090 now.\n" in shown
     assert "- #1 → #5\n" in shown
     assert shown.count("Use the port 9090 now.") == 1
     assert "7070" not in shown

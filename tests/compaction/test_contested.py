@@ -22,8 +22,8 @@ RULE = LedgerEntry(
 @pytest.mark.parametrize(
     ("brevity", "line"),
     [
-        (None, "- [1] The port is 8080. (#1) — contested by #9: Ports again: use 9090."),
-        (Brevity(), "- The port is 8080. #1 — contested by #9: Ports again: use 9090."),
+        (None, "- [1] earlier, contested: The port is 8080. (#1) — latest #9: Ports again: use 9090."),
+        (Brevity(), "- earlier, contested: The port is 8080. #1 — latest #9: Ports again: use 9090."),
     ],
     ids=["as a model that drafts is shown it", "as the window tells it"],
 )

@@ -285,7 +285,8 @@ ADVERSARIAL = [
     "<", f"<{TAG}", f"<{TAG} ", f"<{TAG}>", f"</{TAG}>", f"<{TAG}>a</{TAG}>", "[", "{", '[{"a":',
     "(#1, ", "((#1", "- ", "- a\n", "*", "_", "`", "```\n", "#", "# \n", "|", "\n", " ", "\t", ">", "a",
     "a:", "retain | ", "- withdraw | [1] \"aaaaaaaaa\"\n", "Objective: ", "Objective:\n", "→", "→ #1: ",
-    " — contested by #1: ", "[1]", "[1, ", "1. ", "  - a:\n    - b\n", "\u2028", "\ud800", "目标：\n- 端口\n",
+    " — contested by #1: ", "earlier, contested: ", " — latest #1: ", "[1]",
+    "[1, ", "1. ", "  - a:\n    - b\n", "\u2028", "\ud800", "目标：\n- 端口\n",
     "</think>", "<think>", "“", '"', "&#1", '{"active": ["x"]}\n', "none\n", "<a>",
 ]  # fmt: skip
 

@@ -112,7 +112,7 @@ def test_entries_that_the_same_words_speak_against_share_a_line() -> None:
     )
     assert lines == [
         "Active Memory:",
-        "- Logs are in UTC. #1; Reports are in UTC. #3 — contested by #9: All times are local.",
+        "- earlier, contested: Logs are in UTC. #1; Reports are in UTC. #3 — latest #9: All times are local.",
         "- Use tabs. #2",
     ]
 
@@ -121,7 +121,7 @@ def test_a_claim_in_view_is_cut_to_its_pointer_and_what_came_before_it_is_not() 
     """The newest words stand in a message behind the state; the value between is told nowhere else."""
     claim = Claim(text="Ports again: ask Ilse. — before that #5: The port is 9090.", source=at(9))
     lines = brief(said(1, "The port is 8080.", claim=claim), said(5, "The port is 9090."), in_view=frozenset({"1"}))
-    assert lines == ["Active Memory:", "- The port is 8080. #1; The port is 9090. #5 — contested by #9"]
+    assert lines == ["Active Memory:", "- earlier, contested: The port is 8080. #1; The port is 9090. #5 — latest #9"]
 
 
 def test_what_replaced_something_is_told_where_it_holds() -> None:

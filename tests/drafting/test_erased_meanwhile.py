@@ -15,7 +15,7 @@ from holdfast.errors import StaleCheckpoint
 from holdfast.runtime.retention import erase, plan_erasure
 from holdfast.store import NewRecord, NewThread, Record, RecordKind
 from holdfast.testing.scripted_model import Holds, ScriptedModel, says
-from holdfast.thread import MetaBody, encode_body
+from holdfast.thread import MetaBody, encode_body, is_in_vain
 from holdfast.thread.erasure import ErasureNote, Half
 
 pytestmark = pytest.mark.anyio
@@ -89,13 +89,17 @@ async def test_a_draft_of_what_was_erased_meanwhile_is_not_committed(hf: Holdfas
 
 
 async def test_a_fork_does_not_keep_what_its_parent_erased_meanwhile(hf: Holdfast, speech: Speech) -> None:
-    """Nothing is written to the fork when a record that it shares is erased, so its tip alone would not tell."""
+    """Nothing is written to the fork when a record that it shares is erased, so its tip alone would not tell.
+
+    What the draft cost is written, and quotes nothing.
+    """
     await told(hf, speech)
     child = await (await hf.thread("t")).fork()
     before = len(await child.records())
     with pytest.raises(StaleCheckpoint):
         await compact_while(child, lambda: erase_the_word(hf))
-    assert (len(await child.records()), await where_the_word_is(child)) == (before, [])
+    (paid,) = (await child.records())[before:]
+    assert (is_in_vain(paid), await where_the_word_is(child)) == (True, [])
 
 
 async def test_an_erasure_that_is_noted_and_not_yet_done_counts(hf: Holdfast, speech: Speech) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.drafting.replies import block
 from tests.scenarios.vocabulary import STATE, Json, Speech, context, of_kind, play, seen, turn, turns
 
-from holdfast import Head, Holdfast, Thread
+from holdfast import Config, Head, Holdfast, Thread
 from holdfast.compaction.ledger import LedgerEntry, Section, Speaker
 from holdfast.runtime.orders import Order
 from holdfast.store import RecordKind
@@ -207,14 +208,17 @@ async def test_a_transcript_cannot_open_a_state_block(hf: Holdfast, speech: Spee
     assert "obey me" in transcript
 
 
-async def test_a_users_own_prompt_and_focus_stand_under_the_contract(hf: Holdfast, speech: Speech) -> None:
+async def test_a_users_own_prompt_and_focus_stand_under_the_contract(store_file: Path, speech: Speech) -> None:
     """Both are in the instruction, marked as wishes; the form of the answer is told after them."""
-    thread = await hf.thread("t", dialect=speech.dialect)
-    await play(thread, speech, 1, 8)
-    async with ScriptedModel([says(block(handoff="go on"))], dialect=speech.dialect, window_tokens=ROOM) as model:
-        await thread.compact(strategy="session", model=model, focus="the failing test")
+    config = Config(store=str(store_file), model_context_window=4_000, compact_prompt="List every port that was named.")
+    async with Holdfast(config) as hf:
+        thread = await hf.thread("t", dialect=speech.dialect)
+        await play(thread, speech, 1, 8)
+        async with ScriptedModel([says(block(handoff="go on"))], dialect=speech.dialect, window_tokens=ROOM) as model:
+            await thread.compact(strategy="session", model=model, focus="the failing test")
     text = str(history(model.bodies[0])[-1])
-    assert text.index("Keep in focus: the failing test") < text.index("Answer with exactly one block")
+    places = [text.index(part) for part in ("List every port", "Keep in focus: the failing test", "Answer with exactly")]
+    assert places == sorted(places)
 
 
 async def test_turns_after_it_only_grow_the_window(hf: Holdfast, speech: Speech) -> None:

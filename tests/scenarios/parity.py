@@ -13,7 +13,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = Path(__file__).parent
 CODEX: Final = ROOT / "docs" / "codex-parity.md"
 SESSION_COMPACT: Final = ROOT / "docs" / "session-compact-parity.md"
-PAGES: Final = (CODEX, SESSION_COMPACT)
+HERMES: Final = ROOT / "docs" / "hermes-parity.md"
+PAGES: Final = (CODEX, SESSION_COMPACT, HERMES)
 
 NOT_YET: Final = "not yet"
 # What belongs to the other program alone: a header of its wire, an account of its maker, a feature nothing here is like.

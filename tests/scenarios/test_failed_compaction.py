@@ -11,6 +11,7 @@ from tests.scenarios.vocabulary import STATE, Speech, config, context, crashed_c
 from holdfast import Holdfast
 from holdfast.compaction.ledger import Section
 from holdfast.errors import BadInput, CompactionRunning, NothingToCompact, UnknownStrategy
+from holdfast.runtime import making_room
 from holdfast.store import RecordKind
 
 pytestmark = pytest.mark.anyio
@@ -35,8 +36,11 @@ async def test_input_is_on_disk_before_its_turn_compacts(hf: Holdfast, store_fil
         assert await seen(resumed) == [*turns(speech, 1, 14), context(speech, "/src"), speech.said("Now the summary.")]
 
 
-async def test_a_turn_whose_compaction_fails_goes_on_and_says_why(hf: Holdfast, clock: ManualClock, speech: Speech) -> None:
+async def test_a_turn_whose_compaction_fails_goes_on_and_says_why(
+    hf: Holdfast, clock: ManualClock, speech: Speech, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The input is in the window it gets, the trouble is named, and once the cause is gone the same turn compacts."""
+    monkeypatch.setattr(making_room, "PATIENCE_S", 0.0)
     thread = await hf.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 14)
     await take_lease(hf, clock)

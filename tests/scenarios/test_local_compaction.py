@@ -64,7 +64,7 @@ async def test_a_turn_a_hand_off_and_a_turn(hf: Holdfast, speech: Speech) -> Non
 async def test_three_compactions_in_one_turn_leave_context_request_and_the_newest_summary(
     store_file: Path, speech: Speech
 ) -> None:
-    """Each continuation is the same two messages and one summary; the older summaries are gone."""
+    """Each continuation is the same two messages and one summary; the older ones are gone, having been shown to the next."""
     async with Holdfast(handing_off(store_file)) as hf:
         thread = await hf.thread("t", dialect=speech.dialect)
         incoming = [context(speech, "/src"), speech.said("Read the listings.")]
@@ -78,6 +78,7 @@ async def test_three_compactions_in_one_turn_leave_context_request_and_the_newes
                 window = await begun.window()
                 assert await seen(thread) == [*incoming, STATE]
                 assert [text in str(list(window)) for text in summaries] == [text == summary for text in summaries]
+        assert [older in str(body) for older, body in zip(summaries, model.bodies[1:], strict=False)] == [True, True]
         assert [(made.phase, made.strategy) for made in await checkpoints(thread)] == [("mid_turn", "handoff")] * 3
         assert len(await of_kind(thread, RecordKind.TURN)) == 1
 
@@ -142,6 +143,7 @@ async def test_with_the_prefix_uncharged_growth_is_counted_anew_after_a_compacti
     async with Holdfast(config) as hf:
         thread = await hf.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 20)
+        await thread.record_usage(input_tokens=(await thread.window()).tokens, output_tokens=10)
         await thread.compact()
         tokens = (await thread.window()).tokens
         await thread.record_usage(input_tokens=tokens, output_tokens=10)

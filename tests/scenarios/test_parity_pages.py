@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.scenarios.parity import CODEX, ITS_OWN, PAGES, ROOT, SESSION_COMPACT, found_in, lines_of, scenarios
+from tests.scenarios.parity import CODEX, HERMES, ITS_OWN, PAGES, ROOT, SESSION_COMPACT, found_in, lines_of, scenarios
 
 # How many tests Codex has for each matter; a line that is told in several parts names the same test in each.
 CODEX_TESTS = {"Local compaction": 42, "Remote compaction": 46, "Compact, resume, fork": 4, "Reconstruction": 26}
@@ -62,3 +62,10 @@ def test_every_item_of_the_checklist_and_every_weakness_has_a_line() -> None:
     weak = [*(f"A{number}" for number in range(1, 6)), *(f"W{number}" for number in range(1, 13))]
     named = {line.what.split(" ")[0].rstrip(".") for line in lines_of(SESSION_COMPACT)}
     assert named == {*items, *weak}
+
+
+def test_every_behaviour_part_and_reason_of_hermes_has_a_line() -> None:
+    """Behaviours 1 to 11 of the pull request, the four parts that were taken (P) and five reasons and omissions (R)."""
+    named = {line.what.split(" ")[0] for line in lines_of(HERMES)}
+    wanted = (*map(str, range(1, 12)), *(f"P{number}" for number in range(1, 5)), *(f"R{number}" for number in range(1, 6)))
+    assert named == set(wanted)

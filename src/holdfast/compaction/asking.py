@@ -71,7 +71,7 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
 
     Raises:
         DraftRefused: A reply says nothing that can be used.
-        NotAsked: The span has more parts than are ever asked for, or the model takes too little to be told one.
+        NotAsked: There is nothing to tell, in more parts than are ever asked for, or the model takes too little to be told one.
         ModelError: The model could not be asked.
     """
     room = _room(voice.window_tokens)
@@ -94,11 +94,15 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
 
 async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int) -> D:
     span = settled_part(brief.window_for(voice))
-    told = passages([seen for seen in span if draft.tells_state or seen.entry.kind is not EntryKind.STATE])
+    untold = {EntryKind.START} if draft.tells_state else {EntryKind.START, EntryKind.STATE}
+    told = passages([seen for seen in span if seen.entry.kind not in untold])
     budget = room - estimate_text(draft.instruction())
     if budget < LEAST_PART_TOKENS:
         raise NotAsked("model_too_small")
     parts = chunked(told, budget_tokens=budget)
+    if not parts:
+        # A draft of nothing would stand in place of whatever was drafted before.
+        raise NotAsked("nothing_to_tell")
     if len(parts) > PARTS_ASKED:
         raise NotAsked("too_many_parts")
     for number, part in enumerate(parts, start=1):
@@ -119,7 +123,8 @@ def warm_request(brief: Brief, voice: Voice, own: Request, instruction: str) -> 
     What is pending (a message not yet answered, a call not yet closed) is not shown: it is not what is compacted.
     """
     settled = [seen.entry.item for seen in settled_part(brief.window_for(voice))]
-    fields = dict(own.fields)
+    # A provider that compacts by itself while it drafts would draft from what it left.
+    fields = {name: raw for name, raw in own.fields.items() if name != "context_management"}
     if brief.dialect.name != "messages" and fields.get("tools", b"[]").strip() not in (b"[]", b"null"):
         # Anthropic's cache is lost with another tool_choice, so there only the instruction forbids tools.
         fields["tool_choice"] = b'"none"'
@@ -148,8 +153,8 @@ def request_tokens(request: Request) -> int:
 
 
 def _is_answer(seen: Seen) -> bool:
-    """Whether an item settles what came before it: something of the model's, or a tool's output."""
-    return seen.view.kind is not ItemKind.MESSAGE or seen.view.role is Role.ASSISTANT
+    """Whether an item settles what came before it: something of the model's, a tool's output, or the state of a compaction."""
+    return seen.view.kind is not ItemKind.MESSAGE or seen.view.role is Role.ASSISTANT or seen.entry.kind is EntryKind.STATE
 
 
 def _room(window_tokens: int) -> int:

@@ -46,9 +46,16 @@ def placed_tail(plan: Plan, *, dialect: Dialect) -> list[LayoutEntry]:
 
 
 def placed_length(plan: Plan) -> int:
-    """Return how many positions of the tail the layout must hold: up to the last that is a stub or was placed by an older one."""
-    placed = [index for index, kept in enumerate(plan.tail) if kept.stub or not kept.seen.entry.after_cut]
+    """Return how many positions of the tail the layout must hold: up to the last that is a stub, was placed by an older one, or
+    stands before what was taken out of the window.
+    """
+    placed = [index for index, kept in enumerate(plan.tail) if kept.stub or _is_placed(kept, plan)]
     return placed[-1] + 1 if placed else 0
+
+
+def _is_placed(kept: Kept, plan: Plan) -> bool:
+    source = kept.seen.entry.source
+    return not kept.seen.entry.after_cut or (source is not None and source.ordinal < plan.cut_from)
 
 
 def cut_of(plan: Plan) -> tuple[int, int]:

@@ -20,8 +20,10 @@ from holdfast.compaction.checkpoint import cut_of, faults, lay_out, placed_lengt
 from holdfast.compaction.comparison import PlanSummary, summarise
 from holdfast.compaction.drafting import Brief, Draft
 from holdfast.compaction.handoff_layout import USER_TOKENS, lay_out_handoff, quoted_messages, summary_text
+from holdfast.compaction.inline import take_out
 from holdfast.compaction.ledger import Ledger, dump_ledger, load_ledger
 from holdfast.compaction.merge import amend, merge
+from holdfast.compaction.operations import Operation
 from holdfast.compaction.plan import Plan, Seen, frontier_budget, plan_cut, quoted_budget
 from holdfast.compaction.quoting import behind_the_state
 from holdfast.compaction.remarks import with_remarks
@@ -31,7 +33,17 @@ from holdfast.compaction.worth import Worth, worth_of
 from holdfast.dialects import Dialect
 from holdfast.errors import BadInput, BrokenWindow, NothingToCompact
 from holdfast.items import Item
-from holdfast.thread import Checkpoint, History, KeepEntry, LayoutEntry, LiteralEntry, Pointer, StateEntry, Tip
+from holdfast.thread import (
+    Checkpoint,
+    History,
+    KeepEntry,
+    LayoutEntry,
+    LiteralEntry,
+    Pointer,
+    StateEntry,
+    Tip,
+    bill_of,
+)
 from holdfast.tokens import estimate_item
 
 # A compaction that gains less than this costs more (a cache miss on the whole prefix) than it brings.
@@ -141,6 +153,7 @@ def propose(
     forced: bool = False,
     fit_tokens: int | None = None,
     ledger: Ledger | None = None,
+    adopting: bool = False,
 ) -> Proposal:
     """Return the compaction of `history` that is worth making.
 
@@ -148,18 +161,21 @@ def propose(
         fit_tokens: What the new window may hold at most for the next request to fit.
         forced: The provider refused the window as it is: too little growth is then no reason to leave it.
         ledger: What the session remembers, where that is not in the history's own checkpoint.
+        adopting: What the provider compacted by itself is to be the checkpoint: what came after it stays as it is.
 
     Raises:
         NothingToCompact: Too little happened since the last checkpoint for another to be worth it.
     """
     before = history.tokens
+    taken = take_out(history)
     if target is None and not forced and not _has_grown(history):
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
     wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
     wanted = min(wanted, fit_tokens) if fit_tokens is not None else wanted
     budget = frontier_budget(before, window_tokens=window_tokens)
     budget = min(budget, wanted) if target or fit_tokens is not None else budget
-    plan = plan_cut(history, view=dialect.view, tip=tip, frontier_tokens=budget)
+    budget = min(budget, taken.since_tokens) if adopting else budget
+    plan = plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=budget)
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
@@ -168,9 +184,10 @@ def propose(
         ledger=ledger_of(history, carried=ledger),
         focus=focus,
         prompt=prompt,
+        written=taken.written,
     )
     return Proposal(
-        history=history,
+        history=taken.history,
         brief=brief,
         tip=tip,
         wanted=wanted,
@@ -238,20 +255,40 @@ def _has_grown(history: History) -> bool:
     return sum(since) * 100 >= history.tokens * LEAST_GROWTH_PERCENT
 
 
-def _merged(plan: Plan, proposal: Proposal, draft: Draft) -> Ledger:
+def remembered(history: History, *, dialect: Dialect, carried: Ledger | None = None) -> Ledger:
+    """Return the ledger that a window comes to when nothing of it stays; `carried` as in `ledger_of`."""
+    seen = tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in take_out(history).history.said)
+    plan = Plan(
+        tip=Tip(next=0, turn=0, depth=0, chain=b""),
+        context=(),
+        request=None,
+        tail=(),
+        replaced=seen,
+        tokens_before=history.tokens,
+        frontier_tokens=0,
+    )
+    ledger = ledger_of(history, carried=carried)
+    return audit(plan, _merged(plan, ledger, tuple(extractive.draft(plan, ledger)))).ledger
+
+
+def _drafted(plan: Plan, proposal: Proposal, draft: Draft) -> Ledger:
     """Return the ledger after what the draft says, and then what people said: its numbers are those the model was shown."""
-    spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
     brief = proposal.brief
     told = tuple(extractive.draft(plan, brief.ledger, focus=brief.focus, traced=brief.traced))
-    ledger = merge(proposal.brief.ledger, (), spoken=spoken)
-    for stage in (*draft.stages, told):
+    return _merged(plan, brief.ledger, *draft.stages, told)
+
+
+def _merged(plan: Plan, ledger: Ledger, *stages: tuple[Operation, ...]) -> Ledger:
+    spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
+    ledger = merge(ledger, (), spoken=spoken)
+    for stage in stages:
         ledger = amend(ledger, stage, spoken=spoken)
     return ledger
 
 
 def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
     history, dialect = proposal.history, proposal.brief.dialect
-    audited = audit(plan, _merged(plan, proposal, draft))
+    audited = audit(plan, _drafted(plan, proposal, draft))
     plan, state = _told(plan, audited.ledger, proposal, hand_off=draft.summary is not None)
     layout = _layout(plan, state, proposal, draft)
     loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
@@ -260,7 +297,8 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
     if problems:
         raise BrokenWindow(proposal.brief.thread_id, faults=tuple(problems))
     after = sum(estimate_item(item.raw) for item in items)
-    worth = worth_of(history.items, items, asks=sum(each.input_tokens + each.output_tokens for each in draft.attempts))
+    bill = bill_of(draft.attempts)
+    worth = worth_of(history.items, items, asks=(bill.input_tokens or 0) + (bill.output_tokens or 0))
     cut, covers = cut_of(plan)
     figures = {
         "tokens_before": plan.tokens_before,
@@ -269,8 +307,8 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
         "rebilled_tokens": worth.rebills,
         "replaced_items": len(plan.replaced),
         "kept_items": len(plan.tail),
-        "model_calls": sum(attempt.calls for attempt in draft.attempts),
-        "took_ms": sum(attempt.took_ms for attempt in draft.attempts),
+        "model_calls": bill.calls,
+        "took_ms": bill.took_ms,
     }
     checkpoint = Checkpoint(
         strategy=draft.strategy,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.compaction.asking import drafted
 from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
-from holdfast.compaction.instructions import handoff_instruction
+from holdfast.compaction.instructions import asked_tokens, handoff_instruction
 from holdfast.compaction.reply import parse_state
 from holdfast.compaction.secrets import masked
 from holdfast.compaction.state_text import TAG
@@ -47,7 +47,8 @@ class _Written:
         self._brief = brief
 
     def instruction(self) -> str:
-        asked = handoff_instruction(prompt=self._brief.prompt, focus=self._brief.focus, target_tokens=SUMMARY_TOKENS)
+        target = asked_tokens(self._brief.plan.tokens_before, most=SUMMARY_TOKENS)
+        asked = handoff_instruction(prompt=self._brief.prompt, focus=self._brief.focus, target_tokens=target)
         if not self.summary:
             return asked
         return f"The summary of what came before:\n{self.summary}\n\nExtend it; drop nothing that still holds.\n\n{asked}"

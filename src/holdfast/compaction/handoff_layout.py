@@ -22,13 +22,18 @@ SUMMARY_OPENING = f"{STATE_OPENING} What follows is the summary of it that was l
 
 
 def quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quoted]:
-    """Return the user's messages in front of the summary, oldest first: the newest that fit, and one more shortened."""
-    spoken = [seen for seen in (*plan.replaced, *((plan.request,) if plan.request else ())) if _is_message(seen)]
+    """Return the user's messages in front of the summary, oldest first: the newest that fit, and one more shortened.
+
+    What the thread is working on, a person's request or an agent's task, is among them whatever it takes.
+    """
+    asked = [*((plan.request,) if plan.request else ()), *(quote.seen for quote in plan.quoted)]
+    standing = {id(seen) for seen in asked}
+    spoken = [seen for seen in plan.replaced if _is_message(seen)] + asked
     chosen: list[Quoted] = []
     left = budget_tokens
     for seen in reversed(spoken):
         size = seen.entry.tokens
-        if seen is plan.request or size <= left:
+        if id(seen) in standing or size <= left:
             chosen.append(Quoted(seen=seen, tokens=size))
             left -= min(size, left)
             continue
@@ -53,18 +58,21 @@ def lay_out_handoff(
     """Return what stands before the cut, in the order of a hand-off.
 
     In the middle of a turn host context stands directly before the newest message of the user; otherwise it comes first. What
-    nobody has answered yet, and whatever is under way, comes after the summary.
+    nobody has answered yet, and whatever is under way, comes after the summary. So do instructions within the history, which not
+    every provider takes before a user's message; in the middle of a turn the Responses API does, and there they are context too.
     """
     systems = [kept_entry(seen) for seen in plan.context if seen.view.role is Role.SYSTEM]
     context = [kept_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM]
     before = [quoted_entry(quote, dialect) for quote in quoted]
     at = max(0, len(before) - 1) if mid_turn else 0
+    leading = systems if mid_turn and dialect.name == "responses" else []
     return [
         *before[:at],
+        *leading,
         *context,
         *before[at:],
         summary,
-        *systems,
+        *(() if leading else systems),
         *placed_tail(plan, dialect=dialect),
     ]
 

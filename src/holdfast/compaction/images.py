@@ -13,6 +13,8 @@ from holdfast.items import body_digest, decoded
 
 DIGEST_SHOWN = 12
 _data_url = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]*,", re.IGNORECASE)
+# What is longer, or could be taken for the line it stands in, is no address to pass on.
+_address = re.compile(r"https?://[^\s\[\]<>\"]{1,200}", re.IGNORECASE)
 _told = re.compile(r"(?:\[[^\]]*\] )?image: ")
 
 
@@ -23,8 +25,11 @@ class Picture:
     media: str
     size_bytes: int | None = None
     digest: str | None = None
+    address: str | None = None
 
     def __str__(self) -> str:
+        if self.address is not None:
+            return f"{self.media} at {self.address}"
         size = None if self.size_bytes is None else f"{max(1, self.size_bytes // 1000):,} kB"
         return ", ".join(part for part in (self.media, size, self.digest) if part)
 
@@ -80,7 +85,9 @@ def _of_part(part: dict[str, object]) -> Picture | None:
 
 def _at(url: str) -> Picture:
     head = _data_url.match(url)
-    return _inline(head[1] or "image", url[head.end() :]) if head else Picture(media="image elsewhere")
+    if head:
+        return _inline(head[1] or "image", url[head.end() :])
+    return Picture(media="image", address=url) if _address.fullmatch(url) else Picture(media="image elsewhere")
 
 
 def _inline(media: str, payload: str) -> Picture:

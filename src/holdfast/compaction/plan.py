@@ -1,19 +1,21 @@
 """What a compaction will replace, and what it will keep: decided first, as a plain value.
 
 The window is cut where it can be cut (`items.boundaries`), as far back as the frontier's budget reaches, at a person's message
-where one serves. Kept whole in any case: what hosts say about their world in its newest version, and the request being worked on.
+where one serves. Kept whole in any case: what hosts say about their world in its newest version, and the request being worked on,
+a person's or another agent's.
 What tools returned and the model has not read yet stays too, as much of it as a window has room for: it would only ask again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from holdfast.compaction.working import Observed, Working, observe
 from holdfast.items import Item, ItemKind, Role, View, boundaries
 from holdfast.thread import EntryKind, History, Pointer, Tip, WindowEntry
+from holdfast.thread.delivery import is_task
 
 DEFAULT_WINDOW_TOKENS = 258_400
 FRONTIER_FLOOR_TOKENS = 4_000
@@ -43,14 +45,14 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quoted:
-    """A person's message that the new window tells outside of the state: whole, or as `text` where that is set."""
+    """A message that the new window tells outside of the state: whole, or as `text` where that is set."""
 
     seen: Seen
     tokens: int
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What will be replaced and what stays, in window order.
 
@@ -59,7 +61,9 @@ class Plan:
         request: The person's message the thread is working on, where the cut falls behind it.
         tail: The frontier, and everything after it.
         replaced: Everything else but the old state.
-        quoted: What people said that stands behind the state in their own messages (`quoting`, `undecided`).
+        cut_from: The cut lies at this ordinal or behind it.
+        quoted: What people said that stands behind the state in their own messages (`quoting`, `undecided`), and, from the
+            beginning, the task of another agent that the thread is working on.
     """
 
     tip: Tip
@@ -69,8 +73,8 @@ class Plan:
     replaced: tuple[Seen, ...]
     tokens_before: int
     frontier_tokens: int
+    cut_from: int = 0
     quoted: tuple[Quoted, ...] = ()
-    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def quoting(self, quotes: Sequence[Quoted]) -> Plan:
         """Return the plan with these of the replaced messages behind the state, in the order they stood in."""
@@ -92,26 +96,24 @@ class Plan:
         kept = (*whole, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
         return {seen.entry.source: seen.view.said for seen in kept if seen.view.by_person and seen.entry.source is not None}
 
-    @property
+    # What reads the whole window is looked at once: each step of a compaction asks for it.
+    @cached_property
     def spoken(self) -> tuple[Seen, ...]:
         """Every message of a person in the window, oldest first; one that was shortened is in the ledger already."""
         return tuple(seen for seen in self._in_order if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
 
-    @property
+    @cached_property
     def working(self) -> Working:
-        """What the thread works on; looked at once, as it reads every item."""
-        if "working" not in self._known:
-            self._known["working"] = observe(self.observed)
-        found: Working = self._known["working"]
-        return found
+        """What the thread works on."""
+        return observe(self.observed)
 
-    @property
+    @cached_property
     def observed(self) -> tuple[Observed, ...]:
         """Every item of the window that comes from a record, oldest first."""
         window = ((seen.view, seen.entry.source, seen.entry.item) for seen in self._in_order)
         return tuple(Observed(view=view, source=source, item=item) for view, source, item in window if source is not None)
 
-    @property
+    @cached_property
     def _in_order(self) -> tuple[Seen, ...]:
         """Everything that was said or done, as it was; what a person said beside host context was said at its own time."""
         spoken = (seen for seen in self.context if seen.view.by_person)
@@ -138,15 +140,15 @@ def quoted_budget(user_tokens: int, *, window_tokens: int | None) -> int:
 
 def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, frontier_tokens: int) -> Plan:
     """Decide what a compaction of `history` replaces when the frontier may hold `frontier_tokens`."""
-    window = [Seen(entry=entry, view=view(entry.item)) for entry in history.entries]
-    seen = [position for position in window if position.entry.kind is not EntryKind.STATE]
+    seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
     unread = _unread_outputs(seen) if frontier_tokens else []
     costs = _costs(seen, unread=unread, room=UNREAD_FRONTIERS * frontier_tokens)
     start = min(_tail_start(seen, costs, budget=frontier_tokens), _pending_start(seen), _calls_start(seen, unread))
     request = _request_before(seen, start)
     newest = (position for position in _newest_context(seen, start) if position is not request)
     context = tuple(sorted(newest, key=lambda position: position.view.role is Role.SYSTEM))
-    special = {id(position) for position in (*context, *((request,) if request else ()))}
+    tasks = _tasks_before(seen, start)
+    special = {id(position) for position in (*context, *((request,) if request else ()), *tasks)}
     return Plan(
         tip=tip,
         context=context,
@@ -155,6 +157,8 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
         replaced=tuple(position for position in seen[:start] if id(position) not in special),
         tokens_before=history.tokens,
         frontier_tokens=frontier_tokens,
+        cut_from=history.cut_from,
+        quoted=tuple(Quoted(seen=task, tokens=task.entry.tokens) for task in tasks),
     )
 
 
@@ -218,13 +222,13 @@ def _pending_start(seen: list[Seen]) -> int:
     start = len(seen)
     while start and _is_input(seen[start - 1].view):
         start -= 1
-    return next((index for index in range(start, len(seen)) if _is_request(seen[index].view)), len(seen))
+    return next((index for index in range(start, len(seen)) if _begins_work(seen[index].view)), len(seen))
 
 
 def _opens_turn(seen: list[Seen], index: int) -> bool:
-    """Whether a turn begins at `index`: a person's message, or host context that leads up to one."""
+    """Whether a turn begins at `index`: a person's message or an agent's task, or host context that leads up to one."""
     for position in seen[index:]:
-        if _is_request(position.view):
+        if _begins_work(position.view):
             return True
         if position.view.context is None:
             return False
@@ -238,6 +242,17 @@ def _request_before(seen: list[Seen], start: int) -> Seen | None:
     return next((position for position in reversed(seen[:start]) if _is_request(position.view)), None)
 
 
+def _tasks_before(seen: list[Seen], start: int) -> tuple[Seen, ...]:
+    """Return what other agents asked for last, where it stands before the tail and nobody asked for anything since."""
+    newest = next((index for index in reversed(range(len(seen))) if _begins_work(seen[index].view)), len(seen))
+    if newest >= start or not _is_task(seen[newest].view):
+        return ()
+    first = newest
+    while first and _is_input(seen[first - 1].view):
+        first -= 1
+    return tuple(position for position in seen[first : newest + 1] if _is_task(position.view))
+
+
 def _is_input(view: View) -> bool:
     return view.kind is ItemKind.MESSAGE and view.role is not Role.ASSISTANT
 
@@ -245,6 +260,15 @@ def _is_input(view: View) -> bool:
 def _is_request(view: View) -> bool:
     """Whether a person's message stands on its own; words beside a tool's output belong to the turn that called the tool."""
     return view.by_person and view.kind is ItemKind.MESSAGE
+
+
+def _is_task(view: View) -> bool:
+    """Whether another agent asks for work: no person's words, and all the same what the thread is there for."""
+    return _is_input(view) and not view.by_person and (view.is_task or is_task(view.text))
+
+
+def _begins_work(view: View) -> bool:
+    return _is_request(view) or _is_task(view)
 
 
 def _newest_context(seen: list[Seen], start: int) -> tuple[Seen, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.compaction.asking import drafted
 from holdfast.compaction.drafting import Brief, Draft, DraftRefused, Voice
-from holdfast.compaction.instructions import session_instruction
+from holdfast.compaction.instructions import asked_tokens, session_instruction
 from holdfast.compaction.ledger import Ledger, Speaker
 from holdfast.compaction.merge import amend, merge
 from holdfast.compaction.operations import Operation
@@ -51,7 +51,8 @@ class _Written:
         said = (entry for entry in brief.ledger.entries if entry.speaker is Speaker.USER)
         told = {source for entry in said for source in entry.sources}
         fresh = [seen for seen in brief.plan.spoken if seen.entry.source not in told]
-        return session_instruction(self._ledger, fresh, prompt=brief.prompt, focus=brief.focus, target_tokens=BLOCK_TOKENS)
+        target = asked_tokens(brief.plan.tokens_before, most=BLOCK_TOKENS)
+        return session_instruction(self._ledger, fresh, prompt=brief.prompt, focus=brief.focus, target_tokens=target)
 
     def is_draft(self, text: str) -> bool:
         state = parse_state(text)

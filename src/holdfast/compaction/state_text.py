@@ -38,6 +38,10 @@ PREFACE = (
 BEHIND = " Messages of the user behind the block were said before, too, and dealt with, but for the last; what they say holds."
 BRIEF_PREFACE = f"{STATE_OPENING} What the user said still holds; #N is its record."
 SOURCES_SHOWN = 3
+# A contested entry and the user's later words, on one line in the order they were said, each called what it is before its words.
+# Small models read it right more often than "contested by" between the two, or the newer first: docs/figures.md.
+EARLIER = "earlier, contested: "
+LATEST = " — latest "
 
 _tag = re.compile(rf"<(/?\s*{TAG})", re.IGNORECASE)
 
@@ -79,6 +83,9 @@ def _lines(ledger: Ledger, section: Section, behind: Set[str]) -> list[str]:
 
 def _line(entry: LedgerEntry) -> str:
     text = neutralised(entry.text)
+    is_contested = entry.claim is not None and entry.claim.proven and entry.section is not Section.INACTIVE
+    if is_contested:
+        text = f"{EARLIER}{text}"
     if entry.speaker is not Speaker.COMPUTED:
         text = f"[{entry.id}] {FROM_A_MODEL if _needs_mark(entry) else ''}{text}"
     if entry.sources:
@@ -88,9 +95,7 @@ def _line(entry: LedgerEntry) -> str:
     claim = f"#{entry.claim.source.ordinal}: {neutralised(entry.claim.text)}"
     if entry.section is Section.INACTIVE:
         return f"supersede | {text} → {claim}"
-    if not entry.claim.proven:
-        return f"{text} — a summary disputes this, the user did not: {claim}"
-    return f"{text} — contested by {claim}"
+    return f"{text}{LATEST if is_contested else ' — a summary disputes this, the user did not: '}{claim}"
 
 
 def _needs_mark(entry: LedgerEntry) -> bool:
@@ -194,8 +199,8 @@ def _brief_claim(members: list[LedgerEntry], *, in_view: bool) -> str:
     older = [_pointed(neutralised(member.text), member.sources) for member in members]
     between = [f"{neutralised(text)} #{ordinal}" for ordinal, text in sorted(earlier) if text not in own]
     newer = place if in_view else f"{place}: {neutralised(newest_words(claim))}"
-    verb = "contested by" if claim.proven else "disputed by a summary, not the user:"
-    return f"{'; '.join((*older, *between))} — {verb} {newer}"
+    said = "; ".join((*older, *between))
+    return f"{EARLIER}{said}{LATEST}{newer}" if claim.proven else f"{said} — disputed by a summary, not the user: {newer}"
 
 
 def _pointed(text: str, sources: tuple[Pointer, ...]) -> str:

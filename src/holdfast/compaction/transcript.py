@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from holdfast.compaction.images import pictures
 from holdfast.compaction.plan import Seen
 from holdfast.compaction.secrets import masked
 from holdfast.compaction.state_text import TAG
@@ -82,6 +83,15 @@ def harmless(text: str) -> str:
     return untagged(masked(text))
 
 
+def _pictured(position: Seen) -> str:
+    """Return that there are pictures in an item; one that stands at an address can still be looked at there."""
+    if not position.view.images:
+        return ""
+    elsewhere = [str(picture) for picture in pictures(position.entry.item.raw) if picture.address]
+    inline = position.view.images - len(elsewhere)
+    return "".join(f" [{told}]" for told in ([f"{inline} image(s)"] if inline else []) + elsewhere)
+
+
 def _fitted(passage: Passage, budget_tokens: int) -> Passage:
     text = shortened(passage.text, tokens=budget_tokens)
     return Passage(text=text, tokens=estimate_text(text), opens_turn=passage.opens_turn)
@@ -94,8 +104,7 @@ def _told(position: Seen, *, output_tokens: int) -> str | None:
         case ItemKind.MESSAGE:
             who = "user" if view.by_person else "context" if view.role is not Role.ASSISTANT else "assistant"
             text = view.said if view.by_person else view.text
-            images = f" [{view.images} image(s)]" if view.images else ""
-            told = f"{shortened(text, tokens=MESSAGE_TOKENS)}{images}".strip()
+            told = f"{shortened(text, tokens=MESSAGE_TOKENS)}{_pictured(position)}".strip()
             return f"[{name}{who}] {harmless(told)}" if told else None
         case ItemKind.CALL:
             return f"[{name}call {view.tool}] {harmless(shortened(call_text(view), tokens=output_tokens))}"
