@@ -166,6 +166,8 @@ PROMISES: Final = (
         says="A compaction is prepared in the background at the soft limit and swapped in; only the hard limit waits.",
         tests=(
             "gateway/test_upkeep.py::test_background_compaction_hinders_no_request_and_is_swapped_in",
+            "runtime/test_background.py::test_a_turn_that_ends_past_the_soft_limit_has_a_compaction_made_beside_the_next",
+            "runtime/test_background.py::test_past_the_hard_limit_a_turn_waits_for_the_draft_and_makes_none",
             "drafting/test_triggers.py::test_a_soft_limit_of_ones_own",
             "runtime/test_turn.py::test_over_the_hard_limit_the_turn_compacts_and_its_request_is_whole_and_last",
             "gateway/test_conversations.py::test_a_request_goes_out_at_once_and_is_durable_before_its_answer_ends",

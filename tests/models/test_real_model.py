@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast
+from holdfast import Config, Holdfast, Thread
 from holdfast.dialects import Request, dialect_named
 from holdfast.errors import ModelOverflow
 from holdfast.llm import open_model
@@ -26,7 +25,12 @@ SESSIONS = CORPUS / "taubench" / "gpt-4o-airline.runs1-20.json"
 # Thirty messages of a real conversation with tools: a hop's share of it is read in about a minute.
 SESSION = 15
 HOPS = 5
+# What is to be expected of a model this small, whose answers are not the same twice: one hop in five may go wrong.
+MADE_BY_MODEL = {"session": 4, "handoff": 4}
+# What a request may hold where the session takes two or three of them.
+NARROW_TOKENS = 2_850
 
+on_a_session = pytest.mark.skipif(not SESSIONS.exists(), reason="no sessions: set HOLDFAST_CORPUS to a folder that has taubench/")
 CHAT = dialect_named("chat")
 log = logging.getLogger(__name__)
 
@@ -58,35 +62,72 @@ async def test_a_request_that_does_not_fit_is_told_apart_with_the_limit(served: 
     assert caught.value.limit_tokens == served.context_tokens
 
 
-@pytest.mark.skipif(not SESSIONS.exists(), reason="no sessions: set HOLDFAST_CORPUS to a folder that has taubench/")
+@on_a_session
 @pytest.mark.parametrize("strategy", ["session", "handoff"])
 async def test_a_real_session_survives_five_compactions(served: LocalModel, strategy: str, tmp_path: Path) -> None:
-    """Each hop shrinks the window, loses no record and no demand; the model goes on from what is left."""
-    # The host's own instructions are no part of a history: they go in front of every window anew.
-    session = json.loads(SESSIONS.read_text(encoding="utf-8"))[SESSION]["traj"]
-    messages = [message for message in session if message["role"] != "system"]
-    store = str(tmp_path / "threads.db")
-    # On a machine that does other things too, a model this slow needs longer than a person would wait.
-    config = Config(store=store, model_context_window=served.context_tokens, compact_timeout_s=3_600)
-    reports: list[CompactionReport] = []
+    """Each hop shrinks the window, loses no record and no demand; most are the model's own; it goes on from what is left."""
+    config = patient(tmp_path, window_tokens=served.context_tokens)
     async with Holdfast(config) as hf:
         thread = await hf.thread("airline", dialect="chat")
-        for share in shares(messages, HOPS):
-            await thread.record(share)
-            began = time.monotonic()
-            reports.append(await thread.compact(strategy=strategy, model=served.name, target="50%"))
-            tell(reports[-1], seconds=time.monotonic() - began)
-            verdict = await hf.verify(thread)
-            assert verdict.problems == ()
+        reports = [await hop(hf, thread, share, strategy=strategy, model=served) for share in shares(conversation(), HOPS)]
         window = await thread.window()
-        originals = [json.loads(record.body) for record in await thread.records() if record.kind is RecordKind.ITEM]
-    assert [report.tokens_after < report.tokens_before for report in reports] == [True] * HOPS
-    audits = [report.audit.counts() for report in reports]
-    assert [audit["kept"] + audit["repaired"] for audit in audits] == [audit["required"] for audit in audits]
-    assert [any(tried.calls for tried in report.attempts) for report in reports] == [True] * HOPS
-    assert strategy in {report.strategy for report in reports}
-    assert originals == messages
+        assert await originals(thread) == conversation()
+    by_model = [report for report in reports if report.strategy == strategy]
+    assert len(by_model) >= MADE_BY_MODEL[strategy], "\n".join(map(figures, reports))
     assert (await answered(served, window)).strip()
+
+
+@on_a_session
+@pytest.mark.parametrize("strategy", ["session", "handoff"])
+async def test_a_span_larger_than_the_model_takes_is_drafted_in_stages(served: LocalModel, strategy: str, tmp_path: Path) -> None:
+    """With a window smaller than the session the model is asked part by part; each part fits, and the promises hold."""
+    config = patient(tmp_path, window_tokens=NARROW_TOKENS)
+    async with Holdfast(config) as hf:
+        thread = await hf.thread("airline", dialect="chat")
+        report = await hop(hf, thread, conversation(), strategy=strategy, model=served)
+        assert await originals(thread) == conversation()
+    first, told = report.attempts[0], figures(report)
+    assert report.strategy == strategy, told
+    assert 2 <= first.calls <= 3, told
+    # Each request and its answer fit, so together they do; a server that counts nothing would prove nothing.
+    assert 0 < (first.input_tokens or 0) + (first.output_tokens or 0) <= first.calls * NARROW_TOKENS, told
+
+
+def patient(folder: Path, *, window_tokens: int) -> Config:
+    """Return how to compact with a model that is small and slow: on a machine that does other things too, slower still."""
+    return Config(store=str(folder / "threads.db"), model_context_window=window_tokens, compact_timeout_s=3_600)
+
+
+def conversation() -> list[dict[str, Any]]:
+    """Return the session. The host's own instructions are no part of it: they go in front of every window anew."""
+    session = json.loads(SESSIONS.read_text(encoding="utf-8"))[SESSION]["traj"]
+    return [message for message in session if message["role"] != "system"]
+
+
+async def hop(
+    hf: Holdfast, thread: Thread, messages: list[dict[str, Any]], *, strategy: str, model: LocalModel
+) -> CompactionReport:
+    """Record a share of the session and compact; return the report, having checked what must hold whatever the model says."""
+    await thread.record(messages)
+    report = await thread.compact(strategy=strategy, model=model.name, target="50%")
+    audit, last = report.audit.counts(), report.attempts[-1]
+    told = figures(report)
+    log.info("%s", told)
+    assert report.tokens_after < report.tokens_before, told
+    assert audit["kept"] + audit["repaired"] == audit["required"], told
+    assert (await hf.verify(thread)).problems == ()
+    # Who made it is told as it was: the first attempt is the strategy's, which asked the model unless all there was to tell is
+    # pending, and only the last was taken.
+    first = report.attempts[0]
+    assert (first.strategy, first.calls > 0) == (strategy, first.outcome != "nothing_to_tell"), told
+    assert [tried.outcome == "taken" for tried in report.attempts] == [tried is last for tried in report.attempts], told
+    assert (last.strategy, report.fell_back_from) == (report.strategy, None if last.strategy == strategy else strategy), told
+    return report
+
+
+async def originals(thread: Thread) -> list[dict[str, Any]]:
+    """Return what was recorded, as the records have it."""
+    return [json.loads(record.body) for record in await thread.records() if record.kind is RecordKind.ITEM]
 
 
 def shares(messages: list[dict[str, Any]], count: int) -> list[list[dict[str, Any]]]:
@@ -102,15 +143,15 @@ def shares(messages: list[dict[str, Any]], count: int) -> list[list[dict[str, An
     return [messages[start:end] for start, end in zip([0, *cuts], [*cuts, len(messages)], strict=True)]
 
 
-def tell(report: CompactionReport, *, seconds: float) -> None:
-    """Put the figures of a hop into the log."""
-    attempts = [
-        f"{tried.strategy}: {tried.outcome}, {tried.calls} calls, {tried.input_tokens} in ({tried.cached_tokens} cached), "
+def figures(report: CompactionReport) -> str:
+    """Return a compaction on one line: who made it, what it did, every attempt with its cost and why it was not taken."""
+    attempts = "; ".join(
+        f"{tried.strategy} {tried.outcome}: {tried.calls} calls, {tried.input_tokens} in ({tried.cached_tokens} cached), "
         f"{tried.output_tokens} out, {tried.took_ms} ms"
         for tried in report.attempts
-    ]
+    )
     window = f"{report.tokens_before} to {report.tokens_after} tokens"
-    log.info("%s: %s in %.0f s, %s; %s", report.strategy, window, seconds, report.audit.counts(), attempts)
+    return f"made by {report.strategy}, {window}, {report.audit.counts()}; {attempts}"
 
 
 async def answered(served: LocalModel, window: list[dict[str, Any]]) -> str:

@@ -66,6 +66,8 @@ def main() -> None:
     parameters.n_predict = options.answer
     parameters.n_parallel = 1
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = options.threads
+    # A second run is to say the same, whoever asks and with whatever words.
+    parameters.sampling.temp = 0.0
     parameters.use_jinja = True
     parameters.warmup = False
     parameters.verbosity = 0

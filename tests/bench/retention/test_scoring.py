@@ -90,6 +90,7 @@ def test_work_counts_wherever_it_is_shown(window: list[Piece]) -> None:
         ([says("now 4401"), says("it is 4400")], STALE),
         ([says("it is 4400")], OUTDATED),
         ([state(active="it is 4400 — contested by #9: now 4401")], KEPT),
+        ([state(active="earlier, contested: it is 4400 #3 — latest #9: now 4401")], KEPT),
         ([state(objective="it is 4400", active="now 4401, not 4400")], STALE),
         ([state(active="it is 4400"), says("now 4401")], KEPT),
         ([state(active="now 4401", inactive="it is 4400")], KEPT),
