@@ -44,7 +44,6 @@ class TerminalChat:
         self._as_json = as_json
         self._teller: Teller = JsonTeller() if as_json else TerminalTeller(screen)
         self._opened = AsyncExitStack()
-        self._entered = AsyncExitStack()
         self._session: Session | None = None
         self._tools: list[Tool] = []
         # One turn at a time: a person's words wait for the answer to a letter, and the other way round.
@@ -81,9 +80,8 @@ class TerminalChat:
             self._tools = await connections.connect(servers)
 
     async def close(self) -> None:
-        """Finish what goes on in the background and close the store."""
+        """Break off what goes on in the background, which is no loss, and close the store: who leaves does not wait."""
         await self._stop_attending()
-        await self._entered.aclose()
         await self._opened.aclose()
 
     async def go_to(self, thread: Thread, *, model: str | None = None) -> None:
@@ -95,8 +93,7 @@ class TerminalChat:
         memory = self.hf.memory if self.hf.config.chat_memory == "on" else None
         session = Session(thread, model=asked, tools=self._tools, instructions=self._instructions, context=world, memory=memory)
         await self._stop_attending()
-        await self._entered.aclose()
-        self._session = await self._entered.enter_async_context(session)
+        self._session = session
         if self.is_terminal:
             await tell_where(self)
             await _fill_arrow_keys(thread)
