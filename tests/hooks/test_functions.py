@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import threading
 from collections.abc import Awaitable
@@ -259,3 +260,19 @@ async def test_failures_and_warnings_are_in_the_log_and_quiet_ones_are_not(caplo
         ("holdfast.hooks", "WARNING", f"the PreCompact hook {place}.fails failed and held nothing up: LookupError: no such note"),
         ("holdfast.hooks", "WARNING", f"the PreCompact hook {place}.warns says: the disk is nearly full"),
     ]
+
+
+HANGS = """
+import asyncio, threading
+from holdfast.hooks import FunctionHook, HookEvent, Hooks, SessionFacts, run_hooks
+
+hooks = Hooks().on(HookEvent.SESSION_START, FunctionHook(function=lambda facts: threading.Event().wait(), timeout_s=0.1))
+facts = SessionFacts(thread_id="t", cwd=".", source="compact", model="", checkpoint=1)
+print(asyncio.run(run_hooks(hooks, facts, environ={})).runs[0].outcome)
+"""
+
+
+def test_a_function_that_never_returns_does_not_keep_the_program_from_ending() -> None:
+    """Its thread is nobody's: what else the program does is done, and it ends."""
+    ended = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "timed_out"), ended.stderr

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from traceback import TracebackException
@@ -56,18 +57,22 @@ async def _answer(function: HookFunction, facts: Facts) -> object:
 
 
 def _in_a_thread(function: HookFunction, facts: Facts) -> asyncio.Future[object]:
-    """Call a plain function in a thread that nothing else waits for: it may never return, and the loop's own are few."""
+    """Call a plain function in a thread that nothing waits for, the program's end included: it may never return."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[object] = loop.create_future()
+    context = copy_context()
 
-    def ended(call: Future[Any]) -> None:
+    def called() -> None:
+        call: Future[Any] = Future()
+        try:
+            call.set_result(context.run(function, facts))
+        except BaseException as error:  # noqa: BLE001  # told to the one who awaits it; raised here, nobody would hear of it
+            call.set_exception(error)
         # The loop may be closed by now: then nobody waits.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(_hand_over, answered, call)
 
-    threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdfast-hook")
-    threads.submit(copy_context().run, function, facts).add_done_callback(ended)
-    threads.shutdown(wait=False)
+    threading.Thread(target=called, name="holdfast-hook", daemon=True).start()
     return answered
 
 
