@@ -12,7 +12,10 @@ from tests.llm.wires import MESSAGES, RESPONSES
 from tests.scenarios.vocabulary import ROOM, SPEECHES, Json, Speech, checkpoints, sent, turn
 
 from holdfast import Config, Holdfast, Session, Thread
+from holdfast.compaction.inline import parted
 from holdfast.dialects import dialect_named
+from holdfast.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
+from holdfast.items import Item
 from holdfast.testing.model_server import HttpReply, ModelServer, events, streamed
 from holdfast.testing.scripted_model import ScriptedModel, ScriptedRemoteModel, Step, says
 
@@ -205,3 +208,102 @@ async def test_over_the_wire_a_session_asks_for_it_and_goes_on_from_what_it_gets
     assert "sealed" not in str(sent(second)[1:])
     assert "Going on." in str(sent(second))
     assert (await checkpoints(thread))[0].reason == "provider_compacted"
+
+
+async def closed_turn(thread: Thread, speech: Speech, model: ScriptedRemoteModel, items: list[Json]) -> None:
+    async with thread.turn([speech.said("Go on.")], model=model) as begun:
+        await begun.window()
+        await begun.record(items)
+
+
+async def test_what_another_account_was_given_since_is_not_taken_for_ones_own(roomy: Holdfast, speech: Speech) -> None:
+    """Both were compacted for: neither is ever sent the other's item."""
+    thread = await long_thread(roomy, speech)
+    here, there = provider([], speech), provider([], speech, issuer="elsewhere#2")
+    await closed_turn(thread, speech, here, inline(speech, 1, "Here."))
+    await closed_turn(thread, speech, there, inline(speech, 2, "There."))
+    shown = []
+    for model in (here, there, here):
+        async with thread.turn([speech.said("And now?")], model=model) as begun:
+            shown.append(str(list(await begun.window())))
+    marks = [str(opaque(speech, number).get("content", [opaque(speech, number)])[0]) for number in (1, 2)]
+    # The last stands on what was made of the other's, of which it is told the state alone.
+    assert [[mark in each for mark in marks] for each in shown] == [[True, False], [False, True], [False, False]]
+
+
+async def test_unread_outputs_behind_it_stay_however_large_they_are(roomy: Holdfast, speech: Speech) -> None:
+    """The provider's item does not cover them, and nothing is full."""
+    thread = await long_thread(roomy, speech)
+    calls = [
+        item for number in range(6) for item in (speech.call(f"n{number}"), speech.output(f"n{number}", f"row {number}\n" * 900))
+    ]
+    async with thread.turn([speech.said("Go on.")], model=provider([], speech)) as begun:
+        await begun.window()
+        await begun.record([*inline(speech, 1, "Looking."), *calls])
+        window = str(list(await begun.window()))
+    assert "sealed 1" in window
+    assert all(f"row {number}\\n" * 900 in window for number in range(6))
+
+
+async def test_a_call_made_before_it_stays_with_the_output_that_came_after(roomy: Holdfast, speech: Speech) -> None:
+    """Pairs are never torn: the call is kept though it stands before the provider's item."""
+    thread = await long_thread(roomy, speech)
+    async with thread.turn([speech.said("Go on.")], model=provider([], speech)) as begun:
+        await begun.window()
+        await begun.record([speech.call("late"), *inline(speech, 1, "Looking."), speech.output("late", "found it")])
+        window = str(list(await begun.window()))
+    assert (window.count("'late'"), window.count("found it")) == (2, 1)
+    assert (await roomy.verify()).problems == ()
+
+
+async def test_once_it_was_undone_it_is_not_made_a_checkpoint_again(roomy: Holdfast, speech: Speech) -> None:
+    """Whoever takes it back has the history as it was, for good; a later one of the provider's counts again."""
+    thread = await long_thread(roomy, speech)
+    model = provider([], speech)
+    await closed_turn(thread, speech, model, inline(speech, 1, "Here."))
+    await closed_turn(thread, speech, model, [speech.answered("On.")])
+    await thread.undo()
+    for _ in range(2):
+        await closed_turn(thread, speech, model, [speech.answered("Still on.")])
+    assert (await thread.window()).checkpoint is None
+    await closed_turn(thread, speech, model, inline(speech, 2, "Again."))
+    await closed_turn(thread, speech, model, [speech.answered("On.")])
+    assert (await thread.window(issuer=HERE))[0] == opaque(speech, 2)
+
+
+async def test_a_hook_that_wants_no_compaction_leaves_it_where_it_is(store_file: Path, speech: Speech) -> None:
+    """Nothing was due, so no turn ends for it, and none is lost."""
+
+    def stops(facts: Facts) -> HookReply:
+        return HookReply(stop=True, reason="not now")
+
+    hooks = Hooks().on(HookEvent.PRE_COMPACT, FunctionHook(function=stops))
+    async with Holdfast(Config(store=str(store_file), model_context_window=ROOM), hooks=hooks) as hf:
+        thread = await long_thread(hf, speech)
+        model = provider([], speech)
+        await closed_turn(thread, speech, model, inline(speech, 1, "Here."))
+        await closed_turn(thread, speech, model, [speech.answered("On.")])
+        assert await checkpoints(thread) == []
+
+
+async def test_nobody_waits_to_make_it_a_checkpoint(roomy: Holdfast, speech: Speech) -> None:
+    """Another worker compacts just then: the window goes out as it is, and the next request tries again."""
+    thread = await long_thread(roomy, speech)
+    model = provider([], speech)
+    store = roomy.backend.store
+    async with thread.turn([speech.said("Go on.")], model=model) as begun:
+        await begun.window()
+        await begun.record(inline(speech, 1, "Here."))
+        assert await store.acquire("compact:t", holder="another", now_ms=roomy.backend.clock.now_ms(), ttl_ms=3_600_000)
+        waiting = list(await begun.window())
+        await store.release("compact:t", holder="another")
+        assert (waiting[0] == opaque(speech, 1), (await begun.window())[0]) == (False, opaque(speech, 1))
+
+
+async def test_what_is_left_of_an_answer_keeps_its_bytes() -> None:
+    """Numbers and spacing as the provider wrote them: a signature may stand beside them."""
+    call = b'{"type":"tool_use", "id":"t","name":"x","input":{"a":1.0,"b":1e400,"c":12345678901234567890}}'
+    sealed = b'{"type": "compaction","content":"sealed"}'
+    found = parted(Item(b'{"role":"assistant","content":[' + sealed + b"," + call + b'],"x":0.50}'))
+    assert found.rest == Item(b'{"role":"assistant","content":[' + call + b'],"x":0.50}')
+    assert found.written == Item(b'{"role":"assistant","content":[' + sealed + b'],"x":0.50}')

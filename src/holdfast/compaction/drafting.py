@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from holdfast.compaction.inline import Written
 from holdfast.compaction.ledger import Ledger
 from holdfast.compaction.operations import Operation
 from holdfast.compaction.origins import NOTHING_TRACED, Traced
@@ -74,7 +75,7 @@ class Brief:
     prompt: str | None = None
     traced: Traced = NOTHING_TRACED
     untraced: int = 0
-    written: Item | None = None
+    written: Written | None = None
 
     def window_for(self, voice: Voice) -> list[Seen]:
         """Return the window as it may be shown to `voice`: what is sealed for another account is for that account's eyes."""

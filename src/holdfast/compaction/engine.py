@@ -24,7 +24,7 @@ from holdfast.compaction.inline import take_out
 from holdfast.compaction.ledger import Ledger, dump_ledger, load_ledger
 from holdfast.compaction.merge import amend, merge
 from holdfast.compaction.operations import Operation
-from holdfast.compaction.plan import Plan, Seen, frontier_budget, plan_cut, quoted_budget
+from holdfast.compaction.plan import Plan, Seen, frontier_budget, plan_cut, plan_from, quoted_budget
 from holdfast.compaction.quoting import behind_the_state
 from holdfast.compaction.remarks import with_remarks
 from holdfast.compaction.state_text import render_state
@@ -105,6 +105,7 @@ class Proposal:
         user_tokens: How many tokens of the user's messages a hand-off quotes.
         quoted_tokens: How many stand behind a state.
         phase: Where in a turn it happens.
+        adopting: The plan is the only one: what came after the provider's own compaction stays as it is.
     """
 
     history: History
@@ -115,6 +116,7 @@ class Proposal:
     user_tokens: int
     quoted_tokens: int
     phase: Phase
+    adopting: bool = False
 
     @property
     def tokens_before(self) -> int:
@@ -174,8 +176,10 @@ def propose(
     wanted = min(wanted, fit_tokens) if fit_tokens is not None else wanted
     budget = frontier_budget(before, window_tokens=window_tokens)
     budget = min(budget, wanted) if target or fit_tokens is not None else budget
-    budget = min(budget, taken.since_tokens) if adopting else budget
-    plan = plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=budget)
+    if adopting and taken.written is not None:
+        plan = plan_from(taken.history, view=dialect.view, tip=tip, ordinal=taken.written.place.ordinal)
+    else:
+        plan = plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=budget)
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
@@ -195,6 +199,7 @@ def propose(
         user_tokens=user_tokens,
         quoted_tokens=quoted_budget(user_tokens, window_tokens=window_tokens),
         phase=phase,
+        adopting=adopting,
     )
 
 
@@ -240,6 +245,9 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
 
 def _plans(proposal: Proposal, draft: Draft) -> Iterator[Plan]:
     """Return the plans to try, the widest frontier first. A hand-off has none: it keeps only what is under way."""
+    if proposal.adopting:
+        yield proposal.brief.plan
+        return
     if draft.summary is None:
         yield proposal.brief.plan
     for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
@@ -265,7 +273,6 @@ def remembered(history: History, *, dialect: Dialect, carried: Ledger | None = N
         tail=(),
         replaced=seen,
         tokens_before=history.tokens,
-        frontier_tokens=0,
     )
     ledger = ledger_of(history, carried=carried)
     return audit(plan, _merged(plan, ledger, tuple(extractive.draft(plan, ledger)))).ledger

@@ -6,14 +6,13 @@ would hide the state. So every compaction takes it out of the window; `remote` p
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
-from holdfast.dialects.spans import object_in
+from holdfast.dialects.spans import elements_of, fields_of, list_of, object_of, value_of
 from holdfast.items import Item
-from holdfast.thread import EntryKind, History, WindowEntry
+from holdfast.thread import EntryKind, History, Pointer, WindowEntry
 from holdfast.tokens import estimate_item
 
 # How providers call what they write for themselves: an item of its own, or a block of an answer.
@@ -21,6 +20,7 @@ COMPACTIONS: Final = frozenset({"compaction", "context_compaction", "compaction_
 SIGN: Final = b"compaction"
 # A block without any of these says that the provider tried and failed: it stands for nothing.
 HOLDING: Final = ("content", "encrypted_content", "summary")
+NOTHING: Final = b"null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,34 +32,39 @@ class Parted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakenOut:
-    """A window without what providers compacted in it.
+class Written:
+    """What a provider compacted by itself, and the record it stands in."""
 
-    Attributes:
-        written: The newest of these; None where there is none.
-        since_tokens: What came with it or after it.
-    """
+    item: Item
+    place: Pointer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOut:
+    """A window without what providers compacted in it, and the newest of that; None where there is none."""
 
     history: History
-    written: Item | None = None
-    since_tokens: int = 0
+    written: Written | None = None
 
 
 def parted(item: Item) -> Parted:
-    """Return an item taken apart; one without a compaction is all rest."""
-    fields = (object_in(item.raw) or {}) if SIGN in item.raw else {}
+    """Return an item taken apart, every block with its exact bytes; one without a compaction is all rest."""
+    fields = fields_of(item.raw) if SIGN in item.raw else None
+    if fields is None:
+        return Parted(written=None, rest=item)
     if _is_compaction(fields):
         return Parted(written=item, rest=None)
-    content = fields.get("content") if fields.get("role") == "assistant" else None
-    blocks = content if isinstance(content, list) else []
-    written = [block for block in blocks if isinstance(block, dict) and _is_compaction(block)]
+    is_answer = value_of(fields.get("role", NOTHING)) == "assistant"
+    blocks = (elements_of(fields.get("content", NOTHING)) or []) if is_answer else []
+    written: list[bytes] = []
+    rest: list[bytes] = []
+    for block in blocks:
+        (written if _is_compaction(fields_of(block) or {}) else rest).append(block)
     if not written:
         return Parted(written=None, rest=item)
-    rest = [block for block in blocks if block not in written]
-    return Parted(
-        written=Item(msgspec.json.encode({**fields, "content": written})) if rest else item,
-        rest=Item(msgspec.json.encode({**fields, "content": rest})) if rest else None,
-    )
+    if not rest:
+        return Parted(written=item, rest=None)
+    return Parted(written=_with_content(fields, written), rest=_with_content(fields, rest))
 
 
 def holds_compaction(history: History) -> bool:
@@ -71,31 +76,30 @@ def take_out(history: History) -> TakenOut:
     """Return a window without what providers compacted in it; the very same one where there is nothing of the kind."""
     if not holds_compaction(history):
         return TakenOut(history=history)
-    written: Item | None = None
-    cut_from = 0
-    since: list[WindowEntry] = []
+    written: Written | None = None
     kept: list[WindowEntry] = []
     for entry in history.entries:
         found = parted(entry.item) if _recorded(entry) else Parted(written=None, rest=entry.item)
         if found.written is not None and entry.source is not None:
-            written, since, cut_from = found.written, [], entry.source.ordinal + 1
+            written = Written(item=found.written, place=entry.source)
         if found.rest is None:
             continue
         if found.written is not None:
             tokens = estimate_item(found.rest.raw)
             entry = replace(entry, kind=EntryKind.STUB, item=found.rest, tokens=tokens)
         kept.append(entry)
-        since.append(entry)
-    return TakenOut(
-        history=replace(history, entries=tuple(kept), cut_from=cut_from),
-        written=written,
-        since_tokens=sum(entry.tokens for entry in since),
-    )
+    cut_from = written.place.ordinal + 1 if written is not None else 0
+    return TakenOut(history=replace(history, entries=tuple(kept), cut_from=cut_from), written=written)
 
 
 def _recorded(entry: WindowEntry) -> bool:
     return SIGN in entry.item.raw and entry.source is not None and entry.kind in (EntryKind.KEEP, EntryKind.STUB)
 
 
-def _is_compaction(fields: dict[str, object]) -> bool:
-    return fields.get("type") in COMPACTIONS and any(fields.get(name) for name in HOLDING)
+def _is_compaction(fields: Mapping[str, bytes]) -> bool:
+    kind = value_of(fields.get("type", NOTHING))
+    return isinstance(kind, str) and kind in COMPACTIONS and any(value_of(fields.get(name, NOTHING)) for name in HOLDING)
+
+
+def _with_content(fields: Mapping[str, bytes], blocks: Sequence[bytes]) -> Item:
+    return Item(object_of({**fields, "content": list_of(blocks)}))

@@ -72,7 +72,6 @@ class Plan:
     tail: tuple[Kept, ...]
     replaced: tuple[Seen, ...]
     tokens_before: int
-    frontier_tokens: int
     cut_from: int = 0
     quoted: tuple[Quoted, ...] = ()
 
@@ -144,6 +143,27 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
     unread = _unread_outputs(seen) if frontier_tokens else []
     costs = _costs(seen, unread=unread, room=UNREAD_FRONTIERS * frontier_tokens)
     start = min(_tail_start(seen, costs, budget=frontier_tokens), _pending_start(seen), _calls_start(seen, unread))
+    tail = tuple(Kept(seen=position, stub=stub) for position, (_, stub) in zip(seen[start:], costs[start:], strict=True))
+    return _planned(history, seen, tail, tip=tip)
+
+
+def plan_from(history: History, *, view: Callable[[Item], View], tip: Tip, ordinal: int) -> Plan:
+    """Decide what is replaced where all that was recorded from `ordinal` on stays as it is, and calls with their outputs."""
+    seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
+    places = (index for index, position in enumerate(seen) if _is_from(position, ordinal))
+    first = next(places, len(seen))
+    start = max((cut for cut in boundaries([position.view for position in seen]) if cut <= first), default=0)
+    tail = tuple(Kept(seen=position, stub=position.entry.kind is EntryKind.STUB) for position in seen[start:])
+    return _planned(history, seen, tail, tip=tip)
+
+
+def _is_from(position: Seen, ordinal: int) -> bool:
+    source = position.entry.source
+    return source is not None and source.ordinal >= ordinal
+
+
+def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip: Tip) -> Plan:
+    start = len(seen) - len(tail)
     request = _request_before(seen, start)
     newest = (position for position in _newest_context(seen, start) if position is not request)
     context = tuple(sorted(newest, key=lambda position: position.view.role is Role.SYSTEM))
@@ -153,10 +173,9 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
         tip=tip,
         context=context,
         request=request,
-        tail=tuple(Kept(seen=position, stub=stub) for position, (_, stub) in zip(seen[start:], costs[start:], strict=True)),
+        tail=tail,
         replaced=tuple(position for position in seen[:start] if id(position) not in special),
         tokens_before=history.tokens,
-        frontier_tokens=frontier_tokens,
         cut_from=history.cut_from,
         quoted=tuple(Quoted(seen=task, tokens=task.entry.tokens) for task in tasks),
     )

@@ -17,10 +17,11 @@ from holdfast.dialects import Dialect
 from holdfast.errors import BadInput, BrokenWindow, CompactionRunning, CompactionStopped, NothingToCompact, StaleCheckpoint
 from holdfast.hooks import CompactionFacts, HookEvent, HookRun, run_hooks
 from holdfast.llm import Model
+from holdfast.runtime.adopting import adopted
 from holdfast.runtime.agent_names import AgentNames, agent_names
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.committing import Basis, commit, look
-from holdfast.runtime.drafting import Tries, draft_down, unaided
+from holdfast.runtime.drafting import Tries, draft_down
 from holdfast.runtime.in_vain import write_down_in_vain
 from holdfast.runtime.lease import held
 from holdfast.runtime.looking_back import looked_back
@@ -28,7 +29,6 @@ from holdfast.runtime.measuring import model_before
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import last_usage
 from holdfast.runtime.reports import CompactionReport
-from holdfast.runtime.sealing import account_of
 from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, observed, spent_on
 from holdfast.runtime.voices import model_for, voice_for
 from holdfast.store import NewRecord, RecordKind
@@ -152,7 +152,7 @@ async def _compact(
     facts = await _facts(backend, basis, proposal, order=order, strategy=rungs[0])
     runs = () if order.dry_run else await _runs(backend, facts)
     if order.adopting:
-        outcome = await _adopted(backend, proposal, order, tried)
+        outcome = await adopted(backend, basis, proposal, order, tried)
     else:
         outcome = await draft_down(
             proposal,
@@ -235,16 +235,6 @@ async def _proposed(backend: Backend, basis: Basis, *, dialect: Dialect, order: 
         adopting=order.adopting,
     )
     return replace(proposal, brief=await looked_back(backend.store, proposal.brief, basis.history, tip=basis.tip))
-
-
-async def _adopted(backend: Backend, proposal: Proposal, order: Order, tried: Tries) -> Outcome:
-    """Return what a compaction comes to that the provider wrote in an answer to the order's model."""
-    model, written = order.model, proposal.brief.written
-    issuer = account_of(model) if model is not None else None
-    if model is None or issuer is None or written is None:
-        raise NothingToCompact(proposal.brief.thread_id, reason="its provider compacted nothing by itself")
-    draft = remote.adopted(written, issuer=issuer)
-    return await unaided(draft, proposal, tried, clock=backend.clock, model=model.name)
 
 
 async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:

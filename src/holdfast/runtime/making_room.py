@@ -9,9 +9,10 @@ from typing import Final
 
 from holdfast.compaction.engine import Phase
 from holdfast.errors import CompactionError, CompactionRunning, CompactionStopped, Conflict, ModelError
+from holdfast.hooks import HookEvent
 from holdfast.llm.base import Model
 from holdfast.runtime.lease import LEASE_MS
-from holdfast.runtime.orders import Order, Reason
+from holdfast.runtime.orders import ADOPTED, Order, Reason
 from holdfast.runtime.reports import Window
 from holdfast.tokens import Pressure
 
@@ -57,13 +58,19 @@ class MakingRoom:
     async def adopt(self, order: Order) -> bool:
         """Make what the provider compacted by itself the checkpoint; false where that comes to nothing.
 
+        Nothing calls for it, so nobody waits: where a compaction is under way, the next request may try again.
+
         Raises:
-            CompactionStopped: A hook said so.
+            CompactionStopped: A PostCompact hook said so; one before it leaves the item where it is.
         """
         try:
-            await self.carry_out(order, is_enough=_is_adopted)
-        except CompactionStopped:
-            raise
+            await self.compact(order)
+        except CompactionRunning:
+            return True
+        except CompactionStopped as stopped:
+            if stopped.event != HookEvent.PRE_COMPACT:
+                raise
+            return False
         except (CompactionError, Conflict):
             return False
         return True
@@ -115,14 +122,10 @@ def adoption(window: Window, *, model: Model, mid_turn: bool) -> Order:
         limits=window.pressure.limits,
         trigger="auto",
         phase="mid_turn" if mid_turn else "pre_turn",
-        reason="provider_compacted",
+        reason=ADOPTED,
         forced=True,
         adopting=True,
     )
-
-
-def _is_adopted(window: Window) -> bool:
-    return not window.holds_compaction
 
 
 def order_beside(pressure: Pressure, *, model: Model | None, phase: Phase) -> Order:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from holdfast.compaction.engine import Phase
 from holdfast.dialects import Request
@@ -16,6 +16,8 @@ from holdfast.runtime.drafting import Breaker
 from holdfast.runtime.telemetry import CompactionObserver, Unobserved
 from holdfast.tokens import Limits
 
+# Why a checkpoint was made of what a provider compacted by itself.
+ADOPTED: Final = "provider_compacted"
 Reason = Literal["user_requested", "context_limit", "model_downshift", "provider_overflow", "provider_compacted", "background"]
 
 
