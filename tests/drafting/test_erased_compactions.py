@@ -8,6 +8,7 @@ from tests.drafting.test_inline_compaction import OFFERED, inline
 from tests.scenarios.vocabulary import Speech, of_kind, play
 
 from holdfast import Holdfast, Thread
+from holdfast.runtime.replying import record_reply
 from holdfast.runtime.retention import ErasurePlan, erase, plan_erasure
 from holdfast.store import RecordKind
 
@@ -70,3 +71,11 @@ async def test_a_checkpoint_made_after_it_was_planned_goes_too(hf: Holdfast, spe
     assert WORD.encode() not in b"".join(bodies)
     await play(thread, speech, 9, 12)
     assert WORD not in str(list(await thread.window()))
+
+
+async def test_what_came_as_an_answer_nobody_sent_back_goes_too(hf: Holdfast, speech: Speech) -> None:
+    """A gateway keeps an answer beside the history until the client echoes it; what was compacted in it goes too."""
+    thread = await told(hf, speech)
+    await record_reply(hf, thread.id, inline(speech, 1, "Going on."), estimated_tokens=10, input_tokens=None, output_tokens=None)
+    await carried_out(hf, await planned(hf, thread))
+    assert "sealed" not in str([record.body for record in await thread.records()])

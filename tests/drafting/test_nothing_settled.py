@@ -42,7 +42,7 @@ async def test_nothing_to_tell_is_nothing_to_draft_from(draft: Callable[[Brief, 
     """Of a window that holds nothing the model may read no draft is made up: it would take the place of the one before."""
     chat = dialect_named("chat")
     tip = Tip(next=1, turn=1, depth=0, chain=b"")
-    plan = Plan(tip=tip, context=(), request=None, tail=(), replaced=(), tokens_before=0, frontier_tokens=0)
+    plan = Plan(tip=tip, context=(), request=None, tail=(), replaced=(), tokens_before=0)
     brief = Brief(thread_id="t", dialect=chat, plan=plan, window=(), ledger=Ledger())
     async with ScriptedModel([], dialect="chat", window_tokens=ROOM) as model:
         with pytest.raises(NotAsked, match="nothing_to_tell"):

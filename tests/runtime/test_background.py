@@ -279,3 +279,23 @@ async def test_at_the_hard_limit_nobody_weighs_the_price(mostly_one_request: Thr
     async with thread.turn([speech.said("Read this. " + "word " * 13_000)]) as turn:
         window = await turn.window()
     assert (window.trouble, [reason for reason, _, _ in await made_in(thread)]) == (None, ["context_limit"])
+
+
+async def test_a_hook_that_wants_none_is_asked_once_until_the_window_has_grown(store_file: Path, speech: Speech) -> None:
+    """A turn of many calls past the soft limit does not run it with every one of them."""
+    asked = list[str]()
+
+    def stops(facts: Facts) -> HookReply:
+        asked.append(str(facts.event))
+        return HookReply(stop=True, reason="not now")
+
+    hooks = Hooks().on(HookEvent.PRE_COMPACT, FunctionHook(function=stops))
+    async with Holdfast(config(store_file), hooks=hooks) as hf:
+        thread = await near_the_limit(hf, speech)
+        async with thread.turn([speech.said("Go on.")]) as turn:
+            for number in range(4):
+                await turn.window()
+                await thread.upkeep_is_over()
+                await turn.record([speech.call(f"x{number}"), speech.output(f"x{number}")])
+        await thread.upkeep_is_over()
+    assert asked == ["PreCompact"]

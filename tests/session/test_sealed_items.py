@@ -11,6 +11,7 @@ from tests.scenarios.vocabulary import ROOM, SPEECHES, Json, Speech, play, sent,
 
 from holdfast import Config, Holdfast, Session, Thread
 from holdfast.llm import Model
+from holdfast.store import RecordKind
 from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 
 pytestmark = pytest.mark.anyio
@@ -132,3 +133,25 @@ async def test_a_fork_and_a_rollback_know_who_sealed_what(hf: Holdfast, speech: 
     for each in (thread, child):
         assert SEAL in str(list(await each.window(model="openai:a")))
         assert SEAL not in str(list(await each.window(model="b@http://elsewhere/v1")))
+
+
+@pytest.mark.parametrize("speech", SPEECHES, ids=[speech.dialect for speech in SPEECHES])
+@pytest.mark.parametrize("opened", ["by a turn", "by a record"])
+async def test_who_goes_on_with_a_turn_is_who_answered_from_there(hf: Holdfast, speech: Speech, opened: str) -> None:
+    """A turn begun for one account and gone on with by another: what the other seals there is the other's, and said once."""
+    thread = await hf.thread("t", dialect=speech.dialect)
+    here, there = provider([], speech), ScriptedRemoteModel([], dialect=speech.dialect, window_tokens=ROOM, issuer="elsewhere#2")
+    if opened == "by a record":
+        await thread.record([speech.said("Go on.")])
+    else:
+        with pytest.raises(ZeroDivisionError):
+            async with thread.turn([speech.said("Go on.")], model=here):
+                raise ZeroDivisionError
+    for _ in range(2):
+        async with thread.turn([], model=there) as begun:
+            await begun.window()
+            await begun.record(thoughts(speech))
+    noted = [record for record in await thread.records() if record.kind is RecordKind.CONTEXT]
+    assert SEAL in str(list(await thread.window(model=there.name, issuer=there.issuer)))
+    assert SEAL not in str(list(await thread.window(model=here.name, issuer=here.issuer)))
+    assert len(noted) == 1

@@ -42,6 +42,11 @@ class Drafting(Protocol):
         """How long an answer may be; several times what was asked for is none."""
         ...
 
+    @property
+    def needs_its_end(self) -> bool:
+        """Whether one that ran out of room is none: half a sentence could say anything."""
+        ...
+
     def instruction(self) -> str:
         """Return what to ask next, given what was taken so far."""
         ...
@@ -86,13 +91,16 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
                 room = _smaller(overflow, size)
             else:
                 return draft
+    sent: list[int] = []
     try:
-        return await _in_parts(brief, voice, begin(), room=room)
+        return await _in_parts(brief, voice, begin(), room=room, sent=sent)
     except ModelOverflow as overflow:
-        return await _in_parts(brief, voice, begin(), room=_smaller(overflow, room))
+        # What was refused may be far smaller than what was thought to fit.
+        return await _in_parts(brief, voice, begin(), room=_smaller(overflow, sent[-1]), sent=sent)
 
 
-async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int) -> D:
+async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int, sent: list[int]) -> D:
+    """Tell the span in parts that fit `room`; the size of each request is added to `sent` before it goes out."""
     span = settled_part(brief.window_for(voice))
     untold = {EntryKind.START} if draft.tells_state else {EntryKind.START, EntryKind.STATE}
     told = passages([seen for seen in span if seen.entry.kind not in untold])
@@ -108,12 +116,15 @@ async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int) -> D:
     for number, part in enumerate(parts, start=1):
         question = transcript_question(draft.instruction(), part, part=number, parts=len(parts))
         request = Request(fields={}, head=(), items=(voice.dialect.state_item(question),))
+        sent.append(request_tokens(request))
         await _ask(voice, request, draft)
     return draft
 
 
 async def _ask(voice: Voice, request: Request, draft: Drafting) -> None:
     reply = await voice.ask(request)
+    if reply.ending == "length" and draft.needs_its_end:
+        raise DraftRefused("cut_off")
     draft.take(usable(reply, most_tokens=draft.most_tokens, is_draft=draft.is_draft))
 
 

@@ -46,6 +46,10 @@ class _Written:
         self.summary = ""
         self._brief = brief
 
+    @property
+    def needs_its_end(self) -> bool:
+        return True
+
     def instruction(self) -> str:
         target = asked_tokens(self._brief.plan.tokens_before, most=SUMMARY_TOKENS)
         asked = handoff_instruction(prompt=self._brief.prompt, focus=self._brief.focus, target_tokens=target)

@@ -45,6 +45,10 @@ class _Written:
         self._spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
         self._records = [seen.source for seen in plan.observed]
 
+    @property
+    def needs_its_end(self) -> bool:
+        return False
+
     def instruction(self) -> str:
         brief = self._brief
         # What was said before the last compaction stands in the state, entry by entry, with its number.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 
 import msgspec
@@ -55,10 +56,7 @@ async def compact_thread(
     """
     order = order or Order()
     model = model_for(order, backend.policy)
-    wanted = remote.NAME if order.adopting else order.strategy or backend.policy.strategy
-    rungs = ladder(wanted, model=model is not None)
-    if asks_a_model(rungs[0]) and model is None and order.trigger == "manual":
-        raise BadInput(f"{rungs[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
+    rungs = rungs_for(order, backend)
     watched = CompactionAttempt(
         attempt_id=secrets.token_hex(8),
         thread_id=thread_id,
@@ -77,6 +75,21 @@ async def compact_thread(
             made.cancel()
         await asyncio.wait({made})
         raise
+
+
+def rungs_for(order: Order, backend: Backend) -> tuple[str, ...]:
+    """Return the strategies that an order tries, one after the other.
+
+    Raises:
+        UnknownStrategy: There is no strategy of that name.
+        BadInput: A person asked for a strategy that needs a model, and there is none.
+    """
+    model = model_for(order, backend.policy)
+    wanted = remote.NAME if order.adopting else order.strategy or backend.policy.strategy
+    rungs = ladder(wanted, model=model is not None)
+    if asks_a_model(rungs[0]) and model is None and order.trigger == "manual":
+        raise BadInput(f"{rungs[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
+    return rungs
 
 
 @dataclass(slots=True)
@@ -99,8 +112,8 @@ async def _made(
     """Compact under the lease, with the observer told how it ended, and the hooks if there is a checkpoint."""
     thread_id = watched.thread_id
     with observed(backend.policy.observer, watched) as watch:
-        async with held(backend, f"compact:{thread_id}") as lease:
-            if lease is None:
+        async with held(backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
+            if lease is None and not order.dry_run:
                 raise CompactionRunning(thread_id)
             tried = Tries(heard=watch.tried)
             # A lease that is lost under it stops nothing: whoever commits first has compacted, and the other's base is stale.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,10 +19,14 @@ from holdfast.runtime.clock import Clock
 from holdfast.runtime.futility import Futility
 from holdfast.thread import Attempt
 
+log = logging.getLogger(__name__)
+
 # Gives a voice whose every question and answer the meter counts.
 Speak = Callable[[Meter], Voice]
 
 TAKEN = "taken"
+# What no contract foresees: a model, or the reading of its answer, raised something else.
+UNFORESEEN = "unforeseen"
 # Somebody cancelled it. That says nothing about the strategy, and no checkpoint ever holds it.
 BROKEN_OFF = "broken_off"
 # After so many failures in a row a strategy is left out for a while: a compaction must not wait for a provider that is down.
@@ -168,6 +173,15 @@ async def _asked(
     except (DraftRefused, TimeoutError, ModelError) as failure:
         became = _named(failure)
         breaker.failed(name, voice.name, now_ms=clock.now_ms())
+    except AssertionError:
+        # What must hold and does not is a defect of ours, and is told as one.
+        raise
+    except Exception as failure:  # a model that breaks its contract must cost no turn; it is on record and logged
+        became = UNFORESEEN
+        breaker.failed(name, voice.name, now_ms=clock.now_ms())
+        # What it says of itself may quote the conversation.
+        log.warning("drafting thread %s by %s broke: %s", proposal.brief.thread_id, name, type(failure).__name__)
+        log.debug("how it broke", exc_info=failure)
     else:
         became = TAKEN
         return outcome

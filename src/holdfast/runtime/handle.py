@@ -18,11 +18,11 @@ from holdfast.llm.base import Model, ModelName
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.baseline import Telling, append_told, plan_telling
 from holdfast.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
-from holdfast.runtime.compacting import compact_thread
+from holdfast.runtime.compacting import compact_thread, rungs_for
 from holdfast.runtime.describing import describe
 from holdfast.runtime.head import Head
 from holdfast.runtime.legible import LegibleThread
-from holdfast.runtime.measuring import limits_named, limits_of
+from holdfast.runtime.measuring import asked_last, limits_named, limits_of
 from holdfast.runtime.orders import Order
 from holdfast.runtime.reading import current_turn, live_path, load_checkpoint, load_start, load_tip
 from holdfast.runtime.reports import Branched, CompactionReport
@@ -30,7 +30,7 @@ from holdfast.runtime.starting import run_start_hooks
 from holdfast.runtime.turn import TurnScope
 from holdfast.runtime.turn_thread import Opened
 from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import ReplyBody, StartBody, encode_body
+from holdfast.thread import AskedBody, ReplyBody, StartBody, encode_body
 from holdfast.thread.baseline import World, checked_world
 
 
@@ -63,10 +63,11 @@ class Thread(LegibleThread):
         tip = self._tip
         while (telling := await self._telling_due()) is not None or arrivals:
             tip = tip or await load_tip(self._backend.store, self.id, seed=self._seed)
+            # Who is cancelled here does not know whether it was written: the next to write looks.
+            self._tip = None
             try:
                 self._tip = await append_told(self._backend, self.id, telling, arrivals, tip=tip, model=model, issuer=issuer)
             except OrdinalConflict:
-                self._tip = None
                 now = await load_tip(self._backend.store, self.id, seed=self._seed)
                 # Mail, marks and checkpoints move the tip; only who recorded items, or took some back, changed the history.
                 if now != replace(tip, next=now.next):
@@ -102,6 +103,8 @@ class Thread(LegibleThread):
     ) -> Opened:
         """Record a turn's input, and what it is to be told about its world; a turn opened by mail is told it behind the mail."""
         opened = await super().open_turn(items, model=model, issuer=issuer)
+        if opened.number and not opened.by_person and (model or issuer):
+            await self._note_who_is_asked(AskedBody(model=model, issuer=issuer))
         if self._world is not None and self._world_is_due:
             await self.tell(self._world)
         return opened
@@ -225,6 +228,8 @@ class Thread(LegibleThread):
     async def _carried_out(self, order: Order, *, beside: Request | None) -> CompactionReport:
         """Make a compaction; `beside` is what the thread's requests hold beside their history, None where nobody knows."""
         self._tip = None
+        # Before anything is broken off for it: an order that cannot be carried out costs nothing.
+        rungs_for(order, self._backend)
         if order.dry_run:
             await self._backend.upkeep.over(self._name)
         elif order.trigger == "manual":
@@ -269,6 +274,12 @@ class Thread(LegibleThread):
         said = [msgspec.Raw(redact(item.raw) if redact else item.raw) for item in started.items]
         await self._append_beside(RecordKind.CONTEXT, encode_body(StartBody(started=ordinal, start=said)))
         return started.stopped_by
+
+    async def _note_who_is_asked(self, asked: AskedBody) -> None:
+        """Record who goes on with a turn, where that is another than was asked last: what it answers is its own."""
+        last = await asked_last(self._backend, await live_path(self._backend.store, self.id, whole=True))
+        if last is None or (last.model, last.issuer) != (asked.model, asked.issuer):
+            await self._append_beside(RecordKind.CONTEXT, encode_body(asked))
 
     async def _append_beside(self, kind: RecordKind, body: bytes, *, tokens: int = 0) -> None:
         """Append a record of the current turn that is beside the history."""

@@ -10,7 +10,6 @@ from types import TracebackType
 from holdfast.dialects import dialect_named
 from holdfast.errors import (
     AmbiguousThread,
-    HoldfastError,
     RecordNotFound,
     StoreClosed,
     StoreCorrupt,
@@ -73,13 +72,14 @@ class Holdfast:
 
     async def __aenter__(self) -> Holdfast:
         self._database = database = await open_database(self.config.store, listen=self.config.store_listen)
-        store = await database.tenant(self.config.tenant)
         try:
+            store = await database.tenant(self.config.tenant)
             self._backend = backend_of(
                 self.config, store, clock=self._clock, environ=self._environ, redact=self._redact, hooks=self._hooks
             )
-        except HoldfastError:
-            await store.close()
+        except BaseException:
+            # Cancelled too: nobody else knows of the threads and connections that are there by now.
+            await database.close()
             raise
         return self
 
@@ -91,9 +91,11 @@ class Holdfast:
         try:
             await self._backend.upkeep.close()
         finally:
-            await self._backend.models.close()
-            await self._backend.store.close()
-            self._backend = None
+            try:
+                await self._backend.models.close()
+            finally:
+                backend, self._backend = self._backend, None
+                await backend.store.close()
 
     async def for_tenant(self, name: str, *, observer: CompactionObserver | None = None) -> Holdfast:
         """Return the same open store as the tenant called `name` has it; it lives as long as this one does, and is not closed.

@@ -58,15 +58,20 @@ class LivingThread(ABC):
         by_person = any(each.view.by_person and each.view.kind is ItemKind.MESSAGE for each in arrivals)
         left = None if by_person else await newest_turn(store, self.id, dialect=self.dialect)
         is_idle = left is None or left.thread != self.id or Progress(state=left.state).phase is Phase.NEXT_TURN
-        by_mail = not by_person and is_idle and bool(await self._post.open_turn(arrivals, model=model, issuer=issuer))
+        by_mail = not by_person and is_idle and await self._opened_by_mail(arrivals, model=model, issuer=issuer)
         if not by_mail:
             await self.record(items, model=model, issuer=issuer)
-        self._tip = None if by_mail else self._tip
         now = await newest_turn(store, self.id, dialect=self.dialect)
         if now is None:
             return Opened(number=0, at=0, by_person=False, under_way=False, progress=Progress())
         under_way = by_person or by_mail or not is_idle
         return Opened(number=now.number, at=now.ordinal, by_person=by_person, under_way=under_way, progress=now.progress)
+
+    async def _opened_by_mail(self, arrivals: Sequence[Arrival], *, model: str | None, issuer: str | None) -> bool:
+        tip, self._tip = self._tip, None
+        mails = await self._post.open_turn(arrivals, model=model, issuer=issuer)
+        self._tip = None if mails else tip
+        return bool(mails)
 
     async def end_turn(self, over: TurnOver) -> None:
         """Write down how a turn ended; `turn` does."""
@@ -126,8 +131,9 @@ class LivingThread(ABC):
 
     async def take_mail(self, choose: Choose) -> tuple[Mail, ...]:
         """Put the mail that `choose` picks into the history, once and for all; `turn` does."""
+        tip, self._tip = self._tip, None
         taken = await self._post.take(choose)
-        self._tip = None if taken else self._tip
+        self._tip = None if taken else tip
         return taken
 
     async def spawn(

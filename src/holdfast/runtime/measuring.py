@@ -5,13 +5,15 @@ from __future__ import annotations
 from holdfast.llm.base import Model, ModelName
 from holdfast.runtime.backend import Backend
 from holdfast.runtime.reading import answers_in, last_usage, readable
-from holdfast.store import RecordKind, Span
-from holdfast.thread import History, LivePath, ReplyBody, TurnBody
+from holdfast.store import Record, RecordKind, Span
+from holdfast.thread import AskedBody, History, LivePath, ReplyBody, TurnBody
 from holdfast.tokens import Limits, Pressure, measure_pressure
 
 # How far back it is looked for who was asked: most threads say so with every turn, and one that never does is not read whole.
 TURNS_AT_FIRST = 8
 TURNS_AT_MOST = 1_000
+# Whose records say who is asked.
+NAMING = frozenset({RecordKind.TURN, RecordKind.CONTEXT})
 
 
 def limits_named(backend: Backend, name: str | None) -> Limits | None:
@@ -59,18 +61,30 @@ async def pressure_of(
 
 
 async def model_before(backend: Backend, path: LivePath) -> str | None:
-    """Return the model of the newest turn that names one."""
+    """Return the model that was asked last, as far as turns name one."""
+    last = await asked_last(backend, path)
+    return last.model if last is not None else None
+
+
+async def asked_last(backend: Backend, path: LivePath) -> AskedBody | None:
+    """Return who was asked last, as far as turns, and who goes on with them, name a model."""
     for most in (TURNS_AT_FIRST, TURNS_AT_MOST):
         for span in path.spans:
-            if named := await _named_in(backend, span, most=most):
-                return named
+            records = await backend.store.read(span, kinds=NAMING, newest_first=True, limit=most)
+            named = (asked for record in records if (asked := asked_in(record)) is not None and asked.model is not None)
+            if (newest := next(named, None)) is not None:
+                return newest
     return None
 
 
-async def _named_in(backend: Backend, span: Span, *, most: int) -> str | None:
-    records = await backend.store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=most)
-    opened = (readable(record, TurnBody) for record in records)
-    return next((body.model for body in opened if body is not None and body.model is not None), None)
+def asked_in(record: Record) -> AskedBody | None:
+    """Return whom a record says is asked from there on; None where it says nothing about that."""
+    if record.kind is RecordKind.TURN:
+        opened = readable(record, TurnBody)
+        asked = None if opened is None else AskedBody(model=opened.model, issuer=opened.issuer)
+    else:
+        asked = readable(record, AskedBody)
+    return asked if asked is not None and (asked.model or asked.issuer) else None
 
 
 async def _first_count(backend: Backend, path: LivePath) -> int | None:

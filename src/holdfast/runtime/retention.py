@@ -23,7 +23,7 @@ from holdfast.runtime.describing import describe, description
 from holdfast.runtime.reading import live_path, readable
 from holdfast.runtime.remembering import Memories
 from holdfast.store import NewRecord, Record, RecordKind, Span, ThreadRow
-from holdfast.thread import MetaBody, is_in_vain
+from holdfast.thread import MetaBody, ReplyBody, is_in_vain
 from holdfast.thread.erasure import ErasureNote, Half, erased_call, half_of, read_note
 
 EVERY = 10_000_000
@@ -104,8 +104,8 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
         if over:
             checkpoints[seen.id] = tuple(over)
         if seen.id != row.id:
-            items = await backend.store.read(own, kinds={RecordKind.ITEM})
-            others[seen.id] = _other(items, calls, lost={record.digest for record in lost}, dialect=seen.dialect)
+            told = await backend.store.read(own, kinds={RecordKind.ITEM, RecordKind.REPLY})
+            others[seen.id] = _other(told, calls, lost={record.digest for record in lost}, dialect=seen.dialect)
     halves = {row.id: _halves(lost, orphaned={call for other in others.values() for call in other.orphaned}, dialect=row.dialect)}
     halves |= {name: other.halves for name, other in others.items()}
     return ErasurePlan(
@@ -132,9 +132,12 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
     await memories.read_again([*plan.checkpoints, plan.thread])
     # Noted before it is done: no window is ever without what stands in for a half that is gone.
     await _note_everywhere(backend, plan, reason=reason)
-    # Who committed a checkpoint before the note was there is found now, and who comes after it is refused.
-    now_known = await plan_erasure(backend, plan.thread, None if plan.whole else plan.asked)
-    plan = replace(plan, checkpoints=now_known.checkpoints)
+    # Who wrote something of it before the note was there is found now; a checkpoint that comes after it is refused.
+    known_now = await plan_erasure(backend, plan.thread, None if plan.whole else plan.asked)
+    if not plan.whole and known_now != plan:
+        plan = known_now
+        await _note_everywhere(backend, plan, reason=reason)
+    plan = replace(plan, checkpoints=known_now.checkpoints)
     undone |= await _taken_back(backend, plan)
     erased = await store.erase(plan.thread, plan.ordinals, at_ms=now)
     for thread_id, ordinals in (*plan.checkpoints.items(), *plan.torn.items()):
@@ -184,8 +187,9 @@ class _Other:
     halves: dict[int, Half]
 
 
-def _other(items: Sequence[Record], calls: Collection[str], *, lost: Collection[bytes], dialect: str) -> _Other:
+def _other(records: Sequence[Record], calls: Collection[str], *, lost: Collection[bytes], dialect: str) -> _Other:
     speaks = dialect_named(dialect)
+    items = [record for record in records if record.kind is RecordKind.ITEM]
     views = _views(items, dialect=dialect)
     opened = {call for view in views.values() for call in view.opens}
     bodies = {record.ordinal: record for record in items}
@@ -193,14 +197,14 @@ def _other(items: Sequence[Record], calls: Collection[str], *, lost: Collection[
     orphaned: set[str] = set()
     for ordinal, view in views.items():
         mine = set(calls) & {*view.opens, *view.closes}
-        item = Item(bodies[ordinal].body)
-        outputs = [(call, item) for call in view.closes if call in mine]
+        outputs = [(call, Item(bodies[ordinal].body)) for call in view.closes if call in mine]
         # A call that is here as well is a copy, whoever made it; an output alone answers what was called where this began.
         alone = bool(outputs) and not mine & opened and erased_call(outputs, dialect=speaks) is not None
         if alone:
             orphaned |= mine
-        elif mine or parted(item).written is not None:
+        elif mine:
             torn.add(ordinal)
+    torn |= {record.ordinal for record in records if _is_compaction(record)}
     same = [record for record in items if record.digest in lost and record.ordinal not in torn]
     gone = {ordinal: views[ordinal] for ordinal in (record.ordinal for record in same) if ordinal in views}
     unpaired = {call for view in gone.values() for call in (*view.opens, *view.closes)}
@@ -230,7 +234,12 @@ def _with_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: st
 
 
 def _is_compaction(record: Record) -> bool:
-    return record.kind is RecordKind.ITEM and not record.erased and parted(Item(record.body)).written is not None
+    """Whether a record holds what a provider compacted by itself: in the history, or in an answer nobody sent back yet."""
+    if record.erased or record.kind not in (RecordKind.ITEM, RecordKind.REPLY):
+        return False
+    reply = readable(record, ReplyBody) if record.kind is RecordKind.REPLY else None
+    items = [bytes(raw) for raw in reply.items] if reply is not None else [record.body]
+    return any(parted(Item(raw)).written is not None for raw in items)
 
 
 def _views(records: Iterable[Record], *, dialect: str) -> dict[int, View]:

@@ -1,7 +1,8 @@
 """Who sealed what stands in a window, and whom it may go to.
 
 A provider encrypts or signs parts of its answers for the account it answered; any other refuses a request that holds them. A
-turn says whom it asks, so what was answered in it is that account's. Where nobody said, it is taken to be whoever is asked now.
+turn says whom it asks, and so does who goes on with it, so what was answered since is that account's. What stands before anybody
+said whom they ask is taken to be whoever's is asked now.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from dataclasses import dataclass
 from holdfast.dialects import Dialect
 from holdfast.dialects.sealing import holds_sealed
 from holdfast.llm.base import Issuing, Model, ModelName
-from holdfast.runtime.reading import live_path, readable
-from holdfast.store import RecordKind, Span, ThreadStore
-from holdfast.thread import History, LivePath, Pointer, TurnBody, WindowEntry
+from holdfast.runtime.measuring import NAMING, asked_in
+from holdfast.runtime.reading import live_path
+from holdfast.store import Span, ThreadStore
+from holdfast.thread import AskedBody, History, LivePath, Pointer, WindowEntry
 
 PAGE = 32
 # A thread whose turns say nothing about whom they ask is not read whole for it.
@@ -32,7 +34,7 @@ class Reader:
     model: str | None = None
     issuer: str | None = None
 
-    def can_read(self, turn: TurnBody) -> bool:
+    def can_read(self, turn: AskedBody) -> bool:
         """Whether what was sealed in a turn may go to this one, as far as both say who they are."""
         if self.issuer is not None and turn.issuer is not None:
             return self.issuer == turn.issuer
@@ -80,9 +82,9 @@ def _sealed_in(history: History, dialect: Dialect) -> dict[int, WindowEntry]:
     }
 
 
-async def _turns_since(store: ThreadStore, thread_id: str, *, oldest: int) -> list[tuple[int, TurnBody]]:
+async def _turns_since(store: ThreadStore, thread_id: str, *, oldest: int) -> list[tuple[int, AskedBody]]:
     """Return the turns that name whom they ask, newest first, back to the one that `oldest` is of."""
-    found: list[tuple[int, TurnBody]] = []
+    found: list[tuple[int, AskedBody]] = []
     # What a checkpoint kept is of a turn before its cut, where the short path does not reach.
     for whole in (False, True):
         found = await _named_turns(store, await live_path(store, thread_id, whole=whole), oldest=oldest)
@@ -91,21 +93,20 @@ async def _turns_since(store: ThreadStore, thread_id: str, *, oldest: int) -> li
     return found
 
 
-async def _named_turns(store: ThreadStore, path: LivePath, *, oldest: int) -> list[tuple[int, TurnBody]]:
-    found: list[tuple[int, TurnBody]] = []
+async def _named_turns(store: ThreadStore, path: LivePath, *, oldest: int) -> list[tuple[int, AskedBody]]:
+    found: list[tuple[int, AskedBody]] = []
     left = TURNS_AT_MOST
     for span in path.spans:
         stop = span.stop
         while left > 0 and (
             page := await store.read(
                 Span(thread_id=span.thread_id, start=span.start, stop=stop),
-                kinds={RecordKind.TURN},
+                kinds=NAMING,
                 newest_first=True,
                 limit=PAGE,
             )
         ):
-            bodies = ((record.ordinal, readable(record, TurnBody)) for record in page)
-            found += [(at, body) for at, body in bodies if body is not None and (body.model or body.issuer)]
+            found += [(record.ordinal, asked) for record in page if (asked := asked_in(record)) is not None]
             stop, left = page[-1].ordinal, left - len(page)
             if found and found[-1][0] <= oldest:
                 return found

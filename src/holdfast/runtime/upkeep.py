@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
 from typing import Any
 
-from holdfast.errors import HoldfastError, NothingToCompact
+from holdfast.errors import CompactionStopped, HoldfastError, NothingToCompact
 from holdfast.runtime.futility import Futility
+
+log = logging.getLogger(__name__)
 
 Compaction = Callable[[], Coroutine[Any, Any, object]]
 
@@ -32,7 +36,15 @@ class Upkeep:
             return
         task = asyncio.create_task(self._made(thread, compaction, tokens=tokens))
         self._running[thread] = task
-        task.add_done_callback(lambda _: self._running.pop(thread))
+        task.add_done_callback(partial(self._over, thread, tokens))
+
+    def _over(self, thread: Hashable, tokens: int, task: asyncio.Task[None]) -> None:
+        del self._running[thread]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._futility.found(thread, tokens=tokens)
+            log.error("a compaction beside a thread's turns broke: %s", type(error).__name__)
+            log.debug("how it broke", exc_info=error)
 
     async def over(self, thread: Hashable) -> bool:
         """Return once no compaction of a thread is under way, and whether one was."""
@@ -53,7 +65,7 @@ class Upkeep:
     async def _made(self, thread: Hashable, compaction: Compaction, *, tokens: int) -> None:
         try:
             await compaction()
-        except NothingToCompact:
+        except (NothingToCompact, CompactionStopped):
             self._futility.found(thread, tokens=tokens)
         except HoldfastError:
             # Observers were told. Nothing is lost with it: the turn that needs a compaction makes it, and hears what is wrong.

@@ -66,8 +66,8 @@ def main() -> None:
     parameters.n_predict = options.answer
     parameters.n_parallel = 1
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = options.threads
-    # A second run is to say the same, whoever asks and with whatever words.
-    parameters.sampling.temp = 0.0
+    # A second run is to say much the same. Always taking the likeliest word, so small a model goes round in circles.
+    parameters.sampling.seed = 1
     parameters.use_jinja = True
     parameters.warmup = False
     parameters.verbosity = 0

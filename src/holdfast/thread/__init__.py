@@ -7,6 +7,7 @@ from holdfast.thread.path import Ask, LivePath, PathWalk
 from holdfast.thread.persistence import Persistence, keep
 from holdfast.thread.pointer import Pointer, checked_thread_id, parse_pointer
 from holdfast.thread.records import (
+    AskedBody,
     Attempt,
     Checkpoint,
     ContextBody,
@@ -35,6 +36,7 @@ from holdfast.thread.window import EntryKind, History, WindowEntry, assemble
 __all__ = [
     "Arrival",
     "Ask",
+    "AskedBody",
     "Attempt",
     "Bill",
     "Checkpoint",

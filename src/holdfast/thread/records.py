@@ -73,6 +73,17 @@ class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     v: int = VERSION
 
 
+class AskedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who answers from here on, where that is not who the turn was opened for; see `TurnBody`.
+
+    It is the body of a `context` record. A gateway's, a `ContextBody`, says whose account it is too.
+    """
+
+    model: str | None = None
+    issuer: str | None = None
+    v: int = VERSION
+
+
 class StartBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What SessionStart hooks want said with the window of a checkpoint; a gateway's `ContextBody` says it among the rest."""
 
