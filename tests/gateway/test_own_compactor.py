@@ -9,7 +9,7 @@ import pytest
 from tests.gateway.talking import Client, person, records, talk, text_of
 
 from holdfast import Config, Holdfast
-from holdfast.gateway.exchange import Answered, Forward, Heard
+from holdfast.gateway.exchange import Answered, AnswerTooLong, Forward, Heard
 from holdfast.gateway.rules import Rules
 from holdfast.store import RecordKind
 
@@ -122,4 +122,22 @@ async def test_a_provider_that_does_not_compact_costs_no_compaction(remote: Hold
     await compacted(remote, wire, beside)
     # OpenAI is asked twice: at the endpoint for it, and where there is none, on the way to an answer.
     assert len(beside.asked) == {"chat": 0, "messages": 1, "responses": 2}[wire]
+    assert await strategy(remote) == "extractive"
+
+
+@pytest.mark.parametrize("wire", ["responses", "messages"])
+async def test_an_answer_that_would_not_end_is_asked_for_once(remote: Holdfast, wire: WireName) -> None:
+    """Asking again would not make it shorter, and each time is paid for."""
+    asked: list[str] = []
+
+    async def endless(path: str, body: bytes, headers: Mapping[str, str]) -> Heard:
+        asked.append(path)
+        raise AnswerTooLong("the answer is longer than anybody would write")
+
+    client = talk(remote, wire, rules=Rules(asks_model=True))
+    for turn in range(4):
+        await client.ask(f"Step {turn}. {LONG}")
+    client.history.append(person(wire, "/compact"))
+    assert isinstance(await client.open(send_alike=refuses, send_beside=endless), Answered)
+    assert asked == ["/responses/compact" if wire == "responses" else "/messages"]
     assert await strategy(remote) == "extractive"

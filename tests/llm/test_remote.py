@@ -78,7 +78,7 @@ async def test_openai_is_sent_the_history_and_what_its_prefix_is_made_of() -> No
 
 
 async def test_openai_compacts_on_the_way_to_an_answer_where_there_is_no_endpoint_for_it() -> None:
-    """The same history goes to the endpoint of turns with `context_management`; whose endpoint is missing is asked so at once."""
+    """The same history goes to the endpoint of turns with `context_management`; where that worked, it is asked so at once."""
     missing = object_reply({"error": {"message": "no such endpoint"}}, status=404)
     answer = {"id": "resp_1", "object": "response", "status": "incomplete", "output": [SEALED], "usage": COMPACTED["usage"]}
     turn = {"input": [USER], "instructions": "Be brief.", "stream": True, "max_output_tokens": 4_000}
@@ -164,6 +164,25 @@ async def test_anthropic_is_told_the_beta_of_a_turn_that_is_to_be_compacted_on_t
     assert betas == ["compact-2026-01-12", "compact-2026-09-04,compact-2026-01-12"]
 
 
+async def test_anthropic_is_asked_to_drop_thinking_that_a_compaction_left_behind() -> None:
+    """With thinking on, and not where it is off or the caller says what is to become of it."""
+    own = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "error"}}
+    asked = ({"type": "adaptive"}, own, {"type": "disabled"}, None)
+    async with ModelServer([streamed("messages", "ok")] * 4) as server, MESSAGES.open(server.origin) as model:
+        for thinking in asked:
+            more = {} if thinking is None else {"thinking": thinking}
+            await model.ask(request_of("messages", {"messages": [{"role": "user", "content": "Go on."}], **more}))
+    sent = [request.body.get("thinking") for request in server.requests]
+    assert sent == [
+        {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}},
+        own,
+        {"type": "disabled"},
+        None,
+    ]
+    betas = [request.headers.get("anthropic-beta") for request in server.requests]
+    assert betas == ["thinking-binding-controls-2026-08-01"] * 2 + [None] * 2
+
+
 def _as_sent(value: dict[str, Any]) -> bytes:
     return json.dumps(value).encode()
 
@@ -219,3 +238,12 @@ def test_an_issuer_tells_accounts_and_addresses_apart_and_names_no_credential() 
 def test_a_server_at_a_url_is_not_asked_to_compact() -> None:
     """Chat Completions has no such thing."""
     assert not isinstance(open_model("m@http://127.0.0.1:1", environ={}), RemoteCompactor)
+
+
+@pytest.mark.parametrize("wire", [RESPONSES, MESSAGES], ids=lambda wire: wire.dialect)
+async def test_a_credential_that_a_provider_repeats_is_in_no_error_of_a_compaction(wire: Wire) -> None:
+    """Also where the error comes with a status that says all is well."""
+    complaint = {"type": "error", "error": {"type": "api_error", "message": f"bad key Bearer {CREDENTIAL}"}}
+    error = await failure(wire, object_reply(complaint))
+    assert "bad key Bearer [credential]" in str(error)
+    assert CREDENTIAL not in str(error)

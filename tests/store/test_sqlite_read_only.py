@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreReadOnly, StoreTooNew
+from holdfast.errors import StoreBusy, StoreCorrupt, StoreForeign, StoreReadOnly, StoreTooNew
 from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from holdfast.store.sqlite import SqliteDatabase, SqliteStore, readers
+from holdfast.store.sqlite.errors import Damaged
 from holdfast.store.sqlite.file import migrations
 
 pytestmark = pytest.mark.anyio
@@ -151,3 +152,162 @@ async def test_what_cannot_be_made_or_brought_up_to_date_is_refused(folder: Path
         with pytest.raises(StoreTooNew):
             await open_database(folder / "newer.db")
     assert names(folder) == ["empty.db", "newer.db", "older.db"]
+
+
+async def append_from_elsewhere(path: Path, texts: list[str]) -> None:
+    """Append to the thread the way a process does that opens the store for it alone."""
+    store = await (await open_database(path)).tenant()
+    await store.append("t", [item(text) for text in texts], expected=(await store.get("t")).next)
+    await store.close()
+
+
+async def test_a_reader_sees_what_was_written_after_nobody_wrote(folder: Path) -> None:
+    """A file that was taken as it lay is read as it lies now, however often it was written and closed meanwhile."""
+    await (await made(folder / "s.db")).close()
+    with nothing_writable(folder):
+        reader = await (await open_database(folder / "s.db")).tenant()
+        assert await bodies(reader) == [b"kept words"]
+    for count in (1, 2):
+        await append_from_elsewhere(folder / "s.db", [f"round {count}"])
+        with nothing_writable(folder):
+            assert await bodies(reader) == [b"kept words", b"round 1", b"round 2"][: count + 1]
+    await reader.close()
+    assert names(folder) == ["s.db"]
+
+
+async def test_a_reader_goes_over_to_the_log_of_a_writer_that_came_later(folder: Path) -> None:
+    """What a writer acknowledged is seen, though it lies in a log that was not there when the reader began."""
+    await (await made(folder / "s.db")).close()
+    with nothing_writable(folder):
+        reader = await (await open_database(folder / "s.db")).tenant()
+        assert await bodies(reader) == [b"kept words"]
+    writer = await (await open_database(folder / "s.db")).tenant()
+    await writer.append("t", [item("in the log")], expected=1)
+    with nothing_writable(folder):
+        assert await bodies(reader) == [b"kept words", b"in the log"]
+    await writer.append("t", [item("and more")], expected=2)
+    assert await bodies(reader) == [b"kept words", b"in the log", b"and more"]
+    await reader.close()
+    await writer.close()
+
+
+async def test_a_healthy_file_that_was_rewritten_is_not_called_damaged(folder: Path) -> None:
+    """Pages that were read before fit none of those a later writer left; neither is mixed with the other."""
+    await (await made(folder / "s.db")).close()
+    everything = Span(thread_id="t", start=0, stop=10_000)
+    with nothing_writable(folder):
+        reader = await (await open_database(folder / "s.db")).tenant()
+        assert await bodies(reader) == [b"kept words"]
+    written = [f"{number} {os.urandom(300).hex()}" for number in range(400)]
+    await append_from_elsewhere(folder / "s.db", written)
+    with nothing_writable(folder):
+        found = [record.body.decode() for record in await reader.read(everything)]
+    assert found == ["kept words", *written]
+    await reader.close()
+
+
+def touch(path: Path, *, at_ns: int) -> None:
+    """Leave the file as a writer would that was here at that moment; who may not write it cannot do that by itself."""
+    nobody = os.geteuid()
+    if os.getuid() == 0:
+        os.seteuid(0)
+    os.utime(path, ns=(0, at_ns))
+    os.seteuid(nobody)
+
+
+async def test_a_read_that_was_overtaken_is_made_again(folder: Path) -> None:
+    """What was read while the file moved counts for nothing, whether it was a result or a failure."""
+    path = folder / "s.db"
+    await (await made(path)).close()
+    used: list[sqlite3.Connection] = []
+
+    def overtaken_once(connection: sqlite3.Connection) -> int:
+        used.append(connection)
+        if len(used) == 1:
+            touch(path, at_ns=1)
+            raise ZeroDivisionError
+        return len(used)
+
+    with nothing_writable(folder):
+        database = await open_database(path)
+        assert await database._readers.run(overtaken_once) == 2
+        assert used[0] is not used[1]
+        await database.close()
+
+
+async def test_a_file_that_never_rests_is_busy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that is overtaken again and again ends with a name, not never."""
+    path = folder / "s.db"
+    await (await made(path)).close()
+    monkeypatch.setattr(readers, "BUSY_SECONDS", 0.0)
+    moments = iter(range(1, 1000))
+
+    def overtaken(_: sqlite3.Connection) -> None:
+        touch(path, at_ns=next(moments))
+
+    with nothing_writable(folder):
+        database = await open_database(path)
+        with pytest.raises(StoreBusy):
+            await database._readers.run(overtaken)
+        await database.close()
+
+
+async def test_damage_is_told_once_a_new_connection_saw_it_too(folder: Path) -> None:
+    """A connection without locks may be mistaken; a new one to the same file is not."""
+    await (await made(folder / "s.db")).close()
+    used: list[sqlite3.Connection] = []
+
+    def damaged(connection: sqlite3.Connection) -> None:
+        used.append(connection)
+        raise Damaged("no holdfast wrote this")
+
+    with nothing_writable(folder):
+        reader = await (await open_database(folder / "s.db")).tenant()
+        assert await bodies(reader) == [b"kept words"]
+        with pytest.raises(StoreCorrupt):
+            await reader._readers.run(damaged)
+        assert (len(used), used[0] is used[1]) == (2, False)
+        assert await bodies(reader) == [b"kept words"]
+        await reader.close()
+
+
+async def test_a_file_that_another_took_the_place_of_is_looked_at_as_when_opening(folder: Path) -> None:
+    """Another program's file at the same path is refused by name; ours, moved there, is read."""
+    path = folder / "s.db"
+    await (await made(path)).close()
+    (folder / "ours.db").write_bytes(path.read_bytes())
+    with nothing_writable(folder):
+        reader = await (await open_database(path)).tenant()
+        assert await bodies(reader) == [b"kept words"]
+    (folder / "theirs.db").write_bytes(b"not ours")
+    (folder / "theirs.db").replace(path)
+    with nothing_writable(folder), pytest.raises(StoreForeign):
+        await bodies(reader)
+    (folder / "ours.db").replace(path)
+    with nothing_writable(folder):
+        assert await bodies(reader) == [b"kept words"]
+    await reader.close()
+
+
+async def test_who_watches_a_file_nobody_wrote_is_told_of_the_first_write(folder: Path) -> None:
+    """A connection without locks never notices a write by itself."""
+    await (await made(folder / "s.db")).close()
+    with nothing_writable(folder):
+        reader = await (await open_database(folder / "s.db")).tenant()
+        async with reader.watch() as watch:
+            while not await watch.changed(within_s=10):
+                pass
+            touch(folder / "s.db", at_ns=1)
+            assert await watch.changed(within_s=10) is True
+        await reader.close()
+
+
+async def test_a_link_of_another_name_leads_to_the_log_too(folder: Path) -> None:
+    """The log lies beside the file, under the file's name and not the link's."""
+    writer = await made(folder / "real.db")
+    (folder / "link.db").symlink_to("real.db")
+    with nothing_writable(folder):
+        reader = await (await open_database(folder / "link.db")).tenant()
+        assert await bodies(reader) == [b"kept words"]
+        await reader.close()
+    await writer.close()

@@ -176,14 +176,13 @@ def propose(
     wanted = min(wanted, fit_tokens) if fit_tokens is not None else wanted
     budget = frontier_budget(before, window_tokens=window_tokens)
     budget = min(budget, wanted) if target or fit_tokens is not None else budget
-    if adopting and taken.written is not None:
-        plan = plan_from(taken.history, view=dialect.view, tip=tip, ordinal=taken.written.place.ordinal)
-    else:
-        plan = plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=budget)
+    since = taken.written.place.ordinal if adopting and taken.written is not None else None
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
-        plan=plan,
+        plan=plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=budget)
+        if since is None
+        else plan_from(taken.history, view=dialect.view, tip=tip, ordinal=since),
         window=tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
         ledger=ledger_of(history, carried=ledger),
         focus=focus,

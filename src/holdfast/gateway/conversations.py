@@ -27,7 +27,7 @@ from holdfast.gateway.keeping_up import KeepingUp
 from holdfast.gateway.known import Known, Memory, load_known
 from holdfast.gateway.model_lists import ModelLists
 from holdfast.gateway.placing import Placing
-from holdfast.gateway.provider_rules import Upstream
+from holdfast.gateway.provider_rules import Upstream, counted_tokens
 from holdfast.gateway.recall_tool.exchanges import Exchanges
 from holdfast.gateway.recall_tool.offering import is_offered
 from holdfast.gateway.recall_tool.running import Recalling
@@ -181,7 +181,7 @@ class RecordedConversations:
 
         async def record() -> Known:
             arrived = await self._read(incoming, request, hints)
-            recorder.tokens = self._upstreams.tokens(None, arrived)
+            recorder.tokens = counted_tokens(Upstream(body=incoming.body, tokens=self._upstreams.tokens(None, arrived)))
             return await self._record(arrived)
 
         recorded = self._recordings.begin(record, first=begun.chain[0], link=begun.chain[-1])
@@ -249,7 +249,7 @@ class RecordedConversations:
         return self._forward(upstream, arrived, recorded=recorded_already(known))
 
     def _forward(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Forward:
-        recorder = self._recorder(recorded, tokens=upstream.tokens)
+        recorder = self._recorder(recorded, tokens=counted_tokens(upstream))
 
         async def overflowed() -> bytes | None:
             return await self._smaller(await recorded(), arrived, recorder, headers=upstream.headers)
@@ -274,7 +274,7 @@ class RecordedConversations:
         smaller = await self._keeping_up.after_overflow(known, arrived)
         if smaller is None or smaller.headers != headers:
             return None
-        recorder.tokens = smaller.tokens
+        recorder.tokens = counted_tokens(smaller)
         return smaller.body
 
     def _recalling(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Recalling | None:

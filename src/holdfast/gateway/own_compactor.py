@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.dialects import Request
-from holdfast.errors import ModelUnavailable
-from holdfast.gateway.exchange import SendBeside
+from holdfast.errors import ModelRejected, ModelUnavailable
+from holdfast.gateway.exchange import AnswerTooLong, SendBeside
 from holdfast.gateway.own_model import OwnModel
 from holdfast.llm.base import ModelReply, RemoteCompaction, RemoteCompactor
 from holdfast.llm.failures import refused
@@ -39,6 +39,8 @@ class ClientTransport:
     ) -> AsyncIterator[Incoming]:
         try:
             heard = await self._send_beside(path.removeprefix(MOUNT), body, headers)
+        except AnswerTooLong as error:
+            raise ModelRejected(self._name, status=200, reason=str(error)) from error
         except ConnectionError as error:
             raise ModelUnavailable(self._name, reason=str(error)) from error
         if heard.status >= 400:

@@ -52,6 +52,11 @@ class Upstream:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+def counted_tokens(upstream: Upstream) -> int:
+    """Return our estimate of what the provider counts of a request; 0 where it reads nothing before its own compaction."""
+    return 0 if COMPACTION_SIGN in upstream.body else upstream.tokens
+
+
 def must_wait(seen: Seen, *, dialect: str, thinking: Thinking) -> bool:
     """Whether another window may not be sent yet: a tool loop is running on thinking that is bound to the present one."""
     if dialect != BINDING or thinking == "drop_block" or not seen.in_tool_loop:

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from holdfast.compaction.inline import parted
 from holdfast.dialects import Reply
 from holdfast.errors import OrdinalConflict
 from holdfast.gateway.known import Memory
 from holdfast.gateway.recordings import Recorded
+from holdfast.items import Item
 from holdfast.runtime.backend import Backend
 from holdfast.store import NewRecord, RecordKind
 from holdfast.thread import ReplyBody, encode_body
@@ -19,8 +21,9 @@ from holdfast.tokens import Calibration
 class ReplyRecorder:
     """Writes down what the provider answered, before the client has all of it, and after what it was asked.
 
-    `tokens` is our estimate of what was asked; it may be set anew where something else was asked in the end. `cited` is told of
-    the answer once it is written.
+    `tokens` is our estimate of what was asked; it may be set anew where something else was asked in the end, and is 0 where the
+    provider reads only a part of it, for then what it counts says nothing about the whole. `cited` is told of the answer once it
+    is written.
     """
 
     def __init__(
@@ -37,10 +40,11 @@ class ReplyRecorder:
         if not reply.items and reply.input_tokens is None:
             return
         redact = self._backend.redact
+        estimated = 0 if any(_holds_compaction(item) for item in reply.items) else self.tokens
         body = ReplyBody(
             items=[msgspec.Raw(redact(item.raw) if redact else item.raw) for item in reply.items],
             outcome=reply.outcome,
-            estimated_tokens=self.tokens,
+            estimated_tokens=estimated,
             input_tokens=reply.input_tokens,
             output_tokens=reply.output_tokens,
             cached_tokens=reply.cached_tokens,
@@ -61,6 +65,10 @@ class ReplyRecorder:
                 expected = moved.actual
             else:
                 break
-        usage = Calibration(estimated=self.tokens, counted=reply.input_tokens) if reply.input_tokens else None
+        usage = Calibration(estimated=estimated, counted=reply.input_tokens) if reply.input_tokens else None
         self._memory.grown(known.thread_id, expected=expected, reached=reached, usage=usage)
         await self._cited(reply)
+
+
+def _holds_compaction(item: Item) -> bool:
+    return parted(item).written is not None

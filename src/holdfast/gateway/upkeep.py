@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from traceback import format_tb
 from typing import Literal
 
 import msgspec
 
 from holdfast.dialects import Dialect
-from holdfast.errors import HoldfastError, NothingToCompact
+from holdfast.errors import CompactionError, HoldfastError, NothingToCompact
 from holdfast.gateway.known import Known, Memory
 from holdfast.gateway.rules import AutoCompact
 from holdfast.runtime.backend import Backend
@@ -50,7 +51,7 @@ class Upkeep:
         """Compact a thread, or, where a compaction of it is under way, wait for that one.
 
         Raises:
-            CompactionError: It did not happen; the thread is what it was.
+            CompactionError: It did not happen, and the thread is what it was; or something broke that nobody foresaw.
             Conflict: Another process was at it, or moved the thread meanwhile.
         """
         return await asyncio.shield(self._started(known, order, seed=seed, limits=limits))
@@ -109,7 +110,15 @@ class Upkeep:
 
     async def _compact(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
         backend = replace(self._backend, limits=limits)
-        report = await compact_thread(backend, known.thread_id, dialect=self._dialect, seed=seed, order=order)
+        try:
+            report = await compact_thread(backend, known.thread_id, dialect=self._dialect, seed=seed, order=order)
+        except HoldfastError:
+            raise
+        except Exception as error:
+            # Where it broke and what kind it is, but not what it says: that may quote the conversation.
+            kind, trace = type(error).__name__, "".join(format_tb(error.__traceback__))
+            log.error("a compaction of thread %s broke: %s\n%s", known.thread_id, kind, trace)  # noqa: TRY400
+            raise CompactionError(f"the compaction of thread {known.thread_id!r} broke ({kind}); the log says where") from error
         log.info("compacted thread %s: %d to %d tokens", known.thread_id, report.tokens_before, report.tokens_after)
         return report
 
@@ -120,7 +129,10 @@ class Upkeep:
             self.found_futile(known, tokens=tokens, called_for="in_background")
         elif isinstance(error, HoldfastError):
             log.warning("a compaction of thread %s failed in the background: %s", known.thread_id, error.code)
-            await self._note(known, error)
+            try:
+                await self._note(known, error)
+            except HoldfastError as unnoted:
+                log.warning("thread %s could not be told of it: %s", known.thread_id, unnoted.code)
 
     async def _note(self, known: Known, error: HoldfastError) -> None:
         """Record in a thread that it could not be compacted, and why."""

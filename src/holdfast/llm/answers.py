@@ -13,7 +13,8 @@ from typing import Final
 
 from holdfast.dialects import Dialect, Reply
 from holdfast.dialects.fields import ABSENT, Fields, fields_in
-from holdfast.dialects.spans import value_of
+from holdfast.dialects.responses.stream import TERMINAL
+from holdfast.dialects.spans import item_in, value_of
 from holdfast.dialects.sse import EventReader
 from holdfast.errors import ModelUnavailable
 from holdfast.items import Item, ItemKind
@@ -44,23 +45,37 @@ class AnswerReader:
         self._reader = dialect.wire.reply_reader()
         self._events = EventReader()
         self._beside = Circumstances()
+        self._is_over = False
+        self._new: list[Item] = []
 
     def feed(self, chunk: bytes) -> bool:
         """Take the next bytes; true once nothing that matters can follow."""
         for data in self._events.feed(chunk):
             if (event := fields_in(data)) is not None:
                 self._beside = _noticed(event, self._beside)
+                self._take_item(event)
         return self._reader.feed(chunk)
 
-    def new_items(self, told: Sequence[Item]) -> list[Item]:
-        """Return the items that are whole and not among `told`; none before the end where an answer is one message."""
-        if self._dialect.name != "responses":
-            return []
-        return [item for item in self._reader.reply.items if not any(item is known for known in told)]
+    def new_items(self) -> list[Item]:
+        """Return the items that became whole since it was last asked, as they came; none where an answer is one message.
+
+        An answer of which any item was told so holds no other.
+        """
+        new, self._new = self._new, []
+        return new
 
     def reply(self, name: str, *, secrets: Sequence[str] = ()) -> ModelReply:
         """Return the whole answer of the model called `name`; see `concluded` for what is raised."""
         return concluded(self._reader.reply, self._beside, name=name, dialect=self._dialect, secrets=secrets)
+
+    def _take_item(self, event: Fields) -> None:
+        # The dialect's reader has the same items, but only all of them at once: looking there for each costs their square.
+        if self._is_over or self._dialect.name != "responses":
+            return
+        kind = event.text("type")
+        self._is_over = kind in TERMINAL
+        if kind == "response.output_item.done" and (item := item_in(event.span("item"))) is not None:
+            self._new.append(item)
 
 
 def answer_in(body: bytes, *, name: str, dialect: Dialect, secrets: Sequence[str] = ()) -> ModelReply:

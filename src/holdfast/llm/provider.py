@@ -12,7 +12,7 @@ from typing import Final, Protocol, Self
 import msgspec
 
 from holdfast.dialects import Dialect, Request
-from holdfast.errors import ModelUnavailable
+from holdfast.errors import ModelRejected
 from holdfast.items import Item
 from holdfast.llm.answers import AnswerReader, answer_in
 from holdfast.llm.base import Delta, ModelReply
@@ -141,7 +141,7 @@ class ProviderModel:
         body = self._body(request)
         transport = await self._transport()
         async with transport.exchange(self._path, body, headers=self._headers(request)) as incoming:
-            told: list[Item] = []
+            is_told = False
             if not incoming.is_stream:
                 whole = await self._whole(incoming)
                 reply = answer_in(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
@@ -153,15 +153,14 @@ class ProviderModel:
                     for delta in words.feed(chunk) if heard is not _unheard else ():
                         heard(delta)
                     is_over = reader.feed(chunk)
-                    for item in reader.new_items(told):
-                        told.append(item)
+                    for item in reader.new_items():
+                        is_told = True
                         await completed(item)
                     if is_over or size > MAX_ANSWER_BYTES:
                         break
                 reply = reader.reply(self._name, secrets=transport.secrets)
-            for item in reply.items:
-                if not any(item is known for known in told):
-                    await completed(item)
+            for item in () if is_told else reply.items:
+                await completed(item)
             return reply
 
     async def aclose(self) -> None:
@@ -215,5 +214,6 @@ class ProviderModel:
             chunks.append(chunk)
             size += len(chunk)
             if size > MAX_ANSWER_BYTES:
-                raise ModelUnavailable(self._name, reason=f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
+                # Asking again would not make it shorter.
+                raise ModelRejected(self._name, status=200, reason=f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
         return b"".join(chunks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
@@ -52,6 +52,9 @@ ANTHROPIC_HEADERS: Final[Mapping[str, str]] = {BETA_HEADER: ANTHROPIC_BETA}
 # What a turn asks for that is to be compacted by its provider on the way, and the beta that knows it.
 INLINE_EDIT: Final = b'"compact_20260112"'
 INLINE_BETA: Final = "compact-2026-01-12"
+# Thinking that no longer fits its history is dropped by the provider, where it is asked to.
+BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+DROP: Final = b'{"prefix_mismatch_behavior":"drop_block"}'
 # Refused in a request for compaction: two compactions at once, and what only shapes an answer.
 ANTHROPIC_UNWANTED: Final = frozenset({"context_management", "stop_sequences", "output_format", "stream"})
 
@@ -94,12 +97,14 @@ class OpenAIModel(ProviderModel):
             except ModelRejected as rejected:
                 if rejected.status not in NO_ENDPOINT:
                     raise
-                self._has_endpoint = False
-        return await self._posted(self._path, replace(request, fields={**request.fields, **INLINE}))
+        made = await self._posted(self._path, replace(request, fields={**request.fields, **INLINE}))
+        # A model that is not there is not found at either; only who serves turns and no compactions is asked so from now on.
+        self._has_endpoint = False
+        return made
 
     async def _posted(self, path: str, request: Request) -> Reply:
         whole = await self._fetched(path, RESPONSES.join(request, request.items), idle_s=COMPACT_IDLE_SECONDS)
-        return _reply_in(whole, dialect=RESPONSES, name=self._name)
+        return _reply_in(whole, dialect=RESPONSES, name=self._name, secrets=(await self._transport()).secrets)
 
 
 class AnthropicModel(ProviderModel):
@@ -116,7 +121,7 @@ class AnthropicModel(ProviderModel):
     async def compact(self, request: Request) -> RemoteCompaction:
         body = MESSAGES.join(replace(request, fields=_asking_to_summarize(request.fields, model=self._model)), request.items)
         whole = await self._fetched("/v1/messages", body, headers=ANTHROPIC_HEADERS, idle_s=COMPACT_IDLE_SECONDS)
-        reply = _reply_in(whole, dialect=MESSAGES, name=self._name)
+        reply = _reply_in(whole, dialect=MESSAGES, name=self._name, secrets=(await self._transport()).secrets)
         made = _compaction_blocks(reply.items)
         if not made:
             raise ModelRejected(self._name, status=200, reason="what it calls a compaction holds no compaction block")
@@ -124,14 +129,33 @@ class AnthropicModel(ProviderModel):
             raise ModelUnavailable(self._name, reason="its compaction came out empty")
         return _compaction(reply, issuer=self._issuer)
 
+    def _body(self, request: Request) -> bytes:
+        """Return the request as it goes out.
+
+        A compaction moves the prefix that thinking is bound to: what no longer fits is to be dropped, not to be refused.
+        """
+        asked = _thinking(request)
+        if asked is None or "block_binding" in asked:
+            return super()._body(request)
+        bound = object_of({**asked, "block_binding": DROP})
+        return super()._body(replace(request, fields={**request.fields, "thinking": bound}))
+
     def _headers(self, request: Request) -> Mapping[str, str]:
-        # A compaction block is understood under the beta that made it, and refused without; so is the wish for one.
+        # A compaction block is understood under a beta and refused without. Which made it cannot be told from it, so both are
+        # named where a turn asks for one on the way.
         betas = [ANTHROPIC_BETA] if _compaction_blocks(request.items) else []
-        betas += [INLINE_BETA] if INLINE_EDIT in request.fields.get("context_management", b"") else []
+        betas += [INLINE_BETA] if INLINE_EDIT in request.fields.get("context_management", ABSENT) else []
+        betas += [BINDING_BETA] if _thinking(request) is not None else []
         return {BETA_HEADER: ",".join(betas)} if betas else super()._headers(request)
 
 
-def _reply_in(body: bytes, *, dialect: Dialect, name: str) -> Reply:
+def _thinking(request: Request) -> dict[str, bytes] | None:
+    """Return how a request asks for thinking; None where it does not."""
+    asked = fields_of(request.fields.get("thinking", ABSENT))
+    return None if asked is None or asked.get("type") == b'"disabled"' else asked
+
+
+def _reply_in(body: bytes, *, dialect: Dialect, name: str, secrets: Sequence[str]) -> Reply:
     """Return what a provider answered; its error if it answered with one all the same.
 
     Raises:
@@ -139,7 +163,7 @@ def _reply_in(body: bytes, *, dialect: Dialect, name: str) -> Reply:
     """
     reply = dialect.wire.reply_from_json(body)
     if reply.outcome == "failed" and (answer := fields_in(body)) is not None:
-        raise failed(name, complaint_of(answer))
+        raise failed(name, complaint_of(answer), secrets=secrets)
     if reply.outcome == "cut":
         raise ModelUnavailable(name, reason=BROKE_OFF)
     return reply

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from holdfast.errors import StoreClosed, StoreError
 from holdfast.store.base import Watch
 from holdfast.store.sqlite.errors import store_errors
-from holdfast.store.sqlite.file import connect
+from holdfast.store.sqlite.reading import Reading
 from holdfast.store.watching import Watchers
 
 LOOK_SECONDS = 0.025
@@ -31,7 +30,7 @@ class Changes:
         self._watchers = Watchers()
         self._closed = False
         self._looking: asyncio.Task[None] | None = None
-        self._connection: sqlite3.Connection | None = None
+        self._reading = Reading(path)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdfast-watcher")
 
     @asynccontextmanager
@@ -56,8 +55,7 @@ class Changes:
     def join(self) -> None:
         """Let go of the file. Blocks; call it off the event loop, after `refuse`."""
         self._thread.shutdown(wait=True)
-        if self._connection is not None:
-            self._connection.close()
+        self._reading.close()
 
     def _rest(self) -> None:
         if self._looking is not None:
@@ -83,9 +81,8 @@ class Changes:
         finally:
             self._watchers.is_told = False
 
-    def _version(self) -> int:
+    def _version(self) -> tuple[int, int]:
+        """Return what differs once the file was written; versions of one connection cannot be compared with another's."""
         with store_errors(str(self._path)):
-            if self._connection is None:
-                self._connection = connect(self._path, read_only=True)
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        return int(version)
+            (version,) = self._reading.connection().execute("PRAGMA data_version").fetchone()
+        return self._reading.times_overtaken, int(version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sqlite3
+import threading
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -15,6 +16,7 @@ from holdfast.store.sqlite.changes import Changes
 from holdfast.store.sqlite.file import is_writable, open_file
 from holdfast.store.sqlite.queries import QUERIES
 from holdfast.store.sqlite.readers import Readers
+from holdfast.store.sqlite.state import Connection
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.sqlite.writer import Writer
 
@@ -52,7 +54,12 @@ class SqliteDatabase:
             StoreReadOnly: It is not there and cannot be made, or is of an older schema and cannot be brought up to date.
         """
         file = Path(path)
-        connection, read_only = await asyncio.to_thread(lambda: (open_file(file), not is_writable(file)))
+        opening = _Opening(file)
+        try:
+            connection, read_only = await asyncio.to_thread(opening.run)
+        except BaseException:
+            opening.forsake()
+            raise
         readers = Readers(file, connection)
         return cls(writer=Writer(file), readers=readers, changes=Changes(file), searchable=searchable, read_only=read_only)
 
@@ -102,10 +109,37 @@ class SqliteDatabase:
         self._writer.refuse()
         self._readers.refuse()
         self._changes.refuse()
-        await asyncio.to_thread(self._join)
+        # Whoever does not wait for it leaves no thread that nobody told to end.
+        await asyncio.shield(asyncio.to_thread(self._join))
 
     def _join(self) -> None:
         # The writer last: closing the file's last connection folds the log back into it, which a reader cannot do.
         self._readers.join()
         self._changes.join()
         self._writer.join()
+
+
+class _Opening:
+    """A file that a thread opens for somebody who may not wait for it: closed then, whichever of the two is done first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._is_forsaken = False
+
+    def run(self) -> tuple[Connection, bool]:
+        """Return a connection, and whether the file can only be read. Blocks; call it off the event loop."""
+        connection = open_file(self._path)
+        with self._lock:
+            self._connection = connection
+            if self._is_forsaken:
+                connection.close()
+        return connection, not is_writable(self._path)
+
+    def forsake(self) -> None:
+        """Close what was opened, or have it closed once it is."""
+        with self._lock:
+            self._is_forsaken = True
+            if self._connection is not None:
+                self._connection.close()

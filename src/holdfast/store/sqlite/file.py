@@ -12,6 +12,7 @@ from pathlib import Path
 from holdfast.errors import StoreError, StoreForeign, StoreReadOnly, StoreTooNew
 from holdfast.store.sqlite.errors import store_errors
 from holdfast.store.sqlite.queries import SQL_FOLDER, statements
+from holdfast.store.sqlite.state import Connection, FileState
 
 APPLICATION_ID = int.from_bytes(b"hldf", "big")
 # A checkpoint on a slow disk holds the lock for seconds; another process must outwait it, not lose its turn to it.
@@ -28,7 +29,7 @@ def migrations() -> Mapping[int, str]:
     return {int(path.name[:4]): path.read_text(encoding="utf-8") for path in sorted(SQL_FOLDER.glob("[0-9]*.sql"))}
 
 
-def open_file(path: Path) -> sqlite3.Connection:
+def open_file(path: Path) -> Connection:
     """Make `path` a store of the newest schema, unless it is one, and return a connection that reads it.
 
     Where the file and its folder can be written, the lock for it was taken for a moment, so that it is known to be had.
@@ -42,14 +43,13 @@ def open_file(path: Path) -> sqlite3.Connection:
     with store_errors(location):
         if not path.exists():
             _create(path)
+        if not is_writable(path):
+            return open_to_read(path)
         _refuse_foreign(path)
         connection = connect(path)
         try:
-            if is_writable(path):
-                _migrate(connection, location=location)
-                _use_wal(connection, location=location)
-            else:
-                _check_version(connection, location=location)
+            _migrate(connection, location=location)
+            _use_wal(connection, location=location)
             connection.execute("PRAGMA query_only = ON")
         except BaseException:
             connection.close()
@@ -57,21 +57,45 @@ def open_file(path: Path) -> sqlite3.Connection:
         return connection
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+def open_to_read(path: Path) -> Connection:
+    """Return a connection that reads an existing store of the newest schema; what is wrong with it is told as `open_file` does.
+
+    A file may be without locks, or its log on its way in or out: what went wrong while it moved is tried again.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        before = FileState.of(path)
+        try:
+            return _checked(path)
+        except sqlite3.Error:
+            if FileState.of(path) == before or time.monotonic() > deadline:
+                raise
+
+
+def connect(path: Path, *, read_only: bool = False) -> Connection:
     """Return a connection to an existing store; it may be handed from thread to thread."""
-    uri = f"{path.resolve().as_uri()}?{_mode(path)}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    if read_only:
-        connection.execute("PRAGMA query_only = ON")
-    else:
-        # What was erased, or left behind when the index merged, is overwritten; free pages would keep it for years.
-        connection.execute("PRAGMA secure_delete = ON")
+    state = None if is_writable(path) else FileState.of(path)
+    uri = f"{path.resolve().as_uri()}?{_mode(state)}"
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, factory=Connection
+    )
+    try:
+        if state is not None and not state.has_log:
+            connection.made_for = (path, state)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        else:
+            # What was erased, or left behind when the index merged, is overwritten; free pages would keep it for years.
+            connection.execute("PRAGMA secure_delete = ON")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def connect_to_write(path: Path) -> sqlite3.Connection:
+def connect_to_write(path: Path) -> Connection:
     """Return a connection for `begin_writing`: with a log in place nothing else ever waits."""
     connection = connect(path)
     _set_patience(connection, seconds=0.0)
@@ -101,13 +125,24 @@ def is_writable(path: Path) -> bool:
     return all(os.access(place, os.W_OK, **asked) for place in (path, path.resolve().parent))
 
 
-def _mode(path: Path) -> str:
-    if is_writable(path):
+def _mode(unwritable: FileState | None) -> str:
+    if unwritable is None:
         return "mode=rw"
     # With a log there is, or was, a writer, and SQLite reads through its log and locks. Without one it could not even
-    # read: it would have to make the log's index first. Nothing is pending then, and the file is taken as it lies.
-    log = path.resolve().with_name(f"{path.name}-wal")
-    return "mode=ro" if log.exists() else "mode=ro&immutable=1"
+    # read: it would have to make the log's index first. Nothing is pending then, and the file is taken as it lies, for as
+    # long as it lies so (`Reading`).
+    return "mode=ro" if unwritable.has_log else "mode=ro&immutable=1"
+
+
+def _checked(path: Path) -> Connection:
+    _refuse_foreign(path)
+    connection = connect(path, read_only=True)
+    try:
+        _check_version(connection, location=str(path))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _create(path: Path) -> None:

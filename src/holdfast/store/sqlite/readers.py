@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
-from holdfast.errors import StoreClosed
+from holdfast.errors import StoreBusy, StoreClosed, StoreError
 from holdfast.store.sqlite.errors import store_errors
-from holdfast.store.sqlite.file import connect
-from holdfast.store.sqlite.jobs import Failed, Job, deliver
+from holdfast.store.sqlite.file import BUSY_SECONDS
+from holdfast.store.sqlite.jobs import Failed, Job, deliver, started
+from holdfast.store.sqlite.reading import Reading
+from holdfast.store.sqlite.state import Connection
 
 T = TypeVar("T")
 
@@ -28,10 +31,10 @@ class Readers:
     Another thread is started only where all there are have something to read: a connection costs as much as many reads do.
     """
 
-    def __init__(self, path: Path, first: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, first: Connection) -> None:
         """Read the file at `path`, to begin with through a connection that is there already."""
         self._path = path
-        self._first: sqlite3.Connection | None = first
+        self._first: Connection | None = first
         self.location = str(path)
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
@@ -43,10 +46,10 @@ class Readers:
         """Run `operation` on a reader's connection and return its result."""
         if self._closed:
             raise StoreClosed(self.location)
+        if len(self._threads) < min(self._under_way + 1, THREADS):
+            self._start()
         future: asyncio.Future[T] = self._loop.create_future()
         self._under_way += 1
-        if len(self._threads) < min(self._under_way, THREADS):
-            self._start()
         self._queue.put(Job(operation=operation, future=future))
         return await future
 
@@ -64,29 +67,42 @@ class Readers:
             self._first.close()
 
     def _start(self) -> None:
-        # A daemon: a host that never closes its store must still be able to exit.
         name = f"holdfast-reader-{len(self._threads)}"
-        thread = threading.Thread(target=self._serve, args=(self._first,), name=name, daemon=True)
+        try:
+            thread = started(self._serve, self._first, name=name, location=self.location)
+        except StoreError:
+            # One thread is enough to read everything, only later.
+            if not self._threads:
+                raise
+            return
         self._first = None
         self._threads.append(thread)
-        thread.start()
 
-    def _serve(self, connection: sqlite3.Connection | None) -> None:
+    def _serve(self, first: Connection | None) -> None:
+        reading = Reading(self._path, first)
         while (job := self._queue.get()) is not None:
-            outcome: object
-            try:
-                with store_errors(self.location):
-                    connection = connection or connect(self._path, read_only=True)
-                    outcome = job.operation(connection)
-            except Exception as error:  # noqa: BLE001  # told to the one who awaits it; raised here, it would end the thread
-                outcome = Failed(error)
+            outcome = self._outcome(reading, job)
             # A closed loop has nobody left to tell.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._deliver, job, outcome)
             # What was read may be large, and the next job a long time away.
             del job, outcome
-        if connection is not None:
-            connection.close()
+        reading.close()
+
+    def _outcome(self, reading: Reading, job: Job) -> object:
+        """Read until what was read stands: at once, wherever there are locks, and again where a writer came between."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            outcome: object
+            try:
+                with store_errors(self.location):
+                    outcome = job.operation(reading.connection())
+            except Exception as error:  # noqa: BLE001  # told to the one who awaits it; raised here, it would end the thread
+                outcome = Failed(error)
+            if reading.vouches_for(outcome.error if isinstance(outcome, Failed) else None):
+                return outcome
+            if time.monotonic() > deadline:
+                return Failed(StoreBusy(self.location))
 
     def _deliver(self, job: Job, outcome: object) -> None:
         self._under_way -= 1

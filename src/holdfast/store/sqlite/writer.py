@@ -14,7 +14,7 @@ from typing import TypeVar
 from holdfast.errors import StoreClosed, StoreError
 from holdfast.store.sqlite.errors import from_sqlite, store_errors
 from holdfast.store.sqlite.file import begin_writing, connect_to_write
-from holdfast.store.sqlite.jobs import Failed, Job, deliver
+from holdfast.store.sqlite.jobs import Failed, Job, deliver, started
 
 T = TypeVar("T")
 
@@ -46,9 +46,7 @@ class Writer:
         if self._closed:
             raise StoreClosed(self._location)
         if self._thread is None:
-            # A daemon: a host that never closes its store must still be able to exit; what was acknowledged is durable.
-            self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
-            self._thread.start()
+            self._thread = started(self._run, name="holdfast-writer", location=self._location)
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put(Job(operation=operation, future=future))
         return await future

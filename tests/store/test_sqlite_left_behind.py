@@ -1,0 +1,173 @@
+"""Whatever becomes of opening and closing, no thread and no connection outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Holdfast
+from holdfast.errors import StoreClosed, StoreError
+
+
+class Connections:
+    """Every connection that was made, kept, so that none is closed by being forgotten."""
+
+    def __init__(self) -> None:
+        self.made: list[sqlite3.Connection] = []
+        self._connect = sqlite3.connect
+
+    def connect(self, *arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = self._connect(*arguments, **options)
+        self.made.append(connection)
+        return connection
+
+    def still_open(self) -> int:
+        count = 0
+        for connection in self.made:
+            with contextlib.suppress(sqlite3.ProgrammingError):
+                connection.total_changes  # noqa: B018  # a closed connection refuses to say
+                count += 1
+        return count
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")]
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
+    kept = Connections()
+    monkeypatch.setattr(sqlite3, "connect", kept.connect)
+    return kept
+
+
+@pytest.fixture
+def path(tmp_path: Path, connections: Connections) -> Iterator[Path]:
+    """Where a store is to be; afterwards nothing of it is open, and no log is left."""
+    yield tmp_path / "threads.db"
+    assert connections.made
+    assert (threads(), connections.still_open(), [file.name for file in tmp_path.iterdir()]) == ([], 0, ["threads.db"])
+
+
+async def opened_and_left(path: Path) -> None:
+    async with Holdfast(Config(store=f"sqlite:///{path}")):
+        pass
+
+
+async def cancelled_once(path: Path, *, reached: Callable[[], bool]) -> None:
+    """Cancel opening as soon as the event loop sees that it has come so far."""
+    opening = asyncio.ensure_future(opened_and_left(path))
+    while not reached():  # noqa: ASYNC110  # threads that know no event are what is waited for
+        await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+
+
+def test_opening_that_fails_once_the_file_is_open_closes_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant that cannot be made is the caller's only trouble."""
+    start = threading.Thread.start
+
+    def no_writer(thread: threading.Thread) -> None:
+        if thread.name == "holdfast-writer":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", no_writer)
+    with pytest.raises(StoreError, match="no more threads"):
+        asyncio.run(opened_and_left(path))
+
+
+def test_opening_that_is_cancelled_once_the_file_is_open_closes_it(path: Path) -> None:
+    """A reader was at work for it already."""
+    asyncio.run(cancelled_once(path, reached=lambda: threads() != []))
+
+
+def test_opening_that_is_cancelled_while_the_file_is_opened_closes_it(path: Path, connections: Connections) -> None:
+    """The thread that opens it goes on, and closes what nobody waits for any more."""
+    asyncio.run(cancelled_once(path, reached=lambda: connections.made != []))
+
+
+def test_opening_that_is_cancelled_before_it_heard_that_the_file_is_open_closes_it(path: Path, connections: Connections) -> None:
+    """What was handed over and never taken is closed too."""
+
+    async def cancelled() -> None:
+        executor = ThreadPoolExecutor()
+        asyncio.get_running_loop().set_default_executor(executor)
+        opening = asyncio.ensure_future(opened_and_left(path))
+        await asyncio.sleep(0)
+        # The loop stands still until the file is open; what the thread says of it waits in the loop's queue meanwhile.
+        executor.shutdown(wait=True)
+        assert connections.still_open() == 1
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    asyncio.run(cancelled())
+
+
+class Model:
+    """One that cannot be let go of."""
+
+    def __init__(self, closing: Callable[[], Any]) -> None:
+        self.aclose = closing
+
+
+async def fails() -> None:
+    raise ConnectionResetError
+
+
+async def never_ends() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("closing", "raised"), [(fails, ConnectionResetError), (never_ends, asyncio.CancelledError)])
+def test_a_model_that_does_not_close_does_not_keep_the_store_open(
+    path: Path, closing: Callable[[], Any], raised: type[BaseException]
+) -> None:
+    """Its failure is told, or the caller's patience ends, and the store is closed all the same."""
+
+    async def left() -> None:
+        hf = await Holdfast(Config(store=f"sqlite:///{path}")).__aenter__()
+        models = hf.backend.models
+        models._opened["m"] = Model(closing)  # type: ignore[assignment]
+        leaving = asyncio.ensure_future(hf.__aexit__(None, None, None))
+        while models._opened:  # noqa: ASYNC110  # the very moment at which models are being closed
+            await asyncio.sleep(0)
+        if raised is asyncio.CancelledError:
+            leaving.cancel()
+        with pytest.raises(raised):
+            await leaving
+        with pytest.raises(StoreClosed):
+            await hf.thread("t")
+
+    asyncio.run(left())
+
+
+def test_closing_that_is_cancelled_before_a_thread_was_free_for_it_closes(path: Path) -> None:
+    """Whoever stops waiting for it does not take it back."""
+
+    async def closed_without_waiting() -> None:
+        loop, free = asyncio.get_running_loop(), threading.Event()
+        loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
+        hf = await Holdfast(Config(store=f"sqlite:///{path}")).__aenter__()
+        busy = loop.run_in_executor(None, free.wait)
+        closing = asyncio.ensure_future(hf.backend.store.close())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        free.set()
+        await busy
+        await loop.run_in_executor(None, int)
+
+    asyncio.run(closed_without_waiting())

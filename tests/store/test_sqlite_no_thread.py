@@ -1,0 +1,97 @@
+"""A machine that gives no more threads: who asks is told so, and nothing is worse for it once it gives some again."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreError
+from holdfast.store import NewThread
+from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Machine:
+    """Decides which threads are to be had."""
+
+    def __init__(self) -> None:
+        self.refused: tuple[str, ...] = ()
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    rules = Machine()
+    start = threading.Thread.start
+
+    def start_if_allowed(thread: threading.Thread) -> None:
+        if thread.name.startswith(rules.refused):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_if_allowed)
+    return rules
+
+
+@pytest.fixture
+async def database(tmp_path: Path, machine: Machine) -> AsyncIterator[SqliteDatabase]:
+    opened = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode())
+    yield opened
+    await opened.close()
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")] == []
+
+
+def new(name: str) -> NewThread:
+    return NewThread(id=name, dialect="chat", created_at_ms=0)
+
+
+async def test_a_write_without_a_thread_is_refused_and_the_next_goes_through(database: SqliteDatabase, machine: Machine) -> None:
+    """The error says what is missing and what to do; nothing was written, nothing hangs, and closing works."""
+    machine.refused = ("holdfast-writer",)
+    with pytest.raises(StoreError, match=r"no more threads.*try again") as refused:
+        await database.tenant()
+    assert refused.value.code == "store_error"
+    machine.refused = ()
+    store = await database.tenant()
+    await store.create(new("t"), [])
+    assert [row.id for row in await store.threads()] == ["t"]
+
+
+async def test_a_store_that_never_got_a_thread_to_write_closes(database: SqliteDatabase, machine: Machine) -> None:
+    """Neither the refused write nor closing leaves anything behind; the fixture looks."""
+    machine.refused = ("holdfast-writer",)
+    with pytest.raises(StoreError, match="no more threads"):
+        await database.tenant()
+
+
+async def test_a_first_read_without_a_thread_is_refused_and_the_next_goes_through(
+    database: SqliteDatabase, machine: Machine
+) -> None:
+    """The connection that opened the file waits for the thread that comes, and reads asked one by one still share it."""
+    machine.refused = ("holdfast-reader",)
+    for _ in range(3):
+        with pytest.raises(StoreError, match=r"no more threads.*try again"):
+            await database.knows("local")
+    machine.refused = ()
+    assert [await database.knows("local") for _ in range(5)] == [False] * 5
+    assert sum(thread.name.startswith("holdfast-reader") for thread in threading.enumerate()) == 1
+
+
+async def test_a_read_that_gets_no_thread_of_its_own_waits_for_one_that_is_there(
+    database: SqliteDatabase, machine: Machine
+) -> None:
+    """With one thread all reads are answered, one after another."""
+    store: SqliteStore = await database.tenant()
+    machine.refused = ("holdfast-reader",)
+    answers = await asyncio.gather(*(store._readers.run(answer_to_everything) for _ in range(12)))
+    assert answers == [(42,)] * 12
+
+
+def answer_to_everything(connection: sqlite3.Connection) -> tuple[int]:
+    row: tuple[int] = connection.execute("SELECT 42").fetchone()
+    return row
