@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.cli.stories import Cli, grown, stored
 from tests.drafting.replies import SUMMARY
+from tests.drafting.test_paid_in_vain import HANDOFF
 from tests.histories import said
 
 from holdfast import Holdfast, Thread
@@ -24,17 +25,7 @@ HUGE = "Review this text: " + "lorem ipsum dolor " * 4_000
 REFUSAL = replace(
     refuses(), reply=replace(refuses().reply, input_tokens=50_000, output_tokens=9, cached_tokens=48_000, cost_usd=0.1)
 )
-PAID = Attempt(
-    strategy="handoff",
-    outcome="nothing_to_compact",
-    model="scripted:model",
-    calls=1,
-    input_tokens=50_000,
-    output_tokens=900,
-    cached_tokens=40_000,
-    cost_micro_usd=200_000,
-    took_ms=2_100,
-)
+PAID = msgspec.structs.replace(HANDOFF, took_ms=2_100)
 UNAIDED = Attempt(strategy="extractive", outcome="nothing_to_compact", took_ms=12_500)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from holdfast import Config, Holdfast
+from holdfast.dialects import dialect_named
 from holdfast.errors import StoreClosed, StoreError
+from holdfast.llm.provider import ProviderModel, Transport
 
 
 class Connections:
@@ -114,11 +116,19 @@ def test_opening_that_is_cancelled_before_it_heard_that_the_file_is_open_closes_
     asyncio.run(cancelled())
 
 
-class Model:
-    """One that cannot be let go of."""
+def unreachable() -> Transport:
+    raise AssertionError("nobody asks it")
 
-    def __init__(self, closing: Callable[[], Any]) -> None:
-        self.aclose = closing
+
+class Clinging(ProviderModel):
+    """A model that cannot be let go of."""
+
+    def __init__(self, closing: Callable[[], Awaitable[None]]) -> None:
+        super().__init__("m", model="m", dialect=dialect_named("chat"), path="/", connect=unreachable)
+        self._closing = closing
+
+    async def aclose(self) -> None:
+        await self._closing()
 
 
 async def fails() -> None:
@@ -131,14 +141,14 @@ async def never_ends() -> None:
 
 @pytest.mark.parametrize(("closing", "raised"), [(fails, ConnectionResetError), (never_ends, asyncio.CancelledError)])
 def test_a_model_that_does_not_close_does_not_keep_the_store_open(
-    path: Path, closing: Callable[[], Any], raised: type[BaseException]
+    path: Path, closing: Callable[[], Awaitable[None]], raised: type[BaseException]
 ) -> None:
     """Its failure is told, or the caller's patience ends, and the store is closed all the same."""
 
     async def left() -> None:
         hf = await Holdfast(Config(store=f"sqlite:///{path}")).__aenter__()
         models = hf.backend.models
-        models._opened["m"] = Model(closing)  # type: ignore[assignment]
+        models._opened["m"] = Clinging(closing)
         leaving = asyncio.ensure_future(hf.__aexit__(None, None, None))
         while models._opened:  # noqa: ASYNC110  # the very moment at which models are being closed
             await asyncio.sleep(0)

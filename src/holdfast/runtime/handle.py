@@ -24,12 +24,13 @@ from holdfast.runtime.head import Head
 from holdfast.runtime.legible import LegibleThread
 from holdfast.runtime.measuring import asked_last, limits_named, limits_of
 from holdfast.runtime.orders import Order
-from holdfast.runtime.reading import current_turn, live_path, load_checkpoint, load_start, load_tip
+from holdfast.runtime.reading import live_path, load_checkpoint, load_start, load_tip
+from holdfast.runtime.recording import append_beside
 from holdfast.runtime.reports import Branched, CompactionReport
 from holdfast.runtime.starting import run_start_hooks
 from holdfast.runtime.turn import TurnScope
 from holdfast.runtime.turn_thread import Opened
-from holdfast.store import NewRecord, RecordKind
+from holdfast.store import RecordKind
 from holdfast.thread import AskedBody, ReplyBody, StartBody, encode_body
 from holdfast.thread.baseline import World, checked_world
 
@@ -282,12 +283,8 @@ class Thread(LegibleThread):
             await self._append_beside(RecordKind.CONTEXT, encode_body(asked))
 
     async def _append_beside(self, kind: RecordKind, body: bytes, *, tokens: int = 0) -> None:
-        """Append a record of the current turn that is beside the history."""
-        row = await self._backend.store.get(self.id)
-        turn = await current_turn(self._backend.store, row, stop=row.next)
-        record = NewRecord(kind=kind, at_ms=self._backend.clock.now_ms(), turn=turn, tokens=tokens, body=body)
         self._tip = None
-        await self._backend.append_beside(self.id, record, expected=row.next)
+        await append_beside(self._backend, self.id, kind, body, tokens=tokens)
 
     def _own_request(self, head: Head | None) -> Request:
         """Return what goes out with this thread's requests beside their history."""

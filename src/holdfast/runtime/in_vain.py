@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from holdfast.errors import NotFound, StoreError
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.reading import current_turn, live_path
-from holdfast.store import NewRecord, Record, RecordKind, ThreadStore
+from holdfast.runtime.reading import live_path
+from holdfast.runtime.recording import append_beside
+from holdfast.store import Record, RecordKind, ThreadStore
 from holdfast.thread import Attempt, LivePath, ReplyBody, encode_body, is_in_vain, tried_in_vain
 
 # How far back it is looked in each span of a path: a thread may hold as many answers as it has turns.
@@ -32,8 +33,11 @@ async def write_down_in_vain(backend: Backend, thread_id: str, attempts: Sequenc
     """
     if not any(attempt.calls for attempt in attempts):
         return
+    body = ReplyBody(items=[], outcome=outcome, estimated_tokens=0, attempts=list(attempts))
     with suppress(StoreError, NotFound):
-        await _append(backend, thread_id, ReplyBody(items=[], outcome=outcome, estimated_tokens=0, attempts=list(attempts)))
+        checkpoint = (await live_path(backend.store, thread_id)).checkpoint
+        target = checkpoint.ordinal if checkpoint else 0
+        await append_beside(backend, thread_id, RecordKind.REPLY, encode_body(body), target=target)
 
 
 async def newest_in_vain(store: ThreadStore, path: LivePath, *, most: int) -> list[InVain]:
@@ -47,17 +51,3 @@ async def newest_in_vain(store: ThreadStore, path: LivePath, *, most: int) -> li
             if tried is not None:
                 found.append(InVain(record=record, tried=tried))
     return found
-
-
-async def _append(backend: Backend, thread_id: str, body: ReplyBody) -> None:
-    checkpoint = (await live_path(backend.store, thread_id)).checkpoint
-    row = await backend.store.get(thread_id)
-    record = NewRecord(
-        kind=RecordKind.REPLY,
-        at_ms=backend.clock.now_ms(),
-        turn=await current_turn(backend.store, row, stop=row.next),
-        tokens=0,
-        body=encode_body(body),
-        target=checkpoint.ordinal if checkpoint else 0,
-    )
-    await backend.append_beside(thread_id, record, expected=row.next)

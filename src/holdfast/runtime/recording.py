@@ -9,6 +9,7 @@ from holdfast.dialects import Dialect
 from holdfast.items import Item, chain_link, chain_seed
 from holdfast.runtime.backend import Backend, Redact
 from holdfast.runtime.clock import new_thread_id
+from holdfast.runtime.reading import current_turn
 from holdfast.store import Found, NewRecord, NewThread, RecordKind, ThreadStore
 from holdfast.thread import Arrival, MetaBody, Tip, checked_thread_id, encode_body, lay_down
 from holdfast.tokens import estimate_item
@@ -98,6 +99,16 @@ async def append_items(
     else:
         reached = await backend.append(thread_id, [*before, *records], expected=tip.next)
     return Tip(next=reached, turn=after.turn, depth=after.depth, chain=after.chain)
+
+
+async def append_beside(
+    backend: Backend, thread_id: str, kind: RecordKind, body: bytes, *, tokens: int = 0, target: int | None = None
+) -> int:
+    """Append a record of the turn a thread is in that stands beside its history, and return its ordinal. Durable then."""
+    row = await backend.store.get(thread_id)
+    turn = await current_turn(backend.store, row, stop=row.next)
+    record = NewRecord(kind=kind, at_ms=backend.clock.now_ms(), turn=turn, tokens=tokens, body=body, target=target)
+    return await backend.append_beside(thread_id, record, expected=row.next) - 1
 
 
 def chain_of(backend: Backend, dialect: Dialect, items: Sequence[Item], *, agent: str = "") -> list[bytes]:
