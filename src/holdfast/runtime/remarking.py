@@ -10,8 +10,9 @@ from holdfast.compaction import Ledger, LedgerEntry, ledger_of
 from holdfast.compaction.remarks import words_of
 from holdfast.errors import BadInput, EntryNotFound
 from holdfast.runtime.backend import Backend
-from holdfast.runtime.reading import current_turn, live_path, load_history
-from holdfast.store import NewRecord, RecordKind
+from holdfast.runtime.reading import live_path, load_history
+from holdfast.runtime.recording import append_beside
+from holdfast.store import RecordKind
 from holdfast.thread import LivePath, PinBody, RemarkBody, SaidBody, UnpinBody, encode_body
 from holdfast.tokens import estimate_text
 
@@ -99,13 +100,6 @@ async def _ledger(backend: Backend, path: LivePath) -> Ledger:
 
 async def _append(backend: Backend, thread_id: str, path: LivePath, body: RemarkBody, *, tokens: int = 0) -> int:
     """Append a remark on the state that a path has, and return its ordinal. Durable when it returns."""
-    row = await backend.store.get(thread_id)
-    note = NewRecord(
-        kind=RecordKind.NOTE,
-        at_ms=backend.clock.now_ms(),
-        turn=await current_turn(backend.store, row, stop=row.next),
-        tokens=tokens,
-        body=backend.redact(encode_body(body)) if backend.redact and isinstance(body, SaidBody) else encode_body(body),
-        target=path.checkpoint.ordinal if path.checkpoint else 0,
-    )
-    return await backend.append_beside(thread_id, note, expected=row.next) - 1
+    raw = backend.redact(encode_body(body)) if backend.redact and isinstance(body, SaidBody) else encode_body(body)
+    target = path.checkpoint.ordinal if path.checkpoint else 0
+    return await append_beside(backend, thread_id, RecordKind.NOTE, raw, tokens=tokens, target=target)

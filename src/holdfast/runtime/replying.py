@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from holdfast.runtime.holdfast import Holdfast
-from holdfast.runtime.reading import current_turn
-from holdfast.store import NewRecord, RecordKind
+from holdfast.runtime.recording import append_beside
+from holdfast.store import RecordKind
 from holdfast.thread import ReplyBody, encode_body
 
 
@@ -40,12 +40,4 @@ async def record_reply(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
     )
-    row = await backend.store.get(thread.id)
-    record = NewRecord(
-        kind=RecordKind.REPLY,
-        at_ms=backend.clock.now_ms(),
-        turn=await current_turn(backend.store, row, stop=row.next),
-        tokens=output_tokens or 0,
-        body=encode_body(body),
-    )
-    await backend.append_beside(thread.id, record, expected=row.next)
+    await append_beside(backend, thread.id, RecordKind.REPLY, encode_body(body), tokens=output_tokens or 0)
