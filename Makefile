@@ -23,10 +23,10 @@ ON_POSTGRES := tests/gateway tests/scenarios tests/drafting tests/living tests/r
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-setup: $(READY) ## make .venv and install holdfast with its pinned tools
+setup: $(READY) ## make .venv and install threadkeep with its pinned tools
 
 demo: $(READY) ## play a long session through the real gateway, no key needed
-	@$(BIN)/holdfast demo
+	@$(BIN)/threadkeep demo
 
 test: $(READY) ## run every test but the slow suites
 	$(BIN)/pytest -m "$(QUICK)"
@@ -38,7 +38,7 @@ test-clients: $(READY) ## drive real clients from npm; skips them where npm is m
 	$(BIN)/pytest -m clients tests/clients tests/mcp
 
 test-chaos: $(READY) ## share one store between many processes for a minute
-	HOLDFAST_SHARING_SECONDS=60 HOLDFAST_CHAOS_SECONDS=60 $(BIN)/pytest -m chaos
+	THREADKEEP_SHARING_SECONDS=60 THREADKEEP_CHAOS_SECONDS=60 $(BIN)/pytest -m chaos
 
 test-browser: $(READY) ## look at the viewer through Chromium; skips where there is none
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq >/dev/null && \
@@ -49,7 +49,7 @@ test-hosts: $(READY) $(HOSTS)/.ready ## drive hosts whose packages need an envir
 	$(HOSTS)/bin/python -m pytest -m hosts tests/hosts
 
 test-models: $(READY) $(MODELS)/.ready ## compact a real session with a real model on this machine; fetches 1.2 GB the first time
-	HOLDFAST_MODEL_PYTHON=$(MODELS)/bin/python $(BIN)/pytest -m models tests/models --timeout 0 --log-cli-level=INFO
+	THREADKEEP_MODEL_PYTHON=$(MODELS)/bin/python $(BIN)/pytest -m models tests/models --timeout 0 --log-cli-level=INFO
 
 lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/ruff check
@@ -113,6 +113,6 @@ $(HOSTS)/.ready: pyproject.toml requirements/hosts.txt
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	{ echo "holdfast needs Python 3.11 or newer; name one that is there: make PYTHON=/path/to/python3" >&2; exit 1; }
+	{ echo "threadkeep needs Python 3.11 or newer; name one that is there: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)

@@ -1,6 +1,6 @@
 """A harbour of agents: one thread each, a square they all hear, and a keeper who writes down what happens.
 
-Every agent is a `holdfast.Session` on a thread of its own, in one store. What an agent sees of the world is told to it as it
+Every agent is a `threadkeep.Session` on a thread of its own, in one store. What an agent sees of the world is told to it as it
 changes. What it calls out is delivered to the square, a thread whose mailbox anybody may write to; the keeper, who lives there,
 reads it day by day. Windows are small, so that threads are compacted on the way.
 
@@ -16,10 +16,10 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast import Config, Holdfast, Session
-from holdfast.dialects import Request, dialect_named
-from holdfast.items import Item, ItemKind
-from holdfast.llm import ModelReply
+from threadkeep import Config, Session, Threadkeep
+from threadkeep.dialects import Request, dialect_named
+from threadkeep.items import Item, ItemKind
+from threadkeep.llm import ModelReply
 
 NAMES = ("Ann", "Bo", "Cai", "Dot", "Eli", "Fay", "Gus", "Hal", "Ivy", "Jon", "Kit", "Lea")
 PLACES = ("pier", "reef", "bay", "market")
@@ -96,7 +96,7 @@ def _called(day: int, tool: str, arguments: str) -> ModelReply:
     return ModelReply(text="", items=(item,), called_tools=True)
 
 
-async def settle(hf: Holdfast, harbour: Harbour, name: str, *, square: Session) -> Session:
+async def settle(tk: Threadkeep, harbour: Harbour, name: str, *, square: Session) -> Session:
     """Return `name` as an agent of the harbour, on a thread of its own, with what it can do."""
     harbour.where[name], harbour.fish[name], harbour.coins[name] = "pier", 0, 0
 
@@ -122,7 +122,7 @@ async def settle(hf: Holdfast, harbour: Harbour, name: str, *, square: Session) 
 
     tools = [fish_at, sell, call_out]
     return await Session.open(
-        hf, f"fisher-{name}", model=Fisher(name), tools=tools, context=lambda: harbour.seen_by(name), recall=False
+        tk, f"fisher-{name}", model=Fisher(name), tools=tools, context=lambda: harbour.seen_by(name), recall=False
     )
 
 
@@ -143,17 +143,17 @@ async def play(store: Path, *, agents: int = 8, days: int = 12) -> Told:
     harbour = Harbour()
     log: list[str] = []
     config = Config(store=str(store), model_context_window=3_000, compact_strategy="extractive")
-    async with Holdfast(config) as hf:
-        square = await Session.open(hf, "square", model=Keeper(), recall=False)
-        fishers = [await settle(hf, harbour, name, square=square) for name in NAMES[:agents]]
+    async with Threadkeep(config) as tk:
+        square = await Session.open(tk, "square", model=Keeper(), recall=False)
+        fishers = [await settle(tk, harbour, name, square=square) for name in NAMES[:agents]]
         for harbour.day in range(1, days + 1):
             harbour.price = 3 + harbour.day % 3
             await asyncio.gather(*(fisher.ask(f"Day {harbour.day}. What do you do?") for fisher in fishers))
             # Whoever called out only left mail; the keeper's turn takes all of it, once, in the order it came.
             if (heard := await square.ask()).requests:
                 log.append(f"Day {harbour.day}: {heard.text}")
-        threads = await hf.threads()
-        verdict = await hf.verify()
+        threads = await tk.threads()
+        verdict = await tk.verify()
     return Told(
         coins=dict(harbour.coins),
         caught=sum(harbour.fish.values()),

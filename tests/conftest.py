@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from holdfast import Config, Holdfast
+from threadkeep import Config, Threadkeep
 
 # Test files import the shared builders as `tests.histories`, whichever way pytest was started.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -68,9 +68,9 @@ def store_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def hf(store_file: Path, clock: ManualClock) -> AsyncIterator[Holdfast]:
+async def tk(store_file: Path, clock: ManualClock) -> AsyncIterator[Threadkeep]:
     """An open store whose window is small, so that a few turns are enough to compact."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000), clock=clock) as opened:
+    async with Threadkeep(Config(store=str(store_file), model_context_window=4_000), clock=clock) as opened:
         yield opened
 
 
@@ -88,6 +88,6 @@ def where_stores_are(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         yield
         return
     redirected = Redirected(request.getfixturevalue("postgres_server"))
-    monkeypatch.setattr("holdfast.runtime.holdfast.open_database", redirected.open)
+    monkeypatch.setattr("threadkeep.runtime.threadkeep.open_database", redirected.open)
     yield
     redirected.drop()

@@ -7,19 +7,19 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.compaction import extractive
-from holdfast.compaction.audit import audit
-from holdfast.compaction.checkpoint import cut_of, lay_out
-from holdfast.compaction.engine import ledger_of
-from holdfast.compaction.ledger import Ledger, dump_ledger
-from holdfast.compaction.merge import merge
-from holdfast.compaction.plan import Plan, plan_cut
-from holdfast.compaction.state_text import render_state
-from holdfast.dialects import dialect_named
-from holdfast.items import View, body_digest, chain_seed
-from holdfast.runtime.recording import arrival
-from holdfast.store import NewRecord, Record, RecordKind
-from holdfast.thread import Checkpoint, History, Pointer, Tip, assemble, lay_down
+from threadkeep.compaction import extractive
+from threadkeep.compaction.audit import audit
+from threadkeep.compaction.checkpoint import cut_of, lay_out
+from threadkeep.compaction.engine import ledger_of
+from threadkeep.compaction.ledger import Ledger, dump_ledger
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.plan import Plan, plan_cut
+from threadkeep.compaction.state_text import render_state
+from threadkeep.dialects import dialect_named
+from threadkeep.items import View, body_digest, chain_seed
+from threadkeep.runtime.recording import arrival
+from threadkeep.store import NewRecord, Record, RecordKind
+from threadkeep.thread import Checkpoint, History, Pointer, Tip, assemble, lay_down
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 from tests.postgres import PostgresServer
 
-from holdfast.runtime.locations import Database, is_file, open_database
+from threadkeep.runtime.locations import Database, is_file, open_database
 
 A_PROCESS = "starts a process of its own on a file; tests/replicas does so on a server"
 A_COMMAND = "runs a command on a file, by its name"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psycopg
 
-from holdfast.store.postgres import PostgresDatabase
+from threadkeep.store.postgres import PostgresDatabase
 
-OWNER = "holdfast_owner"
-TEMPLATE = "holdfast_template"
+OWNER = "threadkeep_owner"
+TEMPLATE = "threadkeep_template"
 
 
 class PostgresServer:
@@ -27,7 +27,7 @@ class PostgresServer:
 
     async def new_database(self) -> str:
         """Return the address of a fresh, empty database."""
-        name = f"holdfast_{os.getpid()}_{next(self._numbers)}"
+        name = f"threadkeep_{os.getpid()}_{next(self._numbers)}"
         await self._create(name, like="template0")
         return self._address(name)
 
@@ -37,7 +37,7 @@ class PostgresServer:
             await self._create(TEMPLATE, like="template0")
             await (await PostgresDatabase.open(self._address(TEMPLATE), searchable=lambda _, body: "")).close()
             self._migrated = True
-        name = f"holdfast_{os.getpid()}_{next(self._numbers)}"
+        name = f"threadkeep_{os.getpid()}_{next(self._numbers)}"
         await self._create(name, like=TEMPLATE)
         return self._address(name)
 
@@ -61,7 +61,7 @@ class PostgresServer:
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
     """Run a server inside the block. As root the package makes a system user of its own to run it."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-pg-") as folder, tempfile.TemporaryDirectory() as private:
+    with tempfile.TemporaryDirectory(prefix="threadkeep-pg-") as folder, tempfile.TemporaryDirectory() as private:
         # Asked for when the package is imported; it must be its owner's alone, while the server may run as another user.
         os.environ.setdefault("XDG_RUNTIME_DIR", private)
         Path(folder).chmod(0o755)

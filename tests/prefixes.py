@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.testing.prefix_growth import prefix_faults, watching
+from threadkeep.testing.prefix_growth import prefix_faults, watching
 
 
 @pytest.fixture(autouse=True)

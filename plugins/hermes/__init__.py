@@ -1,5 +1,5 @@
-"""holdfast as Hermes' context engine. Needs the package `holdfast` in the interpreter Hermes runs in."""
+"""threadkeep as Hermes' context engine. Needs the package `threadkeep` in the interpreter Hermes runs in."""
 
-from holdfast.adapters.hermes import register
+from threadkeep.adapters.hermes import register
 
 __all__ = ["register"]

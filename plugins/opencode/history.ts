@@ -1,4 +1,4 @@
-// opencode's messages as the items holdfast keeps, and holdfast's window as opencode's messages. Pure.
+// opencode's messages as the items threadkeep keeps, and threadkeep's window as opencode's messages. Pure.
 
 export type Part = Record<string, any> & { type: string }
 export type Message = { info: Record<string, any>; parts: Part[] }
@@ -6,10 +6,10 @@ export type Item = Record<string, any>
 
 // What opencode's own compaction asks its model in place of what it replaced.
 const SUMMARY_QUESTION = "What did we do so far?"
-// How a message begins that is said to holdfast, and answered, and never shown to the model again.
-export const ASIDE = "[holdfast] "
+// How a message begins that is said to threadkeep, and answered, and never shown to the model again.
+export const ASIDE = "[threadkeep] "
 
-/** Return the messages without what was said between the user and holdfast; `keep` names one that is to be answered now. */
+/** Return the messages without what was said between the user and threadkeep; `keep` names one that is to be answered now. */
 export function withoutAsides(messages: Message[], keep?: string): Message[] {
   const asides = new Set(messages.filter(isAside).map((message) => message.info.id))
   return messages.filter(({ info }) => info.id === keep || !(asides.has(info.id) || asides.has(info.parentID)))
@@ -110,7 +110,7 @@ function stateMessage(item: Item, messages: Message[], index: number): Message[]
   const text = (item.content ?? []).map((part: Part) => part.text ?? "").join("\n")
   const like = messages.find(({ info }) => info.role === "user")
   if (!text || !like) return []
-  return [synthetic(like, text, `holdfast_${index}`)]
+  return [synthetic(like, text, `threadkeep_${index}`)]
 }
 
 /** Return a message of a user that nobody wrote, with an id that is the same in every request. */
@@ -126,6 +126,6 @@ export function opened(messages: Message[], text: string): Message[] {
   const at = messages.findIndex(({ info }) => info.role === "user")
   if (at < 0) return messages
   const { info, parts } = messages[at]
-  const part = { type: "text", text, synthetic: true, id: "prt_holdfast_state", sessionID: info.sessionID, messageID: info.id }
+  const part = { type: "text", text, synthetic: true, id: "prt_threadkeep_state", sessionID: info.sessionID, messageID: info.id }
   return [...messages.slice(0, at), { info, parts: [part, ...parts] }, ...messages.slice(at + 1)]
 }

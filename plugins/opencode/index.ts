@@ -1,9 +1,9 @@
-// holdfast in opencode: sessions are recorded and compacted by a running holdfast, and the model is shown its window.
+// threadkeep in opencode: sessions are recorded and compacted by a running threadkeep, and the model is shown its window.
 
 import { ASIDE, isAside, itemsOf, messagesOf, opened, withoutAsides } from "./history.ts"
 import type { Message } from "./history.ts"
-import { Holdfast as Connection, Refused, Unavailable } from "./holdfast.ts"
-import type { LaidOut, Settings } from "./holdfast.ts"
+import { Threadkeep as Connection, Refused, Unavailable } from "./threadkeep.ts"
+import type { LaidOut, Settings } from "./threadkeep.ts"
 
 const COMMAND = "codex-compact"
 
@@ -14,9 +14,9 @@ type Options = Settings & {
   autoCompactTokenLimit?: number
 }
 
-export const Holdfast = async ({ client }: any, options: Options = {}) => {
+export const Threadkeep = async ({ client }: any, options: Options = {}) => {
   if (options.enableCodexCompaction === false) return {}
-  const holdfast = new Connection(options)
+  const threadkeep = new Connection(options)
   const latest = new Map<string, LaidOut>()
   const summarising = new Set<string>()
   const noticed = new Set<string>()
@@ -25,17 +25,17 @@ export const Holdfast = async ({ client }: any, options: Options = {}) => {
   async function notice(sessionID: string, text: string) {
     if (noticed.has(`${sessionID} ${text}`)) return
     noticed.add(`${sessionID} ${text}`)
-    const body = { service: "holdfast", level: "warn", message: text, extra: { sessionID } }
+    const body = { service: "threadkeep", level: "warn", message: text, extra: { sessionID } }
     await client.app.log({ body }).catch(() => undefined)
-    await client.tui.showToast({ body: { title: "holdfast", message: text, variant: "warning" } }).catch(() => undefined)
+    await client.tui.showToast({ body: { title: "threadkeep", message: text, variant: "warning" } }).catch(() => undefined)
   }
 
-  /** Return the window of a history; undefined, and a notice, where holdfast cannot be asked. */
+  /** Return the window of a history; undefined, and a notice, where threadkeep cannot be asked. */
   async function laidOut(messages: Message[], more: { compact?: boolean; focus?: string } = {}) {
     const { sessionID, model } = messages.findLast(({ info }) => info.role === "user")?.info ?? {}
     const history = { items: itemsOf(messages), session: `opencode:${sessionID}`, model: model?.modelID ?? "" }
     const limit = options.autoCompactTokenLimit ? { limit_tokens: options.autoCompactTokenLimit } : {}
-    const answer = await holdfast.laidOut({ ...history, ...limit, ...more })
+    const answer = await threadkeep.laidOut({ ...history, ...limit, ...more })
     latest.set(sessionID, answer)
     if (answer.trouble) await notice(sessionID, `not compacted: ${answer.trouble}`)
     return answer
@@ -50,23 +50,23 @@ export const Holdfast = async ({ client }: any, options: Options = {}) => {
       const answer = await laidOut(messages, { compact: true, ...(focus ? { focus } : {}) })
       window = messagesOf(answer.items, messages)
       const { tokens_before, tokens_after } = answer.compacted!
-      report = `holdfast compacted this session: ${tokens_before} → ${tokens_after} tokens. Nothing is lost.`
+      report = `threadkeep compacted this session: ${tokens_before} → ${tokens_after} tokens. Nothing is lost.`
     } catch (error) {
       if (error instanceof Refused) window = await shown(messages)
-      report = `holdfast did not compact this session: ${(error as Error).message}`
+      report = `threadkeep did not compact this session: ${(error as Error).message}`
       await notice(aside.info.sessionID, report)
     }
     const text = `Answer with this sentence and nothing else: ${report}`
     return [...window, { info: aside.info, parts: [{ ...aside.parts[0], text }] }]
   }
 
-  /** Return what the model is shown of a history; the history itself where holdfast cannot be asked. */
+  /** Return what the model is shown of a history; the history itself where threadkeep cannot be asked. */
   async function shown(messages: Message[], more: { compact?: boolean } = {}): Promise<Message[]> {
     if (!messages.length) return messages
     try {
       const answer = await laidOut(messages, more)
       if (answer.checkpoint !== null) return messagesOf(answer.items, messages)
-      // opencode compacted by itself: its summary stays as it is, with what holdfast knows in front of it.
+      // opencode compacted by itself: its summary stays as it is, with what threadkeep knows in front of it.
       return answer.state ? opened(messages, answer.state) : messages
     } catch (error) {
       const { sessionID } = messages[0].info
@@ -81,7 +81,7 @@ export const Holdfast = async ({ client }: any, options: Options = {}) => {
   return {
     config: async (config: any) => {
       const template = "$ARGUMENTS"
-      const description = "Compact this session with holdfast; what follows is kept in view"
+      const description = "Compact this session with threadkeep; what follows is kept in view"
       config.command = { [COMMAND]: { template, description }, ...config.command }
     },
     "command.execute.before": async (input: any, output: any) => {

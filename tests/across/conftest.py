@@ -9,8 +9,8 @@ import pytest
 from tests.conftest import ManualClock
 from tests.dialects.samples import SAMPLES
 
-from holdfast import Config, Holdfast
-from holdfast.testing.dialect_samples import DialectSamples
+from threadkeep import Config, Threadkeep
+from threadkeep.testing.dialect_samples import DialectSamples
 
 PLAYS = [(samples, "sqlite") for samples in SAMPLES] + [(SAMPLES[0], "postgres")]
 
@@ -37,7 +37,7 @@ async def store_location(play: tuple[DialectSamples, str], store_file: Path, req
 
 
 @pytest.fixture
-async def hf(store_location: str, clock: ManualClock) -> AsyncIterator[Holdfast]:
+async def tk(store_location: str, clock: ManualClock) -> AsyncIterator[Threadkeep]:
     """An open store whose window is small, so that a few turns are enough to compact."""
-    async with Holdfast(Config(store=store_location, model_context_window=4_000), clock=clock) as opened:
+    async with Threadkeep(Config(store=store_location, model_context_window=4_000), clock=clock) as opened:
         yield opened

@@ -7,11 +7,11 @@ from typing import Final
 
 from tests.dialects.samples import Json
 
-from holdfast import Thread
-from holdfast.dialects.base import STATE_OPENING
-from holdfast.items import ItemKind, Role, decoded, open_calls, orphans
-from holdfast.testing.dialect_samples import DialectSamples
-from holdfast.thread import EntryKind
+from threadkeep import Thread
+from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.items import ItemKind, Role, decoded, open_calls, orphans
+from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.thread import EntryKind
 
 OUTPUT_LINES: Final = 40
 

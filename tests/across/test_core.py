@@ -5,35 +5,35 @@ from __future__ import annotations
 import pytest
 from tests.across.script import arranged, check_window, demand, request, turn, turns
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.compaction import Section, Speaker
-from holdfast.errors import NothingToUndo
-from holdfast.items import ItemKind
-from holdfast.store import RecordKind
-from holdfast.testing.dialect_samples import DialectSamples
-from holdfast.tokens import estimate_text
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.compaction import Section, Speaker
+from threadkeep.errors import NothingToUndo
+from threadkeep.items import ItemKind
+from threadkeep.store import RecordKind
+from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.tokens import estimate_text
 
 pytestmark = pytest.mark.anyio
 
 
-async def played(hf: Holdfast, samples: DialectSamples, last: int, *, name: str = "t") -> Thread:
-    thread = await hf.thread(name, dialect=samples.dialect.name)
+async def played(tk: Threadkeep, samples: DialectSamples, last: int, *, name: str = "t") -> Thread:
+    thread = await tk.thread(name, dialect=samples.dialect.name)
     for number in range(1, last + 1):
         await thread.record(turn(samples, number))
     return thread
 
 
-async def test_what_is_recorded_is_the_window(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_what_is_recorded_is_the_window(tk: Threadkeep, samples: DialectSamples) -> None:
     """Before any compaction the provider sees what was recorded, unknown items and pictures included."""
-    thread = await played(hf, samples, 4)
+    thread = await played(tk, samples, 4)
     assert await check_window(thread, samples, states=0) == arranged(samples, turns(samples, 1, 4))
     items = [record.body for record in await thread.records() if record.kind is RecordKind.ITEM]
     assert items == [samples.dialect.parse(item).raw for item in turns(samples, 1, 4)]
 
 
-async def test_a_compacted_window_is_well_formed_and_smaller(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_a_compacted_window_is_well_formed_and_smaller(tk: Threadkeep, samples: DialectSamples) -> None:
     """Pairs, roles and thoughts hold together, there is one state, and what was kept has its own bytes."""
-    thread = await played(hf, samples, 8)
+    thread = await played(tk, samples, 8)
     report = await thread.compact()
     window = await check_window(thread, samples)
     assert (await thread.window()).tokens == report.tokens_after < report.tokens_before
@@ -41,21 +41,21 @@ async def test_a_compacted_window_is_well_formed_and_smaller(hf: Holdfast, sampl
     recorded = {samples.dialect.parse(item).raw for item in turns(samples, 1, 8)}
     kept = [entry for entry in (await thread.history()).entries if entry.kind == "keep"]
     assert {entry.item.raw for entry in kept} <= recorded
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_every_demand_is_in_force_word_for_word(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_every_demand_is_in_force_word_for_word(tk: Threadkeep, samples: DialectSamples) -> None:
     """What a person forbade eight turns ago is in the window; the audit found nothing invented."""
-    thread = await played(hf, samples, 8)
+    thread = await played(tk, samples, 8)
     report = await thread.compact()
     window = str(await check_window(thread, samples))
     assert [demand(number) for number in range(1, 9) if demand(number) not in window] == []
     assert report.audit.invented == ()
 
 
-async def test_the_request_is_whole_and_last(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_the_request_is_whole_and_last(tk: Threadkeep, samples: DialectSamples) -> None:
     """Where nothing followed it, the request ends the window in the person's own bytes, picture included."""
-    thread = await played(hf, samples, 8)
+    thread = await played(tk, samples, 8)
     asked = turn(samples, 9)[:2]
     await thread.record(asked)
     await thread.compact(target="1")
@@ -66,17 +66,17 @@ async def test_the_request_is_whole_and_last(hf: Holdfast, samples: DialectSampl
     assert (last.said.endswith(request(9)), last.images) == (True, 1)
 
 
-async def test_the_world_is_told_once_and_as_it_is(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_the_world_is_told_once_and_as_it_is(tk: Threadkeep, samples: DialectSamples) -> None:
     """Of eight descriptions of the host's world the newest is in view, and no older one."""
-    thread = await played(hf, samples, 8)
+    thread = await played(tk, samples, 8)
     await thread.compact(target="1")
     window = str(await check_window(thread, samples))
     assert [number for number in range(1, 9) if f"cwd: /srv/part_{number}" in window] == [8]
 
 
-async def test_a_compaction_while_calls_run_keeps_them_with_their_thought(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_a_compaction_while_calls_run_keeps_them_with_their_thought(tk: Threadkeep, samples: DialectSamples) -> None:
     """The outputs come later and find their calls; one of two is not enough to let go of them."""
-    thread = await played(hf, samples, 8)
+    thread = await played(tk, samples, 8)
     calls = {"call_a": '{"path":"a"}', "call_b": '{"path":"b"}'}
     made = samples.calls(calls, thought="Both.")
     await thread.record([samples.person("Run both."), *made])
@@ -87,9 +87,9 @@ async def test_a_compaction_while_calls_run_keeps_them_with_their_thought(hf: Ho
     await check_window(thread, samples)
 
 
-async def test_undo_restores_the_exact_window(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_undo_restores_the_exact_window(tk: Threadkeep, samples: DialectSamples) -> None:
     """Twice, and then there is nothing left to undo."""
-    thread = await played(hf, samples, 6)
+    thread = await played(tk, samples, 6)
     first = list(await thread.window())
     await thread.compact()
     compacted = list(await thread.window())
@@ -105,9 +105,9 @@ async def test_undo_restores_the_exact_window(hf: Holdfast, samples: DialectSamp
         await thread.undo()
 
 
-async def test_rollback_goes_back_across_three_checkpoints(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_rollback_goes_back_across_three_checkpoints(tk: Threadkeep, samples: DialectSamples) -> None:
     """Eleven of thirteen turns, with three compactions among them: the first two, uncut; then the thread goes on."""
-    thread = await played(hf, samples, 4)
+    thread = await played(tk, samples, 4)
     await thread.compact()
     for first in (5, 8, 11):
         await thread.record(turns(samples, first, first + 2))
@@ -119,12 +119,12 @@ async def test_rollback_goes_back_across_three_checkpoints(hf: Holdfast, samples
     await thread.record(turns(samples, 20, 26))
     await thread.compact()
     await check_window(thread, samples)
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_forks_before_and_after_a_checkpoint(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_forks_before_and_after_a_checkpoint(tk: Threadkeep, samples: DialectSamples) -> None:
     """One before it sees the uncompacted history, one after it the compacted one; the parent notices neither."""
-    parent = await played(hf, samples, 6)
+    parent = await played(tk, samples, 6)
     await parent.compact()
     window = list(await parent.window())
     after = await parent.fork(new_id="after")
@@ -135,18 +135,18 @@ async def test_forks_before_and_after_a_checkpoint(hf: Holdfast, samples: Dialec
     await after.compact()
     await check_window(after, samples)
     assert list(await parent.window()) == window
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
 async def test_a_thread_resumes_after_reopening(store_location: str, samples: DialectSamples) -> None:
     """Dialect, window and state come from the records alone, and the next compaction builds on them."""
     config = Config(store=store_location, model_context_window=4_000)
-    async with Holdfast(config) as hf:
-        thread = await played(hf, samples, 6)
+    async with Threadkeep(config) as tk:
+        thread = await played(tk, samples, 6)
         await thread.compact()
         expected = (list(await thread.window()), await thread.state())
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t")
         assert thread.dialect.name == samples.dialect.name
         assert (list(await thread.window()), await thread.state()) == expected
         await thread.record(turns(samples, 7, 12))
@@ -155,9 +155,9 @@ async def test_a_thread_resumes_after_reopening(store_location: str, samples: Di
         assert [number for number in range(1, 13) if demand(number) not in window] == []
 
 
-async def test_an_original_is_recalled(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_an_original_is_recalled(tk: Threadkeep, samples: DialectSamples) -> None:
     """By the pointer beside an entry, and by its words; an output that became a stub is there in full."""
-    thread = await played(hf, samples, 8)
+    thread = await played(tk, samples, 8)
     await thread.compact()
     for entry in (await thread.state()).section(Section.ACTIVE):
         found = [(await thread.recall(str(source)))[0].text for source in entry.sources]
@@ -170,9 +170,9 @@ async def test_an_original_is_recalled(hf: Holdfast, samples: DialectSamples) ->
     assert recalled.text.count("line of part 1") == 40
 
 
-async def test_thirty_compactions_stay_bounded(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_thirty_compactions_stay_bounded(tk: Threadkeep, samples: DialectSamples) -> None:
     """Each window is well formed with one state; beyond what was demanded it never outgrows three thousand tokens."""
-    thread = await hf.thread("t", dialect=samples.dialect.name)
+    thread = await tk.thread("t", dialect=samples.dialect.name)
     beyond: list[int] = []
     for number in range(1, 31):
         await thread.record(turns(samples, 2 * number - 1, 2 * number))
@@ -183,12 +183,12 @@ async def test_thirty_compactions_stay_bounded(hf: Holdfast, samples: DialectSam
     assert max(beyond) <= 3_000
     window = str(list(await thread.window()))
     assert [number for number in range(1, 61) if demand(number) not in window] == []
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_unknown_items_are_kept_or_replaced_whole(hf: Holdfast, samples: DialectSamples) -> None:
+async def test_unknown_items_are_kept_or_replaced_whole(tk: Threadkeep, samples: DialectSamples) -> None:
     """What nobody knows stands in the window as the bytes it was, or not at all; recall has it either way."""
-    thread = await played(hf, samples, 7)
+    thread = await played(tk, samples, 7)
     strange = {**samples.unknown(), "x_unknown": {"z": [1.5, None]}}
     await thread.record([strange, samples.answer("Noted.")])
     await thread.compact()

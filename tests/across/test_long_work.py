@@ -9,11 +9,11 @@ from tests.across.long_work import translated
 from tests.across.script import check_window
 from tests.dialects.samples import ChatSamples, MessagesSamples
 
-from holdfast import Config, Holdfast
-from holdfast.compaction import Section
-from holdfast.demo import context_items, long_session, turn_items
-from holdfast.testing.dialect_samples import DialectSamples
-from holdfast.thread import EntryKind
+from threadkeep import Config, Threadkeep
+from threadkeep.compaction import Section
+from threadkeep.demo import context_items, long_session, turn_items
+from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.thread import EntryKind
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +27,8 @@ async def test_forty_demands_outlive_twenty_compactions(samples: DialectSamples,
     """Closed book, the window alone: every demand is in force, no value that was taken back stands by itself."""
     session = long_session(seed=seed, turns=TURNS, demands=40)
     compactions = 0
-    async with Holdfast(Config(store=str(tmp_path / "thread.db"))) as hf:
-        thread = await hf.thread("long-work", dialect=samples.dialect.name)
+    async with Threadkeep(Config(store=str(tmp_path / "thread.db"))) as tk:
+        thread = await tk.thread("long-work", dialect=samples.dialect.name)
         await thread.record(translated(context_items(), samples))
         for number, turn in enumerate(session.turns):
             await thread.record(translated(turn_items(turn, number=number), samples))
@@ -38,7 +38,7 @@ async def test_forty_demands_outlive_twenty_compactions(samples: DialectSamples,
                 assert report.tokens_after < report.tokens_before
                 await check_window(thread, samples)
         history, ledger, window = await thread.history(), await thread.state(), await thread.window()
-        verdict = await hf.verify()
+        verdict = await tk.verify()
     entries = [entry for entry in ledger.entries if entry.section in BINDING]
     beside = {entry.id: entry.text + (entry.claim.text if entry.claim else "") for entry in entries}
     kept = [samples.dialect.view(entry.item).text for entry in history.entries if entry.kind is not EntryKind.STATE]

@@ -11,9 +11,9 @@ from agents.items import TResponseInputItem
 from openai import AsyncOpenAI
 from tests.adapters.harbour import SECRET, SYSTEM, asked, surveyed
 
-from holdfast.adapters.openai_agents import HoldfastSession
-from holdfast.store import Record, RecordKind
-from holdfast.testing.provider import ScriptedProvider
+from threadkeep.adapters.openai_agents import ThreadkeepSession
+from threadkeep.store import Record, RecordKind
+from threadkeep.testing.provider import ScriptedProvider
 
 set_tracing_disabled(disabled=True)
 
@@ -25,7 +25,7 @@ def survey(pier: int) -> str:
 
 
 @asynccontextmanager
-async def agent_on(provider: ScriptedProvider, session: HoldfastSession | None = None) -> AsyncIterator[Agent[Any]]:
+async def agent_on(provider: ScriptedProvider, session: ThreadkeepSession | None = None) -> AsyncIterator[Agent[Any]]:
     async with AsyncOpenAI(base_url=provider.url, api_key=SECRET, max_retries=0) as client:
         yield Agent(
             name="Harbour",
@@ -36,7 +36,7 @@ async def agent_on(provider: ScriptedProvider, session: HoldfastSession | None =
         )
 
 
-async def lead(provider: ScriptedProvider, session: HoldfastSession, piers: range) -> None:
+async def lead(provider: ScriptedProvider, session: ThreadkeepSession, piers: range) -> None:
     async with agent_on(provider, session) as agent:
         for pier in piers:
             await Runner.run(agent, asked(pier), session=session)

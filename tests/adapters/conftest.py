@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.adapters.bridge import shared
+from threadkeep.adapters.bridge import shared
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast import Config
-from holdfast.testing.script import Reply, call, say
+from threadkeep import Config
+from threadkeep.testing.script import Reply, call, say
 
 SYSTEM = "You keep a harbour in order."
 RULE = "Never move the buoys before 06:30, whatever the survey says."

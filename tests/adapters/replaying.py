@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast import Holdfast, Thread
-from holdfast.items import Item, Role
-from holdfast.runtime.reading import live_path, load_history
-from holdfast.store import RecordKind
-from holdfast.thread.closing import closed
+from threadkeep import Thread, Threadkeep
+from threadkeep.items import Item, Role
+from threadkeep.runtime.reading import live_path, load_history
+from threadkeep.store import RecordKind
+from threadkeep.thread.closing import closed
 
 
-async def windows_before_answers(hf: Holdfast, thread: Thread, *, joined: bool = True) -> list[list[Item]]:
+async def windows_before_answers(tk: Threadkeep, thread: Thread, *, joined: bool = True) -> list[list[Item]]:
     """Return a window for every answer of the model, in order; an answer is what it says in a row, calls included.
 
     `joined` has neighbours of one role in one message, as servers want them that insist on it; some hosts see to that themselves.
@@ -21,7 +21,7 @@ async def windows_before_answers(hf: Holdfast, thread: Thread, *, joined: bool =
             continue
         by_model = thread.dialect.view(Item(record.body)).role is Role.ASSISTANT
         if by_model and not speaking:
-            store = hf.backend.store
+            store = tk.backend.store
             history = await load_history(store, await live_path(store, thread.id, stop=record.ordinal))
             items = closed(history.items, dialect=thread.dialect, under_way=True)
             windows.append(list(thread.dialect.arrange(items) if joined else items))

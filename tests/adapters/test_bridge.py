@@ -1,4 +1,4 @@
-"""The bridge between hosts with a synchronous contract and holdfast."""
+"""The bridge between hosts with a synchronous contract and threadkeep."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast.adapters.bridge import Bridge, shared
-from holdfast.errors import BadInput
+import threadkeep
+from threadkeep.adapters.bridge import Bridge, shared
+from threadkeep.errors import BadInput
 
 
 @pytest.fixture
@@ -130,10 +130,10 @@ def test_after_a_fork_the_child_begins_with_a_loop_and_a_store_of_its_own(bridge
     """Parent and child both write to the store they open through the bridge."""
 
     def record(name: str) -> None:
-        hf = bridge.opened("store", lambda: holdfast.open(tmp_path / "store.db"))
+        tk = bridge.opened("store", lambda: threadkeep.open(tmp_path / "store.db"))
 
         async def write() -> None:
-            thread = await hf.thread(name, dialect="chat")
+            thread = await tk.thread(name, dialect="chat")
             await thread.record([{"role": "user", "content": name}])
 
         bridge.run(write())
@@ -150,17 +150,17 @@ def test_after_a_fork_the_child_begins_with_a_loop_and_a_store_of_its_own(bridge
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
-    hf = bridge.opened("store", lambda: holdfast.open(tmp_path / "store.db"))
-    assert {summary.id for summary in bridge.run(hf.threads())} == {"parent", "child"}
+    tk = bridge.opened("store", lambda: threadkeep.open(tmp_path / "store.db"))
+    assert {summary.id for summary in bridge.run(tk.threads())} == {"parent", "child"}
 
 
 def test_a_process_that_just_ends_leaves_a_closed_store(tmp_path: Path) -> None:
     """Nobody calls close, nothing is printed, and the store's write-ahead log was folded in."""
     program = (
-        "import sys, holdfast\n"
-        "from holdfast.adapters.bridge import shared\n"
-        "hf = shared.opened('store', lambda: holdfast.open(sys.argv[1]))\n"
-        "thread = shared.run(hf.thread('t', dialect='chat'))\n"
+        "import sys, threadkeep\n"
+        "from threadkeep.adapters.bridge import shared\n"
+        "tk = shared.opened('store', lambda: threadkeep.open(sys.argv[1]))\n"
+        "thread = shared.run(tk.thread('t', dialect='chat'))\n"
         "shared.run(thread.record([{'role': 'user', 'content': 'hello'}]))\n"
     )
     path = tmp_path / "store.db"

@@ -27,12 +27,12 @@ from hypothesis import strategies as st
 from mcp.types import TextContent
 from tests.adapters.harbour import NEEDLE, RULE, asked, surveyed
 
-from holdfast import Config, Holdfast
-from holdfast.adapters.bridge import shared
-from holdfast.adapters.claude_agent_sdk import HoldfastSessionStore
-from holdfast.adapters.claude_journals import journal_id
-from holdfast.errors import InvalidItem, ThreadNotFound
-from holdfast.store import RecordKind
+from threadkeep import Config, Threadkeep
+from threadkeep.adapters.bridge import shared
+from threadkeep.adapters.claude_agent_sdk import ThreadkeepSessionStore
+from threadkeep.adapters.claude_journals import journal_id
+from threadkeep.errors import InvalidItem, ThreadNotFound
+from threadkeep.store import RecordKind
 
 SESSION = "cfa1e878-62b5-4e40-b281-bbf9b250d766"
 KEY: SessionKey = {"project_key": "harbour", "session_id": SESSION}
@@ -92,7 +92,7 @@ def entries(rows: list[Json]) -> list[SessionStoreEntry]:
 async def test_the_sdks_own_conformance_suite_passes(tmp_path: Path) -> None:
     """Every contract the SDK states for a store holds."""
     numbers = count()
-    await run_session_store_conformance(lambda: HoldfastSessionStore(Config(store=str(tmp_path / f"{next(numbers)}.db"))))
+    await run_session_store_conformance(lambda: ThreadkeepSessionStore(Config(store=str(tmp_path / f"{next(numbers)}.db"))))
 
 
 @pytest.mark.anyio
@@ -100,26 +100,26 @@ async def test_a_transcript_is_a_thread_through_three_compactions_and_a_restart(
     """What was appended is loaded as it was; the conversation has the client's checkpoints, and a needle from before them."""
     config = Config(store=str(tmp_path / "agent.db"))
     rows = [each for pier in range(1, 13) for each in (*worked(pier), *(compacted(pier) if pier % 4 == 0 else ()))]
-    store = HoldfastSessionStore(config)
+    store = ThreadkeepSessionStore(config)
     for at in range(0, 20, 5):
         await store.append(KEY, entries(rows[at : at + 5]))
     shared.close()
-    resumed = HoldfastSessionStore(config)
+    resumed = ThreadkeepSessionStore(config)
     assert await resumed.load(KEY) == rows[:20]
     for at in range(20, len(rows), 7):
         await resumed.append(KEY, entries(rows[at : at + 7]))
     assert await resumed.load(KEY) == rows
     assert resumed.trouble is None
     assert await resumed.thread_id(KEY) == SESSION
-    async with Holdfast(config) as hf:
-        thread = await hf.thread(SESSION)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread(SESSION)
         records = await thread.records()
         window = await thread.window()
         assert sum(record.kind is RecordKind.CHECKPOINT for record in records) == 3
         assert [each["content"] for each in window] == [f"This session is being continued. {RULE} 12 piers are done."]
         assert NEEDLE in (await thread.recall("serial of the bollard of pier 1"))[0].text
-        assert (await hf.verify()).problems == ()
-        assert [summary.id for summary in await hf.threads()] == [SESSION]
+        assert (await tk.verify()).problems == ()
+        assert [summary.id for summary in await tk.threads()] == [SESSION]
 
 
 @pytest.mark.anyio
@@ -127,21 +127,21 @@ async def test_a_batch_that_is_tried_again_is_there_once(tmp_path: Path) -> None
     """An entry's uuid is what it is known by, in one process or the next; entries without one are appended as they come."""
     config = Config(store=str(tmp_path / "agent.db"))
     titled = {"type": "custom-title", "customTitle": "Harbour", "sessionId": SESSION}
-    await HoldfastSessionStore(config).append(KEY, entries([*worked(1), titled]))
+    await ThreadkeepSessionStore(config).append(KEY, entries([*worked(1), titled]))
     shared.close()
-    store = HoldfastSessionStore(config)
+    store = ThreadkeepSessionStore(config)
     await store.append(KEY, entries([*worked(1), titled, *worked(2), *worked(2)]))
     assert await store.load(KEY) == [*worked(1), titled, titled, *worked(2)]
-    async with Holdfast(config) as hf:
-        assert await (await hf.thread(SESSION)).window() == [each["message"] for each in (*worked(1), *worked(2))]
+    async with Threadkeep(config) as tk:
+        assert await (await tk.thread(SESSION)).window() == [each["message"] for each in (*worked(1), *worked(2))]
 
 
 @pytest.mark.anyio
 async def test_two_stores_write_one_session(tmp_path: Path) -> None:
     """Entries of several writers are all there, in the order they were committed, and in the conversation too."""
     config = Config(store=str(tmp_path / "agent.db"))
-    async with Holdfast(config) as one, Holdfast(config) as two:
-        stores = [HoldfastSessionStore(one), HoldfastSessionStore(two)]
+    async with Threadkeep(config) as one, Threadkeep(config) as two:
+        stores = [ThreadkeepSessionStore(one), ThreadkeepSessionStore(two)]
         alone = [[{"type": "mode", "mode": f"{name}-{at}"} for at in range(6)] for name in "ab"]
         await asyncio.gather(
             *(store.append(KEY, entries([each])) for store, each_rows in zip(stores, alone, strict=True) for each in each_rows)
@@ -154,7 +154,7 @@ async def test_two_stores_write_one_session(tmp_path: Path) -> None:
 async def test_the_sdks_helpers_list_fork_read_and_delete(tmp_path: Path) -> None:
     """Sessions are found by folder, forked into a thread of their own, and gone from the list once deleted."""
     config = Config(store=str(tmp_path / "agent.db"))
-    store, folder = HoldfastSessionStore(config), str(tmp_path)
+    store, folder = ThreadkeepSessionStore(config), str(tmp_path)
     key: SessionKey = {"project_key": project_key_for_directory(folder), "session_id": SESSION}
     await store.append(key, entries([*worked(1), *worked(2)]))
     assert [info.session_id for info in await list_sessions_from_store(store, directory=folder)] == [SESSION]
@@ -165,16 +165,16 @@ async def test_the_sdks_helpers_list_fork_read_and_delete(tmp_path: Path) -> Non
     ]
     await delete_session_via_store(store, SESSION, directory=folder)
     assert [info.session_id for info in await list_sessions_from_store(store, directory=folder)] == [forked.session_id]
-    async with Holdfast(config) as hf:
-        assert [summary.id for summary in await hf.threads()] == [forked.session_id]
-        assert len(await (await hf.thread(SESSION)).window()) == 8
-        assert len(await (await hf.thread(forked.session_id)).window()) == 8
+    async with Threadkeep(config) as tk:
+        assert [summary.id for summary in await tk.threads()] == [forked.session_id]
+        assert len(await (await tk.thread(SESSION)).window()) == 8
+        assert len(await (await tk.thread(forked.session_id)).window()) == 8
 
 
 @pytest.mark.anyio
 async def test_a_deleted_session_can_begin_again(tmp_path: Path) -> None:
     """What is appended after a deletion is all that is loaded."""
-    store = HoldfastSessionStore(Config(store=str(tmp_path / "agent.db")))
+    store = ThreadkeepSessionStore(Config(store=str(tmp_path / "agent.db")))
     await store.append(KEY, entries(worked(1)))
     await store.delete(KEY)
     assert await store.load(KEY) is None
@@ -186,27 +186,27 @@ async def test_a_deleted_session_can_begin_again(tmp_path: Path) -> None:
 async def test_a_conversation_somebody_changed_does_not_change_what_is_resumed(tmp_path: Path) -> None:
     """A thread may be compacted and rolled back; the client still gets its transcript, and what comes next is kept."""
     config = Config(store=str(tmp_path / "agent.db"))
-    store = HoldfastSessionStore(config)
+    store = ThreadkeepSessionStore(config)
     await store.append(KEY, entries([each for pier in range(1, 6) for each in worked(pier)]))
-    async with Holdfast(config) as hf:
-        thread = await hf.thread(SESSION)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread(SESSION)
         await thread.compact()
         await thread.rollback(turns=1)
     await store.append(KEY, entries(worked(6)))
     await store.append(KEY, entries(worked(7)))
     assert await store.load(KEY) == [each for pier in range(1, 8) for each in worked(pier)]
     assert store.trouble is None
-    async with Holdfast(config) as hf:
-        latest = await hf.thread(await store.thread_id(KEY))
+    async with Threadkeep(config) as tk:
+        latest = await tk.thread(await store.thread_id(KEY))
         assert asked(7) in str(await latest.window())
-        assert (await hf.verify()).problems == ()
+        assert (await tk.verify()).problems == ()
 
 
 @pytest.mark.anyio
 async def test_a_sub_agent_has_a_thread_of_its_own(tmp_path: Path) -> None:
     """A subpath is loaded by itself, listed under its session, and recalled by itself."""
     config = Config(store=str(tmp_path / "agent.db"))
-    store = HoldfastSessionStore(config)
+    store = ThreadkeepSessionStore(config)
     sub: SessionKey = {**KEY, "subpath": "subagents/agent-a1"}
     side = [{**each, "isSidechain": True, "agentId": "a1"} for each in worked(1)]
     await store.append(KEY, entries(worked(2)))
@@ -219,7 +219,7 @@ async def test_a_sub_agent_has_a_thread_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_bad_entries_are_refused_whole_and_unknown_sessions_named(tmp_path: Path) -> None:
     """What is no JSON object is refused with nothing written; a session that never was has no thread."""
-    store = HoldfastSessionStore(Config(store=str(tmp_path / "agent.db")))
+    store = ThreadkeepSessionStore(Config(store=str(tmp_path / "agent.db")))
     with pytest.raises(InvalidItem):
         await store.append(KEY, [*entries(worked(1)), cast("SessionStoreEntry", "not an entry")])
     assert await store.load(KEY) is None
@@ -230,7 +230,7 @@ async def test_bad_entries_are_refused_whole_and_unknown_sessions_named(tmp_path
 @pytest.mark.anyio
 async def test_the_model_recalls_through_the_hosts_own_tool_form(tmp_path: Path) -> None:
     """The MCP server of the SDK's own making has one tool, which answers from the session appended to last."""
-    store = HoldfastSessionStore(Config(store=str(tmp_path / "agent.db")))
+    store = ThreadkeepSessionStore(Config(store=str(tmp_path / "agent.db")))
     server = store.recall_server()
     assert await _called(server, "the bollard") == "Nothing was said yet."
     await store.append(KEY, entries(worked(1)))
@@ -271,7 +271,7 @@ hostile_rows = st.lists(
 @examples(max_examples=60)
 def test_any_entries_are_loaded_as_they_were_appended(tmp_path_factory: pytest.TempPathFactory, rows: list[Json]) -> None:
     """Whatever JSON a client writes: the same values come back in order, but for a uuid that was there before."""
-    store = HoldfastSessionStore(Config(store=str(tmp_path_factory.mktemp("any") / "agent.db")))
+    store = ThreadkeepSessionStore(Config(store=str(tmp_path_factory.mktemp("any") / "agent.db")))
     expected: list[Json] = []
     for each in rows:
         if "uuid" not in each or all(each["uuid"] != known.get("uuid") for known in expected):

@@ -21,7 +21,7 @@ sys.meta_path.insert(0, Absent())
 said = {}
 for adapter in sys.argv[1:]:
     try:
-        importlib.import_module(f"holdfast.adapters.{adapter}")
+        importlib.import_module(f"threadkeep.adapters.{adapter}")
     except ImportError as error:
         said[adapter] = str(error)
 print(json.dumps(said))
@@ -39,10 +39,10 @@ def said() -> dict[str, str]:
 @pytest.mark.parametrize(
     ("adapter", "host", "module", "install"),
     [
-        ("openai_agents", "the OpenAI Agents SDK", "agents", "'holdfast[openai-agents]'"),
-        ("claude_agent_sdk", "the Claude Agent SDK", "claude_agent_sdk", "'holdfast[claude-agent-sdk]'"),
-        ("langchain", "LangChain", "langchain", "'holdfast[langchain]'"),
-        ("pydantic_ai", "Pydantic AI", "pydantic_ai", "'holdfast[pydantic-ai]'"),
+        ("openai_agents", "the OpenAI Agents SDK", "agents", "'threadkeep[openai-agents]'"),
+        ("claude_agent_sdk", "the Claude Agent SDK", "claude_agent_sdk", "'threadkeep[claude-agent-sdk]'"),
+        ("langchain", "LangChain", "langchain", "'threadkeep[langchain]'"),
+        ("pydantic_ai", "Pydantic AI", "pydantic_ai", "'threadkeep[pydantic-ai]'"),
         ("litellm", "LiteLLM", "litellm", "'litellm[proxy]'"),
     ],
 )

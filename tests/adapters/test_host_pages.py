@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import ELSEWHERE, ROOT, shown_on
 
-from holdfast.testing.claude_code import SWITCHES
-from holdfast.testing.provider import ScriptedProvider
-from holdfast.testing.script import Reply, say
+from threadkeep.testing.claude_code import SWITCHES
+from threadkeep.testing.provider import ScriptedProvider
+from threadkeep.testing.script import Reply, say
 
 SECONDS = 120
 # LangChain's package for OpenAI is not among what tests install; the model of these tests speaks the same language.

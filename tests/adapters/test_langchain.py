@@ -1,4 +1,4 @@
-"""LangChain's own agent with holdfast's middleware, plain and asynchronous, against a provider on this machine."""
+"""LangChain's own agent with threadkeep's middleware, plain and asynchronous, against a provider on this machine."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tests.adapters.replaying import windows_before_answers
 from tests.adapters.wired_model import WiredChatModel
 from tests.prefixes import stable_prefix
 
-from holdfast import Config, Holdfast
-from holdfast.adapters.bridge import shared
-from holdfast.adapters.langchain import HoldfastMiddleware
-from holdfast.adapters.langchain_items import item_of, message_of
-from holdfast.dialects import dialect_named
-from holdfast.errors import BadInput
-from holdfast.store import RecordKind
-from holdfast.testing.provider import ScriptedProvider
-from holdfast.testing.script import call, say
+from threadkeep import Config, Threadkeep
+from threadkeep.adapters.bridge import shared
+from threadkeep.adapters.langchain import ThreadkeepMiddleware
+from threadkeep.adapters.langchain_items import item_of, message_of
+from threadkeep.dialects import dialect_named
+from threadkeep.errors import BadInput
+from threadkeep.store import RecordKind
+from threadkeep.testing.provider import ScriptedProvider
+from threadkeep.testing.script import call, say
 
 __all__ = ["stable_prefix"]
 
@@ -43,7 +43,7 @@ class Harbour:
     """An agent with its own middleware, as a process has them; the saver is what outlives it."""
 
     def __init__(self, provider: ScriptedProvider, config: Config, saver: InMemorySaver, **how: Any) -> None:
-        self.middleware = HoldfastMiddleware(config, **how)
+        self.middleware = ThreadkeepMiddleware(config, **how)
         model = WiredChatModel(url=provider.url, key=SECRET)
         self.agent = create_agent(model, [survey], system_prompt=SYSTEM, middleware=[self.middleware], checkpointer=saver)
         self.config: Any = {"configurable": {"thread_id": "harbour"}}
@@ -91,16 +91,16 @@ async def test_an_agent_long_enough_to_compact_three_times(tmp_path: Path, *, pl
     assert second.middleware.trouble is None
     whole = 4 * (TURNS + 1)
     assert len(kept) < whole if replaces_state else [len(kept), kept[0].content] == [whole, asked(1)]
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("harbour", dialect="chat")
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("harbour", dialect="chat")
         assert sum(record.kind is RecordKind.CHECKPOINT for record in await thread.records()) >= 3
         assert as_sent((await thread.window())[:-1]) == after
-        replayed = await windows_before_answers(hf, thread)
+        replayed = await windows_before_answers(tk, thread)
         assert [as_sent([json.loads(item.raw) for item in window]) for window in replayed] == [
             received.body["messages"] for received in provider.requests
         ]
-        assert (await hf.verify()).problems == ()
-        assert [summary.id for summary in await hf.threads()] == ["harbour"]
+        assert (await tk.verify()).problems == ()
+        assert [summary.id for summary in await tk.threads()] == ["harbour"]
 
 
 @pytest.mark.anyio
@@ -126,9 +126,9 @@ async def test_a_run_from_an_older_checkpoint_is_a_fork(tmp_path: Path) -> None:
         asked(3),
         asked(4),
     ]
-    async with Holdfast(config) as hf:
-        assert len(await hf.threads()) == 2
-        assert (await hf.verify()).problems == ()
+    async with Threadkeep(config) as tk:
+        assert len(await tk.threads()) == 2
+        assert (await tk.verify()).problems == ()
 
 
 @pytest.mark.anyio
@@ -138,25 +138,25 @@ async def test_an_agent_without_a_checkpointer_names_its_thread(tmp_path: Path) 
     asked_for: Any = {"messages": [HumanMessage(asked(1))]}
     async with ScriptedProvider(list(turns(1, 1)), enforcing=True) as provider:
         model = WiredChatModel(url=provider.url, key=SECRET)
-        named = create_agent(model, [survey], middleware=[HoldfastMiddleware(config, thread_id="named")])
+        named = create_agent(model, [survey], middleware=[ThreadkeepMiddleware(config, thread_id="named")])
         await named.ainvoke(asked_for)
         with pytest.raises(BadInput, match="has no thread"):
-            await create_agent(model, [survey], middleware=[HoldfastMiddleware(config)]).ainvoke(asked_for)
-    async with Holdfast(config) as hf:
-        assert [summary.id for summary in await hf.threads()] == ["named"]
+            await create_agent(model, [survey], middleware=[ThreadkeepMiddleware(config)]).ainvoke(asked_for)
+    async with Threadkeep(config) as tk:
+        assert [summary.id for summary in await tk.threads()] == ["named"]
 
 
 @pytest.mark.anyio
-async def test_an_open_store_serves_asynchronous_agents_only(hf: Holdfast) -> None:
+async def test_an_open_store_serves_asynchronous_agents_only(tk: Threadkeep) -> None:
     """It is used on the program's own loop; a plain call, which would block that loop, is refused."""
     asked_for: Any = {"messages": [HumanMessage(asked(1))]}
     async with ScriptedProvider(list(turns(1, 1)), enforcing=True) as provider:
         model = WiredChatModel(url=provider.url, key=SECRET)
-        agent = create_agent(model, [survey], middleware=[HoldfastMiddleware(hf, thread_id="own")])
+        agent = create_agent(model, [survey], middleware=[ThreadkeepMiddleware(tk, thread_id="own")])
         await agent.ainvoke(asked_for)
         with pytest.raises(BadInput, match="give the adapter the store's path"):
             await asyncio.to_thread(agent.invoke, asked_for)
-    assert [item["role"] for item in await (await hf.thread("own", dialect="chat")).window()] == [
+    assert [item["role"] for item in await (await tk.thread("own", dialect="chat")).window()] == [
         "user",
         "assistant",
         "tool",
@@ -171,7 +171,7 @@ async def test_an_agent_within_an_agents_tool_has_a_thread_of_its_own(tmp_path: 
     script = [call("delegate", {"task": "count the gulls"}, call_id="call_d"), say("Nine gulls."), say("There are nine.")]
     async with ScriptedProvider(script, enforcing=True) as provider:
         model = WiredChatModel(url=provider.url, key=SECRET)
-        inner = create_agent(model, [survey], middleware=[HoldfastMiddleware(config, replaces_state=True)])
+        inner = create_agent(model, [survey], middleware=[ThreadkeepMiddleware(config, replaces_state=True)])
 
         @tool
         async def delegate(task: str) -> str:
@@ -180,13 +180,13 @@ async def test_an_agent_within_an_agents_tool_has_a_thread_of_its_own(tmp_path: 
             return str(state["messages"][-1].content)
 
         outer = create_agent(
-            model, [delegate], middleware=[HoldfastMiddleware(config, replaces_state=True)], checkpointer=InMemorySaver()
+            model, [delegate], middleware=[ThreadkeepMiddleware(config, replaces_state=True)], checkpointer=InMemorySaver()
         )
         asked_for: Any = {"messages": [HumanMessage("How many gulls?")]}
         state = await outer.ainvoke(asked_for, {"configurable": {"thread_id": "harbour"}})
     assert state["messages"][-1].content == "There are nine."
-    async with Holdfast(config) as hf:
-        windows = {each.id: await (await hf.thread(each.id, dialect="chat")).window() for each in await hf.threads()}
+    async with Threadkeep(config) as tk:
+        windows = {each.id: await (await tk.thread(each.id, dialect="chat")).window() for each in await tk.threads()}
     assert {name: [item["content"] for item in window] for name, window in windows.items()} == {
         "harbour": ["How many gulls?", "", "Nine gulls.", "There are nine."],
         "harbour.tools": ["count the gulls", "Nine gulls."],

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK's own runner on a holdfast session, against a provider on this machine."""
+"""The OpenAI Agents SDK's own runner on a threadkeep session, against a provider on this machine."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from tests.adapters.harbour import (
 from tests.adapters.replaying import windows_before_answers
 from tests.prefixes import stable_prefix
 
-from holdfast import Config, Holdfast
-from holdfast.adapters.bridge import shared
-from holdfast.adapters.openai_agents import HoldfastSession
-from holdfast.errors import BadInput, InvalidItem, InvalidTarget, NothingToUndo, ThreadExists
-from holdfast.store import RecordKind
-from holdfast.testing.provider import ScriptedProvider
-from holdfast.testing.script import call, say
+from threadkeep import Config, Threadkeep
+from threadkeep.adapters.bridge import shared
+from threadkeep.adapters.openai_agents import ThreadkeepSession
+from threadkeep.errors import BadInput, InvalidItem, InvalidTarget, NothingToUndo, ThreadExists
+from threadkeep.store import RecordKind
+from threadkeep.testing.provider import ScriptedProvider
+from threadkeep.testing.script import call, say
 
 __all__ = ["stable_prefix"]
 
@@ -49,9 +49,9 @@ async def test_a_session_long_enough_to_compact_three_times_keeps_its_rule_and_f
     config = settings(tmp_path / "agent.db")
     script = [*turns(), *looking_back()]
     async with ScriptedProvider(script, enforcing=True, counting=True) as provider:
-        await lead(provider, HoldfastSession("harbour", config), range(1, 8))
+        await lead(provider, ThreadkeepSession("harbour", config), range(1, 8))
         shared.close()
-        session = HoldfastSession("harbour", config)
+        session = ThreadkeepSession("harbour", config)
         await lead(provider, session, range(8, TURNS + 1))
         sent_before = await session.get_items()
         async with agent_on(provider, session) as agent:
@@ -64,19 +64,19 @@ async def test_a_session_long_enough_to_compact_three_times_keeps_its_rule_and_f
     assert RULE in str(sent_before)
     assert result.final_output == f"It is {NEEDLE}."
     assert session.trouble is None
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("harbour")
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("harbour")
         assert checkpoints_of(await thread.records()) >= 3
-        replayed = await windows_before_answers(hf, thread)
+        replayed = await windows_before_answers(tk, thread)
         assert [[json.loads(item.raw) for item in window] for window in replayed] == [each.input for each in provider.requests]
-        assert (await hf.verify(thread)).problems == ()
+        assert (await tk.verify(thread)).problems == ()
 
 
 @pytest.mark.anyio
 async def test_a_run_of_many_calls_is_compacted_within_it(tmp_path: Path) -> None:
     """With the filter the calls of one long run get the window that fits, and end with what the tool just returned."""
     config = settings(tmp_path / "agent.db")
-    session = HoldfastSession("one-run", config)
+    session = ThreadkeepSession("one-run", config)
     script = [
         *(call("survey", {"pier": pier}, call_id=f"call_{pier}") for pier in range(1, PIERS_IN_A_RUN + 1)),
         say("All of them."),
@@ -88,11 +88,11 @@ async def test_a_run_of_many_calls_is_compacted_within_it(tmp_path: Path) -> Non
     assert last[-1] == {"type": "function_call_output", "call_id": f"call_{PIERS_IN_A_RUN}", "output": surveyed(PIERS_IN_A_RUN)}
     assert len(last) < PIERS_IN_A_RUN
     assert RULE in str(last)
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("one-run")
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("one-run")
         assert checkpoints_of(await thread.records()) >= 3
         assert (await thread.window())[:-1] == last
-        replayed = await windows_before_answers(hf, thread)
+        replayed = await windows_before_answers(tk, thread)
         assert [[json.loads(item.raw) for item in window] for window in replayed] == [each.input for each in provider.requests]
 
 
@@ -100,7 +100,7 @@ async def test_a_run_of_many_calls_is_compacted_within_it(tmp_path: Path) -> Non
 @pytest.mark.moves_prefix(reason="the run asks for less than there is")
 async def test_a_run_that_asks_for_the_latest_items_only_gets_no_more(tmp_path: Path) -> None:
     """The filter leaves a history alone that was limited on purpose."""
-    session = HoldfastSession("limited", settings(tmp_path / "agent.db"))
+    session = ThreadkeepSession("limited", settings(tmp_path / "agent.db"))
     await session.add_items([each for pier in range(1, 4) for each in worked(pier)])
     async with ScriptedProvider([say("Fine.")], enforcing=True) as provider, agent_on(provider) as agent:
         run_config = RunConfig(call_model_input_filter=session.model_input_filter, session_settings=SessionSettings(limit=4))
@@ -113,7 +113,7 @@ async def test_a_streamed_run_is_recorded_like_any_other(tmp_path: Path) -> None
     """What a streamed run stores is what an unstreamed one stores, filter or not."""
     stored: list[list[Any]] = []
     for streamed in (False, True):
-        session = HoldfastSession(f"streamed-{streamed}", settings(tmp_path / f"{streamed}.db"))
+        session = ThreadkeepSession(f"streamed-{streamed}", settings(tmp_path / f"{streamed}.db"))
         async with ScriptedProvider(list(turns(1, 1)), enforcing=True) as provider, agent_on(provider) as agent:
             run_config = RunConfig(call_model_input_filter=session.model_input_filter)
             if streamed:
@@ -129,7 +129,7 @@ async def test_a_streamed_run_is_recorded_like_any_other(tmp_path: Path) -> None
 @pytest.mark.anyio
 async def test_the_session_is_the_hosts_protocol_and_its_compacting_one() -> None:
     """The SDK takes it for a session, and for one that compacts."""
-    session = HoldfastSession("protocol", Config(store=":memory:"))
+    session = ThreadkeepSession("protocol", Config(store=":memory:"))
     assert isinstance(session, Session)
     assert is_openai_responses_compaction_aware_session(session)
 
@@ -137,7 +137,7 @@ async def test_the_session_is_the_hosts_protocol_and_its_compacting_one() -> Non
 @pytest.mark.anyio
 async def test_items_come_back_as_they_were_added_the_latest_last(tmp_path: Path) -> None:
     """Unknown fields and kinds survive, and a limit gives the latest so many, oldest of them first."""
-    session = HoldfastSession("items", settings(tmp_path / "agent.db"))
+    session = ThreadkeepSession("items", settings(tmp_path / "agent.db"))
     added = [user("one"), item({"type": "hosted_thing", "id": "ht_1", "x": {"y": [1, 2.5, None]}}), user("zwei ☂")]
     await session.add_items(added)
     await session.add_items([])
@@ -150,27 +150,27 @@ async def test_items_come_back_as_they_were_added_the_latest_last(tmp_path: Path
 @pytest.mark.anyio
 async def test_an_item_is_taken_back_and_another_put_in_its_place(tmp_path: Path) -> None:
     """pop_item returns the newest item until there is none; what was taken back stays in the records."""
-    session = HoldfastSession("popped", config := settings(tmp_path / "agent.db"))
+    session = ThreadkeepSession("popped", config := settings(tmp_path / "agent.db"))
     await session.add_items([user("first"), user("second")])
     assert await session.pop_item() == user("second")
     await session.add_items([user("better")])
     assert await session.get_items() == [user("first"), user("better")]
     assert [await session.pop_item() for _ in range(3)] == [user("better"), user("first"), None]
     assert await session.get_items() == []
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("popped")
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("popped")
         assert [record.body for record in await thread.records() if record.kind is RecordKind.ITEM] == [
             b'{"role":"user","content":"first"}',
             b'{"role":"user","content":"second"}',
             b'{"role":"user","content":"better"}',
         ]
-        assert (await hf.verify(thread)).problems == ()
+        assert (await tk.verify(thread)).problems == ()
 
 
 @pytest.mark.anyio
 async def test_taking_back_an_item_that_a_compaction_covers_takes_the_compaction_too(tmp_path: Path) -> None:
     """After a forced compaction the newest item can be popped, and the window is the one before both."""
-    session = HoldfastSession("covered", settings(tmp_path / "agent.db"))
+    session = ThreadkeepSession("covered", settings(tmp_path / "agent.db"))
     items = [each for pier in range(1, 6) for each in worked(pier)]
     await session.add_items(items)
     await session.run_compaction({"force": True})
@@ -183,22 +183,22 @@ async def test_taking_back_an_item_that_a_compaction_covers_takes_the_compaction
 @pytest.mark.anyio
 async def test_a_cleared_session_is_empty_and_can_go_on(tmp_path: Path) -> None:
     """clear_session empties the window and nothing else."""
-    session = HoldfastSession("cleared", config := settings(tmp_path / "agent.db"))
+    session = ThreadkeepSession("cleared", config := settings(tmp_path / "agent.db"))
     await session.add_items([user("one"), user("two")])
     await session.clear_session()
     assert await session.get_items() == []
     await session.add_items([user("anew")])
     assert await session.get_items() == [user("anew")]
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("cleared")
-        assert (await hf.verify(thread)).problems == ()
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("cleared")
+        assert (await tk.verify(thread)).problems == ()
         assert [(await thread.original(f"#{ordinal}"))["content"] for ordinal in (2, 4)] == ["one", "two"]
 
 
 @pytest.mark.anyio
 async def test_a_fork_goes_its_own_way_and_a_rollback_takes_turns_back(tmp_path: Path) -> None:
     """fork begins before a turn, rollback takes back the last, and neither touches the other session."""
-    session = HoldfastSession("trunk", settings(tmp_path / "agent.db"))
+    session = ThreadkeepSession("trunk", settings(tmp_path / "agent.db"))
     for number in (1, 2, 3):
         await session.add_items([user(f"turn {number}"), item({"role": "assistant", "content": f"answer {number}"})])
     branch = await session.fork("branch", before_turn=3)
@@ -216,7 +216,7 @@ async def test_a_fork_goes_its_own_way_and_a_rollback_takes_turns_back(tmp_path:
 @pytest.mark.anyio
 async def test_a_compaction_can_be_undone(tmp_path: Path) -> None:
     """undo brings the window before the newest compaction back; without one it says so."""
-    session = HoldfastSession("undone", settings(tmp_path / "agent.db"))
+    session = ThreadkeepSession("undone", settings(tmp_path / "agent.db"))
     items = [each for pier in range(1, 6) for each in worked(pier)]
     await session.add_items(items)
     with pytest.raises(NothingToUndo):
@@ -232,8 +232,8 @@ async def test_two_names_never_meet_in_one_thread(tmp_path: Path) -> None:
     """Names that no thread can have get threads of their own, each its own."""
     config = settings(tmp_path / "agent.db")
     for name in ("user:1", "user-1", "user/1", "ü"):
-        await HoldfastSession(name, config).add_items([user(name)])
-    assert [await HoldfastSession(name, config).get_items() for name in ("user:1", "user-1", "user/1", "ü")] == [
+        await ThreadkeepSession(name, config).add_items([user(name)])
+    assert [await ThreadkeepSession(name, config).get_items() for name in ("user:1", "user-1", "user/1", "ü")] == [
         [user("user:1")],
         [user("user-1")],
         [user("user/1")],
@@ -246,8 +246,8 @@ async def test_writers_of_one_session_wait_for_each_other(tmp_path: Path) -> Non
     """Twenty tasks append at once; each batch is there once and together."""
     config = settings(tmp_path / "agent.db")
     batches = [[user(f"{number} a"), user(f"{number} b")] for number in range(20)]
-    await asyncio.gather(*(HoldfastSession("shared", config).add_items(batch) for batch in batches))
-    found = await HoldfastSession("shared", config).get_items()
+    await asyncio.gather(*(ThreadkeepSession("shared", config).add_items(batch) for batch in batches))
+    found = await ThreadkeepSession("shared", config).get_items()
     assert sorted(str(found[at : at + 2]) for at in range(0, 40, 2)) == sorted(map(str, batches))
 
 
@@ -255,29 +255,29 @@ async def test_writers_of_one_session_wait_for_each_other(tmp_path: Path) -> Non
 async def test_bad_input_is_named_and_costs_nothing(tmp_path: Path) -> None:
     """An item that is none is refused whole, and so is a thread of another dialect."""
     config = settings(tmp_path / "agent.db")
-    session = HoldfastSession("bad", config)
+    session = ThreadkeepSession("bad", config)
     with pytest.raises(InvalidItem):
         await session.add_items([user("fine"), cast("TResponseInputItem", "not an item")])
     assert await session.get_items() == []
-    async with Holdfast(config) as hf:
-        await hf.thread("other", dialect="chat")
+    async with Threadkeep(config) as tk:
+        await tk.thread("other", dialect="chat")
     with pytest.raises(BadInput, match="is written in 'chat'"):
-        await HoldfastSession("other", config).get_items()
+        await ThreadkeepSession("other", config).get_items()
 
 
 @pytest.mark.anyio
-async def test_a_session_on_a_store_the_program_opened_itself(hf: Holdfast) -> None:
+async def test_a_session_on_a_store_the_program_opened_itself(tk: Threadkeep) -> None:
     """An open store can be handed in; it is used on the program's own loop."""
-    session = HoldfastSession("own", hf)
+    session = ThreadkeepSession("own", tk)
     await session.add_items([user("hello")])
     assert await session.get_items() == [user("hello")]
-    assert await (await hf.thread("own")).window() == [user("hello")]
+    assert await (await tk.thread("own")).window() == [user("hello")]
 
 
 @pytest.mark.anyio
 async def test_a_forced_compaction_with_nothing_to_compact_does_nothing(tmp_path: Path) -> None:
     """As with the SDK's own session, forcing it early is no error."""
-    session = HoldfastSession("small", settings(tmp_path / "agent.db"))
+    session = ThreadkeepSession("small", settings(tmp_path / "agent.db"))
     await session.add_items([user("hello")])
     await session.run_compaction({"force": True})
     await session.run_compaction()
@@ -289,7 +289,7 @@ async def test_a_forced_compaction_with_nothing_to_compact_does_nothing(tmp_path
 async def test_no_credential_reaches_the_store_or_an_error(tmp_path: Path) -> None:
     """The key that the client sends is in no file of the store, and in no message of a failure."""
     config = settings(tmp_path / "agent.db")
-    session = HoldfastSession("secret", config)
+    session = ThreadkeepSession("secret", config)
     async with ScriptedProvider(list(turns(1, 2))) as provider:
         await lead(provider, session, range(1, 3))
     with pytest.raises(InvalidItem) as caught:

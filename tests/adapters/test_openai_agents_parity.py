@@ -1,4 +1,4 @@
-"""The same work through the Agents SDK's own sessions and through holdfast's."""
+"""The same work through the Agents SDK's own sessions and through threadkeep's."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.adapters.agents_runs import agent_on, checkpoints_of, user, worked
 from tests.adapters.harbour import NEEDLE, RULE, SECRET, asked, settings, surveyed, turns
 from tests.prefixes import stable_prefix
 
-from holdfast import Config, Holdfast
-from holdfast.adapters.openai_agents import HoldfastSession
-from holdfast.testing.provider import ScriptedProvider
-from holdfast.testing.script import Reply
+from threadkeep import Config, Threadkeep
+from threadkeep.adapters.openai_agents import ThreadkeepSession
+from threadkeep.testing.provider import ScriptedProvider
+from threadkeep.testing.script import Reply
 
 __all__ = ["stable_prefix"]
 
@@ -69,13 +69,13 @@ async def test_the_sdks_own_compacting_session_works_on_it_and_loses_nothing(tmp
     """Wrapped, it gives the SDK's session what a SQLite session gives it; and each replacement is a checkpoint, not a loss."""
     config = Config(store=str(tmp_path / "agent.db"))
     theirs = await led_by_the_sdk(SQLiteSession("harbour"))
-    ours = await led_by_the_sdk(HoldfastSession("harbour", config))
+    ours = await led_by_the_sdk(ThreadkeepSession("harbour", config))
     assert ours == theirs
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("harbour")
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("harbour")
         assert checkpoints_of(await thread.records()) == 2
         assert NEEDLE in (await thread.recall("serial of the bollard of pier 1"))[0].text
-        assert (await hf.verify(thread)).problems == ()
+        assert (await tk.verify(thread)).problems == ()
         await thread.undo()
         assert surveyed(PIERS - 3) in [each.get("output") for each in await thread.window()]
 
@@ -84,7 +84,7 @@ async def test_the_sdks_own_compacting_session_works_on_it_and_loses_nothing(tmp
 async def test_parity_with_the_sdks_own_compacting_session(tmp_path: Path) -> None:
     """The same work, and the same rule for when: ours too is smaller, keeps every word a person said, and asks nobody."""
     _, theirs = await led_by_the_sdk(SQLiteSession("harbour"))
-    session = HoldfastSession(
+    session = ThreadkeepSession(
         "harbour", Config(store=str(tmp_path / "agent.db")), should_trigger_compaction=default_should_trigger_compaction
     )
     async with ScriptedProvider(list(turns(1, PIERS)), enforcing=True, counting=True) as provider, agent_on(provider) as agent:
@@ -140,8 +140,8 @@ def test_any_order_of_calls_gives_what_the_sdks_own_session_gives(
 
     async def both() -> tuple[list[Any], list[Any]]:
         config = settings(tmp_path_factory.mktemp("order") / "agent.db")
-        async with Holdfast(config) as hf:
-            return await told(HoldfastSession("order", hf)), await told(SQLiteSession("order"))
+        async with Threadkeep(config) as tk:
+            return await told(ThreadkeepSession("order", tk)), await told(SQLiteSession("order"))
 
     ours, theirs = asyncio.run(both())
     assert ours == theirs

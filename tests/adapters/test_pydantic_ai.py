@@ -1,4 +1,4 @@
-"""Pydantic AI's own agent with holdfast's capability, against a provider on this machine."""
+"""Pydantic AI's own agent with threadkeep's capability, against a provider on this machine."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, SYSTEM, TURNS
 from tests.adapters.replaying import windows_before_answers
 from tests.prefixes import stable_prefix
 
-from holdfast import Config, Holdfast
-from holdfast.adapters.bridge import shared
-from holdfast.adapters.pydantic_ai import HoldfastHistory
-from holdfast.adapters.pydantic_ai_items import items_of, messages_of
-from holdfast.dialects import dialect_named
-from holdfast.items import ItemKind
-from holdfast.store import RecordKind
-from holdfast.testing.provider import ScriptedProvider
+from threadkeep import Config, Threadkeep
+from threadkeep.adapters.bridge import shared
+from threadkeep.adapters.pydantic_ai import ThreadkeepHistory
+from threadkeep.adapters.pydantic_ai_items import items_of, messages_of
+from threadkeep.dialects import dialect_named
+from threadkeep.items import ItemKind
+from threadkeep.store import RecordKind
+from threadkeep.testing.provider import ScriptedProvider
 
 __all__ = ["stable_prefix"]
 
@@ -54,14 +54,14 @@ def survey(pier: int) -> str:
 
 
 @asynccontextmanager
-async def agent_on(provider: ScriptedProvider, history: HoldfastHistory) -> AsyncIterator[Agent[None, str]]:
+async def agent_on(provider: ScriptedProvider, history: ThreadkeepHistory) -> AsyncIterator[Agent[None, str]]:
     async with AsyncOpenAI(base_url=provider.url, api_key=SECRET, max_retries=0) as client:
         model = OpenAIChatModel("gpt-5.4", provider=OpenAIProvider(openai_client=client))
         yield Agent(model, instructions=SYSTEM, tools=[survey], capabilities=[history])
 
 
 async def lead(
-    provider: ScriptedProvider, history: HoldfastHistory, said: Sequence[str], *, kept: bytes = b"[]"
+    provider: ScriptedProvider, history: ThreadkeepHistory, said: Sequence[str], *, kept: bytes = b"[]"
 ) -> tuple[bytes, str]:
     """Say all of it, one run each, as a program does that keeps a conversation as JSON; return what it keeps, and the answer."""
     output = ""
@@ -79,10 +79,10 @@ async def test_an_agent_long_enough_to_compact_three_times(tmp_path: Path, *, re
     """Through a restart the model is sent the thread's own window, whole, and a compacted needle comes back by recall."""
     config = settings(tmp_path / "agent.db")
     async with ScriptedProvider([*turns(), *looking_back()], enforcing=True, counting=True) as provider:
-        first = HoldfastHistory(config, replaces_history=replaces_history)
+        first = ThreadkeepHistory(config, replaces_history=replaces_history)
         kept, _ = await lead(provider, first, [asked(pier) for pier in range(1, 10)])
         shared.close()
-        second = HoldfastHistory(config, replaces_history=replaces_history)
+        second = ThreadkeepHistory(config, replaces_history=replaces_history)
         rest = [*(asked(pier) for pier in range(10, TURNS + 1)), QUESTION]
         kept, answer = await lead(provider, second, rest, kept=kept)
     before, after = (list(received.body["messages"]) for received in provider.requests[-2:])
@@ -96,17 +96,17 @@ async def test_an_agent_long_enough_to_compact_three_times(tmp_path: Path, *, re
     assert second.trouble is None
     length = len(ModelMessagesTypeAdapter.validate_json(kept))
     assert length < TURNS if replaces_history else length == 4 * (TURNS + 1)
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("harbour", dialect="chat")
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("harbour", dialect="chat")
         assert sum(record.kind is RecordKind.CHECKPOINT for record in await thread.records()) >= 3
         items = (await thread.history()).items[:-1]
         assert [_words(item) for item in items] == [_sent(message) for message in after[1:]]
-        replayed = await windows_before_answers(hf, thread, joined=False)
+        replayed = await windows_before_answers(tk, thread, joined=False)
         assert [[_words(item) for item in window] for window in replayed] == [
             [_sent(message) for message in received.body["messages"][1:]] for received in provider.requests
         ]
-        assert (await hf.verify()).problems == ()
-        assert [summary.id for summary in await hf.threads()] == ["harbour"]
+        assert (await tk.verify()).problems == ()
+        assert [summary.id for summary in await tk.threads()] == ["harbour"]
 
 
 def _words(item: Any) -> tuple[str, str, list[Any], str | None]:
@@ -129,7 +129,7 @@ def _calls(message: dict[str, Any]) -> list[Any]:
 async def test_a_run_from_an_older_message_is_a_fork(tmp_path: Path) -> None:
     """A program that goes on from an earlier history does so in a thread of its own."""
     config = settings(tmp_path / "agent.db")
-    history = HoldfastHistory(config)
+    history = ThreadkeepHistory(config)
     async with ScriptedProvider([*turns(1, 3), *turns(9, 9), *turns(4, 4)], enforcing=True) as provider:
         older, _ = await lead(provider, history, [asked(1), asked(2)])
         newest, _ = await lead(provider, history, [asked(3)], kept=older)
@@ -139,24 +139,24 @@ async def test_a_run_from_an_older_message_is_a_fork(tmp_path: Path) -> None:
     assert [each["content"] for each in forked if each["role"] == "user"] == [asked(1), asked(2), asked(9)]
     last = provider.requests[-1].body["messages"]
     assert [each["content"] for each in last if each["role"] == "user"] == [asked(pier) for pier in (1, 2, 3, 4)]
-    async with Holdfast(config) as hf:
-        assert len(await hf.threads()) == 2
-        assert (await hf.verify()).problems == ()
+    async with Threadkeep(config) as tk:
+        assert len(await tk.threads()) == 2
+        assert (await tk.verify()).problems == ()
 
 
 @pytest.mark.anyio
 async def test_a_streamed_run_is_recorded_too(tmp_path: Path) -> None:
     """What a stream brought is in the thread, the answer too."""
     config = settings(tmp_path / "agent.db")
-    history = HoldfastHistory(config, thread_id="streamed")
+    history = ThreadkeepHistory(config, thread_id="streamed")
     async with (
         ScriptedProvider(list(turns(1, 1)), enforcing=True) as provider,
         agent_on(provider, history) as agent,
         agent.run_stream(asked(1)) as streamed,
     ):
         await streamed.get_output()
-    async with Holdfast(config) as hf:
-        window = await (await hf.thread("streamed", dialect="chat")).window()
+    async with Threadkeep(config) as tk:
+        window = await (await tk.thread("streamed", dialect="chat")).window()
         assert [item["role"] for item in window] == ["user", "assistant", "tool", "assistant"]
         assert window[2]["content"] == surveyed(1)
 
@@ -165,17 +165,17 @@ async def test_a_streamed_run_is_recorded_too(tmp_path: Path) -> None:
 async def test_no_credential_reaches_the_store(tmp_path: Path) -> None:
     """The key that the client sends is in no file of the store."""
     async with ScriptedProvider(list(turns(1, 2)), enforcing=True) as provider:
-        await lead(provider, HoldfastHistory(settings(tmp_path / "agent.db")), [asked(1), asked(2)])
+        await lead(provider, ThreadkeepHistory(settings(tmp_path / "agent.db")), [asked(1), asked(2)])
     shared.close()
     assert not [path for path in tmp_path.iterdir() if SECRET.encode() in path.read_bytes()]
 
 
 @pytest.mark.anyio
-async def test_an_open_store_can_be_handed_in(hf: Holdfast) -> None:
+async def test_an_open_store_can_be_handed_in(tk: Threadkeep) -> None:
     """It is used on the program's own loop."""
     async with ScriptedProvider(list(turns(1, 1)), enforcing=True) as provider:
-        await lead(provider, HoldfastHistory(hf), [asked(1)])
-    assert len(await (await hf.thread("harbour", dialect="chat")).window()) == 4
+        await lead(provider, ThreadkeepHistory(tk), [asked(1)])
+    assert len(await (await tk.thread("harbour", dialect="chat")).window()) == 4
 
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -239,7 +239,7 @@ def test_any_history_is_the_same_after_it_was_items(history: list[ModelMessage])
     assert all(one is other for one, other in zip(messages_of(items, history), history, strict=True))
 
 
-def test_a_window_of_holdfasts_own_is_recognised_when_it_is_shown_again() -> None:
+def test_a_window_of_threadkeeps_own_is_recognised_when_it_is_shown_again() -> None:
     """The session state and an aborted output become parts that turn into the same items again."""
     made = [
         {"role": "user", "content": "The earlier part of this session was compacted."},
@@ -250,6 +250,6 @@ def test_a_window_of_holdfasts_own_is_recognised_when_it_is_shown_again() -> Non
 
 def test_the_settings_are_those_of_the_store(tmp_path: Path) -> None:
     """A path is enough; nothing is opened before the first run."""
-    HoldfastHistory(tmp_path / "agent.db")
-    HoldfastHistory(Config(store=str(tmp_path / "agent.db")))
+    ThreadkeepHistory(tmp_path / "agent.db")
+    ThreadkeepHistory(Config(store=str(tmp_path / "agent.db")))
     assert list(tmp_path.iterdir()) == []

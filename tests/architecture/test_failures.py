@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from holdfast import errors
+from threadkeep import errors
 
 if TYPE_CHECKING:
     from tests.architecture.conftest import Source
@@ -25,12 +25,12 @@ EXCUSED: dict[str, str] = {
 }
 
 
-def error_classes() -> list[type[errors.HoldfastError]]:
-    """Return every class of the tree that `holdfast.errors` defines."""
+def error_classes() -> list[type[errors.ThreadkeepError]]:
+    """Return every class of the tree that `threadkeep.errors` defines."""
     return [
         value
         for _, value in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(value, errors.HoldfastError) and value.__module__.startswith(errors.__name__)
+        if issubclass(value, errors.ThreadkeepError) and value.__module__.startswith(errors.__name__)
     ]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 def test_no_module_sits_in_an_import_cycle() -> None:
     """No two modules import each other by any route: lazy imports, type-only imports and packages count too."""
-    graph = grimp.build_graph("holdfast", cache_dir=None)
+    graph = grimp.build_graph("threadkeep", cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     try:
         TopologicalSorter(imports).prepare()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.cli.parser import COMMANDS
+from threadkeep.cli.parser import COMMANDS
 
 
 def readme(root: Path) -> str:
@@ -25,6 +25,6 @@ def test_the_library_example_runs_and_prints_what_was_recalled(root: Path, tmp_p
 def test_every_command_it_names_exists(root: Path) -> None:
     """Nobody is sent to a command that is not there."""
     shown = "\n".join(re.findall(r"```sh\n(.*?)```", readme(root), flags=re.DOTALL))
-    named = {*re.findall(r"^holdfast (\w+)", shown, flags=re.MULTILINE), *re.findall(r"`holdfast (\w+)", readme(root))}
+    named = {*re.findall(r"^threadkeep (\w+)", shown, flags=re.MULTILINE), *re.findall(r"`threadkeep (\w+)", readme(root))}
     assert named <= set(COMMANDS)
     assert {"serve", "threads", "show", "recall", "compact", "undo", "fork", "verify", "doctor"} <= named

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.histories import answered, said
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.errors import CompactionError, InvalidTarget
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.errors import CompactionError, InvalidTarget
 
 WORLDS: list[dict[str, Any]] = [
     {"cwd": "/a", "env": {"x": 1, "y": {"z": 2}}},
@@ -59,8 +59,8 @@ async def take(thread: Thread, step: str) -> Thread:
 
 
 async def play(store: Path, plan: list[str]) -> None:
-    async with Holdfast(Config(store=str(store), model_context_window=3_000, compact_strategy="extractive")) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(Config(store=str(store), model_context_window=3_000, compact_strategy="extractive")) as tk:
+        thread = await tk.thread("t")
         for step in plan:
             thread = await take(thread, step)
             known = await thread.told()

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from holdfast.errors import BadInput
-from holdfast.thread.baseline import Change, Whole, applied, checked_world, differences, telling_of, words_of
-from holdfast.thread.json_edits import edits_within, patched
+from threadkeep.errors import BadInput
+from threadkeep.thread.baseline import Change, Whole, applied, checked_world, differences, telling_of, words_of
+from threadkeep.thread.json_edits import edits_within, patched
 
 ENTITIES = 20_000
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.histories import answered, said, turns
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.dialects import dialect_named
-from holdfast.items import Item
-from holdfast.store import RecordKind
-from holdfast.thread.baseline import words_of
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.dialects import dialect_named
+from threadkeep.items import Item
+from threadkeep.store import RecordKind
+from threadkeep.thread.baseline import words_of
 
 pytestmark = pytest.mark.anyio
 
@@ -31,9 +31,9 @@ async def one_turn(thread: Thread, text: str, world: dict[str, object]) -> list[
     return told_items(window)
 
 
-async def test_full_once_then_only_differences(hf: Holdfast) -> None:
+async def test_full_once_then_only_differences(tk: Threadkeep) -> None:
     """Of three turns the first tells all, the second one section, the third nothing."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     worlds: list[dict[str, object]] = [{"cwd": "/a", "date": "1"}, {"cwd": "/b", "date": "1"}, {"cwd": "/b", "date": "1"}]
     counts = [await one_turn(thread, f"turn {number}", world) for number, world in enumerate(worlds)]
     assert [len(told) for told in counts] == [1, 2, 2]
@@ -42,9 +42,9 @@ async def test_full_once_then_only_differences(hf: Holdfast) -> None:
     assert await thread.told() == {"cwd": "/b", "date": "1"}
 
 
-async def test_it_is_said_before_the_request_and_is_no_person_s(hf: Holdfast) -> None:
+async def test_it_is_said_before_the_request_and_is_no_person_s(tk: Threadkeep) -> None:
     """The request stays last; what tells of the world is the host's and belongs to the turn."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     async with thread.turn([said("Go.")], context={"cwd": "/a"}) as turn:
         window = await turn.window()
     assert window[-1] == said("Go.")
@@ -54,9 +54,9 @@ async def test_it_is_said_before_the_request_and_is_no_person_s(hf: Holdfast) ->
     assert kinds[:5] == [RecordKind.META, RecordKind.TURN, RecordKind.CONTEXT, RecordKind.ITEM, RecordKind.ITEM]
 
 
-async def test_a_rollback_that_takes_a_telling_takes_its_knowledge(hf: Holdfast) -> None:
+async def test_a_rollback_that_takes_a_telling_takes_its_knowledge(tk: Threadkeep) -> None:
     """What the rolled back turn was told is told again; what came before it still stands."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await one_turn(thread, "one", {"cwd": "/a"})
     await one_turn(thread, "two", {"cwd": "/b"})
     await thread.rollback(turns=1)
@@ -68,18 +68,18 @@ async def test_a_rollback_that_takes_a_telling_takes_its_knowledge(hf: Holdfast)
     assert "update" not in told
 
 
-async def test_a_fork_knows_what_its_parent_was_told_there(hf: Holdfast) -> None:
+async def test_a_fork_knows_what_its_parent_was_told_there(tk: Threadkeep) -> None:
     """Before the change it knows the old world, after it the new one."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await one_turn(thread, "one", {"cwd": "/a"})
     await one_turn(thread, "two", {"cwd": "/b"})
     assert await (await thread.fork(before_turn=2)).told() == {"cwd": "/a"}
     assert await (await thread.fork()).told() == {"cwd": "/b"}
 
 
-async def test_a_compaction_that_removed_it_has_it_told_in_full_again(hf: Holdfast) -> None:
+async def test_a_compaction_that_removed_it_has_it_told_in_full_again(tk: Threadkeep) -> None:
     """The newest piece alone is not the world: the next turn tells all of it, once, and the one after nothing."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await one_turn(thread, "one", {"cwd": "/a", "rules": "be kind"})
     await one_turn(thread, "two", {"cwd": "/b", "rules": "be kind"})
     await thread.record(turns(3, 12))
@@ -92,18 +92,18 @@ async def test_a_compaction_that_removed_it_has_it_told_in_full_again(hf: Holdfa
     assert await thread.told() == {"cwd": "/b", "rules": "be kind"}
 
 
-async def test_a_compaction_that_keeps_it_costs_no_second_telling(hf: Holdfast) -> None:
+async def test_a_compaction_that_keeps_it_costs_no_second_telling(tk: Threadkeep) -> None:
     """Told once and never changed, it is the newest of its section, which a checkpoint keeps."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await one_turn(thread, "one", {"cwd": "/a"})
     await thread.record(turns(2, 12))
     await thread.compact(strategy="extractive")
     assert await thread.told() == {"cwd": "/a"}
 
 
-async def test_a_compaction_within_a_turn_tells_it_again_at_once(hf: Holdfast) -> None:
+async def test_a_compaction_within_a_turn_tells_it_again_at_once(tk: Threadkeep) -> None:
     """The request that follows the compaction knows the world, not only the next turn's."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await one_turn(thread, "one", {"cwd": "/a"})
     await one_turn(thread, "two", {"cwd": "/b"})
     await thread.record(turns(3, 16))
@@ -115,16 +115,16 @@ async def test_a_compaction_within_a_turn_tells_it_again_at_once(hf: Holdfast) -
     assert said("Now?") in window
 
 
-async def test_outside_a_turn_it_can_be_told_too(hf: Holdfast) -> None:
+async def test_outside_a_turn_it_can_be_told_too(tk: Threadkeep) -> None:
     """`tell` says what it recorded: all, a part, nothing."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     tellings = [await thread.tell({"cwd": cwd}) for cwd in ("/a", "/b", "/b")]
     assert [None if telling is None else telling.is_whole for telling in tellings] == [True, False, None]
 
 
-async def test_a_turn_opened_by_mail_is_told_its_world(hf: Holdfast) -> None:
+async def test_a_turn_opened_by_mail_is_told_its_world(tk: Threadkeep) -> None:
     """Nobody typed anything, and still the model knows where it is."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.deliver("Start.", sender="boss", way="trigger")
     async with thread.turn([], context={"cwd": "/a"}) as turn:
         window = await turn.window()
@@ -133,9 +133,9 @@ async def test_a_turn_opened_by_mail_is_told_its_world(hf: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["responses", "chat", "messages"])
-async def test_in_every_dialect_it_is_the_host_s(hf: Holdfast, dialect: str) -> None:
+async def test_in_every_dialect_it_is_the_host_s(tk: Threadkeep, dialect: str) -> None:
     """No dialect takes it for a person's words, and each finds it again."""
-    thread = await hf.thread("t", dialect=dialect)
+    thread = await tk.thread("t", dialect=dialect)
     await thread.tell({"cwd": "/a"})
     telling = await thread.tell({"cwd": "/b"})
     assert telling is not None
@@ -147,12 +147,12 @@ async def test_in_every_dialect_it_is_the_host_s(hf: Holdfast, dialect: str) -> 
 
 async def test_a_megabyte_of_world_costs_its_difference(store_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ten turns that each change one entry in a hundred: after the first, a turn costs under 3 % of telling all of it."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=100_000_000)) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(Config(store=str(store_file), model_context_window=100_000_000)) as tk:
+        thread = await tk.thread("t")
         told, full = [], []
         for number in range(10):
             telling = await thread.tell(world_of(number))
-            whole = await (await hf.thread()).tell(world_of(number))
+            whole = await (await tk.thread()).tell(world_of(number))
             assert telling is not None
             assert whole is not None
             told.append(telling.size_bytes)
@@ -186,9 +186,9 @@ def seen(number: int, turn: int) -> str:
     return f"on day {moved[-1]}, walking north" if moved else "never"
 
 
-async def test_mail_that_arrives_meanwhile_costs_no_telling(hf: Holdfast) -> None:
+async def test_mail_that_arrives_meanwhile_costs_no_telling(tk: Threadkeep) -> None:
     """Another handle delivers between two writes of this one; both are there, and the world is told."""
-    thread, other = await hf.thread("t"), await hf.thread("t")
+    thread, other = await tk.thread("t"), await tk.thread("t")
     await thread.record([said("Hello."), answered("Hi.")])
     await other.deliver("News.", sender="elsewhere")
     assert await thread.tell({"cwd": "/a"}) is not None

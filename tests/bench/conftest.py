@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.result import Result
-from holdfast.bench.store import Plan, run_store
+from threadkeep.bench.result import Result
+from threadkeep.bench.store import Plan, run_store
 
 TINY = Plan(
     name="tiny",

@@ -1,4 +1,4 @@
-"""What holdfast promises, and the tests that can break each promise; docs/promises.md is made of this.
+"""What threadkeep promises, and the tests that can break each promise; docs/promises.md is made of this.
 
 `python -m tests.bench.promises` writes the page anew.
 """
@@ -254,7 +254,7 @@ def page() -> str:
     lines = [
         "# Promises",
         "",
-        "What holdfast promises, and the tests that can break each promise. This page is made from the suite: `python -m "
+        "What threadkeep promises, and the tests that can break each promise. This page is made from the suite: `python -m "
         "tests.bench.promises` writes it, and a test fails where it and the suite differ.",
         "",
     ]

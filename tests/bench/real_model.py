@@ -1,6 +1,6 @@
 """A real model on this machine as reader and as summariser, over every session, hop and variant of the cases.
 
-    HOLDFAST_MODEL_PYTHON=.cache/models/bin/python python -m tests.bench.real_model --lab lab -o real-model.json
+    THREADKEEP_MODEL_PYTHON=.cache/models/bin/python python -m tests.bench.real_model --lab lab -o real-model.json
 
 About an hour on two idle cores, many on busy ones. It goes on where it was broken off.
 """
@@ -12,7 +12,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 
-from holdfast.testing.local_model import INTERPRETER, interpreter, local_model
+from threadkeep.testing.local_model import INTERPRETER, interpreter, local_model
 
 
 def arguments() -> Namespace:
@@ -33,7 +33,7 @@ async def main(asked: Namespace) -> int:
     async with local_model(python, answer_tokens=200, threads=asked.threads) as model:
         command = ["bench", "cases", "run-chain", "--reader", model.name, "--summariser", model.name, "--no-noise"]
         options = ["--ask-at", asked.ask_at, "--lab", asked.lab, "-o", asked.output]
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "holdfast.cli", *command, *options)
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "threadkeep.cli", *command, *options)
         return await process.wait()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.bench.code import package_digest
+from threadkeep.bench.code import package_digest
 
 
 def test_a_digest_is_of_every_source_file_s_name_and_bytes(tmp_path: Path) -> None:

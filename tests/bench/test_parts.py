@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.bench.growth import THREAD, grow, real_checkpoint
-from holdfast.bench.peers import Entrant, entrants
-from holdfast.bench.report import Table, tables, target_rows
-from holdfast.bench.result import Competitor, Found, Result, machine
-from holdfast.bench.timing import Summary, interleaved, paired, summary
-from holdfast.bench.workload import Workload
+from threadkeep import Config, Threadkeep
+from threadkeep.bench.growth import THREAD, grow, real_checkpoint
+from threadkeep.bench.peers import Entrant, entrants
+from threadkeep.bench.report import Table, tables, target_rows
+from threadkeep.bench.result import Competitor, Found, Result, machine
+from threadkeep.bench.timing import Summary, interleaved, paired, summary
+from threadkeep.bench.workload import Workload
 
 
 def test_a_seed_gives_the_same_rows() -> None:
@@ -64,11 +64,11 @@ async def test_long_threads_end_in_the_same_window(tmp_path: Path) -> None:
     for size in (1_000, 3_000):
         grown = await grow(tmp_path / f"{size}.db", records=size, workload=workload, model=model)
         assert size - 50 < grown.records <= size
-        async with Holdfast(Config(store=str(grown.path))) as hf:
-            thread = await hf.thread(THREAD)
+        async with Threadkeep(Config(store=str(grown.path))) as tk:
+            thread = await tk.thread(THREAD)
             windows.append(list(await thread.window()))
-            assert (await hf.backend.store.get(THREAD)).next == grown.records
-            assert (await hf.verify()).problems == ()
+            assert (await tk.backend.store.get(THREAD)).next == grown.records
+            assert (await tk.verify()).problems == ()
     assert windows[0] == windows[1]
 
 
@@ -91,12 +91,12 @@ async def test_a_contender_keeps_what_it_is_given(entrant: Entrant, tmp_path: Pa
 
 
 def test_a_report_sets_figures_side_by_side() -> None:
-    """What several did is shown by name, what holdfast alone did by length, and a value nobody has is a dash."""
+    """What several did is shown by name, what threadkeep alone did by length, and a value nobody has is a dash."""
     found = Found()
-    found.add("append 1 row", "holdfast", "ms", Summary(median=0.5, low=0.4, high=0.8, samples=5))
+    found.add("append 1 row", "threadkeep", "ms", Summary(median=0.5, low=0.4, high=0.8, samples=5))
     found.add("append 1 row", "raw SQLite", "ms", Summary(median=0.25, low=0.25, high=0.25, samples=1))
-    found.add("fork", "holdfast", "ms", Summary(median=12.0, low=10.0, high=14.0, samples=5), size=10)
-    found.add("resume", "holdfast", "ms", Summary(median=1234.5, low=1234.5, high=1234.5, samples=1), size=1_000)
+    found.add("fork", "threadkeep", "ms", Summary(median=12.0, low=10.0, high=14.0, samples=5), size=10)
+    found.add("resume", "threadkeep", "ms", Summary(median=1234.5, low=1234.5, high=1234.5, samples=1), size=1_000)
     found.hold_below("fork", at_most=1.5, value=Summary(median=2.0, low=1.0, high=3.0, samples=5), unit="×")
     found.hold_below("resume", at_most=10, value=None, unit="ms")
     still = Summary(median=0.2, low=0.2, high=0.2, samples=1)
@@ -107,7 +107,7 @@ def test_a_report_sets_figures_side_by_side() -> None:
         seconds=1.0,
         machine=machine(fsync_before=still, fsync_after=still),
         contenders=[
-            Competitor(name="holdfast", version="1", durability="WAL", note=""),
+            Competitor(name="threadkeep", version="1", durability="WAL", note=""),
             Competitor(name="raw SQLite", version="3", durability="WAL", note=""),
             Competitor(name="someone else", version=None, durability=None, note=""),
         ],
@@ -115,7 +115,7 @@ def test_a_report_sets_figures_side_by_side() -> None:
         targets=found.targets,
     )
     beside, by_length = tables(result)
-    assert (beside.columns, beside.rows) == (["", ">holdfast", ">SQLite"], [["append 1 row, ms", "0.50±0.20", "0.25"]])
+    assert (beside.columns, beside.rows) == (["", ">threadkeep", ">SQLite"], [["append 1 row, ms", "0.50±0.20", "0.25"]])
     assert by_length == Table(
         title="By the thread's length in records",
         aside="the same window at every length",

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.bench.conftest import TINY
 
-from holdfast.bench.peers import entrants
-from holdfast.bench.report import facts, tables
-from holdfast.bench.result import Result
-from holdfast.cli import bench
-from holdfast.errors import BadInput
+from threadkeep.bench.peers import entrants
+from threadkeep.bench.report import facts, tables
+from threadkeep.bench.result import Result
+from threadkeep.cli import bench
+from threadkeep.errors import BadInput
 
 PRESENT = [entrant.name for entrant in entrants() if entrant.version is not None]
 SIZES = (10, 1_000)
@@ -21,17 +21,17 @@ SIZES = (10, 1_000)
 
 @pytest.mark.anyio
 async def test_every_measure_yields_a_figure(tiny_run: Result) -> None:
-    """Everyone installed has a figure for what all can do; holdfast has one at every length for what it alone can."""
+    """Everyone installed has a figure for what all can do; threadkeep has one at every length for what it alone can."""
     found = [(figure.measure, figure.contender, figure.size) for figure in tiny_run.figures]
     beside = [(measure, name) for measure in ("append 1 row", "append 1 turn", "file of", "load all") for name in PRESENT]
     by_length = ("peak memory", "lookup, known", "lookup, unknown", "append", "fork in the middle", "rollback, one turn")
     assert [(measure, name) for measure, name, _ in found if (measure, name) in beside] == beside
     assert [each for each in found if each[0] in by_length] == [
-        (measure, "holdfast", size) for measure in by_length for size in SIZES
+        (measure, "threadkeep", size) for measure in by_length for size in SIZES
     ]
     assert [each for each in found if each[0] in ("resume, from closed", "window, store open")] == [
-        ("resume, from closed", "holdfast", 1_000),
-        ("window, store open", "holdfast", 1_000),
+        ("resume, from closed", "threadkeep", 1_000),
+        ("window, store open", "threadkeep", 1_000),
     ]
     assert all(figure.value.median > 0 for figure in tiny_run.figures)
 

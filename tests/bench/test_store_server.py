@@ -8,8 +8,8 @@ import pytest
 from tests.bench.conftest import TINY
 from tests.postgres import PostgresServer
 
-from holdfast.bench.report import tables
-from holdfast.bench.store_server import FILE, SERVER, run_server
+from threadkeep.bench.report import tables
+from threadkeep.bench.store_server import FILE, SERVER, run_server
 
 
 @pytest.mark.anyio

@@ -27,8 +27,8 @@ def around(home: Path, **settings: str) -> dict[str, str]:
         "HOME": str(home),
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
-        "HOLDFAST_STORE": str(home / "chat.db"),
-        "HOLDFAST_COMPACT_STRATEGY": "extractive",
+        "THREADKEEP_STORE": str(home / "chat.db"),
+        "THREADKEEP_COMPACT_STRATEGY": "extractive",
         **settings,
     }
 

@@ -24,7 +24,9 @@ class Terminal:
 
     def __init__(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str]) -> None:
         self._socket = str(folder / "tmux.sock")
-        settings = [f"{name}={value}" for name, value in environ.items() if name.startswith(("HOLDFAST_", "PYTHONPATH", "HOME"))]
+        settings = [
+            f"{name}={value}" for name, value in environ.items() if name.startswith(("THREADKEEP_", "PYTHONPATH", "HOME"))
+        ]
         self._line = shlex.join(["env", "-C", str(folder), *settings, *arguments])
         self._client: asyncio.subprocess.Process | None = None
 

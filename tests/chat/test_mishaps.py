@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.chat.talking import piped
 
-import holdfast
-from holdfast.cli.chat_world import NO_FOLDER, world_around
-from holdfast.testing.model_server import ModelServer, streamed
+import threadkeep
+from threadkeep.cli.chat_world import NO_FOLDER, world_around
+from threadkeep.testing.model_server import ModelServer, streamed
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,9 @@ async def test_a_folder_whose_name_is_no_text_is_told_as_far_as_it_is(tmp_path: 
         pytest.skip("this file system takes no such name")
     async with ModelServer([streamed("chat", "Here.")]) as server:
         store = str(tmp_path / "chat.db")
-        talked = await piped(folder, "Where?\n", "--model", f"tiny@{server.origin}/v1", HOLDFAST_STORE=store, HOME=str(tmp_path))
+        talked = await piped(
+            folder, "Where?\n", "--model", f"tiny@{server.origin}/v1", THREADKEEP_STORE=store, HOME=str(tmp_path)
+        )
     assert (talked.code, talked.out, talked.err) == (0, "Here.\n", "")
     assert "caf\ufffd" in str(server.requests[0].history)
 
@@ -39,7 +41,7 @@ async def test_a_chat_that_begins_in_a_folder_that_is_gone_says_so(tmp_path: Pat
     gone.mkdir()
     talked = await piped(gone, "Where?\n", "--model", "tiny@http://127.0.0.1:9/v1", starter=LEAVES_NO_FOLDER)
     assert (talked.code, talked.out) == (1, "")
-    assert talked.err.startswith("holdfast: the folder you are in is gone")
+    assert talked.err.startswith("threadkeep: the folder you are in is gone")
 
 
 def test_a_folder_that_goes_while_one_talks_is_told_as_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +71,7 @@ async def test_numbers_beyond_any_count_are_refused_by_name(tmp_path: Path) -> N
         lines = f"/rollback {digits}\n/resume {digits}\nHello\n"
         talked = await piped(tmp_path, lines, "t1", "--model", f"tiny@{server.origin}/v1")
     assert (talked.code, talked.out) == (1, "Still here.\n")
-    assert [line.startswith("holdfast: ") for line in talked.err.splitlines()] == [True, True]
+    assert [line.startswith("threadkeep: ") for line in talked.err.splitlines()] == [True, True]
     assert "is no number of turns" in talked.err
 
 
@@ -95,7 +97,7 @@ async def test_a_text_that_is_not_ended_is_not_said_and_that_is_told(tmp_path: P
     async with ModelServer([streamed("chat", "Yes.")]) as server:
         talked = await piped(tmp_path, 'Ready?\n"""\ndelete all\n', "--model", f"tiny@{server.origin}/v1")
     assert (talked.code, talked.out, len(server.requests)) == (1, "Yes.\n", 1)
-    assert talked.err == 'holdfast: the input ended before the text that """ began did; nothing of it was said\n'
+    assert talked.err == 'threadkeep: the input ended before the text that """ began did; nothing of it was said\n'
 
 
 async def test_with_json_no_command_prints_between_the_objects(tmp_path: Path) -> None:
@@ -108,8 +110,8 @@ async def test_with_json_no_command_prints_between_the_objects(tmp_path: Path) -
 
 async def test_mail_that_asks_for_a_turn_is_answered_before_the_first_line(tmp_path: Path) -> None:
     """What another agent sent is heard, and its answer goes out like any; what only queues waits for a line."""
-    async with holdfast.open(tmp_path / "chat.db") as hf:
-        thread = await hf.thread("t1", dialect="chat")
+    async with threadkeep.open(tmp_path / "chat.db") as tk:
+        thread = await tk.thread("t1", dialect="chat")
         await thread.deliver("Count the boats.", sender="harbour", way="trigger")
     async with ModelServer([streamed("chat", "Twelve."), streamed("chat", "Yes.")]) as server:
         talked = await piped(tmp_path, "Done?\n", "t1", "--model", f"tiny@{server.origin}/v1")

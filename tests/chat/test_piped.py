@@ -1,4 +1,4 @@
-"""`holdfast chat` through a pipe: lines in, answers out."""
+"""`threadkeep chat` through a pipe: lines in, answers out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.chat.talking import piped
 from tests.session.tides import SERVER
 
-from holdfast.testing.model_server import ModelServer, events, object_reply, streamed
+from threadkeep.testing.model_server import ModelServer, events, object_reply, streamed
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +75,7 @@ async def test_an_error_is_one_sentence_and_the_rest_is_still_said(tmp_path: Pat
     async with ModelServer([refusal, streamed("chat", "Here.")]) as server:
         talked = await piped(tmp_path, "One?\n/nonsense\nTwo?\n", "--model", f"tiny@{server.origin}/v1")
     assert (talked.code, talked.out) == (1, "Here.\n")
-    assert [line.startswith("holdfast: ") for line in talked.err.splitlines()] == [True, True]
+    assert [line.startswith("threadkeep: ") for line in talked.err.splitlines()] == [True, True]
     assert "there is no /nonsense" in talked.err
 
 
@@ -89,7 +89,7 @@ async def test_without_a_model_it_says_how_to_name_one(tmp_path: Path) -> None:
 async def test_a_thread_remembers_whom_it_talked_to(tmp_path: Path) -> None:
     """Gone on with by the beginning of its id, it needs no model named, and its history goes out again."""
     async with ModelServer([streamed("chat", "Blue."), streamed("chat", "You said so.")]) as server:
-        await piped(tmp_path, "My colour is blue.\n", "colours", HOLDFAST_CHAT_MODEL=f"tiny@{server.origin}/v1")
+        await piped(tmp_path, "My colour is blue.\n", "colours", THREADKEEP_CHAT_MODEL=f"tiny@{server.origin}/v1")
         talked = await piped(tmp_path, "Which colour?\n", "col")
     assert (talked.code, talked.out) == (0, "You said so.\n")
     assert "My colour is blue." in str(server.requests[1].history)
@@ -149,4 +149,4 @@ async def test_an_mcp_server_that_cannot_be_started_is_one_sentence(tmp_path: Pa
     """Nobody is talked to."""
     talked = await piped(tmp_path, "Hello\n", "--mcp", "no-such-program", "--model", "tiny@http://127.0.0.1:9/v1")
     assert (talked.code, talked.out) == (1, "")
-    assert talked.err.startswith("holdfast: the MCP server 'no-such-program' cannot be used: ")
+    assert talked.err.startswith("threadkeep: the MCP server 'no-such-program' cannot be used: ")

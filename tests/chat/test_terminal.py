@@ -1,4 +1,4 @@
-"""`holdfast chat` in a real terminal, as a person has it."""
+"""`threadkeep chat` in a real terminal, as a person has it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.chat.talking import around
 from tests.chat.terminal import Terminal
 from tests.cli.stories import command
 
-import holdfast
-from holdfast.testing.model_server import EVENTS, HttpReply, ModelServer, streamed
+import threadkeep
+from threadkeep.testing.model_server import EVENTS, HttpReply, ModelServer, streamed
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ SPEECH = " ".join(f"Line {number} of the story about kelp and rock." for number 
 
 
 def terminal(home: Path, *arguments: str) -> Terminal:
-    environ = around(home, HOLDFAST_MODEL_CONTEXT_WINDOW="16000")
+    environ = around(home, THREADKEEP_MODEL_CONTEXT_WINDOW="16000")
     return Terminal(command("chat", *arguments), folder=home, environ=environ)
 
 
@@ -63,9 +63,9 @@ async def test_two_turns_a_compaction_a_fork_and_a_resume(tmp_path: Path) -> Non
     sent = [str(request.history) for request in server.requests]
     assert ("Never mention sharks" in sent[2], "Line 80 of" in sent[2]) == (True, False)
     assert ("Are you a fork?" in sent[3], "Never mention sharks" in sent[3]) == (False, True)
-    async with holdfast.open(tmp_path / "chat.db") as hf:
-        assert (await hf.verify()).ok
-        assert {(summary.id, summary.parent) for summary in await hf.threads()} == {("tale", None), ("other-tale", "tale")}
+    async with threadkeep.open(tmp_path / "chat.db") as tk:
+        assert (await tk.verify()).ok
+        assert {(summary.id, summary.parent) for summary in await tk.threads()} == {("tale", None), ("other-tale", "tale")}
 
 
 async def test_an_answer_can_be_interrupted_and_the_talk_goes_on(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ async def test_mail_is_answered_while_nobody_types(tmp_path: Path) -> None:
     script = [streamed("chat", "Twelve boats."), streamed("chat", "I counted.")]
     async with ModelServer(script) as server, terminal(tmp_path, "tale", "--model", f"tiny@{server.origin}/v1") as screen:
         await screen.shows(PROMPT)
-        async with holdfast.open(tmp_path / "chat.db") as hf:
-            await (await hf.find("tale")).deliver("Count the boats.", sender="harbour", way="trigger")
+        async with threadkeep.open(tmp_path / "chat.db") as tk:
+            await (await tk.find("tale")).deliver("Count the boats.", sender="harbour", way="trigger")
         await screen.shows("mail from harbour")
         await screen.shows("Twelve boats.")
         await screen.shows(PROMPT, times=2)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tests.cli.stories import Cli, Ran, grown, stored
 
-from holdfast.cli import main
+from threadkeep.cli import main
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home and working folder, no settings from outside, a terminal of 100 columns."""
-    for variable in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+    for variable in [name for name in os.environ if name.startswith("THREADKEEP_")]:
         monkeypatch.delenv(variable)
     for variable in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(variable, raising=False)
@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def store(home: Path) -> Path:
     """A store with one thread, `ship-it`, of four turns, never compacted."""
-    return stored(home / "agent.db", lambda hf: grown(hf, "ship-it"))
+    return stored(home / "agent.db", lambda tk: grown(tk, "ship-it"))
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 from tests.histories import Json, answered, call, output, said
 
-import holdfast
-from holdfast import Holdfast, Thread
+import threadkeep
+from threadkeep import Thread, Threadkeep
 
 TURNS = 4
 
@@ -49,9 +49,9 @@ def worked(number: int) -> list[Json]:
     ]
 
 
-async def grown(hf: Holdfast, name: str, *, turns: int = TURNS) -> Thread:
+async def grown(tk: Threadkeep, name: str, *, turns: int = TURNS) -> Thread:
     """Return a new thread with some turns of work in it."""
-    thread = await hf.thread(name)
+    thread = await tk.thread(name)
     for number in range(1, turns + 1):
         await thread.record(worked(number))
     return thread
@@ -60,21 +60,21 @@ async def grown(hf: Holdfast, name: str, *, turns: int = TURNS) -> Thread:
 T = TypeVar("T")
 
 
-def asked(path: Path, question: Callable[[Holdfast], Coroutine[None, None, T]]) -> T:
+def asked(path: Path, question: Callable[[Threadkeep], Coroutine[None, None, T]]) -> T:
     """Return what `question` finds out about the store at `path`."""
 
     async def ask() -> T:
-        async with holdfast.open(path) as hf:
-            return await question(hf)
+        async with threadkeep.open(path) as tk:
+            return await question(tk)
 
     return asyncio.run(ask())
 
 
-def stored(path: Path, story: Callable[[Holdfast], Awaitable[object]]) -> Path:
+def stored(path: Path, story: Callable[[Threadkeep], Awaitable[object]]) -> Path:
     """Return `path` as a store in which `story` happened."""
 
-    async def play(hf: Holdfast) -> None:
-        await story(hf)
+    async def play(tk: Threadkeep) -> None:
+        await story(tk)
 
     asked(path, play)
     return path
@@ -82,12 +82,12 @@ def stored(path: Path, story: Callable[[Holdfast], Awaitable[object]]) -> Path:
 
 def command(*arguments: str) -> list[str]:
     """Return what starts the command line as a process of its own."""
-    return [sys.executable, "-m", "holdfast.cli", *arguments]
+    return [sys.executable, "-m", "threadkeep.cli", *arguments]
 
 
 def surroundings() -> dict[str, str]:
     """Return an environment in which such a process finds the package under test, installed or not."""
-    return {**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).resolve().parents[1])}
+    return {**os.environ, "PYTHONPATH": str(Path(threadkeep.__file__).resolve().parents[1])}
 
 
 def damaged(path: Path, *, thread: str, ordinal: int, body: bytes) -> None:

@@ -13,12 +13,12 @@ from tests.drafting.replies import SUMMARY
 from tests.drafting.test_paid_in_vain import HANDOFF
 from tests.histories import said
 
-from holdfast import Holdfast, Thread
-from holdfast.cli import attempts as wording
-from holdfast.cli.output import print_error
-from holdfast.errors import NothingToCompact
-from holdfast.testing.scripted_model import ScriptedModel, Step, refuses, says
-from holdfast.thread import Attempt, Bill
+from threadkeep import Thread, Threadkeep
+from threadkeep.cli import attempts as wording
+from threadkeep.cli.output import print_error
+from threadkeep.errors import NothingToCompact
+from threadkeep.testing.scripted_model import ScriptedModel, Step, refuses, says
+from threadkeep.thread import Attempt, Bill
 
 ROOM = 200_000
 HUGE = "Review this text: " + "lorem ipsum dolor " * 4_000
@@ -34,15 +34,15 @@ async def ask(thread: Thread, *steps: Step) -> None:
         await thread.compact(strategy="handoff", model=model)
 
 
-def fell_back(name: str) -> Callable[[Holdfast], Coroutine[None, None, None]]:
-    async def story(hf: Holdfast) -> None:
-        await ask(await grown(hf, name), REFUSAL)
+def fell_back(name: str) -> Callable[[Threadkeep], Coroutine[None, None, None]]:
+    async def story(tk: Threadkeep) -> None:
+        await ask(await grown(tk, name), REFUSAL)
 
     return story
 
 
-async def in_vain(hf: Holdfast) -> None:
-    thread = await grown(hf, "huge", turns=1)
+async def in_vain(tk: Threadkeep) -> None:
+    thread = await grown(tk, "huge", turns=1)
     await thread.record([said(HUGE)])
     paid = says(SUMMARY, input_tokens=50_000, output_tokens=900, cached_tokens=40_000, cost_usd=0.2)
     with pytest.raises(NothingToCompact):
@@ -115,7 +115,7 @@ def test_a_failure_says_what_was_tried_and_what_it_cost(capsys: pytest.CaptureFi
     error.attempts = (PAID, UNAIDED)
     print_error(error, as_json=False)
     assert capsys.readouterr().err.splitlines() == [
-        "holdfast: thread 't' has nothing to compact: it is small",
+        "threadkeep: thread 't' has nothing to compact: it is small",
         "  tried handoff with scripted:model: nothing_to_compact; 1 call, $0.2000, 50,000 tokens in, "
         "40,000 of them from the cache, 900 out, 2,100 ms",
         "  tried extractive: nothing_to_compact; no model asked, 12.5 s",
@@ -127,7 +127,7 @@ def test_a_failure_says_what_was_tried_and_what_it_cost(capsys: pytest.CaptureFi
         "message": "thread 't' has nothing to compact: it is small",
         "attempts": msgspec.to_builtins([PAID, UNAIDED]),
     }
-    assert sentence.startswith("holdfast: ")
+    assert sentence.startswith("threadkeep: ")
 
 
 def test_what_nobody_told_is_said_to_be_unknown() -> None:

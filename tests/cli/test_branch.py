@@ -1,4 +1,4 @@
-"""`holdfast fork`, `rollback` and `undo`."""
+"""`threadkeep fork`, `rollback` and `undo`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_rollback_of_nothing_is_a_named_error(on_store: Cli) -> None:
     """Once every turn is taken back there is none left."""
     on_store("rollback", "ship-it", "--turns", 4)
     ran = on_store("rollback", "ship-it", "--turns", 1)
-    assert (ran.code, ran.err) == (1, "holdfast: thread 'ship-it': has no turn to take back\n")
+    assert (ran.code, ran.err) == (1, "threadkeep: thread 'ship-it': has no turn to take back\n")
 
 
 def test_an_undo_takes_a_compaction_back(on_store: Cli) -> None:
@@ -73,7 +73,7 @@ def test_an_undo_takes_a_compaction_back(on_store: Cli) -> None:
 def test_an_undo_of_nothing_is_a_named_error(on_store: Cli) -> None:
     """A thread that was never compacted has nothing to undo."""
     ran = on_store("undo", "ship-it")
-    assert (ran.code, ran.err) == (1, "holdfast: thread 'ship-it' has no checkpoint on its live path to undo\n")
+    assert (ran.code, ran.err) == (1, "threadkeep: thread 'ship-it' has no checkpoint on its live path to undo\n")
 
 
 @pytest.mark.parametrize("command", [("fork", "ship-it"), ("rollback", "ship-it", "--turns", "1")])

@@ -1,4 +1,4 @@
-"""`holdfast compact`: compact now, and say what became of everything."""
+"""`threadkeep compact`: compact now, and say what became of everything."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from tests.cli.stories import Cli, asked, grown, stored
 
-from holdfast import Holdfast
+from threadkeep import Threadkeep
 
 
-async def tokens(hf: Holdfast) -> int:
-    return (await (await hf.find("ship-it")).window()).tokens
+async def tokens(tk: Threadkeep) -> int:
+    return (await (await tk.find("ship-it")).window()).tokens
 
 
 def _took(report: dict[str, Any]) -> dict[str, int]:
@@ -86,15 +86,15 @@ def test_people_see_before_and_after(on_store: Cli) -> None:
     assert lines[3].startswith("after   █")
     assert "░" in lines[3]
     assert any(line.startswith("audit: ") for line in lines)
-    assert lines[-1] == "`holdfast undo ship-it` takes it back"
+    assert lines[-1] == "`threadkeep undo ship-it` takes it back"
 
 
 def test_nothing_to_compact_is_a_named_error(cli: Cli, home: Path) -> None:
     """A thread too short to shrink exits 1 with a sentence, and nothing is written."""
-    path = stored(home / "new.db", lambda hf: grown(hf, "new", turns=0))
+    path = stored(home / "new.db", lambda tk: grown(tk, "new", turns=0))
     ran = cli("compact", "new", "--json", "--store", path)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("holdfast: thread 'new' has nothing to compact: ")
+    assert ran.err.startswith("threadkeep: thread 'new' has nothing to compact: ")
     assert '"error":"nothing_to_compact"' in ran.err
     assert len(cli("show", "new", "--records", "--json", "--store", path).json["records"]) == 1
 
@@ -103,7 +103,7 @@ def test_an_unknown_strategy_is_a_named_error(on_store: Cli) -> None:
     """A strategy nobody knows is refused, and those there are are named."""
     ran = on_store("compact", "ship-it", "--strategy", "magic")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("holdfast: no compaction strategy is called 'magic'; known: ")
+    assert ran.err.startswith("threadkeep: no compaction strategy is called 'magic'; known: ")
 
 
 def test_a_plan_accounts_for_every_token(on_store: Cli) -> None:

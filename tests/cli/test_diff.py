@@ -1,4 +1,4 @@
-"""`holdfast diff`: what changed between two checkpoints of a thread."""
+"""`threadkeep diff`: what changed between two checkpoints of a thread."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from inline_snapshot import snapshot
 from tests.cli.stories import Cli, asked, damaged, stored, worked
 from tests.histories import said
 
-from holdfast import Holdfast
+from threadkeep import Threadkeep
 
 OLD = "The staging port is 4601."
 NEW = "The staging port is now 4700, not 4601."
 
 
-async def changed_mind(hf: Holdfast) -> None:
+async def changed_mind(tk: Threadkeep) -> None:
     """Two compactions, and a correction between them."""
-    thread = await hf.thread("moved")
+    thread = await tk.thread("moved")
     await thread.record([said(OLD), *worked(1)[1:], *worked(2)])
     await thread.compact()
     await thread.record([said(NEW), *worked(3)[1:], *worked(4), *worked(5)])
@@ -70,8 +70,8 @@ def test_the_newest_is_compared_with_the_one_it_builds_on(moved: Cli) -> None:
 def test_tokens_and_layout_are_the_windows(moved: Cli, home: Path) -> None:
     """What the later checkpoint left is what the window is now."""
 
-    async def window(hf: Holdfast) -> tuple[int, int]:
-        now = await (await hf.find("moved")).window()
+    async def window(tk: Threadkeep) -> tuple[int, int]:
+        now = await (await tk.find("moved")).window()
         return now.tokens, len(now)
 
     found = moved("diff", "moved", "--json").json
@@ -96,8 +96,8 @@ def test_a_correction_is_told_with_what_it_replaced(moved: Cli) -> None:
 def test_one_checkpoint_alone_is_compared_with_nothing(moved: Cli, home: Path) -> None:
     """Everything it holds is added: all of it, as `show --state` lists it."""
 
-    async def first_only(hf: Holdfast) -> None:
-        thread = await hf.thread("fresh")
+    async def first_only(tk: Threadkeep) -> None:
+        thread = await tk.thread("fresh")
         await thread.record([said(OLD), *worked(1)[1:], *worked(2)])
         await thread.compact()
 
@@ -144,8 +144,8 @@ def test_what_was_left_behind_can_still_be_compared(moved: Cli) -> None:
 def test_a_fork_is_compared_with_what_it_came_from(moved: Cli, home: Path) -> None:
     """A checkpoint of the parent is a checkpoint of the child too."""
 
-    async def branch(hf: Holdfast) -> None:
-        child = await (await hf.find("moved")).fork(new_id="child")
+    async def branch(tk: Threadkeep) -> None:
+        child = await (await tk.find("moved")).fork(new_id="child")
         await child.record([item for number in range(6, 10) for item in worked(number)])
         await child.compact(target="1")
 
@@ -175,7 +175,7 @@ def test_a_thread_without_checkpoints_is_a_named_error(on_store: Cli, ordinals: 
     """There is nothing to compare, whatever is asked for."""
     ran = on_store("diff", "ship-it", *ordinals)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("holdfast: thread 'ship-it': no checkpoint counts, so there is nothing to compare;")
+    assert ran.err.startswith("threadkeep: thread 'ship-it': no checkpoint counts, so there is nothing to compare;")
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_a_damaged_checkpoint_is_a_named_error(moved: Cli, home: Path, body: byt
 
 def test_an_erased_checkpoint_is_a_named_error(moved: Cli, home: Path) -> None:
     """What was erased on request is said to be, and is not taken for damage."""
-    asked(home / "moved.db", lambda hf: hf.backend.store.erase("moved", {11}, at_ms=1))
+    asked(home / "moved.db", lambda tk: tk.backend.store.erase("moved", {11}, at_ms=1))
     ran = moved("diff", "moved")
-    assert (ran.code, ran.out, ran.err) == (1, "", "holdfast: thread 'moved': checkpoint #11 was erased\n")
+    assert (ran.code, ran.out, ran.err) == (1, "", "threadkeep: thread 'moved': checkpoint #11 was erased\n")
 
 
 def test_people_see_groups_with_pointers(moved: Cli) -> None:
@@ -206,7 +206,7 @@ def test_people_see_groups_with_pointers(moved: Cli) -> None:
     assert f"Replaced 1, by a later word; the new one decides inactive 1 {OLD} #2 replaced by #13: {NEW}" in told
     assert any(line.startswith("Unchanged  ") for line in lines)
     assert any(line.startswith("audit: ") for line in lines)
-    assert lines[-1] == "`holdfast recall moved '#N'` shows the record behind a pointer"
+    assert lines[-1] == "`threadkeep recall moved '#N'` shows the record behind a pointer"
 
 
 def test_every_pointer_that_is_shown_resolves(moved: Cli) -> None:
@@ -221,8 +221,8 @@ def test_every_pointer_that_is_shown_resolves(moved: Cli) -> None:
 def test_nothing_in_a_transcript_is_obeyed(home: Path, cli: Cli) -> None:
     """Escapes in what was said reach no terminal; what they decorate does."""
 
-    async def attacked(hf: Holdfast) -> None:
-        thread = await hf.thread("hostile")
+    async def attacked(tk: Threadkeep) -> None:
+        thread = await tk.thread("hostile")
         await thread.record([said("Keep \x1b]0;owned\x07port \x1b[31m4600\x1b[0m."), *worked(1)[1:], *worked(2), *worked(3)])
         await thread.compact()
 

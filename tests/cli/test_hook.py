@@ -1,4 +1,4 @@
-"""`holdfast hook install`: a client's settings changed only where it was said, shown first, and taken back to the byte."""
+"""`threadkeep hook install`: a client's settings changed only where it was said, shown first, and taken back to the byte."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.adapters.client_hooks.clients import CLIENTS
+from threadkeep.adapters.client_hooks.clients import CLIENTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def test_without_yes_it_shows_the_change_and_makes_none(cli: Cli, home: Path, cl
 
 @pytest.mark.parametrize("client", FILES)
 def test_what_is_written_is_what_was_shown(cli: Cli, home: Path, client: str) -> None:
-    """A file that was not there is for its owner alone; the handlers call this holdfast, for that client, and never fail."""
+    """A file that was not there is for its owner alone; the handlers call this threadkeep, for that client, and never fail."""
     shown = cli("hook", "install", client, "--json").json
     done = cli("hook", "install", client, "--json", "--yes").json
     file = home / FILES[client]
@@ -98,7 +98,7 @@ def test_taking_back_what_is_not_there_is_no_change(cli: Cli, home: Path) -> Non
     file.parent.mkdir()
     file.write_text('{"hooks": {}}')
     ran = cli("hook", "install", "codex", "--undo", "--yes")
-    assert (ran.code, "no hooks of holdfast here" in " ".join(ran.out.split()), file.read_text()) == (0, True, '{"hooks": {}}')
+    assert (ran.code, "no hooks of threadkeep here" in " ".join(ran.out.split()), file.read_text()) == (0, True, '{"hooks": {}}')
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"PreCompact": {}}}', "// a comment\n{}"])
@@ -136,5 +136,5 @@ def test_a_project_has_settings_of_its_own(cli: Cli, home: Path, monkeypatch: py
 
 def test_a_password_is_not_written_into_another_s_settings(cli: Cli, home: Path) -> None:
     """An address with a password is refused; the variable is the place for it."""
-    ran = cli("hook", "install", "codex", "--yes", "--store", "postgresql://me:secret@db/holdfast")
-    assert (ran.code, "HOLDFAST_STORE" in ran.err, (home / ".codex").exists()) == (1, True, False)
+    ran = cli("hook", "install", "codex", "--yes", "--store", "postgresql://me:secret@db/threadkeep")
+    assert (ran.code, "THREADKEEP_STORE" in ran.err, (home / ".codex").exists()) == (1, True, False)

@@ -1,4 +1,4 @@
-"""`holdfast hook run`: what a client's events do, and that no failure of ours is one of the client's."""
+"""`threadkeep hook run`: what a client's events do, and that no failure of ours is one of the client's."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.adapters.client_hooks.called import part_of
+from threadkeep.adapters.client_hooks.called import part_of
 
 if TYPE_CHECKING:
     from tests.cli.stories import Cli, Ran
 
 SESSION = "0199aaaa-0000-7000-8000-000000000001"
-FAILURES = ".local/share/holdfast/client-hooks/failures.jsonl"
+FAILURES = ".local/share/threadkeep/client-hooks/failures.jsonl"
 
 
 class Stdin:
@@ -47,7 +47,7 @@ def called(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def call(event: object, *more: str, store: Path | None = None) -> Ran:
         body = event if isinstance(event, bytes) else json.dumps(event).encode()
         monkeypatch.setattr("sys.stdin", Stdin(body))
-        return cli("hook", "run", "claude-code", *more, "--store", store or home / "holdfast.db")
+        return cli("hook", "run", "claude-code", *more, "--store", store or home / "threadkeep.db")
 
     return call
 
@@ -68,7 +68,7 @@ def context(ran: Ran) -> str:
 
 def test_the_transcript_is_recorded_and_the_state_handed_back(called: Any, cli: Cli, home: Path, transcript: Path) -> None:
     """Before the compaction nothing is said; after it the model gets every statement, the newest request, and where to look."""
-    store = home / "holdfast.db"
+    store = home / "threadkeep.db"
     assert (called(before(transcript)).out, called(before(transcript)).out) == ("", "")
     told = context(called(after(transcript)))
     assert [text in told for text in ("Never touch vendor/.", "Staging listens on 7443.", "word for word:\nFix the login.")] == [
@@ -90,7 +90,7 @@ def test_only_what_is_new_is_recorded_the_next_time(called: Any, cli: Cli, home:
     called(before(transcript))
     told = context(called(after(transcript)))
     assert ["Never touch vendor/." in told, "Use tabs." in told] == [True, True]
-    records = cli("show", SESSION, "--records", "--json", "--store", home / "holdfast.db").json["records"]
+    records = cli("show", SESSION, "--records", "--json", "--store", home / "threadkeep.db").json["records"]
     assert [each["kind"] for each in records].count("item") == 6
 
 
@@ -109,7 +109,7 @@ def test_the_client_s_own_summary_never_becomes_the_state(called: Any, cli: Cli,
     called(before(transcript))
     told = context(called(after(transcript)))
     assert [text in told for text in ("Never touch vendor/.", "Use tabs.", "Nothing mattered")] == [True, True, False]
-    store = home / "holdfast.db"
+    store = home / "threadkeep.db"
     kinds = [each["kind"] for each in cli("show", SESSION, "--records", "--json", "--store", store).json["records"]]
     assert (kinds.count("checkpoint"), kinds.count("undo")) == (3, 1)
     assert [each["added"] for each in cli("import", transcript, "--json", "--store", store).json["threads"]] == [0]
@@ -124,7 +124,7 @@ def test_a_state_that_was_not_prepared_is_made_when_it_is_asked_for(called: Any,
 def test_other_events_are_none_of_its_business(called: Any, home: Path, transcript: Path) -> None:
     """A session that starts anew is told nothing, and no store is made for it."""
     ran = called({**after(transcript), "source": "startup"})
-    assert (ran.code, ran.out, (home / "holdfast.db").exists()) == (0, "", False)
+    assert (ran.code, ran.out, (home / "threadkeep.db").exists()) == (0, "", False)
 
 
 def test_a_part_beyond_the_state_says_nothing(called: Any, transcript: Path) -> None:
@@ -142,7 +142,7 @@ def test_what_is_no_event_costs_the_client_nothing(called: Any, home: Path, even
     """Exit 0, a message for the user, one on stderr, and a line in the file of failures."""
     ran = called(event)
     message = json.loads(ran.out)["systemMessage"]
-    assert (ran.code, ran.err) == (0, f"holdfast: {message}\n")
+    assert (ran.code, ran.err) == (0, f"threadkeep: {message}\n")
     assert [json.loads(line)["text"] for line in (home / FAILURES).read_text().splitlines()] == [message]
 
 

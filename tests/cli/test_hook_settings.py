@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.adapters.client_hooks.clients import CLIENTS, is_ours, wanted_groups
-from holdfast.adapters.client_hooks.settings_text import with_groups, without_groups
+from threadkeep.adapters.client_hooks.clients import CLIENTS, is_ours, wanted_groups
+from threadkeep.adapters.client_hooks.settings_text import with_groups, without_groups
 
 CLIENT = CLIENTS["claude-code"]
-GROUPS = wanted_groups(("/opt/holdfast",), CLIENT, store=None)
+GROUPS = wanted_groups(("/opt/threadkeep",), CLIENT, store=None)
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.cli.stories import Cli, stored
 from tests.histories import call, output, said
 
-from holdfast import Holdfast
-from holdfast.cli.cleaning import clean, escaped_json, one_line
+from threadkeep import Threadkeep
+from threadkeep.cli.cleaning import clean, escaped_json, one_line
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 HOSTILE = (
@@ -26,8 +26,8 @@ SEEN = "title red bold clip back over gnp.exe [bold red]markup[/bold red] [link=
 def hostile(home: Path) -> Path:
     """A store whose every text attacks."""
 
-    async def story(hf: Holdfast) -> None:
-        thread = await hf.thread("hostile")
+    async def story(tk: Threadkeep) -> None:
+        thread = await tk.thread("hostile")
         for number in range(4):
             name = f"shell{HOSTILE}"
             await thread.record([said(HOSTILE), call(f"c{number}", HOSTILE, name=name), output(f"c{number}", HOSTILE * 20)])

@@ -1,4 +1,4 @@
-"""`holdfast key` makes a key, shows it once, and keeps its digest."""
+"""`threadkeep key` makes a key, shows it once, and keeps its digest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.gateway.keys import KeysFile
+from threadkeep.gateway.keys import KeysFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_person_is_told_what_to_do_with_it(cli: Cli, home: Path) -> None:
     """The key comes first, on a line of its own."""
     ran = cli("key", "alice", "--keys", home / "keys.toml")
     key = ran.out.splitlines()[0]
-    assert (ran.code, KeysFile(home / "keys.toml").tenant_of(key), "X-Holdfast-Key" in ran.out) == (0, "alice", True)
+    assert (ran.code, KeysFile(home / "keys.toml").tenant_of(key), "X-Threadkeep-Key" in ran.out) == (0, "alice", True)
 
 
 @pytest.mark.parametrize("tenant", ["", "a b", 'x"\n"y', "-x"])

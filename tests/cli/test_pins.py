@@ -1,4 +1,4 @@
-"""`holdfast pin`, `unpin` and `note`."""
+"""`threadkeep pin`, `unpin` and `note`."""
 
 from __future__ import annotations
 

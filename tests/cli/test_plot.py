@@ -1,4 +1,4 @@
-"""`holdfast show --plot`: how large the window was, over the life of a thread."""
+"""`threadkeep show --plot`: how large the window was, over the life of a thread."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from tests.cli.stories import Cli, grown, stored
 
-from holdfast import Holdfast
-from holdfast.cli.plot import columns_of, rows_of, scale_of
-from holdfast.viewer.series import Series
+from threadkeep import Threadkeep
+from threadkeep.cli.plot import columns_of, rows_of, scale_of
+from threadkeep.viewer.series import Series
 
 
-async def thrice_compacted(hf: Holdfast) -> None:
-    thread = await grown(hf, "long", turns=2)
+async def thrice_compacted(tk: Threadkeep) -> None:
+    thread = await grown(tk, "long", turns=2)
     for _ in range(3):
         await thread.compact()
-        await grown(hf, "long", turns=4)
+        await grown(tk, "long", turns=4)
 
 
 def test_bars_stand_beside_each_other_and_limits_above_them() -> None:
@@ -34,8 +34,8 @@ def test_the_scale_reaches_as_high_as_the_window_did() -> None:
 
 def test_a_window_over_the_limit_is_drawn_over_it(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bars of a thread that outgrew its model end at what it holds, and the limit is named below."""
-    monkeypatch.setenv("HOLDFAST_MODEL_CONTEXT_WINDOW", "2000")
-    path = stored(home / "large.db", lambda hf: grown(hf, "large", turns=8))
+    monkeypatch.setenv("THREADKEEP_MODEL_CONTEXT_WINDOW", "2000")
+    path = stored(home / "large.db", lambda tk: grown(tk, "large", turns=8))
     told = cli("show", "large", "--plot", "--json", "--store", path).json
     highest, limit = max(told["window"]), told["limits"]["hard"]
     assert highest > 2 * limit
@@ -86,6 +86,6 @@ def test_the_points_are_there_for_machines(cli: Cli, home: Path) -> None:
 
 def test_a_thread_without_items_has_no_plot(cli: Cli, home: Path) -> None:
     """It says so."""
-    path = stored(home / "new.db", lambda hf: hf.thread("new"))
+    path = stored(home / "new.db", lambda tk: tk.thread("new"))
     ran = cli("show", "new", "--plot", "--store", path)
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "nothing was recorded yet")

@@ -15,10 +15,10 @@ from tests.cli.stories import command, grown, stored, surroundings
 
 
 def test_a_module_runs_like_the_script() -> None:
-    """`python -m holdfast.cli` prints the help."""
+    """`python -m threadkeep.cli` prints the help."""
     ran = subprocess.run(command("--help"), env=surroundings(), capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("usage: holdfast ")
+    assert ran.stdout.startswith("usage: threadkeep ")
 
 
 def closed_early(*arguments: str) -> tuple[int, bytes]:
@@ -32,8 +32,8 @@ def closed_early(*arguments: str) -> tuple[int, bytes]:
 
 
 def test_a_closed_pipe_ends_a_command_quietly(home: Path) -> None:
-    """`holdfast … | head` leaves no traceback, for people's output and machines' alike, however much was still to come."""
-    path = stored(home / "long.db", lambda hf: grown(hf, "long", turns=150))
+    """`threadkeep … | head` leaves no traceback, for people's output and machines' alike, however much was still to come."""
+    path = stored(home / "long.db", lambda tk: grown(tk, "long", turns=150))
     look = ("show", "long", "--records", "--store", str(path))
     assert [closed_early(*look), closed_early(*look, "--json")] == [(0, b""), (0, b"")]
 
@@ -75,10 +75,10 @@ def test_serve_tells_people_what_to_set(home: Path) -> None:
     assert (code, f"  export OPENAI_BASE_URL={url}/v1\n" in told) == (0, True)
     settings = tomllib.loads(dedent("".join(told[told.index("Codex  in ~/.codex/config.toml\n") + 1 :])))
     assert settings == {
-        "model_provider": "holdfast",
+        "model_provider": "threadkeep",
         "model_providers": {
-            "holdfast": {
-                "name": "holdfast",
+            "threadkeep": {
+                "name": "threadkeep",
                 "base_url": f"{url}/v1",
                 "env_key": "OPENAI_API_KEY",
                 "wire_api": "responses",
@@ -93,4 +93,4 @@ def test_a_public_address_is_refused(home: Path) -> None:
     arguments = command("serve", "--host", "0.0.0.0", "--port", "0", "--store", str(home / "served.db"))
     ran = subprocess.run(arguments, env=surroundings(), capture_output=True, text=True, check=False, timeout=30)
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr.startswith("holdfast: refusing to listen on 0.0.0.0: ")
+    assert ran.stderr.startswith("threadkeep: refusing to listen on 0.0.0.0: ")

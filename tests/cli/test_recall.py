@@ -1,4 +1,4 @@
-"""`holdfast recall`: originals back."""
+"""`threadkeep recall`: originals back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast show`: one thread, looked at from six sides."""
+"""`threadkeep show`: one thread, looked at from six sides."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from inline_snapshot import snapshot
 from tests.cli.stories import TURNS, Cli, asked, damaged, grown, stored, worked
 from tests.histories import said
 
-from holdfast import Holdfast
-from holdfast.compaction import Ledger
+from threadkeep import Threadkeep
+from threadkeep.compaction import Ledger
 
 RECORDED = [item for number in range(1, TURNS + 1) for item in worked(number)]
 
 
-async def compacted(hf: Holdfast) -> None:
-    await (await hf.find("ship-it")).compact()
+async def compacted(tk: Threadkeep) -> None:
+    await (await tk.find("ship-it")).compact()
 
 
 def row_of(name: str, lines: list[str]) -> list[str]:
@@ -26,8 +26,8 @@ def row_of(name: str, lines: list[str]) -> list[str]:
     return row
 
 
-async def ledger(hf: Holdfast) -> Ledger:
-    return await (await hf.find("ship-it")).state()
+async def ledger(tk: Threadkeep) -> Ledger:
+    return await (await tk.find("ship-it")).state()
 
 
 @pytest.mark.parametrize("look", [(), ("--window",)])
@@ -41,8 +41,8 @@ def test_the_window_is_what_was_recorded(on_store: Cli, look: tuple[str, ...]) -
 def test_the_window_is_the_library_s(on_store: Cli, store: Path) -> None:
     """After a compaction too, the command line shows what the library would send."""
 
-    async def window(hf: Holdfast) -> tuple[int, list[dict[str, Any]]]:
-        found = await (await hf.find("ship-it")).window()
+    async def window(tk: Threadkeep) -> tuple[int, list[dict[str, Any]]]:
+        found = await (await tk.find("ship-it")).window()
         return found.tokens, list(found)
 
     stored(store, compacted)
@@ -54,7 +54,7 @@ def test_the_window_is_the_library_s(on_store: Cli, store: Path) -> None:
 
 def test_records_come_with_their_bodies(home: Path, cli: Cli) -> None:
     """Each record has the contract's keys, and its body as the JSON it is."""
-    path = stored(home / "one.db", lambda hf: grown(hf, "one", turns=1))
+    path = stored(home / "one.db", lambda tk: grown(tk, "one", turns=1))
     ran = cli("show", "one", "--records", "--json", "--store", path)
     records = [{**record, "at_ms": record["at_ms"] > 0} for record in ran.json["records"]]
     bodies = [record.pop("body") for record in records]
@@ -124,8 +124,8 @@ def test_the_state_is_the_newest_checkpoint_s(on_store: Cli, store: Path) -> Non
 def test_what_was_replaced_stands_beside_what_replaced_it(cli: Cli, home: Path) -> None:
     """A superseded entry carries the claim that took its place, and where that was said."""
 
-    async def changed_mind(hf: Holdfast) -> None:
-        thread = await hf.thread("moved")
+    async def changed_mind(tk: Threadkeep) -> None:
+        thread = await tk.thread("moved")
         await thread.record([said("The staging port is 4601."), *worked(1)[1:], *worked(2)])
         await thread.compact()
         await thread.record([said("The staging port is now 4700, not 4601."), *worked(3)[1:], *worked(4), *worked(5)])
@@ -149,12 +149,12 @@ def test_what_was_replaced_stands_beside_what_replaced_it(cli: Cli, home: Path) 
 def test_the_tree_has_parents_and_children(on_store: Cli, store: Path) -> None:
     """From any member of a family the whole of it is shown, oldest ancestor first, forks in the order they branch off."""
 
-    async def forks(hf: Holdfast) -> None:
-        thread = await hf.find("ship-it")
+    async def forks(tk: Threadkeep) -> None:
+        thread = await tk.find("ship-it")
         late = await thread.fork(before_turn=4, new_id="late")
         await thread.fork(before_turn=2, new_id="early")
         await (await late.fork(new_id="latest")).record([said("and now for something else")])
-        await grown(hf, "stranger", turns=1)
+        await grown(tk, "stranger", turns=1)
 
     stored(store, forks)
     ran = on_store("show", "late", "--tree", "--json")
@@ -202,33 +202,33 @@ def test_a_beginning_of_a_name_is_enough(on_store: Cli) -> None:
 
 def test_a_beginning_that_several_share_is_refused(on_store: Cli, store: Path) -> None:
     """An ambiguous prefix lists what it could be; an exact name always wins over longer ones."""
-    stored(store, lambda hf: grown(hf, "ship-it-again", turns=1))
+    stored(store, lambda tk: grown(tk, "ship-it-again", turns=1))
     ran = on_store("show", "ship")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "holdfast: 'ship' could be any of ship-it-again, ship-it; add a letter\n"
+    assert ran.err == "threadkeep: 'ship' could be any of ship-it-again, ship-it; add a letter\n"
     assert on_store("show", "ship-it", "--json").json["thread"] == "ship-it"
 
 
 def test_a_thread_that_is_not_there_is_a_named_error(on_store: Cli) -> None:
     """An unknown thread exits 1 and says how to find those there are."""
     ran = on_store("show", "nobody")
-    sentence = "no thread 'nobody' in this store; `holdfast threads` lists those there are"
-    assert (ran.code, ran.out, ran.err) == (1, "", f"holdfast: {sentence}\n")
+    sentence = "no thread 'nobody' in this store; `threadkeep threads` lists those there are"
+    assert (ran.code, ran.out, ran.err) == (1, "", f"threadkeep: {sentence}\n")
 
 
 def test_a_store_that_is_not_there_is_a_named_error(cli: Cli, home: Path) -> None:
     """A mistyped path is said, and no file is made of it."""
     ran = cli("show", "ship-it", "--store", home / "typo.db")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith(f"holdfast: store {home / 'typo.db'}: there is no such store yet;")
+    assert ran.err.startswith(f"threadkeep: store {home / 'typo.db'}: there is no such store yet;")
     assert list(home.iterdir()) == []
 
 
 def test_a_thread_that_lost_records_to_an_erasure_is_still_shown(on_store: Cli, store: Path) -> None:
     """Its first line and its checkpoint are gone; the overview, the tree and the plot say what is left and end well."""
 
-    async def twice_compacted(hf: Holdfast) -> None:
-        thread = await hf.find("ship-it")
+    async def twice_compacted(tk: Threadkeep) -> None:
+        thread = await tk.find("ship-it")
         await thread.compact()
         await thread.record(worked(9))
 

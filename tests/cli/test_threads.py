@@ -1,4 +1,4 @@
-"""`holdfast threads`: what is in the store."""
+"""`threadkeep threads`: what is in the store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from inline_snapshot import snapshot
 from tests.cli.stories import Cli, grown, stored
 
-from holdfast import Holdfast
+from threadkeep import Threadkeep
 
 
-async def a_fork(hf: Holdfast) -> None:
-    await (await hf.find("ship-it")).fork(before_turn=3, new_id="again")
+async def a_fork(tk: Threadkeep) -> None:
+    await (await tk.find("ship-it")).fork(before_turn=3, new_id="again")
 
 
 def test_threads_are_listed_newest_first(on_store: Cli, store: Path) -> None:
@@ -54,7 +54,7 @@ def test_threads_are_listed_newest_first(on_store: Cli, store: Path) -> None:
 
 def test_a_limit_keeps_the_newest(on_store: Cli, store: Path) -> None:
     """`--limit 1` shows the thread written last, and says that there may be more."""
-    stored(store, lambda hf: grown(hf, "later", turns=1))
+    stored(store, lambda tk: grown(tk, "later", turns=1))
     assert [thread["id"] for thread in on_store("threads", "--json", "--limit", 1).json["threads"]] == ["later"]
     assert on_store("threads", "--limit", 1).out.splitlines()[-1].startswith("the newest 1 thread;")
 
@@ -71,7 +71,7 @@ ship-it  just now      4       21            0   3,780  Step 1: keep port 4601 f
 def test_a_title_can_be_read_in_a_narrow_terminal(cli: Cli, home: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 80 columns and at 60, beside the longest id a client gives: columns that tell less are left out, and cuts are marked."""
     name = "codex-0199a213-81a0-7800-8aa0-3f1f3aca1c11"
-    stored(store, lambda hf: grown(hf, name, turns=1))
+    stored(store, lambda tk: grown(tk, name, turns=1))
     for width, left in ((130, 7), (80, 2), (60, 2)):
         monkeypatch.setenv("COLUMNS", f"{width}")
         heading, *lines = cli("threads", "--store", store).out.splitlines()
@@ -101,8 +101,8 @@ def test_the_store_may_stand_before_or_after_the_command(cli: Cli, store: Path, 
 
 
 def test_the_store_comes_from_the_environment(cli: Cli, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`HOLDFAST_STORE` names the store where no flag does; `sqlite:///` may stand before the path."""
-    monkeypatch.setenv("HOLDFAST_STORE", f"sqlite:///{store}")
+    """`THREADKEEP_STORE` names the store where no flag does; `sqlite:///` may stand before the path."""
+    monkeypatch.setenv("THREADKEEP_STORE", f"sqlite:///{store}")
     assert [thread["id"] for thread in cli("threads", "--json").json["threads"]] == ["ship-it"]
 
 
@@ -111,16 +111,16 @@ def test_a_foreign_file_is_a_named_error(cli: Cli, home: Path) -> None:
     foreign = home / "notes.txt"
     foreign.write_text("not a database, and long enough to be read as something")
     plain, machine = cli("threads", "--store", foreign), cli("threads", "--json", "--store", foreign)
-    sentence = f"store {foreign}: this file was not made by holdfast; it was left untouched, choose another path"
-    assert (plain.code, plain.out, plain.err) == (1, "", f"holdfast: {sentence}\n")
+    sentence = f"store {foreign}: this file was not made by threadkeep; it was left untouched, choose another path"
+    assert (plain.code, plain.out, plain.err) == (1, "", f"threadkeep: {sentence}\n")
     assert (machine.code, machine.out) == (1, "")
-    assert machine.err.splitlines()[0] == f"holdfast: {sentence}"
+    assert machine.err.splitlines()[0] == f"threadkeep: {sentence}"
     assert msgspec.json.decode(machine.err.splitlines()[1]) == {"error": "store_foreign", "message": sentence}
 
 
 def test_a_bad_setting_is_a_named_error(cli: Cli, home: Path) -> None:
     """A configuration file that cannot be understood is named."""
-    (home / "holdfast.toml").write_text("prot = 1\n")
+    (home / "threadkeep.toml").write_text("prot = 1\n")
     ran = cli("threads")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith(f"holdfast: {home / 'holdfast.toml'}: no setting is called 'prot'")
+    assert ran.err.startswith(f"threadkeep: {home / 'threadkeep.toml'}: no setting is called 'prot'")

@@ -1,4 +1,4 @@
-"""`holdfast import` and `holdfast export`, as a person or a script has them."""
+"""`threadkeep import` and `threadkeep export`, as a person or a script has them."""
 
 from __future__ import annotations
 

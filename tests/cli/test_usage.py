@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from tests.cli.stories import Cli, surroundings
 
-from holdfast import __version__
-from holdfast.cli.argument_values import FEWEST_DEMO_TURNS
-from holdfast.cli.parser import COMMANDS
-from holdfast.demo.story import FEWEST_TURNS
+from threadkeep import __version__
+from threadkeep.cli.argument_values import FEWEST_DEMO_TURNS
+from threadkeep.cli.parser import COMMANDS
+from threadkeep.demo.story import FEWEST_TURNS
 
-HEAVY = ("aiohttp", "holdfast.runtime", "msgspec", "rich", "sqlite3", "uvicorn")
+HEAVY = ("aiohttp", "threadkeep.runtime", "msgspec", "rich", "sqlite3", "uvicorn")
 
 
 def test_the_commands_are_the_ones_promised() -> None:
@@ -40,25 +40,25 @@ def test_every_command_explains_itself(cli: Cli, name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_is_one(cli: Cli, name: str) -> None:
     """An example begins with the command it explains."""
-    assert COMMANDS[name].example.split()[:2] == ["holdfast", name]
+    assert COMMANDS[name].example.split()[:2] == ["threadkeep", name]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_a_function_behind_it(name: str) -> None:
     """What the registry names can be loaded and called."""
     module, _, function = COMMANDS[name].entry.partition(":")
-    assert callable(getattr(import_module(f"holdfast.cli.{module}"), function))
+    assert callable(getattr(import_module(f"threadkeep.cli.{module}"), function))
 
 
 def test_help_loads_nothing_it_does_not_need() -> None:
-    """`holdfast --help` answers without the runtime, the database, the network or rich."""
+    """`threadkeep --help` answers without the runtime, the database, the network or rich."""
     program = (
-        "import sys; from holdfast.cli import main; code = main(['--help']);"
+        "import sys; from threadkeep.cli import main; code = main(['--help']);"
         f"sys.exit(' '.join(sys.modules.keys() & {set(HEAVY)!r}) or code)"
     )
     ran = subprocess.run([sys.executable, "-c", program], env=surroundings(), capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("usage: holdfast ")
+    assert ran.stdout.startswith("usage: threadkeep ")
 
 
 def test_the_shortest_demo_is_the_story_s() -> None:
@@ -70,13 +70,13 @@ def test_nothing_asked_is_a_usage_error(cli: Cli) -> None:
     """Without a command the help goes to stderr, and the exit code says that nothing was done."""
     ran = cli()
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("usage: holdfast ")
+    assert ran.err.startswith("usage: threadkeep ")
 
 
 def test_the_version_is_the_package_s(cli: Cli) -> None:
     """`--version` prints name and version."""
     ran = cli("--version")
-    assert (ran.code, ran.out, ran.err) == (0, f"holdfast {__version__}\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, f"threadkeep {__version__}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`holdfast verify`: prove the store, or say where it is wrong."""
+"""`threadkeep verify`: prove the store, or say where it is wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.cli.stories import Cli, damaged, grown, stored
 
 def test_a_sound_store_is_proven(on_store: Cli, store: Path) -> None:
     """Every thread and record is counted, and nothing is wrong."""
-    stored(store, lambda hf: grown(hf, "other", turns=1))
+    stored(store, lambda tk: grown(tk, "other", turns=1))
     ran = on_store("verify", "--json")
     assert (ran.code, ran.err, ran.json) == (0, "", {"ok": True, "threads": 2, "records": 27, "problems": []})
     assert on_store("verify").out == "ok  2 threads, 27 records: every digest, ordinal, pair and pointer holds\n"
@@ -17,7 +17,7 @@ def test_a_sound_store_is_proven(on_store: Cli, store: Path) -> None:
 
 def test_one_thread_can_be_proven_alone(on_store: Cli, store: Path) -> None:
     """Only the named thread is looked at."""
-    stored(store, lambda hf: grown(hf, "other", turns=1))
+    stored(store, lambda tk: grown(tk, "other", turns=1))
     damaged(store, thread="ship-it", ordinal=20, body=b'{"type":"message"}')
     assert on_store("verify", "oth", "--json").json == {"ok": True, "threads": 1, "records": 6, "problems": []}
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.prefixes import stable_prefix
 
-from holdfast.testing.client_process import ClientUnavailable
-from holdfast.testing.codex import CodexCli
-from holdfast.testing.npm_clients import CODEX_0_150, CODEX_0_166, NpmClient, install
+from threadkeep.testing.client_process import ClientUnavailable
+from threadkeep.testing.codex import CodexCli
+from threadkeep.testing.npm_clients import CODEX_0_150, CODEX_0_166, NpmClient, install
 
 __all__ = ["stable_prefix"]
 
@@ -30,7 +30,7 @@ def codex_version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def installed() -> Installed:
     """Return a function that gives a client's command, installing it on first use."""
-    folder = Path(os.environ.get("HOLDFAST_CLIENTS") or REPOSITORY / ".cache" / "clients")
+    folder = Path(os.environ.get("THREADKEEP_CLIENTS") or REPOSITORY / ".cache" / "clients")
 
     async def command(client: NpmClient) -> Path:
         try:

@@ -1,4 +1,4 @@
-"""Clients with holdfast's hooks in their settings, and nothing else of holdfast between them and their provider."""
+"""Clients with threadkeep's hooks in their settings, and nothing else of threadkeep between them and their provider."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sys
 from itertools import product
 from pathlib import Path
 
-from holdfast import Config, Holdfast
-from holdfast.adapters.client_hooks.telling import told
-from holdfast.testing.client_process import Ended, run_to_end
+from threadkeep import Config, Threadkeep
+from threadkeep.adapters.client_hooks.telling import told
+from threadkeep.testing.client_process import Ended, run_to_end
 
 WORDS = "amber birch cedar delta ember fjord grove heath inlet juniper".split()
 RULES = [
@@ -18,16 +18,16 @@ RULES = [
 NEEDLE = "The staging port is 7443."
 
 
-async def holdfast(*words: str, store: Path, cwd: Path, environment: dict[str, str]) -> Ended:
-    """Run a command of holdfast on `store`, as the client's user would."""
-    command = (sys.executable, "-m", "holdfast.cli", "--store", str(store), *words)
+async def threadkeep(*words: str, store: Path, cwd: Path, environment: dict[str, str]) -> Ended:
+    """Run a command of threadkeep on `store`, as the client's user would."""
+    command = (sys.executable, "-m", "threadkeep.cli", "--store", str(store), *words)
     return await run_to_end(command, cwd=cwd, environment=environment, seconds=60)
 
 
 async def state_told(store: Path, session_id: str, *, recall: str) -> str:
     """Return what a client is handed back about a session, as the store has it now."""
-    async with Holdfast(Config(store=str(store))) as hf:
-        thread = await hf.find(session_id)
+    async with Threadkeep(Config(store=str(store))) as tk:
+        thread = await tk.find(session_id)
         return told(await thread.history(), dialect=thread.dialect, thread_id=thread.id, recall=recall)
 
 

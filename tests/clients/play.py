@@ -10,10 +10,10 @@ from tests.clients.spelling import Thought
 from tests.clients.subjects import Subject
 from tests.clients.talks import Opening
 
-from holdfast import Config, Holdfast
-from holdfast.runtime.reports import ThreadSummary, Verdict
-from holdfast.testing.gateway_process import gateway_process
-from holdfast.testing.provider import Received, Reply, ScriptedProvider, call, say
+from threadkeep import Config, Threadkeep
+from threadkeep.runtime.reports import ThreadSummary, Verdict
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, say
 
 DEMANDS = "Never touch vendor/. Staging listens on 7443. Begin with the readme."
 LONG_ASK = "Read the log first. " + "The build log follows for reference. " * 500
@@ -70,7 +70,7 @@ async def play(subject: Subject, opening: Opening, folder: Path) -> Played:
     resumed; a fork at the end and, where it can, one before the compaction; the compaction undone; a turn, taken back and retold.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    store = folder / "holdfast.db"
+    store = folder / "threadkeep.db"
     replies = script(subject)
     strict = subject.wire != "responses"
     answers: dict[str, str | None] = {}
@@ -87,13 +87,13 @@ async def play(subject: Subject, opening: Opening, folder: Path) -> Played:
             answers["fork"] = await (await talk.fork()).say("ELSEWHERE")
             if subject.branches:
                 answers["early"] = await (await talk.fork(before=3)).say("OTHERWISE")
-            answers["undo"] = await talk.say(f"{subject.command}/holdfast undo")
+            answers["undo"] = await talk.say(f"{subject.command}/threadkeep undo")
             answers["nine"] = await talk.say("NINE")
             if subject.branches:
                 await talk.revert(to=11)
                 answers["nine again"] = await talk.say("NINE AGAIN")
-    async with Holdfast(Config(store=str(store))) as hf:
-        threads, verdict = await hf.threads(), await hf.verify()
+    async with Threadkeep(Config(store=str(store))) as tk:
+        threads, verdict = await tk.threads(), await tk.verify()
     return Played(
         answers=answers,
         requests=dict(zip(replies, provider.requests, strict=True)),

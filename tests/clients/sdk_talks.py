@@ -24,7 +24,7 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from tests.clients.talks import Talk, Unable
 
-from holdfast.testing.script import JsonObject
+from threadkeep.testing.script import JsonObject
 
 set_tracing_disabled(disabled=True)
 

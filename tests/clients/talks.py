@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.testing.claude_code import ClaudeCode
-from holdfast.testing.codex import CodexCli
-from holdfast.testing.codex_app_server import AppServer, app_server
-from holdfast.testing.opencode import Opencode, opencode_server
-from holdfast.testing.opencode import Wire as OpencodeWire
-from holdfast.testing.pi import Pi, pi_process
-from holdfast.testing.pi import Wire as PiWire
+from threadkeep.testing.claude_code import ClaudeCode
+from threadkeep.testing.codex import CodexCli
+from threadkeep.testing.codex_app_server import AppServer, app_server
+from threadkeep.testing.opencode import Opencode, opencode_server
+from threadkeep.testing.opencode import Wire as OpencodeWire
+from threadkeep.testing.pi import Pi, pi_process
+from threadkeep.testing.pi import Wire as PiWire
 
 
 class Talk(Protocol):

@@ -11,8 +11,8 @@ from tests.clients.spelling import steady
 from tests.clients.subjects import SUBJECTS, Installed, opening_of
 from tests.clients.test_own_compaction import SUMMARY, beside
 
-from holdfast.testing.gateway_process import gateway_process
-from holdfast.testing.provider import Received, Reply, ScriptedProvider, http_error, say
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, http_error, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -51,7 +51,7 @@ def newest(wire: str, request: Received) -> str:
 def allowed(folder: Path, *, window: int | None = None) -> tuple[str, str]:
     """Return the flags of a gateway that compacts by itself, Claude Code's conversations too, which need a word of their own."""
     windows = "" if window is None else f"model_context_window = {window}\n"
-    (folder / "holdfast.toml").write_text(f'{windows}[auto_compact_for]\nclaude-code = "on"\n')
+    (folder / "threadkeep.toml").write_text(f'{windows}[auto_compact_for]\nclaude-code = "on"\n')
     return "--auto-compact", "on"
 
 
@@ -65,7 +65,7 @@ async def test_a_full_window_is_compacted_before_the_turn_goes_out(name: str, in
     flags = allowed(tmp_path, window=(BASES[name] + ROOM) * 10 // 9)
     async with (
         ScriptedProvider(script, enforcing=True, alternating=strict, counting=True, beside=beside) as provider,
-        gateway_process(tmp_path / "holdfast.db", upstream=provider.url, flags=flags) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url, flags=flags) as gateway,
         opening(tmp_path, gateway.base_url) as talk,
     ):
         answers = [await talk.say(text) for text in (DEMANDS, LONG_ASK, f"THREE {LONG_ASK}", "FOUR")]
@@ -83,7 +83,7 @@ async def test_a_provider_s_overflow_is_answered_with_a_compacted_window(name: s
     script = [say("one done"), say("two done"), say("three done"), overflow(subject.wire), say("four done")]
     async with (
         ScriptedProvider(script, enforcing=True, alternating=subject.wire != "responses", beside=beside) as provider,
-        gateway_process(tmp_path / "holdfast.db", upstream=provider.url, flags=allowed(tmp_path)) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url, flags=allowed(tmp_path)) as gateway,
         opening(tmp_path, gateway.base_url) as talk,
     ):
         answers = [await talk.say(text) for text in (DEMANDS, LONG_ASK, "THREE", "FOUR")]
@@ -106,7 +106,7 @@ async def test_a_client_helps_itself_where_the_gateway_may_not(name: str, instal
     script = [say("one done"), say("two done"), overflow(subject.wire), say("three done"), say("four done")]
     async with (
         ScriptedProvider(script, beside=beside) as provider,
-        gateway_process(tmp_path / "holdfast.db", upstream=provider.url, flags=flags) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url, flags=flags) as gateway,
         opening(tmp_path, gateway.base_url) as talk,
     ):
         answers = [await talk.say(text) for text in (DEMANDS, LONG_ASK, "THREE", "FOUR")]

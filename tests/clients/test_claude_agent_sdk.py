@@ -1,4 +1,4 @@
-"""The Claude Agent SDK with the real Claude Code, its sessions kept in holdfast."""
+"""The Claude Agent SDK with the real Claude Code, its sessions kept in threadkeep."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from claude_agent_sdk import (
 )
 from tests.clients.conftest import Installed
 
-from holdfast import Config, Holdfast
-from holdfast.adapters.bridge import shared
-from holdfast.adapters.claude_agent_sdk import HoldfastSessionStore
-from holdfast.dialects.messages import MESSAGES
-from holdfast.store import RecordKind
-from holdfast.testing.claude_code import ClaudeCode
-from holdfast.testing.npm_clients import CLAUDE_CODE
-from holdfast.testing.provider import ScriptedProvider
-from holdfast.testing.script import Reply, call, say
+from threadkeep import Config, Threadkeep
+from threadkeep.adapters.bridge import shared
+from threadkeep.adapters.claude_agent_sdk import ThreadkeepSessionStore
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.store import RecordKind
+from threadkeep.testing.claude_code import ClaudeCode
+from threadkeep.testing.npm_clients import CLAUDE_CODE
+from threadkeep.testing.provider import ScriptedProvider
+from threadkeep.testing.script import Reply, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="the client compacts by itself")]
 
 NEEDLE = "BX-90417"
-RECALL = "mcp__holdfast__recall"
+RECALL = "mcp__threadkeep__recall"
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ class Machine:
     """A machine with a Claude Code of its own, whose sessions are in one store with those of others."""
 
     claude: ClaudeCode
-    store: HoldfastSessionStore
+    store: ThreadkeepSessionStore
 
     async def say(self, prompt: str, *, resume: str | None = None, fork: bool = False) -> ResultMessage:
         options = ClaudeAgentOptions(
@@ -59,7 +59,7 @@ class Machine:
             resume=resume,
             fork_session=fork,
             permission_mode="bypassPermissions",
-            mcp_servers={"holdfast": self.store.recall_server()},
+            mcp_servers={"threadkeep": self.store.recall_server()},
             allowed_tools=[RECALL],
         )
         ended: ResultMessage | None = None
@@ -100,7 +100,7 @@ async def test_a_session_goes_on_elsewhere_after_three_compactions(installed: In
 
         def machine(name: str) -> Machine:
             claude = ClaudeCode(binary, home=tmp_path / name, cwd=cwd, base_url=base_url)
-            return Machine(claude=claude, store=HoldfastSessionStore(config))
+            return Machine(claude=claude, store=ThreadkeepSessionStore(config))
 
         one = machine("one")
         session = (await one.say("Look the serial of the bollard up.")).session_id
@@ -123,13 +123,13 @@ async def test_a_session_goes_on_elsewhere_after_three_compactions(installed: In
     assert "the other way" in str(told[-1].message)
     assert two.store.trouble is None
     assert thread_id == session
-    async with Holdfast(config) as hf:
-        thread = await hf.thread(session)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread(session)
         history = await thread.history()
         window = [MESSAGES.canonical(item) for item in history.items]
         assert [each for each in canonical(spoken(sent)) if each in window] == canonical(spoken(sent))
         assert sum(record.kind is RecordKind.CHECKPOINT for record in await thread.records()) == 3
         assert any(NEEDLE in hit.text for hit in await thread.recall("echo the bollard has the serial"))
-        assert (await hf.verify()).problems == ()
-        assert {summary.id for summary in await hf.threads()} == {session, forked}
+        assert (await tk.verify()).problems == ()
+        assert {summary.id for summary in await tk.threads()} == {session, forked}
     assert not [path for path in tmp_path.glob("agent.db*") if b"sk-ant-mock" in path.read_bytes()]

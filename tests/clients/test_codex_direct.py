@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.testing.codex import REPORTABLE_TOKENS, CodexCli, CodexRun
-from holdfast.testing.codex_app_server import app_server
-from holdfast.testing.provider import Received, Reply, ScriptedProvider, call, message, reasoning, say
+from threadkeep.testing.codex import REPORTABLE_TOKENS, CodexCli, CodexRun
+from threadkeep.testing.codex_app_server import app_server
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, message, reasoning, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

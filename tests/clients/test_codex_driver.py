@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.client_process import ClientUnavailable, run_to_end
-from holdfast.testing.codex import CodexCli
-from holdfast.testing.codex_app_server import AppServerError, app_server
-from holdfast.testing.npm_clients import CODEX_0_166, install
-from holdfast.testing.provider import ScriptedProvider, http_error, say
+from threadkeep.testing.client_process import ClientUnavailable, run_to_end
+from threadkeep.testing.codex import CodexCli
+from threadkeep.testing.codex_app_server import AppServerError, app_server
+from threadkeep.testing.npm_clients import CODEX_0_166, install
+from threadkeep.testing.provider import ScriptedProvider, http_error, say
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""The real Codex CLI resumes what holdfast exports: the history it sends is the one it would have sent from its own rollout."""
+"""The real Codex CLI resumes what threadkeep exports: the history it sends is the one it would have sent from its own rollout."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.items import decoded
-from holdfast.runtime.exporting import ExportFormat, codex_session, export_thread
-from holdfast.runtime.transferring import Importer
-from holdfast.testing.codex import CodexCli, CodexRun
-from holdfast.testing.codex_app_server import app_server
-from holdfast.testing.gateway_process import gateway_process
-from holdfast.testing.provider import Reply, ScriptedProvider, call, message, reasoning, say
-from holdfast.transfer.codex_rollout import file_name
+from threadkeep import Config, Threadkeep
+from threadkeep.items import decoded
+from threadkeep.runtime.exporting import ExportFormat, codex_session, export_thread
+from threadkeep.runtime.transferring import Importer
+from threadkeep.testing.codex import CodexCli, CodexRun
+from threadkeep.testing.codex_app_server import app_server
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.provider import Reply, ScriptedProvider, call, message, reasoning, say
+from threadkeep.transfer.codex_rollout import file_name
 
 REASON = "a thread is resumed from two rollouts, or from one that was compacted in between"
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason=REASON)]
@@ -60,13 +60,13 @@ def script() -> list[Reply]:
     ]
 
 
-async def export_into(codex: CodexCli, hf: Holdfast, thread_id: str) -> str:
+async def export_into(codex: CodexCli, tk: Threadkeep, thread_id: str) -> str:
     """Put an exported thread beside Codex's own, and return the session's id."""
-    thread = await hf.find(thread_id)
-    session = await codex_session(hf.backend, thread)
+    thread = await tk.find(thread_id)
+    session = await codex_session(tk.backend, thread)
     folder = codex.codex_home / "sessions" / "2026" / "01" / "02"
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [line async for line in export_thread(hf.backend, thread, ExportFormat.CODEX)]
+    lines = [line async for line in export_thread(tk.backend, thread, ExportFormat.CODEX)]
     (folder / file_name(session)).write_bytes(b"".join(lines))
     return session.id
 
@@ -82,11 +82,11 @@ async def test_an_exported_thread_is_resumed_as_the_original_is(codex_at: CodexA
         codex = codex_at(provider.url)
         first = await codex.exec("USER ONE")
         await codex.resume("USER TWO")
-        async with Holdfast(Config(store=str(tmp_path / "h.db"))) as hf:
-            report = await Importer(hf.backend).run([codex.codex_home / "sessions"])
+        async with Threadkeep(Config(store=str(tmp_path / "h.db"))) as tk:
+            report = await Importer(tk.backend).run([codex.codex_home / "sessions"])
             assert [(thread.id, thread.items > 0) for thread in report.threads] == [(first.thread_id, True)]
             assert report.problems == ()
-            session = await export_into(codex, hf, report.threads[0].id)
+            session = await export_into(codex, tk, report.threads[0].id)
         copy = await resume(codex, provider, session)
         original = await resume(codex, provider, first.thread_id or "")
     assert (copy.run.exit_code, copy.run.thread_id, copy.run.last_message) == (0, session, "from the copy")
@@ -107,12 +107,12 @@ async def test_a_thread_codex_compacted_is_resumed_with_its_compacted_window(
             await server.turn(thread_id, "USER ONE")
             await server.compact(thread_id)
             await server.turn(thread_id, "USER TWO")
-        async with Holdfast(Config(store=str(tmp_path / "h.db"))) as hf:
-            report = await Importer(hf.backend).run([codex.codex_home / "sessions"])
-            window = (await (await hf.find(thread_id)).history()).items
-            summary = (await hf.threads())[0]
-            session = await export_into(codex, hf, thread_id)
-            assert (await hf.verify()).ok
+        async with Threadkeep(Config(store=str(tmp_path / "h.db"))) as tk:
+            report = await Importer(tk.backend).run([codex.codex_home / "sessions"])
+            window = (await (await tk.find(thread_id)).history()).items
+            summary = (await tk.threads())[0]
+            session = await export_into(codex, tk, thread_id)
+            assert (await tk.verify()).ok
         copy = await resume(codex, provider, session)
         original = await resume(codex, provider, thread_id)
     assert (report.problems, summary.checkpoints) == ((), 1)
@@ -122,7 +122,7 @@ async def test_a_thread_codex_compacted_is_resumed_with_its_compacted_window(
     assert len(sent) == len(window)
 
 
-async def test_a_thread_holdfast_compacted_is_resumed_with_the_compacted_window(
+async def test_a_thread_threadkeep_compacted_is_resumed_with_the_compacted_window(
     codex_at: CodexAt, tmp_path: Path, codex_version: str
 ) -> None:
     """Recorded by Codex, imported, compacted here: Codex goes on from the state and the frontier, with its own context anew."""
@@ -131,12 +131,12 @@ async def test_a_thread_holdfast_compacted_is_resumed_with_the_compacted_window(
         await codex.exec("Staging listens on 7443.")
         await codex.resume(LONG_ASK)
         await codex.resume("THREE")
-        async with Holdfast(Config(store=str(tmp_path / "h.db"))) as hf:
-            report = await Importer(hf.backend).run([codex.codex_home / "sessions"])
-            thread = await hf.find(report.threads[0].id)
+        async with Threadkeep(Config(store=str(tmp_path / "h.db"))) as tk:
+            report = await Importer(tk.backend).run([codex.codex_home / "sessions"])
+            thread = await tk.find(report.threads[0].id)
             await thread.compact(target="50%")
             window = [bare(decoded(item.raw)) for item in (await thread.history()).items]
-            session = await export_into(codex, hf, thread.id)
+            session = await export_into(codex, tk, thread.id)
         copy = await resume(codex, provider, session)
     assert (copy.run.exit_code, copy.run.last_message) == (0, "resumed")
     head = HEAD_ITEMS[codex_version] - 1
@@ -155,11 +155,11 @@ async def test_a_thread_the_gateway_recorded_can_be_taken_back_to_codex(codex_at
             codex = codex_at(gateway.base_url)
             await codex.exec("USER ONE")
             await codex.resume("USER TWO")
-        async with Holdfast(Config(store=str(store))) as hf:
-            thread = await hf.find((await hf.threads())[0].id)
+        async with Threadkeep(Config(store=str(store))) as tk:
+            thread = await tk.find((await tk.threads())[0].id)
             window = [bare(decoded(item.raw)) for item in (await thread.history()).items]
             direct = codex_at(provider.url)
-            session = await export_into(direct, hf, thread.id)
+            session = await export_into(direct, tk, thread.id)
         copy = await resume(direct, provider, session)
     assert (copy.run.exit_code, copy.run.last_message) == (0, "resumed")
     at = copy.history.index(window[0])
@@ -182,14 +182,14 @@ async def test_a_fork_and_a_revert_of_codex_arrive_with_their_histories(
             await server.turn(fork, "FORKED")
             await server.revert(thread_id, before_turn=second.id)
         await resume(codex, provider, thread_id)
-        async with Holdfast(Config(store=str(tmp_path / "h.db"))) as hf:
-            report = await Importer(hf.backend).run([codex.codex_home / "sessions"])
+        async with Threadkeep(Config(store=str(tmp_path / "h.db"))) as tk:
+            report = await Importer(tk.backend).run([codex.codex_home / "sessions"])
             reverted = next(thread.id for thread in report.threads if thread.id.startswith(f"{thread_id}-"))
             windows = [
-                [bare(decoded(item.raw)) for item in (await (await hf.find(name)).history()).items] for name in (fork, reverted)
+                [bare(decoded(item.raw)) for item in (await (await tk.find(name)).history()).items] for name in (fork, reverted)
             ]
-            parents = [(await hf.backend.store.get(name)).parent for name in (fork, reverted)]
-            assert (await hf.verify()).ok
+            parents = [(await tk.backend.store.get(name)).parent for name in (fork, reverted)]
+            assert (await tk.verify()).ok
     head = HEAD_ITEMS[codex_version] - 1
     sent = [[bare(item) for item in request.input][head:] for request in provider.requests[-2:]]
     assert report.problems == ()

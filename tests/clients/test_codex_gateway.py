@@ -1,4 +1,4 @@
-"""The real Codex CLI through `holdfast serve`: what the provider received, asserted whole."""
+"""The real Codex CLI through `threadkeep serve`: what the provider received, asserted whole."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.testing.codex import CodexCli, CodexRun
-from holdfast.testing.gateway_process import gateway_process
-from holdfast.testing.provider import Received, Reply, ScriptedProvider, call, message, reasoning, say
+from threadkeep import Config, Threadkeep
+from threadkeep.testing.codex import CodexCli, CodexRun
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, message, reasoning, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -82,7 +82,7 @@ def script() -> list[Reply]:
 @pytest.fixture
 async def played(codex_at: CodexAt, tmp_path: Path) -> Played:
     """Three turns, one with a command that really runs; `/compact`; three more; kill -9, restart; resume for the seventh."""
-    store = tmp_path / "holdfast.db"
+    store = tmp_path / "threadkeep.db"
     runs: list[CodexRun] = []
     async with ScriptedProvider(script(), enforcing=True) as provider:
         async with gateway_process(store, upstream=provider.url) as gateway:
@@ -184,10 +184,10 @@ async def test_the_command_and_its_answer_never_reach_the_model(played: Played) 
 
 async def test_everything_is_on_record_after_the_kill(played: Played) -> None:
     """One thread holds the whole conversation, proves itself, and gives the oldest words back."""
-    async with Holdfast(Config(store=str(played.store))) as hf:
-        summaries = await hf.threads()
-        verdict = await hf.verify()
-        thread = await hf.find(summaries[0].id)
+    async with Threadkeep(Config(store=str(played.store))) as tk:
+        summaries = await tk.threads()
+        verdict = await tk.verify()
+        thread = await tk.find(summaries[0].id)
         recalled = await thread.recall("#4")
     assert [(summary.turns, summary.checkpoints, summary.title) for summary in summaries] == [(7, 1, DEMANDS)]
     assert verdict.ok

@@ -13,9 +13,9 @@ from tests.clients.play import AGAIN, DEMANDS, FOCUS, LONG_ASK, LOOKED, PLANNED,
 from tests.clients.spelling import Thought, answered, arranged, ran, steady, user
 from tests.clients.subjects import SUBJECTS, Installed, Subject, opening_of
 
-from holdfast.testing.prefix_growth import prefix_faults
-from holdfast.testing.provider_rules import count_markers
-from holdfast.testing.script import JsonObject
+from threadkeep.testing.prefix_growth import prefix_faults
+from threadkeep.testing.provider_rules import count_markers
+from threadkeep.testing.script import JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -69,7 +69,7 @@ async def played(name: str, plays: Plays) -> Played:
 
 
 def state_in(played: Played) -> str:
-    """Return holdfast's state as the provider first saw it, from its first word to its last."""
+    """Return threadkeep's state as the provider first saw it, from its first word to its last."""
     texts = [text for item in played.requests["five"].history for text in texts_of(item)]
     (state,) = [text for text in texts if CLOSING in text]
     return state[: state.rindex(CLOSING) + len(CLOSING)]
@@ -205,7 +205,7 @@ async def test_the_cache_key_is_the_client_s_own(name: str, plays: Plays) -> Non
 
 async def test_the_command_and_its_answer_never_reach_the_model(played: Played) -> None:
     """Neither `/compact` nor what the gateway said about it stands in any request."""
-    spoken = (b"/compact", b"/holdfast", b"things had to survive")
+    spoken = (b"/compact", b"/threadkeep", b"things had to survive")
     assert [name for name, request in played.requests.items() if any(words in request.raw for words in spoken)] == []
 
 

@@ -11,12 +11,12 @@ from tests.clients.conftest import Installed
 from tests.clients.play import titles
 from tests.docs.pages import shown_on
 
-from holdfast import Config, Holdfast
-from holdfast.testing.claude_code import SWITCHES
-from holdfast.testing.client_process import client_environment, run_to_end
-from holdfast.testing.gateway_process import gateway_process
-from holdfast.testing.npm_clients import CLAUDE_CODE, CODEX_0_166, OPENCODE, PI, NpmClient
-from holdfast.testing.provider import ScriptedProvider, say
+from threadkeep import Config, Threadkeep
+from threadkeep.testing.claude_code import SWITCHES
+from threadkeep.testing.client_process import client_environment, run_to_end
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.npm_clients import CLAUDE_CODE, CODEX_0_166, OPENCODE, PI, NpmClient
+from threadkeep.testing.provider import ScriptedProvider, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -60,7 +60,7 @@ CLIENTS = {
         page="docs/clients/pi.md",
         language="json",
         file=".pi/agent/models.json",
-        words=("--model", "holdfast/gpt-5.1", "-p", "Say hello."),
+        words=("--model", "threadkeep/gpt-5.1", "-p", "Say hello."),
         environ={"OPENAI_API_KEY": "sk-mock", "PI_OFFLINE": "1", "TERM": "dumb"},
     ),
     "opencode": Documented(
@@ -83,7 +83,7 @@ async def test_a_client_set_up_as_its_page_says_is_recorded(name: str, installed
     (home / "work").mkdir(parents=True)
     async with (
         ScriptedProvider([say("hello from afar")], beside=titles) as provider,
-        gateway_process(tmp_path / "holdfast.db", upstream=provider.url) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
     ):
         here = gateway.base_url.removesuffix("/v1")
         written = next(shown.text for shown in shown_on(client.page) if shown.language == client.language)
@@ -94,7 +94,7 @@ async def test_a_client_set_up_as_its_page_says_is_recorded(name: str, installed
         environment = client_environment(home, **client.environ)
         ended = await run_to_end((str(binary), *client.words), cwd=home / "work", environment=environment, seconds=SECONDS)
     assert (ended.exit_code, b"hello from afar" in ended.stdout) == (0, True), ended
-    async with Holdfast(Config(store=str(tmp_path / "holdfast.db"))) as hf:
-        threads = await hf.threads()
-        said = [hit.text for thread in threads for hit in await (await hf.find(thread.id)).recall("hello")]
+    async with Threadkeep(Config(store=str(tmp_path / "threadkeep.db"))) as tk:
+        threads = await tk.threads()
+        said = [hit.text for thread in threads for hit in await (await tk.find(thread.id)).recall("hello")]
     assert any("Say hello." in text for text in said)

@@ -1,4 +1,4 @@
-"""The real Claude Code with holdfast's hooks: what its model receives after each of its own compactions."""
+"""The real Claude Code with threadkeep's hooks: what its model receives after each of its own compactions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from tests.clients.conftest import Installed
-from tests.clients.hook_talks import NEEDLE, RULES, holdfast, spaced, state_told
+from tests.clients.hook_talks import NEEDLE, RULES, spaced, state_told, threadkeep
 
-from holdfast.cli.hook_places import own_program
-from holdfast.testing.claude_code import ClaudeCode
-from holdfast.testing.npm_clients import CLAUDE_CODE
-from holdfast.testing.provider import Received, ScriptedProvider, say
+from threadkeep.cli.hook_places import own_program
+from threadkeep.testing.claude_code import ClaudeCode
+from threadkeep.testing.npm_clients import CLAUDE_CODE
+from threadkeep.testing.provider import Received, ScriptedProvider, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="Claude Code compacts its own history")]
 
@@ -36,11 +36,11 @@ class Compacted:
 
 @pytest.fixture
 async def compacted(installed: Installed, tmp_path: Path) -> Compacted:
-    store = tmp_path / "holdfast.db"
+    store = tmp_path / "threadkeep.db"
     script = [say("one"), *(say(text) for n in (1, 2, 3) for text in (f"<summary>SUMMARY {n}</summary>", f"done {n}"))]
     async with ScriptedProvider(script) as provider:
         claude = await opened(installed, tmp_path, provider)
-        await holdfast("hook", "install", "claude-code", "--yes", store=store, cwd=claude.cwd, environment=claude.environment())
+        await threadkeep("hook", "install", "claude-code", "--yes", store=store, cwd=claude.cwd, environment=claude.environment())
         recall = shlex.join((*own_program(), "--store", str(store), "recall"))
         session_id = await say_to(claude, "\n".join((NEEDLE, *RULES)))
         told: list[str] = []
@@ -88,12 +88,12 @@ def parted(request: str) -> str:
 
 
 async def test_what_was_said_before_the_first_compaction_is_recalled(compacted: Compacted) -> None:
-    """`holdfast recall` finds the original, and the store holds together."""
+    """`threadkeep recall` finds the original, and the store holds together."""
     claude, store = compacted.claude, compacted.store
     environment = claude.environment()
-    found = await holdfast(
+    found = await threadkeep(
         "recall", compacted.session_id, "--json", "staging", "port", store=store, cwd=claude.cwd, environment=environment
     )
     assert NEEDLE in json.loads(found.stdout)["hits"][0]["text"]
-    verified = await holdfast("verify", "--json", store=store, cwd=claude.cwd, environment=environment)
+    verified = await threadkeep("verify", "--json", store=store, cwd=claude.cwd, environment=environment)
     assert json.loads(verified.stdout)["problems"] == []

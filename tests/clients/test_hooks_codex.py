@@ -1,4 +1,4 @@
-"""The real Codex CLI with holdfast's hooks: what its model receives after each of Codex's own compactions."""
+"""The real Codex CLI with threadkeep's hooks: what its model receives after each of Codex's own compactions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.clients.hook_talks import NEEDLE, RULES, holdfast, joined, spaced, state_told
+from tests.clients.hook_talks import NEEDLE, RULES, joined, spaced, state_told, threadkeep
 
-from holdfast.cli.hook_places import own_program
-from holdfast.testing.client_process import run_to_end
-from holdfast.testing.codex import AUTO_COMPACT_TOKENS, CodexCli
-from holdfast.testing.provider import Received, Reply, ScriptedProvider, call, say
+from threadkeep.cli.hook_places import own_program
+from threadkeep.testing.client_process import run_to_end
+from threadkeep.testing.codex import AUTO_COMPACT_TOKENS, CodexCli
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="Codex compacts its own history")]
 
@@ -38,7 +38,7 @@ class Compacted:
 
 @pytest.fixture
 async def compacted(codex_at: Callable[[str], CodexCli], tmp_path: Path) -> Compacted:
-    store = tmp_path / "holdfast.db"
+    store = tmp_path / "threadkeep.db"
     script: list[Reply] = [
         say("one", input_tokens=OVER),
         *(say("SUMMARY 1"), say("two")),
@@ -49,7 +49,7 @@ async def compacted(codex_at: Callable[[str], CodexCli], tmp_path: Path) -> Comp
         codex = codex_at(provider.url)
         config = codex.codex_home / "config.toml"
         config.write_text(config.read_text().replace(str(AUTO_COMPACT_TOKENS), str(LIMIT)))
-        await holdfast("hook", "install", "codex", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
+        await threadkeep("hook", "install", "codex", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
         recall = shlex.join((*own_program(), "--store", str(store), "recall"))
         session_id = await say_to(codex, "\n".join((NEEDLE, *RULES)))
         told: list[str] = []
@@ -66,14 +66,14 @@ async def say_to(codex: CodexCli, text: str, session_id: str | None = None) -> s
     ended = await run_to_end(words, cwd=codex.cwd, environment=codex.environment(), seconds=60)
     assert ended.exit_code == 0, ended.stdout.decode()
     events = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert not [event for event in events if "holdfast could not" in json.dumps(event)]
+    assert not [event for event in events if "threadkeep could not" in json.dumps(event)]
     return next(str(event["thread_id"]) for event in events if event["type"] == "thread.started")
 
 
 def handed_back(request: Received) -> list[str]:
     """Return what stands in the request as context from our hooks, in order."""
     texts = [item["content"][0]["text"] for item in request.input if item.get("role") == "developer"]
-    return [text for text in texts if "holdfast" in text or text.startswith("[session state")]
+    return [text for text in texts if "threadkeep" in text or text.startswith("[session state")]
 
 
 async def test_the_model_receives_the_state_whole_after_each_compaction(compacted: Compacted) -> None:
@@ -86,14 +86,14 @@ async def test_the_model_receives_the_state_whole_after_each_compaction(compacte
 
 
 async def test_what_was_said_before_the_first_compaction_is_recalled(compacted: Compacted) -> None:
-    """`holdfast recall` finds the original, and every compaction of ours is on record beside what Codex wrote."""
+    """`threadkeep recall` finds the original, and every compaction of ours is on record beside what Codex wrote."""
     codex = compacted.codex
     environment = codex.environment()
-    found = await holdfast(
+    found = await threadkeep(
         "recall", compacted.session_id, "--json", "staging", "port", store=compacted.store, cwd=codex.cwd, environment=environment
     )
     assert NEEDLE in json.loads(found.stdout)["hits"][0]["text"]
-    verified = await holdfast("verify", "--json", store=compacted.store, cwd=codex.cwd, environment=environment)
+    verified = await threadkeep("verify", "--json", store=compacted.store, cwd=codex.cwd, environment=environment)
     assert json.loads(verified.stdout)["problems"] == []
 
 
@@ -105,9 +105,9 @@ async def test_a_store_that_cannot_be_opened_costs_codex_nothing(codex_at: Calla
         config.write_text(config.read_text().replace(str(AUTO_COMPACT_TOKENS), str(LIMIT)))
         store = tmp_path / "no-store"
         store.mkdir()
-        await holdfast("hook", "install", "codex", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
+        await threadkeep("hook", "install", "codex", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
         session_id = await say_to(codex, "go")
         assert await say_to(codex, "on", session_id) == session_id
     assert handed_back(provider.requests[-1]) == []
-    failures = (codex.home / ".local/share/holdfast/client-hooks/failures.jsonl").read_text().splitlines()
+    failures = (codex.home / ".local/share/threadkeep/client-hooks/failures.jsonl").read_text().splitlines()
     assert {json.loads(line)["client"] for line in failures} == {"codex"}

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from tests.clients.conftest import Installed
 
-from holdfast import Config, Holdfast
-from holdfast.dialects.messages import MESSAGES
-from holdfast.runtime.transferring import Importer
-from holdfast.testing.claude_code import ClaudeCode
-from holdfast.testing.npm_clients import CLAUDE_CODE, PI
-from holdfast.testing.pi import pi_process
-from holdfast.testing.provider import ScriptedProvider, call, say
+from threadkeep import Config, Threadkeep
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.runtime.transferring import Importer
+from threadkeep.testing.claude_code import ClaudeCode
+from threadkeep.testing.npm_clients import CLAUDE_CODE, PI
+from threadkeep.testing.pi import pi_process
+from threadkeep.testing.provider import ScriptedProvider, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="the clients compact by themselves")]
 
@@ -23,8 +23,8 @@ def canonical(messages: list[dict[str, Any]]) -> list[bytes]:
     return [MESSAGES.canonical(MESSAGES.parse(message)) for message in messages]
 
 
-async def window(hf: Holdfast, thread_id: str) -> list[bytes]:
-    return [MESSAGES.canonical(item) for item in (await (await hf.find(thread_id)).history()).items]
+async def window(tk: Threadkeep, thread_id: str) -> list[bytes]:
+    return [MESSAGES.canonical(item) for item in (await (await tk.find(thread_id)).history()).items]
 
 
 async def test_a_session_of_pi_with_a_compaction_and_a_fork(installed: Installed, tmp_path: Path) -> None:
@@ -52,12 +52,12 @@ async def test_a_session_of_pi_with_a_compaction_and_a_fork(installed: Installed
             await pi.turn("FORKED")
             forked = await pi.session_file()
         sent = [canonical(request.body["messages"]) for request in provider.requests[-2:]]
-    async with Holdfast(Config(store=str(tmp_path / "h.db"))) as hf:
-        report = await Importer(hf.backend).run([original, forked])
+    async with Threadkeep(Config(store=str(tmp_path / "h.db"))) as tk:
+        report = await Importer(tk.backend).run([original, forked])
         first, second = (thread.id for thread in report.threads)
-        assert [(await window(hf, first))[:-1], (await window(hf, second))[:-1]] == sent
-        assert (await hf.backend.store.get(second)).parent == first
-        assert (await hf.verify()).ok
+        assert [(await window(tk, first))[:-1], (await window(tk, second))[:-1]] == sent
+        assert (await tk.backend.store.get(second)).parent == first
+        assert (await tk.verify()).ok
     assert report.problems == ()
 
 
@@ -80,15 +80,15 @@ async def test_a_session_of_claude_code_with_a_compaction(installed: Installed, 
         first = await claude.turn("USER ONE")
         await claude.turn("USER TWO", resume=first.session_id)
         talked = tmp_path / "home" / ".claude" / "projects"
-        async with Holdfast(Config(store=str(tmp_path / "h.db"))) as hf:
-            before = await Importer(hf.backend).run([talked])
-            shown = await window(hf, first.session_id or "")
+        async with Threadkeep(Config(store=str(tmp_path / "h.db"))) as tk:
+            before = await Importer(tk.backend).run([talked])
+            shown = await window(tk, first.session_id or "")
             asked = [provider.requests[index].body["messages"] for index in (1, 2)]
             await claude.turn("/compact", resume=first.session_id)
-            after = await Importer(hf.backend).run([talked])
-            compacted = await (await hf.find(first.session_id or "")).history()
+            after = await Importer(tk.backend).run([talked])
+            compacted = await (await tk.find(first.session_id or "")).history()
             views = [MESSAGES.view(item) for item in compacted.items]
-            assert (await hf.verify()).ok
+            assert (await tk.verify()).ok
     plain = [message for message in asked[1] if message["role"] != "system" and "<system-reminder>" not in str(message)]
     assert [each for each in canonical(plain) if each in shown] == canonical(plain)
     assert [len(report.problems) for report in (before, after)] == [0, 0]

@@ -1,4 +1,4 @@
-"""The real opencode with holdfast's plugin, straight to its provider: what the model receives after each compaction."""
+"""The real opencode with threadkeep's plugin, straight to its provider: what the model receives after each compaction."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from tests.clients.conftest import REPOSITORY, Installed
 from tests.clients.play import titles
 
-from holdfast import Config, Holdfast
-from holdfast.store import RecordKind
-from holdfast.testing.gateway_process import GatewayProcess, gateway_process
-from holdfast.testing.npm_clients import OPENCODE
-from holdfast.testing.opencode import MODELS, Opencode, opencode_server
-from holdfast.testing.provider import Received, ScriptedProvider, call, say
-from holdfast.thread import Checkpoint, StateEntry, decode_body
+from threadkeep import Config, Threadkeep
+from threadkeep.store import RecordKind
+from threadkeep.testing.gateway_process import GatewayProcess, gateway_process
+from threadkeep.testing.npm_clients import OPENCODE
+from threadkeep.testing.opencode import MODELS, Opencode, opencode_server
+from threadkeep.testing.provider import Received, ScriptedProvider, call, say
+from threadkeep.thread import Checkpoint, StateEntry, decode_body
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -27,12 +27,12 @@ PLUGIN = REPOSITORY / "plugins" / "opencode" / "index.ts"
 TOKEN = "token-of-the-test"
 NEEDLE = "The staging port is 7443."
 LONG = "The build log follows for reference. " * 120
-ASIDE = "[holdfast]"
+ASIDE = "[threadkeep]"
 
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """opencode with the plugin, a holdfast beside it, and a provider that neither stands in front of."""
+    """opencode with the plugin, a threadkeep beside it, and a provider that neither stands in front of."""
 
     binary: Path
     folder: Path
@@ -42,7 +42,7 @@ class Stage:
 
     @property
     def store(self) -> Path:
-        return self.folder / "holdfast.db"
+        return self.folder / "threadkeep.db"
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Opencode]:
@@ -59,10 +59,10 @@ class Stage:
 
     async def states(self) -> list[str]:
         """Return the session state of every checkpoint, oldest first, as the model is shown it."""
-        async with Holdfast(Config(store=str(self.store))) as hf:
+        async with Threadkeep(Config(store=str(self.store))) as tk:
             found: list[tuple[int, str]] = []
-            for summary in await hf.threads():
-                for record in await (await hf.find(summary.id)).records():
+            for summary in await tk.threads():
+                for record in await (await tk.find(summary.id)).records():
                     if record.kind is RecordKind.CHECKPOINT:
                         layout = decode_body(record.body, Checkpoint).layout
                         (state,) = [json.loads(bytes(entry.item)) for entry in layout if isinstance(entry, StateEntry)]
@@ -152,10 +152,10 @@ async def test_what_was_said_before_the_first_compaction_is_recalled(installed: 
         for text in (NEEDLE, asked(1)):
             await server.turn(session_id, text)
         await compact(server, session_id)
-        async with Holdfast(Config(store=str(stage.store))) as hf:
-            (summary,) = await hf.threads()
-            hits = await (await hf.find(summary.id)).recall("staging port")
-            verdict = await hf.verify()
+        async with Threadkeep(Config(store=str(stage.store))) as tk:
+            (summary,) = await tk.threads()
+            hits = await (await tk.find(summary.id)).recall("staging port")
+            verdict = await tk.verify()
     assert (NEEDLE in hits[0].text, verdict.problems) == (True, ())
 
 
@@ -195,7 +195,7 @@ async def test_the_prefix_is_the_same_after_a_restart_and_in_a_fork(installed: I
 
 @pytest.mark.moves_prefix(reason="opencode compacts its own history")
 async def test_opencode_s_own_compaction_maps_onto_it(installed: Installed, tmp_path: Path) -> None:
-    """Its summary goes on verbatim, once, with the session state in front of it; holdfast does not compact it again."""
+    """Its summary goes on verbatim, once, with the session state in front of it; threadkeep does not compact it again."""
     script = [say("one"), say("two"), say("THE SUMMARY"), say("three"), say("four")]
     async with staged(installed, tmp_path, script) as stage, stage.opened() as server:
         session_id = await server.start(title="A session")
@@ -211,7 +211,7 @@ async def test_opencode_s_own_compaction_maps_onto_it(installed: Installed, tmp_
         assert (said[0].count(states[0]), said[1], "".join(said).count("THE SUMMARY")) == (1, "THE SUMMARY", 1)
 
 
-async def test_without_holdfast_opencode_goes_on_and_says_so(installed: Installed, tmp_path: Path) -> None:
+async def test_without_threadkeep_opencode_goes_on_and_says_so(installed: Installed, tmp_path: Path) -> None:
     """Requests are what they would be without the plugin, the command answers that nothing happened, and the log says why."""
     script = [say("one"), say("not compacted"), say("two")]
     async with staged(installed, tmp_path, script, running=False) as stage, stage.opened() as server:
@@ -220,9 +220,9 @@ async def test_without_holdfast_opencode_goes_on_and_says_so(installed: Installe
         said.append((await server.turn(session_id, "Go on.")).text)
     assert said == ["one", "not compacted", "two"]
     assert texts(stage.provider.requests[-1]) == ["Hello.", "one", "Go on."]
-    assert "holdfast did not compact this session: holdfast does not answer" in texts(stage.provider.requests[1])[-1]
+    assert "threadkeep did not compact this session: threadkeep does not answer" in texts(stage.provider.requests[1])[-1]
     logs = "".join(path.read_text() for path in (tmp_path / "home").rglob("*.log"))
-    assert "start it with: holdfast serve" in logs
+    assert "start it with: threadkeep serve" in logs
 
 
 async def test_it_can_be_switched_off(installed: Installed, tmp_path: Path) -> None:
@@ -233,5 +233,5 @@ async def test_it_can_be_switched_off(installed: Installed, tmp_path: Path) -> N
     ):
         await server.turn(await server.start(title="A session"), "Hello.")
         assert await stage.states() == []
-        async with Holdfast(Config(store=str(stage.store))) as hf:
-            assert await hf.threads() == []
+        async with Threadkeep(Config(store=str(stage.store))) as tk:
+            assert await tk.threads() == []

@@ -1,4 +1,4 @@
-"""Clients that compact by themselves, before or after holdfast did: their summary is history like any other."""
+"""Clients that compact by themselves, before or after threadkeep did: their summary is history like any other."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.clients.play import DEMANDS, LONG_ASK, titles
 from tests.clients.subjects import SUBJECTS, Installed, Subject, opening_of
 from tests.clients.talks import Opening
 
-from holdfast import Config, Holdfast
-from holdfast.runtime.reports import ThreadSummary
-from holdfast.testing.codex import CodexCli
-from holdfast.testing.codex_app_server import app_server
-from holdfast.testing.gateway_process import gateway_process
-from holdfast.testing.npm_clients import CODEX_0_150, CODEX_0_166, NpmClient
-from holdfast.testing.provider import Received, Reply, ScriptedProvider, say
+from threadkeep import Config, Threadkeep
+from threadkeep.runtime.reports import ThreadSummary
+from threadkeep.testing.codex import CodexCli
+from threadkeep.testing.codex_app_server import app_server
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.npm_clients import CODEX_0_150, CODEX_0_166, NpmClient
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, say
 
 pytestmark = [
     pytest.mark.anyio,
@@ -59,14 +59,14 @@ async def lead(subject: Subject, opening: Opening, folder: Path) -> Led:
     script = [say(f"{number} done") for number in ("one", "two", "three", "four", "five", "six")]
     async with (
         ScriptedProvider(script, enforcing=True, beside=beside) as provider,
-        gateway_process(folder / "holdfast.db", upstream=provider.url) as gateway,
+        gateway_process(folder / "threadkeep.db", upstream=provider.url) as gateway,
         opening(folder, gateway.base_url) as talk,
     ):
         answers = [await talk.say(text) for text in (DEMANDS, LONG_ASK, "THREE", f"{subject.command}/compact", "FOUR")]
         await talk.compact()
         answers += [await talk.say(text) for text in ("FIVE", "SIX")]
-    async with Holdfast(Config(store=str(folder / "holdfast.db"))) as hf:
-        threads = await hf.threads()
+    async with Threadkeep(Config(store=str(folder / "threadkeep.db"))) as tk:
+        threads = await tk.threads()
     summaries = [request for request in provider.side_requests if titles(request) is None]
     return Led(answers=answers, requests=provider.requests, summaries=summaries, refusals=provider.refusals, threads=threads)
 
@@ -101,7 +101,7 @@ async def test_a_provider_s_compaction_passes_through(client: NpmClient, path: s
     compacted = Reply(items=(opaque,)) if remote_v2 else Reply(body={"output": [opaque | {"id": "cmp_1"}]})
     async with (
         ScriptedProvider([say("one"), compacted, say("two"), say("three")]) as provider,
-        gateway_process(tmp_path / "holdfast.db", upstream=provider.url) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
     ):
         codex = CodexCli(
             await installed(client),

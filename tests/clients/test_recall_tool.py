@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.gateway.recall_tool.form import NAME
-from holdfast.testing.codex import CodexCli
-from holdfast.testing.gateway_process import gateway_process
-from holdfast.testing.provider import Reply, ScriptedProvider, call, message, reasoning, say
+from threadkeep.gateway.recall_tool.form import NAME
+from threadkeep.testing.codex import CodexCli
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.provider import Reply, ScriptedProvider, call, message, reasoning, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -22,7 +22,7 @@ async def test_codex_goes_on_after_its_model_recalled(
     codex_at: Callable[[str], CodexCli], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three turns, each in a process of its own, are one history for the provider, with what was recalled in its place."""
-    monkeypatch.setenv("HOLDFAST_GATEWAY_RECALL_TOOL", "yes")
+    monkeypatch.setenv("THREADKEEP_GATEWAY_RECALL_TOOL", "yes")
     recalled = {"type": "function_call", "name": NAME, "arguments": json.dumps({"query": "staging port"}), "call_id": "call_r"}
     script = [
         say("noted"),
@@ -33,7 +33,7 @@ async def test_codex_goes_on_after_its_model_recalled(
     ]
     async with (
         ScriptedProvider(script, enforcing=True) as provider,
-        gateway_process(tmp_path / "holdfast.db", upstream=provider.url) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
     ):
         codex = codex_at(gateway.base_url)
         runs = [await codex.exec(FACT), await codex.resume("Which port does staging use?"), await codex.resume("Thanks.")]

@@ -14,8 +14,8 @@ from openai import AsyncOpenAI
 from tests.clients.made_up import told
 from tests.clients.sdk_talks import SECONDS
 
-from holdfast.testing.gateway_process import gateway_process
-from holdfast.testing.provider import Reply, ScriptedProvider, say
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.provider import Reply, ScriptedProvider, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -96,7 +96,7 @@ async def test_state_held_by_the_provider_passes_through(name: str, tmp_path: Pa
         expected = await used(direct.url, tmp_path / "direct")
     async with (
         ScriptedProvider(script) as through,
-        gateway_process(tmp_path / "holdfast.db", upstream=through.url) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=through.url) as gateway,
     ):
         relayed = await used(gateway.base_url, tmp_path / "through")
     assert relayed == expected
@@ -107,7 +107,7 @@ async def test_tokens_are_counted_by_the_provider(tmp_path: Path) -> None:
     """`count_tokens` of the Anthropic SDK passes through, and is no part of a conversation."""
     async with (
         ScriptedProvider([]) as provider,
-        gateway_process(tmp_path / "holdfast.db", upstream=provider.url) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
     ):
         url = gateway.base_url.removesuffix("/v1")
         async with AsyncAnthropic(base_url=url, api_key="sk-ant-mock", max_retries=0, timeout=SECONDS) as client:
@@ -122,7 +122,7 @@ async def test_a_list_of_models_is_the_provider_s(tmp_path: Path) -> None:
     """What is no conversation goes to the provider and back."""
     async with (
         ScriptedProvider([]) as provider,
-        gateway_process(tmp_path / "holdfast.db", upstream=provider.url) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
         AsyncOpenAI(base_url=gateway.base_url, api_key="sk-mock", max_retries=0, timeout=SECONDS) as client,
     ):
         models = await client.models.list()

@@ -12,8 +12,8 @@ from tests.clients.play import titles
 from tests.clients.subjects import SUBJECTS, Installed, Subject, opening_of
 from tests.clients.talks import Opening
 
-from holdfast.testing.gateway_process import gateway_process
-from holdfast.testing.provider import ScriptedProvider, call, say
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.provider import ScriptedProvider, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -43,10 +43,10 @@ async def test_the_provider_receives_what_the_client_sent(subject: Subject, inst
     async with ScriptedProvider(script(subject), beside=titles) as direct:
         answers = await lead(opening, folder, direct.url)
     shutil.rmtree(folder, ignore_errors=True)
-    (tmp_path / "holdfast.toml").write_text("model_context_window = 1000\n")
+    (tmp_path / "threadkeep.toml").write_text("model_context_window = 1000\n")
     async with (
         ScriptedProvider(script(subject), beside=titles) as through,
-        gateway_process(tmp_path / "holdfast.db", upstream=through.url) as gateway,
+        gateway_process(tmp_path / "threadkeep.db", upstream=through.url) as gateway,
     ):
         relayed = await lead(opening, folder, gateway.base_url)
     assert relayed == answers == ["one done", "two done", "three done"]

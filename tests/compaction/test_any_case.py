@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from holdfast.compaction import changes, slots
-from holdfast.compaction.any_case import AnyCase
+from threadkeep.compaction import changes, slots
+from threadkeep.compaction.any_case import AnyCase
 
 TEXTS = (
     "INSTEAD of 8080, Use Port 9090 after All.",

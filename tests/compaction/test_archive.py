@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from holdfast.compaction.archive import archive, state_tokens
-from holdfast.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from holdfast.compaction.state_text import render_state
-from holdfast.thread import Pointer
+from threadkeep.compaction.archive import archive, state_tokens
+from threadkeep.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
+from threadkeep.compaction.state_text import render_state
+from threadkeep.thread import Pointer
 
 
 def entry(name: str, section: Section, speaker: Speaker, *, pinned: bool = False) -> LedgerEntry:

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from tests.histories import Json, Rollout, answered, call, output, said, turns
 from tests.strategies import histories
 
-from holdfast.compaction.audit import audit
-from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import merge
-from holdfast.compaction.statements import statements
-from holdfast.thread import Pointer
+from threadkeep.compaction.audit import audit
+from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.statements import statements
+from threadkeep.thread import Pointer
 
 RULES = ["Never push to main.", "The staging port is 8080.", "Immer auf Deutsch antworten, bitte."]
 

@@ -7,10 +7,10 @@ import json
 import pytest
 from tests.histories import RESPONSES, Json, answered, call, output, said
 
-from holdfast.compaction.bindings import BINDINGS_KEPT, BINDINGS_TOKENS, reused
-from holdfast.compaction.working import Observed
-from holdfast.thread import Pointer
-from holdfast.tokens import estimate_text
+from threadkeep.compaction.bindings import BINDINGS_KEPT, BINDINGS_TOKENS, reused
+from threadkeep.compaction.working import Observed
+from threadkeep.thread import Pointer
+from threadkeep.tokens import estimate_text
 
 
 def observed(*items: Json) -> list[Observed]:

@@ -12,7 +12,7 @@ from tests.compaction import changes_seen, changes_unseen
 from tests.compaction.reworded import AROUND
 from tests.compaction.test_reworded import after, entry_of, heard, stands_bare
 
-from holdfast.compaction.ledger import BINDING
+from threadkeep.compaction.ledger import BINDING
 
 HALVES = [changes_seen, changes_unseen]
 # What is measured today, of the half the rules were written on and of the other. It may fall, never rise.

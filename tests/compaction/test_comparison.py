@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.histories import RESPONSES, Rollout, environment, said, turns
 
-from holdfast.compaction import compact
-from holdfast.compaction.comparison import (
+from threadkeep.compaction import compact
+from threadkeep.compaction.comparison import (
     WITHDRAWN,
     Change,
     Comparison,
@@ -20,10 +20,10 @@ from holdfast.compaction.comparison import (
     is_archived,
     is_withdrawn,
 )
-from holdfast.compaction.engine import Outcome
-from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.reply import operations
-from holdfast.thread import EntryKind, Pointer
+from threadkeep.compaction.engine import Outcome
+from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.reply import operations
+from threadkeep.thread import EntryKind, Pointer
 
 
 def at(ordinal: int) -> Pointer:

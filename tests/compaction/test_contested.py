@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.state_text import render_state
-from holdfast.thread import Pointer
+from threadkeep.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.state_text import render_state
+from threadkeep.thread import Pointer
 
 RULE = LedgerEntry(
     id="1",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.histories import Rollout, answered, call, output, said, turns
 
-from holdfast.compaction.audit import Audited, audit
-from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import merge
-from holdfast.compaction.operations import Add, Operation, Supersede
-from holdfast.thread import Pointer
+from threadkeep.compaction.audit import Audited, audit
+from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.operations import Add, Operation, Supersede
+from threadkeep.thread import Pointer
 
 SAID = (
     "The staging port is 8080.",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.histories import RESPONSES, Rollout, answered, call, environment, output, reasoning, said, turns, views
 
-from holdfast.compaction import compact
-from holdfast.compaction.checkpoint import faults
-from holdfast.compaction.engine import Outcome, target_tokens
-from holdfast.compaction.ledger import Ledger
-from holdfast.compaction.plan import frontier_budget
-from holdfast.compaction.state_text import render_state
-from holdfast.errors import BadInput, NothingToCompact
-from holdfast.items import orphans
-from holdfast.thread import EntryKind, encode_body
+from threadkeep.compaction import compact
+from threadkeep.compaction.checkpoint import faults
+from threadkeep.compaction.engine import Outcome, target_tokens
+from threadkeep.compaction.ledger import Ledger
+from threadkeep.compaction.plan import frontier_budget
+from threadkeep.compaction.state_text import render_state
+from threadkeep.errors import BadInput, NothingToCompact
+from threadkeep.items import orphans
+from threadkeep.thread import EntryKind, encode_body
 
 
 def run(rollout: Rollout, *, target: str | None = None, window_tokens: int | None = None) -> Outcome:

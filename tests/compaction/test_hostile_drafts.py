@@ -6,18 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.histories import RESPONSES, Rollout, answered, call, output, said, turns, views
 
-from holdfast.compaction.archive import archive
-from holdfast.compaction.drafting import Draft
-from holdfast.compaction.engine import conclude, propose
-from holdfast.compaction.hearing import normalised
-from holdfast.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import merge
-from holdfast.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
-from holdfast.compaction.state_text import TAG, render_state
-from holdfast.compaction.statements import statements
-from holdfast.compaction.ties import Tie, tie
-from holdfast.items import Item, orphans
-from holdfast.thread import EntryKind, Pointer
+from threadkeep.compaction.archive import archive
+from threadkeep.compaction.drafting import Draft
+from threadkeep.compaction.engine import conclude, propose
+from threadkeep.compaction.hearing import normalised
+from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
+from threadkeep.compaction.state_text import TAG, render_state
+from threadkeep.compaction.statements import statements
+from threadkeep.compaction.ties import Tie, tie
+from threadkeep.items import Item, orphans
+from threadkeep.thread import EntryKind, Pointer
 
 RULES = (
     "Never push to main.",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.compaction.archive import archive
-from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from holdfast.compaction.merge import merge as merge_spoken
-from holdfast.compaction.operations import Add, Hear, Operation, Refresh, Supersede
-from holdfast.thread import Pointer
+from threadkeep.compaction.archive import archive
+from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
+from threadkeep.compaction.merge import merge as merge_spoken
+from threadkeep.compaction.operations import Add, Hear, Operation, Refresh, Supersede
+from threadkeep.thread import Pointer
 
 
 def at(ordinal: int) -> Pointer:

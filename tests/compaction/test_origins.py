@@ -7,10 +7,10 @@ import json
 import pytest
 from tests.histories import RESPONSES, Json, answered, call, output, said
 
-from holdfast.compaction.bindings import bounded, reused, value_of
-from holdfast.compaction.origins import Origin, Sought, by_value, origin_of, sought
-from holdfast.compaction.working import Line, Observed
-from holdfast.thread import Pointer
+from threadkeep.compaction.bindings import bounded, reused, value_of
+from threadkeep.compaction.origins import Origin, Sought, by_value, origin_of, sought
+from threadkeep.compaction.working import Line, Observed
+from threadkeep.thread import Pointer
 
 
 def observed(*items: Json, start: int = 1) -> list[Observed]:

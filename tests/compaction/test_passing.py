@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.compaction.passing import only_tells
+from threadkeep.compaction.passing import only_tells
 
 DEMANDS = [
     "Never push to main.",

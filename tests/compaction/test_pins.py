@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from tests.compaction.test_hostile_drafts import LATER, ledgers, operations, rollout_with_a_trap, spoken_messages
 from tests.histories import RESPONSES
 
-from holdfast.compaction.archive import archive
-from holdfast.compaction.drafting import Draft
-from holdfast.compaction.engine import conclude, propose
-from holdfast.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from holdfast.compaction.merge import merge
-from holdfast.compaction.operations import Operation, Refresh
-from holdfast.compaction.remarks import with_remarks, words_of
-from holdfast.thread import Checkpoint, PinBody, Pointer, Remark, RemarkBody, SaidBody, UnpinBody
+from threadkeep.compaction.archive import archive
+from threadkeep.compaction.drafting import Draft
+from threadkeep.compaction.engine import conclude, propose
+from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.operations import Operation, Refresh
+from threadkeep.compaction.remarks import with_remarks, words_of
+from threadkeep.thread import Checkpoint, PinBody, Pointer, Remark, RemarkBody, SaidBody, UnpinBody
 
 
 def remark(body: RemarkBody, *, at: int = 500, seen: Checkpoint | None = None) -> Remark:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, Rollout, views
 from tests.strategies import histories
 
-from holdfast.items import Item, ItemKind, open_calls, orphans
-from holdfast.thread import EntryKind, History, Pointer
+from threadkeep.items import Item, ItemKind, open_calls, orphans
+from threadkeep.thread import EntryKind, History, Pointer
 
 budgets = st.sampled_from([0, 1, 30, 200, 1_000, 5_000, 100_000])
 FAST = settings(max_examples=80, deadline=None)

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.compaction.hearing import normalised
-from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.operations import FROM_A_MODEL
-from holdfast.compaction.reply.entry import ENTRY_CHARS, cleaned, names_an_entry
-from holdfast.compaction.reply.lines import ENTRIES_READ
-from holdfast.compaction.reply.parsing import ParsedEntry, ParsedState, Verb, parse_state
-from holdfast.compaction.state_text import TAG, neutralised, render_state
-from holdfast.thread import Pointer
+from threadkeep.compaction.hearing import normalised
+from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.operations import FROM_A_MODEL
+from threadkeep.compaction.reply.entry import ENTRY_CHARS, cleaned, names_an_entry
+from threadkeep.compaction.reply.lines import ENTRIES_READ
+from threadkeep.compaction.reply.parsing import ParsedEntry, ParsedState, Verb, parse_state
+from threadkeep.compaction.state_text import TAG, neutralised, render_state
+from threadkeep.thread import Pointer
 
 MEGABYTE = 1_000_000
 

@@ -7,13 +7,13 @@ from typing import assert_never
 
 import pytest
 
-from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import merge
-from holdfast.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
-from holdfast.compaction.reply.operations import DISPUTES, ROOM, operations_from
-from holdfast.compaction.reply.parsing import parse_state
-from holdfast.compaction.state_text import render_state
-from holdfast.thread import Pointer
+from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.operations import Add, Hear, Operation, Redraft, Refresh, Supersede, Update
+from threadkeep.compaction.reply.operations import DISPUTES, ROOM, operations_from
+from threadkeep.compaction.reply.parsing import parse_state
+from threadkeep.compaction.state_text import render_state
+from threadkeep.thread import Pointer
 
 REPLIES = Path(__file__).parent / "replies"
 

@@ -7,15 +7,15 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.compaction.archive import INACTIVE_KEPT, archive
-from holdfast.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from holdfast.compaction.merge import merge
-from holdfast.compaction.reply.entry import ENTRY_CHARS
-from holdfast.compaction.reply.operations import ROOM, operations_from
-from holdfast.compaction.reply.parsing import parse_state
-from holdfast.compaction.state_text import HEADINGS, TAG, render_state
-from holdfast.compaction.ties import Tie, tie
-from holdfast.thread import Pointer
+from threadkeep.compaction.archive import INACTIVE_KEPT, archive
+from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.reply.entry import ENTRY_CHARS
+from threadkeep.compaction.reply.operations import ROOM, operations_from
+from threadkeep.compaction.reply.parsing import parse_state
+from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
+from threadkeep.compaction.ties import Tie, tie
+from threadkeep.thread import Pointer
 
 RULES = (
     "Never push to main.",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.compaction.reworded import AROUND, AT_HAND, CORRECTED, WITHDRAWN
 
-from holdfast.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import merge
-from holdfast.compaction.operations import Add
-from holdfast.compaction.statements import statements
-from holdfast.thread import Pointer
+from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.operations import Add
+from threadkeep.compaction.statements import statements
+from threadkeep.thread import Pointer
 
 HALF = len(AROUND) // 2
 MOST_CONTESTED = 3

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.compaction.ledger import Ledger, Section, Speaker
-from holdfast.compaction.merge import merge
-from holdfast.compaction.operations import Add
-from holdfast.compaction.secrets import masked
-from holdfast.compaction.state_text import render_state
-from holdfast.thread import Pointer
+from threadkeep.compaction.ledger import Ledger, Section, Speaker
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.operations import Add
+from threadkeep.compaction.secrets import masked
+from threadkeep.compaction.state_text import render_state
+from threadkeep.thread import Pointer
 
 SECRETS = [
     "sk-" + "a1B2" * 8,

@@ -1,4 +1,4 @@
-"""What the session strategy of codex-session-compact-collapse can do, item by item, and where it is shown that holdfast can.
+"""What the session strategy of codex-session-compact-collapse can do, item by item, and where it is shown that threadkeep can.
 
 Its features are numbered: block 1–5, frontier 6–13, sidecar 14, routing and lifecycle 15–23. `COVERED` names the tests of this
 file; `ELSEWHERE` says why one is not shown here. Where its behaviour is a known weakness, the test shows ours.
@@ -13,15 +13,15 @@ import msgspec
 import pytest
 from tests.histories import RESPONSES, Rollout, answered, call, environment, output, reasoning, said, turns, views
 
-from holdfast.compaction import compact
-from holdfast.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from holdfast.compaction.plan import STUB_TOKENS, frontier_budget
-from holdfast.compaction.reply.parsing import parse_state
-from holdfast.compaction.state_text import HEADINGS, TAG, render_state
-from holdfast.dialects.base import STATE_OPENING
-from holdfast.items import ItemKind, open_calls, orphans
-from holdfast.thread import Checkpoint, EntryKind, Pointer, StateEntry
-from holdfast.tokens import Limits, estimate_item, estimate_text
+from threadkeep.compaction import compact
+from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
+from threadkeep.compaction.plan import STUB_TOKENS, frontier_budget
+from threadkeep.compaction.reply.parsing import parse_state
+from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
+from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.items import ItemKind, open_calls, orphans
+from threadkeep.thread import Checkpoint, EntryKind, Pointer, StateEntry
+from threadkeep.tokens import Limits, estimate_item, estimate_text
 
 COVERED: Final = {
     1: ("test_1_the_block_has_one_tag_five_headings_and_a_line_for_each_entry",),

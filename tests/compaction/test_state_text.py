@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.state_text import HEADINGS, TAG, render_state
-from holdfast.thread import Pointer
+from threadkeep.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
+from threadkeep.thread import Pointer
 
 hostile = st.one_of(
     st.sampled_from(

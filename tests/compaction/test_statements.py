@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.compaction.statements import statements
+from threadkeep.compaction.statements import statements
 
 LOG = "\n".join(f"2026-01-01 12:00:{second:02d} WARN worker-{second} retry={second} queue=[a|b]" for second in range(12))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.compaction.ties import Tie, tie
+from threadkeep.compaction.ties import Tie, tie
 
 CORRECTIONS = [
     ("Use port 8080 for staging.", "Actually, use port 9090 for staging instead of 8080."),

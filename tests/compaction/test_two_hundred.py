@@ -9,12 +9,12 @@ import pytest
 from tests.across.script import check_window
 from tests.dialects.samples import SAMPLES, Json
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.compaction import Section
-from holdfast.compaction.hearing import normalised
-from holdfast.errors import NothingToCompact
-from holdfast.testing.dialect_samples import DialectSamples
-from holdfast.thread import EntryKind, History
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.compaction import Section
+from threadkeep.compaction.hearing import normalised
+from threadkeep.errors import NothingToCompact
+from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.thread import EntryKind, History
 
 pytestmark = pytest.mark.anyio
 
@@ -62,8 +62,8 @@ def state_of(history: History) -> tuple[int, bytes]:
 @pytest.mark.parametrize("samples", SAMPLES, ids=[samples.dialect.name for samples in SAMPLES])
 async def test_two_hundred_compactions_stay_bounded_and_move_the_prefix_once_each(samples: DialectSamples) -> None:
     """Inside budgets, nothing told twice, no second compaction without growth, every demand in force at the end."""
-    async with Holdfast(Config(store="memory:")) as hf:
-        thread = await hf.thread("long", dialect=samples.dialect.name)
+    async with Threadkeep(Config(store="memory:")) as tk:
+        thread = await tk.thread("long", dialect=samples.dialect.name)
         prefixes = []
         for number in range(1, 2 * ROUNDS + 1):
             await grown(thread, turn(samples, number))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 from tests.compaction.reworded import AROUND, AT_HAND, CORRECTED, WITHDRAWN
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.compaction.undecided import MESSAGES_KEPT
-from holdfast.thread import EntryKind
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.compaction.undecided import MESSAGES_KEPT
+from threadkeep.thread import EntryKind
 
 pytestmark = pytest.mark.anyio
 
@@ -36,8 +36,8 @@ async def places(thread: Thread, text: str) -> list[int]:
 @pytest.mark.parametrize(("older", "newer"), [(older, newer) for older, newer, _ in (*WITHDRAWN, *CORRECTED)])
 async def test_what_was_said_never_stands_alone(older: str, newer: str) -> None:
     """After any number of compactions the change is beside it, or is a message behind the state that holds it."""
-    async with Holdfast(NO_QUOTES) as hf:
-        thread = await hf.thread("t", dialect="chat")
+    async with Threadkeep(NO_QUOTES) as tk:
+        thread = await tk.thread("t", dialect="chat")
         await worked(thread, *AROUND[:8], older, *AROUND[8:16], newer, *AROUND[16:])
         for number in range(ROUNDS):
             await thread.compact()
@@ -50,8 +50,8 @@ async def test_what_was_said_never_stands_alone(older: str, newer: str) -> None:
 
 async def test_a_change_that_is_tied_to_what_it_changes_is_not_kept_twice() -> None:
     """It stands beside it in the state."""
-    async with Holdfast(NO_QUOTES) as hf:
-        thread = await hf.thread("t", dialect="chat")
+    async with Threadkeep(NO_QUOTES) as tk:
+        thread = await tk.thread("t", dialect="chat")
         await worked(thread, "The staging port is 8080.", *AROUND[:8], "The staging port is 9090 now, not 8080.", *AROUND[8:])
         await thread.compact()
         assert await places(thread, "The staging port is 9090 now, not 8080.") == []
@@ -59,8 +59,8 @@ async def test_a_change_that_is_tied_to_what_it_changes_is_not_kept_twice() -> N
 
 async def test_orders_about_the_work_at_hand_are_not_kept() -> None:
     """They are in the state as everything a person said, and change nothing that was demanded."""
-    async with Holdfast(NO_QUOTES) as hf:
-        thread = await hf.thread("t", dialect="chat")
+    async with Threadkeep(NO_QUOTES) as tk:
+        thread = await tk.thread("t", dialect="chat")
         await worked(thread, *AROUND[:4], *AT_HAND, *AROUND[4:8])
         await thread.compact()
         kept = [order for order in AT_HAND if await places(thread, order)]
@@ -70,8 +70,8 @@ async def test_orders_about_the_work_at_hand_are_not_kept() -> None:
 async def test_only_the_newest_few_stay() -> None:
     """The window does not grow with every change of mind."""
     changes = [f"Forget what I said about topic {chr(97 + number) * 7}: not now." for number in range(MESSAGES_KEPT + 6)]
-    async with Holdfast(NO_QUOTES) as hf:
-        thread = await hf.thread("t", dialect="chat")
+    async with Threadkeep(NO_QUOTES) as tk:
+        thread = await tk.thread("t", dialect="chat")
         await worked(thread, *changes, *AROUND[:6])
         await thread.compact()
         kept = [change for change in changes if await places(thread, change)]
@@ -82,8 +82,8 @@ async def test_only_the_newest_few_stay() -> None:
 async def test_a_message_that_also_says_what_changed_since_does_not_stay() -> None:
     """Behind the state it would have the last word over what corrected it."""
     mixed = "Price lists belong in /mnt/cove/lists.\n\nForget what I said about ferrets: they stay."
-    async with Holdfast(NO_QUOTES) as hf:
-        thread = await hf.thread("t", dialect="chat")
+    async with Threadkeep(NO_QUOTES) as tk:
+        thread = await tk.thread("t", dialect="chat")
         await worked(thread, *AROUND[:6], mixed, *AROUND[6:12])
         await thread.compact()
         assert len(await places(thread, mixed)) == 1

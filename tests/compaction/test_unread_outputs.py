@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.histories import Json, Rollout, answered, call, output, said
 
-from holdfast import Config, Holdfast
-from holdfast.thread import EntryKind
+from threadkeep import Config, Threadkeep
+from threadkeep.thread import EntryKind
 
 WINDOW = 100_000
 FRONTIER = WINDOW // 10
@@ -30,8 +30,8 @@ def whole(rollout: Rollout) -> list[str]:
 @pytest.mark.anyio
 async def test_a_long_read_is_still_there_after_the_compaction_it_causes(store_file: Path) -> None:
     """Eight long reads in one turn: the window that the eighth fills is compacted, and shows the eighth."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=WINDOW)) as hf:
-        thread = await hf.thread("reading")
+    async with Threadkeep(Config(store=str(store_file), model_context_window=WINDOW)) as tk:
+        thread = await tk.thread("reading")
         shown = []
         async with thread.turn([said("Read all parts, then tell me which is longest.")]) as turn:
             for number in range(8):

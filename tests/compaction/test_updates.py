@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import merge
-from holdfast.compaction.operations import Add, Supersede
-from holdfast.compaction.statements import statements
-from holdfast.thread import Pointer
+from threadkeep.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.operations import Add, Supersede
+from threadkeep.compaction.statements import statements
+from threadkeep.thread import Pointer
 
 # A session's worth of other things a user said, none of which any change below is about.
 AROUND = (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.merge import merge
-from holdfast.compaction.reply import operations_from, parse_state
-from holdfast.compaction.reply.entry import ParsedEntry
-from holdfast.compaction.state_text import TAG, render_state
-from holdfast.thread import Pointer
+from threadkeep.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import merge
+from threadkeep.compaction.reply import operations_from, parse_state
+from threadkeep.compaction.reply.entry import ParsedEntry
+from threadkeep.compaction.state_text import TAG, render_state
+from threadkeep.thread import Pointer
 
 OLD, NEW = "The kiln fires at 1180 degrees.", "Fire it at 1220."
 

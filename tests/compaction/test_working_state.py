@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from tests.dialects.samples import SAMPLES, Json
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.compaction import Section
-from holdfast.compaction.extractive import QUOTED_TOKENS
-from holdfast.compaction.images import pictures
-from holdfast.compaction.todos import open_todos
-from holdfast.testing.dialect_samples import DialectSamples
-from holdfast.tokens import estimate_text
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.compaction import Section
+from threadkeep.compaction.extractive import QUOTED_TOKENS
+from threadkeep.compaction.images import pictures
+from threadkeep.compaction.todos import open_todos
+from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.tokens import estimate_text
 
 pytestmark = pytest.mark.anyio
 
@@ -30,8 +30,8 @@ def samples(request: pytest.FixtureRequest) -> DialectSamples:
 
 @pytest.fixture
 async def thread(samples: DialectSamples) -> AsyncIterator[Thread]:
-    async with Holdfast(Config(store="memory:", model_context_window=8_000)) as hf:
-        yield await hf.thread("t", dialect=samples.dialect.name)
+    async with Threadkeep(Config(store="memory:", model_context_window=8_000)) as tk:
+        yield await tk.thread("t", dialect=samples.dialect.name)
 
 
 def called(samples: DialectSamples, call_id: str, name: str, arguments: Json) -> Json:

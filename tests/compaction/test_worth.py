@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, Rollout, answered, call, environment, output, said, turns
 
-from holdfast.compaction.engine import EXTRACTIVE, conclude, propose
-from holdfast.compaction.plan import Seen
-from holdfast.compaction.worth import Worth, foreseen, growth_of, worth_of
-from holdfast.items import Item
-from holdfast.tokens import estimate_item
+from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
+from threadkeep.compaction.plan import Seen
+from threadkeep.compaction.worth import Worth, foreseen, growth_of, worth_of
+from threadkeep.items import Item
+from threadkeep.tokens import estimate_item
 
 tokens = st.integers(min_value=0, max_value=1_000_000)
 

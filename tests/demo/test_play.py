@@ -13,14 +13,14 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from holdfast import Config, Holdfast
-from holdfast.compaction import Ledger, LedgerEntry, Section, Speaker, render_state
-from holdfast.compaction.ledger import Claim
-from holdfast.demo import Demand, DemandKind, long_session
-from holdfast.demo.play import play_demo, play_session
-from holdfast.demo.retention import Older, judge, newest_only, outputs_cleared, user_messages_only
-from holdfast.demo.screen import plot
-from holdfast.thread import Pointer
+from threadkeep import Config, Threadkeep
+from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, render_state
+from threadkeep.compaction.ledger import Claim
+from threadkeep.demo import Demand, DemandKind, long_session
+from threadkeep.demo.play import play_demo, play_session
+from threadkeep.demo.retention import Older, judge, newest_only, outputs_cleared, user_messages_only
+from threadkeep.demo.screen import plot
+from threadkeep.thread import Pointer
 
 TURNS = 24
 WINDOW = 15_000
@@ -96,12 +96,12 @@ def test_without_a_terminal_each_compaction_is_one_line(short_run: tuple[int, st
 async def test_the_store_it_names_can_be_opened_afterwards(short_run: tuple[int, str]) -> None:
     """The commands it ends with name a store, a thread and a fork that are really there."""
     _, text = short_run
-    (store,) = re.findall(r"HOLDFAST_STORE=(\S+)", text)
-    (thread,) = re.findall(r"holdfast show (t\S+) --state", text)
-    async with Holdfast(Config(store=store)) as hf:
-        assert {row.id for row in await hf.threads()} == {thread, "demo-before-compaction", "demo-undone"}
-        assert (await hf.find(thread)).id == thread
-        assert (await hf.verify()).ok
+    (store,) = re.findall(r"THREADKEEP_STORE=(\S+)", text)
+    (thread,) = re.findall(r"threadkeep show (t\S+) --state", text)
+    async with Threadkeep(Config(store=store)) as tk:
+        assert {row.id for row in await tk.threads()} == {thread, "demo-before-compaction", "demo-undone"}
+        assert (await tk.find(thread)).id == thread
+        assert (await tk.verify()).ok
 
 
 @pytest.mark.anyio

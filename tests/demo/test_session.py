@@ -12,8 +12,8 @@ from functools import cache
 
 import pytest
 
-from holdfast.demo import Demand, DemandKind, Session, Step, Turn, approximate_tokens, context_items, long_session, turn_items
-from holdfast.demo.demands import MOST_DEMANDS, kept_apart
+from threadkeep.demo import Demand, DemandKind, Session, Step, Turn, approximate_tokens, context_items, long_session, turn_items
+from threadkeep.demo.demands import MOST_DEMANDS, kept_apart
 
 SEEDS = range(6)
 CUE_WORDS = re.compile(
@@ -58,7 +58,7 @@ def outputs(session: Session) -> list[str]:
 def test_the_same_seed_gives_the_same_bytes_in_any_process() -> None:
     """Nothing depends on hashing, the clock or what ran before."""
     program = (
-        "import hashlib, json; from holdfast.demo import long_session, turn_items; s = long_session(seed=5, turns=40);"
+        "import hashlib, json; from threadkeep.demo import long_session, turn_items; s = long_session(seed=5, turns=40);"
         "t = json.dumps([turn_items(turn, number=n) for n, turn in enumerate(s.turns)]) + repr(s.demands);"
         "import sys; sys.stdout.write(hashlib.sha256(t.encode()).hexdigest())"
     )

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.dialects import Dialect, Reply, dialect_named
-from holdfast.items import Item
-from holdfast.testing.dialect_samples import DialectSamples, Streamed
+from threadkeep.dialects import Dialect, Reply, dialect_named
+from threadkeep.items import Item
+from threadkeep.testing.dialect_samples import DialectSamples, Streamed
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.dialects import dialect_named
+from threadkeep.dialects import dialect_named
 
 SECRET = "kadarkuti"
 GONE = "(erased)"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.dialects.chat import CHAT
-from holdfast.items import Item, ItemKind
+from threadkeep.dialects.chat import CHAT
+from threadkeep.items import Item, ItemKind
 
 REQUESTS = sorted((Path(__file__).parent / "fixtures" / "chat" / "requests").glob("*.json"))
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from holdfast.dialects import Answer, Reply
-from holdfast.dialects.chat import CHAT
+from threadkeep.dialects import Answer, Reply
+from threadkeep.dialects.chat import CHAT
 
 
 def answer(text: str) -> Answer:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.dialects.chat import CHAT
-from holdfast.items import Item, Role
+from threadkeep.dialects.chat import CHAT
+from threadkeep.items import Item, Role
 
 Json = dict[str, Any]
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.dialects import Reply
-from holdfast.dialects.chat import CHAT
-from holdfast.dialects.chat import message as message_module
-from holdfast.items import Item, ItemKind
+from threadkeep.dialects import Reply
+from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects.chat import message as message_module
+from threadkeep.items import Item, ItemKind
 
 FIXTURES = Path(__file__).parent / "fixtures" / "chat"
 STREAMS = {path.stem: path.read_bytes() for path in (FIXTURES / "streams").glob("*.sse")}

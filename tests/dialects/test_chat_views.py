@@ -1,4 +1,4 @@
-"""What holdfast sees in chat messages: every recorded form, view by view."""
+"""What threadkeep sees in chat messages: every recorded form, view by view."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.dialects.chat import CHAT
-from holdfast.items import Item, ItemKind, Role, View, boundaries, open_calls, orphans
+from threadkeep.dialects.chat import CHAT
+from threadkeep.items import Item, ItemKind, Role, View, boundaries, open_calls, orphans
 
 REQUESTS = Path(__file__).parent / "fixtures" / "chat" / "requests"
 

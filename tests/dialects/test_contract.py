@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.dialects.samples import SAMPLES
 
-from holdfast.dialects import DIALECTS
-from holdfast.testing.dialect_checks import CHECKS, Check, DialectSamples
+from threadkeep.dialects import DIALECTS
+from threadkeep.testing.dialect_checks import CHECKS, Check, DialectSamples
 
 
 @pytest.mark.parametrize("samples", SAMPLES, ids=[samples.dialect.name for samples in SAMPLES])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.dialects.samples import SAMPLES
 
-from holdfast.items import View
-from holdfast.testing.dialect_samples import DialectSamples
+from threadkeep.items import View
+from threadkeep.testing.dialect_samples import DialectSamples
 
 WORLD = "<environment_context>\n  <cwd>/src</cwd>\n</environment_context>"
 REMINDER = "<system-reminder>\n# Environment\ncwd: /src\n</system-reminder>"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.dialects import Dialect
-from holdfast.dialects.messages import MESSAGES
-from holdfast.items import Item, ItemKind, Role, View
+from threadkeep.dialects import Dialect
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.items import Item, ItemKind, Role, View
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
 REQUESTS = [

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from holdfast.dialects import Answer, Reply
-from holdfast.dialects.messages import MESSAGES
-from holdfast.items import Item
+from threadkeep.dialects import Answer, Reply
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.items import Item
 
 REPLY = Reply(
     items=(Item(b'{"role":"assistant","content":[{"type":"text","text":"done"}]}'),),

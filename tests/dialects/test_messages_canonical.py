@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.dialects.messages import MESSAGES, with_marker, without_markers
-from holdfast.items import Item
+from threadkeep.dialects.messages import MESSAGES, with_marker, without_markers
+from threadkeep.items import Item
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
 RECORDED: list[dict[str, Any]] = [

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.dialects.messages import MESSAGES, without_markers, without_thinking
-from holdfast.items import Item, ItemKind
+from threadkeep.dialects.messages import MESSAGES, without_markers, without_thinking
+from threadkeep.items import Item, ItemKind
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CORPUS = Path(os.environ.get("HOLDFAST_CORPUS") or REPOSITORY.parent / "shared" / "corpus")
+CORPUS = Path(os.environ.get("THREADKEEP_CORPUS") or REPOSITORY.parent / "shared" / "corpus")
 TRANSCRIPTS = sorted((*CORPUS.glob("claude/**/*.jsonl"), *CORPUS.glob("multi-agent-fixtures/claude/**/*.jsonl")))
 
 pytestmark = pytest.mark.skipif(
-    not TRANSCRIPTS, reason="no transcripts: set HOLDFAST_CORPUS to a folder that has claude/**/*.jsonl"
+    not TRANSCRIPTS, reason="no transcripts: set THREADKEEP_CORPUS to a folder that has claude/**/*.jsonl"
 )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.dialects.messages import MESSAGES
-from holdfast.items import ItemKind, Role, View
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.items import ItemKind, Role, View
 
 
 def user(*texts: str) -> View:

@@ -1,4 +1,4 @@
-"""What holdfast changes in messages it sends: their order of roles, their thinking, their cache markers."""
+"""What threadkeep changes in messages it sends: their order of roles, their thinking, their cache markers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.dialects.messages import MESSAGES, has_thinking, markers, with_marker, without_markers, without_thinking
-from holdfast.items import Item
+from threadkeep.dialects.messages import MESSAGES, has_thinking, markers, with_marker, without_markers, without_thinking
+from threadkeep.items import Item
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
 RECORDED = [

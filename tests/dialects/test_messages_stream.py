@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.dialects import Reply
-from holdfast.dialects.messages import MESSAGES
-from holdfast.dialects.messages import stream as stream_module
-from holdfast.items import Item
+from threadkeep.dialects import Reply
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.messages import stream as stream_module
+from threadkeep.items import Item
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
 CALL = (FIXTURES / "thinking_and_call.sse").read_bytes()

@@ -1,4 +1,4 @@
-"""What holdfast sees in messages of every form."""
+"""What threadkeep sees in messages of every form."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from inline_snapshot import snapshot
 
-from holdfast.dialects.messages import MESSAGES
-from holdfast.items import ItemKind, Role, View, boundaries, open_calls, orphans
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.items import ItemKind, Role, View, boundaries, open_calls, orphans
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
 

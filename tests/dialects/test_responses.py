@@ -1,4 +1,4 @@
-"""Responses items: exact bytes, and what holdfast sees in them."""
+"""Responses items: exact bytes, and what threadkeep sees in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, call, environment, output, reasoning, said
 from tests.strategies import histories
 
-from holdfast.items import Item, ItemKind, Role
+from threadkeep.items import Item, ItemKind, Role
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(st.characters(exclude_categories=["Cs"]), max_size=20),

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from holdfast.dialects import Answer, Reply
-from holdfast.dialects.responses.answer import answer_json, answer_stream, error_json
-from holdfast.dialects.responses.stream import ReplyAssembler, reply_from_json
-from holdfast.items import Item
+from threadkeep.dialects import Answer, Reply
+from threadkeep.dialects.responses.answer import answer_json, answer_stream, error_json
+from threadkeep.dialects.responses.stream import ReplyAssembler, reply_from_json
+from threadkeep.items import Item
 
 MESSAGE = (
     b'{"id":"msg_1","type":"message","status":"completed","role":"assistant",'

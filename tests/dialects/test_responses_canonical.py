@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, answered, call, output, reasoning, said
 from tests.strategies import histories
 
-from holdfast.items import Item
+from threadkeep.items import Item
 
 
 def canonical(value: object) -> bytes:

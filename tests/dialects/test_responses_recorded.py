@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from holdfast.dialects import Reply, dialect_named
-from holdfast.items import Item, boundaries, open_calls, orphans
+from threadkeep.dialects import Reply, dialect_named
+from threadkeep.items import Item, boundaries, open_calls, orphans
 
 FIXTURES = Path(__file__).parent / "fixtures" / "responses"
 RESPONSES = dialect_named("responses")

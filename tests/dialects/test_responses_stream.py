@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.dialects import Reply
-from holdfast.dialects import sse as sse_module
-from holdfast.dialects.responses.stream import ReplyAssembler, reply_from_json
-from holdfast.items import Item
+from threadkeep.dialects import Reply
+from threadkeep.dialects import sse as sse_module
+from threadkeep.dialects.responses.stream import ReplyAssembler, reply_from_json
+from threadkeep.items import Item
 
 # Odd spacing, an escape and a character of several bytes: what a re-serialisation would not survive.
 REASONING = b'{"type":"reasoning", "id":"rs_1","summary":[],"encrypted_content":"gAAA\\/b=="}'

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.dialects import dialect_named
-from holdfast.items import Item
+from threadkeep.dialects import dialect_named
+from threadkeep.items import Item
 
 Json = dict[str, Any]
 

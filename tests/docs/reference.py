@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import holdfast
-from holdfast import Config, errors
-from holdfast.cli.parser import COMMANDS, build_parser
-from holdfast.errors import HoldfastError
-from holdfast.runtime.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
+import threadkeep
+from threadkeep import Config, errors
+from threadkeep.cli.parser import COMMANDS, build_parser
+from threadkeep.errors import ThreadkeepError
+from threadkeep.runtime.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 WRITTEN = "Made from the code by `make docs`; change it there."
@@ -34,7 +34,7 @@ def commands() -> str:
         assert isinstance(below.choices, dict)
         for name, command in COMMANDS.items():
             parts += [
-                f"## holdfast {name}",
+                f"## threadkeep {name}",
                 f"{_sentence(command.does)}",
                 f"```text\n{below.choices[name].format_help().strip()}\n```",
             ]
@@ -59,11 +59,11 @@ def settings() -> str:
         [
             "# Settings",
             WRITTEN,
-            "A flag wins over `HOLDFAST_NAME` in the environment, that over `holdfast.toml` in the working folder, and that\n"
-            "over `~/.config/holdfast/holdfast.toml`. `holdfast doctor` prints each with where it came from. Tables can only\n"
-            "stand in a file.",
+            "A flag wins over `THREADKEEP_NAME` in the environment, that over `threadkeep.toml` in the working folder, and that\n"
+            "over `~/.config/threadkeep/threadkeep.toml`. `threadkeep doctor` prints each with where it came from.\n"
+            "Tables can only stand in a file.",
             "What is *yours alone* decides where your threads and credentials go, what is run, and who is let in. A folder may\n"
-            "come from elsewhere, so its `holdfast.toml` is refused if it says any of that, in a profile too; say it in your\n"
+            "come from elsewhere, so its `threadkeep.toml` is refused if it says any of that, in a profile too; say it in your\n"
             "own file, in the environment or by a flag.",
             "\n".join(rows),
         ]
@@ -73,13 +73,13 @@ def settings() -> str:
 def failures() -> str:
     """Return the tree of failures, each with its code."""
     rows = ["| code | class | is a |", "|---|---|---|"]
-    rows += [f"| `{kind.code}` | `{kind.__name__}` | `{kind.__mro__[1].__name__}` |" for kind in _kinds_of(HoldfastError)]
+    rows += [f"| `{kind.code}` | `{kind.__name__}` | `{kind.__mro__[1].__name__}` |" for kind in _kinds_of(ThreadkeepError)]
     tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n")[1]
     return _page(
         [
             "# Errors",
             WRITTEN,
-            "Everything holdfast raises on purpose is a `HoldfastError` from `holdfast.errors`. `code` is stable and for\n"
+            "Everything threadkeep raises on purpose is a `ThreadkeepError` from `threadkeep.errors`. `code` is stable and for\n"
             "machines; the message is one sentence for people: what, which, what next.",
             f"```text\n{inspect.cleandoc(tree)}\n```",
             "\n".join(rows),
@@ -89,9 +89,9 @@ def failures() -> str:
 
 def library() -> str:
     """Return the public names with their signatures and what they promise."""
-    parts = ["# Library", WRITTEN, inspect.cleandoc(holdfast.__doc__ or "")]
-    for name in sorted(holdfast.__all__, key=str.lower):
-        value = getattr(holdfast, name)
+    parts = ["# Library", WRITTEN, inspect.cleandoc(threadkeep.__doc__ or "")]
+    for name in sorted(threadkeep.__all__, key=str.lower):
+        value = getattr(threadkeep, name)
         if inspect.isclass(value):
             parts += [f"## {name}", "See [settings](settings.md)." if value is Config else _promise(value)]
             for method, function in _public(value):
@@ -117,16 +117,16 @@ def _kinds(name: str) -> str:
     return "a table" if name in TABLES else "text"
 
 
-def _kinds_of(kind: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
+def _kinds_of(kind: type[ThreadkeepError]) -> Iterator[type[ThreadkeepError]]:
     for below in kind.__subclasses__():
-        if below.__module__.startswith("holdfast."):
+        if below.__module__.startswith("threadkeep."):
             yield below
             yield from _kinds_of(below)
 
 
 def _public(kind: type) -> Iterator[tuple[str, object]]:
     """Yield what a class promises: its own first, then what it has from bases of ours."""
-    ours = [base for base in kind.__mro__ if base.__module__.startswith("holdfast.")]
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("threadkeep.")]
     for name in dict.fromkeys(name for base in ours for name in vars(base)):
         value = inspect.getattr_static(kind, name)
         function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)

@@ -21,14 +21,14 @@ from tests.transfer import test_claude_code as claude_code
 from tests.transfer import test_pi as pi
 from tests.transfer.rollouts import put
 
-import holdfast
-from holdfast.dialects import Answer, dialect_named
+import threadkeep
+from threadkeep.dialects import Answer, dialect_named
 
 SECONDS = 60
 TURNS = 14
 DIALECTS = {"responses": "responses", "completions": "chat", "messages": "messages"}
 # Commands that go on until they are stopped; each says something once it has begun.
-ENDLESS = re.compile(r"^holdfast (serve|view)\b|--watch\b")
+ENDLESS = re.compile(r"^threadkeep (serve|view)\b|--watch\b")
 # What only people can do, or what `make` does for the whole project, and why a test of a page does not do it.
 NOT_HERE = {
     "make": "each target is a step of .ci/run",
@@ -81,10 +81,10 @@ class Room:
 
     async def _begin(self, line: str) -> None:
         command = self._put(line.partition("#")[0].strip())
-        serves = command.startswith("holdfast serve")
+        serves = command.startswith("threadkeep serve")
         if serves:
             command += " --json"
-        if serves or command.startswith("holdfast view"):
+        if serves or command.startswith("threadkeep view"):
             command += " --port 0"
         process = await self._process(["bash", "-c", f"exec {command}"])
         self.running.append(process)
@@ -125,8 +125,8 @@ async def furnished(folder: Path, *, stands_for: Mapping[str, str]) -> AsyncIter
                 "OPENAI_API_KEY": "sk-none",
                 "ANTHROPIC_API_KEY": "sk-none",
                 "OPENAI_AGENTS_DISABLE_TRACING": "1",
-                "HOLDFAST_OPENAI_UPSTREAM": upstream,
-                "HOLDFAST_ANTHROPIC_UPSTREAM": upstream,
+                "THREADKEEP_OPENAI_UPSTREAM": upstream,
+                "THREADKEEP_ANTHROPIC_UPSTREAM": upstream,
                 "OPENAI_BASE_URL": f"{upstream}/v1",
             },
             stands_for={
@@ -146,15 +146,15 @@ async def furnished(folder: Path, *, stands_for: Mapping[str, str]) -> AsyncIter
 
 async def _lived_in(home: Path) -> None:
     """Make the user's own store, with a thread that was compacted, and a rollout of it where Codex keeps its own."""
-    from holdfast.cli import main
+    from threadkeep.cli import main
 
-    async with holdfast.open(home / ".local" / "share" / "holdfast" / "holdfast.db") as hf:
-        thread = await grown(hf, "ship-it", turns=TURNS)
+    async with threadkeep.open(home / ".local" / "share" / "threadkeep" / "threadkeep.db") as tk:
+        thread = await grown(tk, "ship-it", turns=TURNS)
         await thread.compact(target="50%")
-        await grown(hf, "ship-it", turns=2)
+        await grown(tk, "ship-it", turns=2)
     sessions = home / ".codex" / "sessions"
     sessions.mkdir(parents=True)
-    store = str(home / ".local" / "share" / "holdfast" / "holdfast.db")
+    store = str(home / ".local" / "share" / "threadkeep" / "threadkeep.db")
     wrote = await asyncio.to_thread(
         main, ["export", "ship-it", "--format", "codex", "-o", str(sessions), "--store", store, "--json"]
     )

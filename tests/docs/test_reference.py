@@ -8,7 +8,7 @@ import sys
 import pytest
 from tests.docs.reference import FOLDER, described, pages
 
-from holdfast import Config
+from threadkeep import Config
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the pages show `--help` as Python 3.11 lays it out")

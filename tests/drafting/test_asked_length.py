@@ -8,11 +8,11 @@ import pytest
 from tests.drafting.replies import block
 from tests.scenarios.vocabulary import Speech, play
 
-from holdfast import Holdfast
-from holdfast.compaction.handoff import SUMMARY_TOKENS
-from holdfast.compaction.instructions import LEAST_ASKED_TOKENS, asked_tokens
-from holdfast.compaction.session import BLOCK_TOKENS
-from holdfast.testing.scripted_model import ScriptedModel, says
+from threadkeep import Threadkeep
+from threadkeep.compaction.handoff import SUMMARY_TOKENS
+from threadkeep.compaction.instructions import LEAST_ASKED_TOKENS, asked_tokens
+from threadkeep.compaction.session import BLOCK_TOKENS
+from threadkeep.testing.scripted_model import ScriptedModel, says
 
 pytestmark = pytest.mark.anyio
 
@@ -20,9 +20,9 @@ REPLIES = {"session": block(handoff="go on"), "handoff": "Eight parts of the par
 
 
 @pytest.mark.parametrize("strategy", sorted(REPLIES))
-async def test_a_short_window_asks_for_a_draft_clearly_shorter_than_itself(hf: Holdfast, speech: Speech, strategy: str) -> None:
+async def test_a_short_window_asks_for_a_draft_clearly_shorter_than_itself(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """What the instruction names is a fraction of the window; small models write as much as they are allowed to."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 12)
     async with ScriptedModel([says(REPLIES[strategy])], dialect=speech.dialect, window_tokens=200_000) as model:
         report = await thread.compact(strategy=strategy, model=model)

@@ -9,12 +9,12 @@ from tests.drafting.replies import SUMMARY
 from tests.llm.wires import WIRES, Wire
 from tests.scenarios.vocabulary import Speech, play
 
-from holdfast import Holdfast
-from holdfast.compaction.asking import ANSWER_TOKENS, HEADROOM_PERCENT
-from holdfast.dialects import Request
-from holdfast.llm import ProviderModel, open_model
-from holdfast.runtime.voices import answer_tokens
-from holdfast.testing.model_server import ModelServer, object_reply, streamed
+from threadkeep import Threadkeep
+from threadkeep.compaction.asking import ANSWER_TOKENS, HEADROOM_PERCENT
+from threadkeep.dialects import Request
+from threadkeep.llm import ProviderModel, open_model
+from threadkeep.runtime.voices import answer_tokens
+from threadkeep.testing.model_server import ModelServer, object_reply, streamed
 
 pytestmark = pytest.mark.anyio
 
@@ -27,9 +27,9 @@ def wire(request: pytest.FixtureRequest) -> Wire:
     return WIRES[request.param]
 
 
-async def test_every_draft_is_bounded(hf: Holdfast, speech: Speech, wire: Wire) -> None:
+async def test_every_draft_is_bounded(tk: Threadkeep, speech: Speech, wire: Wire) -> None:
     """Whichever API is asked about a thread of whichever dialect."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 4)
     async with ModelServer([streamed(wire.dialect, SUMMARY)]) as server, wire.open(server.origin) as model:
         report = await thread.compact(strategy="handoff", model=model)
@@ -37,9 +37,9 @@ async def test_every_draft_is_bounded(hf: Holdfast, speech: Speech, wire: Wire) 
     assert [request.body[NAMES[wire.dialect]] for request in server.requests] == [BOUND]
 
 
-async def test_a_provider_that_refuses_the_bound_is_asked_without(hf: Holdfast, speech: Speech) -> None:
+async def test_a_provider_that_refuses_the_bound_is_asked_without(tk: Threadkeep, speech: Speech) -> None:
     """An older model may write less than it; what it says it refuses is left out, once, and both questions are counted."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 4)
     refusal = object_reply({"error": {"message": "max_tokens is too large: this model writes at most 1024"}}, status=400)
     wire = WIRES["chat"]
@@ -49,9 +49,9 @@ async def test_a_provider_that_refuses_the_bound_is_asked_without(hf: Holdfast, 
     assert [request.body.get("max_tokens") for request in server.requests] == [BOUND, None]
 
 
-async def test_a_provider_that_refuses_anything_else_is_not_asked_again(hf: Holdfast, speech: Speech) -> None:
+async def test_a_provider_that_refuses_anything_else_is_not_asked_again(tk: Threadkeep, speech: Speech) -> None:
     """No means no."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     refusal = object_reply({"error": {"message": "no such model"}}, status=404)
     async with ModelServer([refusal]) as server, WIRES["chat"].open(server.origin) as model:

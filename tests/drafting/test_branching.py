@@ -9,9 +9,9 @@ import pytest
 from tests.drafting.replies import SUMMARY, block
 from tests.scenarios.vocabulary import SPEECHES, Json, Speech, config, of_kind, play, turn, turns
 
-from holdfast import Holdfast, Thread
-from holdfast.store import RecordKind
-from holdfast.testing.scripted_model import Compacts, ScriptedRemoteModel, Step, says
+from threadkeep import Thread, Threadkeep
+from threadkeep.store import RecordKind
+from threadkeep.testing.scripted_model import Compacts, ScriptedRemoteModel, Step, says
 
 pytestmark = pytest.mark.anyio
 
@@ -79,9 +79,9 @@ def strategy(case: Case) -> str:
 
 
 @pytest.fixture
-async def compacted(hf: Holdfast, speech: Speech, strategy: str) -> AsyncIterator[Compacted]:
+async def compacted(tk: Threadkeep, speech: Speech, strategy: str) -> AsyncIterator[Compacted]:
     """Three times five turns and a compaction: windows 0, 2, 4 are those before each, 1, 3, 5 those after."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     made = Compacted(thread)
     async with ScriptedRemoteModel(steps(strategy, speech), dialect=speech.dialect, window_tokens=ROOM, issuer=ISSUER) as model:
         for hop in range(3):
@@ -107,7 +107,7 @@ async def test_undo_takes_back_one_compaction_after_the_other(compacted: Compact
 
 async def test_a_restart_shows_the_same_window(compacted: Compacted, store_file: Path) -> None:
     """Another process reads what this one saw."""
-    async with Holdfast(config(store_file)) as again:
+    async with Threadkeep(config(store_file)) as again:
         assert await shown(await again.thread("t")) == compacted.windows[5]
         assert (await again.verify()).problems == ()
 

@@ -10,11 +10,11 @@ import pytest
 from tests.drafting.test_branching import CASES, ISSUER, ROOM, Case, shown, steps
 from tests.scenarios.vocabulary import Json, config, of_kind, play, turn, turns
 
-from holdfast import Holdfast, Thread
-from holdfast.errors import NothingToUndo
-from holdfast.items import decoded
-from holdfast.store import RecordKind
-from holdfast.testing.scripted_model import ScriptedRemoteModel, Step
+from threadkeep import Thread, Threadkeep
+from threadkeep.errors import NothingToUndo
+from threadkeep.items import decoded
+from threadkeep.store import RecordKind
+from threadkeep.testing.scripted_model import ScriptedRemoteModel, Step
 
 pytestmark = pytest.mark.anyio
 
@@ -34,10 +34,10 @@ async def compact(thread: Thread, strategy: str, step: list[Step]) -> None:
     assert (report.strategy, report.fell_back_from) == (strategy, None)
 
 
-async def lived(hf: Holdfast, case: Case) -> tuple[Thread, list[list[Json]]]:
+async def lived(tk: Threadkeep, case: Case) -> tuple[Thread, list[list[Json]]]:
     """Return a thread of three times six turns and a compaction; windows 0, 2, 4 are those before each, 1, 3, 5 those after."""
     speech, strategy = case
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     windows: list[list[Json]] = []
     replies = steps(strategy, speech)
     for hop in range(3):
@@ -52,7 +52,7 @@ async def agreed(thread: Thread, expected: list[Json], *, file: Path) -> None:
     """Check that this process and a new one show a window, and any other account the same without what it cannot read."""
     assert await shown(thread) == expected
     readable = [item for item in expected if "sealed" not in str(item)]
-    async with Holdfast(config(file)) as again:
+    async with Threadkeep(config(file)) as again:
         resumed = await again.thread(thread.id)
         assert await shown(resumed) == expected
         for account in (ELSEWHERE, None):
@@ -70,9 +70,9 @@ async def checkpoints(thread: Thread) -> list[int]:
     return [record.ordinal for record in await of_kind(thread, RecordKind.CHECKPOINT)]
 
 
-async def test_three_undos_in_a_row_bring_the_whole_history_back(hf: Holdfast, store_file: Path, case: Case) -> None:
+async def test_three_undos_in_a_row_bring_the_whole_history_back(tk: Threadkeep, store_file: Path, case: Case) -> None:
     """Nothing is rolled back in between: each leaves the older checkpoint and everything since, the last the whole history."""
-    thread, windows = await lived(hf, case)
+    thread, windows = await lived(tk, case)
     speech, _ = case
     for expected in (windows[4], [*windows[2], *turns(speech, 13, 18)], turns(speech, 1, 18)):
         await thread.undo()
@@ -83,9 +83,9 @@ async def test_three_undos_in_a_row_bring_the_whole_history_back(hf: Holdfast, s
     await agreed(thread, [*turns(speech, 1, 18), *turn(speech, 30)], file=store_file)
 
 
-async def test_a_rollback_to_any_turn_shows_what_was_shown_then(hf: Holdfast, store_file: Path, case: Case) -> None:
+async def test_a_rollback_to_any_turn_shows_what_was_shown_then(tk: Threadkeep, store_file: Path, case: Case) -> None:
     """Back over one, two and all three checkpoints, one rollback after the other, each resumed by a new process."""
-    thread, windows = await lived(hf, case)
+    thread, windows = await lived(tk, case)
     speech, _ = case
     length = len(turn(speech, 1))
     for back, expected in ((1, windows[4][:-length]), (6, windows[2][:-length]), (6, turns(speech, 1, 5))):
@@ -93,9 +93,9 @@ async def test_a_rollback_to_any_turn_shows_what_was_shown_then(hf: Holdfast, st
         await agreed(thread, expected, file=store_file)
 
 
-async def test_forks_begin_before_and_after_each_checkpoint(hf: Holdfast, store_file: Path, case: Case) -> None:
+async def test_forks_begin_before_and_after_each_checkpoint(tk: Threadkeep, store_file: Path, case: Case) -> None:
     """Before one the fork is shown what it was made of, from one on what it left; the parent notices none of them."""
-    thread, windows = await lived(hf, case)
+    thread, windows = await lived(tk, case)
     speech, _ = case
     for number, ordinal in enumerate(await checkpoints(thread)):
         for at, window in ((ordinal, windows[2 * number]), (ordinal + 1, windows[2 * number + 1])):
@@ -107,11 +107,11 @@ async def test_forks_begin_before_and_after_each_checkpoint(hf: Holdfast, store_
 
 
 async def test_what_was_taken_back_leaves_no_trace_in_the_next_compaction(
-    hf: Holdfast, store_file: Path, tmp_path: Path, case: Case
+    tk: Threadkeep, store_file: Path, tmp_path: Path, case: Case
 ) -> None:
     """Back over two checkpoints and compacted anew, the window is that of a thread that never went there, numbers aside."""
     speech, strategy = case
-    thread, windows = await lived(hf, case)
+    thread, windows = await lived(tk, case)
     await thread.rollback(turns=7)
     await play(thread, speech, 30, 35)
     before = await shown(thread)
@@ -119,7 +119,7 @@ async def test_what_was_taken_back_leaves_no_trace_in_the_next_compaction(
     last = steps(strategy, speech)[-1:]
     await compact(thread, strategy, last)
     after = await shown(thread)
-    async with Holdfast(config(tmp_path / "straight.db")) as other:
+    async with Threadkeep(config(tmp_path / "straight.db")) as other:
         straight = await other.thread("t", dialect=speech.dialect)
         await play(straight, speech, 1, 6)
         await compact(straight, strategy, steps(strategy, speech)[:1])
@@ -132,10 +132,10 @@ async def test_what_was_taken_back_leaves_no_trace_in_the_next_compaction(
     await agreed(thread, before, file=store_file)
 
 
-async def test_a_fork_goes_its_own_way_through_compaction_undo_and_rollback(hf: Holdfast, store_file: Path, case: Case) -> None:
+async def test_a_fork_goes_its_own_way_through_compaction_undo_and_rollback(tk: Threadkeep, store_file: Path, case: Case) -> None:
     """It inherits three checkpoints, makes a fourth, and goes back over all of them; its parent's window stays what it was."""
     speech, strategy = case
-    thread, windows = await lived(hf, case)
+    thread, windows = await lived(tk, case)
     fork = await thread.fork(new_id="fork")
     await play(fork, speech, 30, 35)
     await compact(fork, strategy, steps(strategy, speech)[:1])

@@ -6,9 +6,9 @@ import pytest
 from tests.drafting.replies import SUMMARY, block
 from tests.scenarios.vocabulary import Speech, play
 
-from holdfast import Holdfast, Thread
-from holdfast.runtime.drafting import FAILURES_IN_A_ROW, REST_MS, Breaker
-from holdfast.testing.scripted_model import Rejected, ScriptedModel, Step, says
+from threadkeep import Thread, Threadkeep
+from threadkeep.runtime.drafting import FAILURES_IN_A_ROW, REST_MS, Breaker
+from threadkeep.testing.scripted_model import Rejected, ScriptedModel, Step, says
 
 pytestmark = pytest.mark.anyio
 
@@ -24,25 +24,25 @@ async def outcome(thread: Thread, model: ScriptedModel, *, strategy: str = "hand
     return (await thread.compact(strategy=strategy, model=model)).attempts[0].outcome
 
 
-async def test_a_draft_that_gains_nothing_is_no_failure_of_the_model(hf: Holdfast, speech: Speech) -> None:
+async def test_a_draft_that_gains_nothing_is_no_failure_of_the_model(tk: Threadkeep, speech: Speech) -> None:
     """However often that happens, the next thread is drafted by the same model."""
     steps: list[Step] = [*[GAINS_NOTHING] * (FAILURES_IN_A_ROW + 1), says(SUMMARY)]
     outcomes: list[str] = []
     async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
         for number in range(len(steps)):
-            thread = await hf.thread(f"t{number}", dialect=speech.dialect)
+            thread = await tk.thread(f"t{number}", dialect=speech.dialect)
             await play(thread, speech, 1, 8)
             outcomes.append(await outcome(thread, model))
     assert outcomes == ["nothing_to_compact"] * (FAILURES_IN_A_ROW + 1) + ["taken"]
 
 
-async def test_what_a_model_is_never_asked_is_no_failure_of_it(hf: Holdfast, speech: Speech) -> None:
+async def test_what_a_model_is_never_asked_is_no_failure_of_it(tk: Threadkeep, speech: Speech) -> None:
     """A span with more parts than are asked for says something about the span; other threads are drafted."""
-    big = await hf.thread("big", dialect=speech.dialect)
+    big = await tk.thread("big", dialect=speech.dialect)
     await big.record([speech.said("Begin.")])
     for number in range(40):
         await big.record([speech.answered(MANY_WORDS), speech.said(f"Go on with {number}."), speech.answered("Yes.")])
-    small = await hf.thread("small", dialect=speech.dialect)
+    small = await tk.thread("small", dialect=speech.dialect)
     await play(small, speech, 1, 4)
     answers: list[Step] = [says(block(handoff="go on"))] * 20
     model = ScriptedModel(answers, dialect="responses" if speech.dialect == "chat" else "chat", window_tokens=3_500)
@@ -53,13 +53,13 @@ async def test_what_a_model_is_never_asked_is_no_failure_of_it(hf: Holdfast, spe
     assert await outcome(small, model, strategy="session") == "taken"
 
 
-async def test_an_answer_between_failures_begins_the_count_anew(hf: Holdfast, speech: Speech) -> None:
+async def test_an_answer_between_failures_begins_the_count_anew(tk: Threadkeep, speech: Speech) -> None:
     """Failures in a row are what counts: a model that answers, whatever comes of it, is there."""
     steps: list[Step] = [Rejected(), Rejected(), GAINS_NOTHING, Rejected(), Rejected(), says(SUMMARY)]
     outcomes: list[str] = []
     async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
         for number in range(len(steps)):
-            thread = await hf.thread(f"t{number}", dialect=speech.dialect)
+            thread = await tk.thread(f"t{number}", dialect=speech.dialect)
             await play(thread, speech, 1, 8)
             outcomes.append(await outcome(thread, model))
     failed = "model_rejected"
@@ -81,9 +81,9 @@ def test_what_a_rehearsal_finds_out_counts_for_nobody() -> None:
     assert not breaker.futility.holds(("t", "session"), tokens=100)
 
 
-async def test_a_turn_pays_once_for_a_draft_that_gains_nothing(hf: Holdfast, speech: Speech) -> None:
+async def test_a_turn_pays_once_for_a_draft_that_gains_nothing(tk: Threadkeep, speech: Speech) -> None:
     """While one huge message fills the window, each request goes out as it is, and the model drafts once."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 1)
     model = ScriptedModel([says(block(handoff="go on"))], dialect=speech.dialect, window_tokens=ROOM)
     async with thread.turn([speech.said(HUGE)], model=model) as turn:
@@ -93,9 +93,9 @@ async def test_a_turn_pays_once_for_a_draft_that_gains_nothing(hf: Holdfast, spe
     assert len(model.requests) == 1
 
 
-async def test_what_gained_nothing_is_drafted_again_once_something_can_be_gained(hf: Holdfast, speech: Speech) -> None:
+async def test_what_gained_nothing_is_drafted_again_once_something_can_be_gained(tk: Threadkeep, speech: Speech) -> None:
     """A window that did not grow may still have changed: the huge message is done with, and the model drafts its end."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 1)
     steps: list[Step] = [says(block(handoff="go on"))] * 2
     async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -106,9 +106,9 @@ async def test_what_gained_nothing_is_drafted_again_once_something_can_be_gained
             assert (await turn.window()).trouble is None
 
 
-async def test_a_dry_run_counts_for_nobody(hf: Holdfast, speech: Speech) -> None:
+async def test_a_dry_run_counts_for_nobody(tk: Threadkeep, speech: Speech) -> None:
     """Three rehearsals in which the model fails do not let it rest."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     steps: list[Step] = [*[Rejected()] * FAILURES_IN_A_ROW, says(SUMMARY)]
     async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:

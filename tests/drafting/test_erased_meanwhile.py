@@ -10,13 +10,13 @@ import pytest
 from tests.drafting.replies import block
 from tests.scenarios.vocabulary import Speech, of_kind, play
 
-from holdfast import Holdfast, Thread
-from holdfast.errors import StaleCheckpoint
-from holdfast.runtime.retention import erase, plan_erasure
-from holdfast.store import NewRecord, NewThread, Record, RecordKind
-from holdfast.testing.scripted_model import Holds, ScriptedModel, says
-from holdfast.thread import MetaBody, encode_body, is_in_vain
-from holdfast.thread.erasure import ErasureNote, Half
+from threadkeep import Thread, Threadkeep
+from threadkeep.errors import StaleCheckpoint
+from threadkeep.runtime.retention import erase, plan_erasure
+from threadkeep.store import NewRecord, NewThread, Record, RecordKind
+from threadkeep.testing.scripted_model import Holds, ScriptedModel, says
+from threadkeep.thread import MetaBody, encode_body, is_in_vain
+from threadkeep.thread.erasure import ErasureNote, Half
 
 pytestmark = pytest.mark.anyio
 
@@ -25,9 +25,9 @@ WORD = "Zanzibar"
 RULE = f"The client is called {WORD} Holdings; never print it."
 
 
-async def told(hf: Holdfast, speech: Speech, name: str = "t") -> Thread:
+async def told(tk: Threadkeep, speech: Speech, name: str = "t") -> Thread:
     """A thread long enough to be compacted, whose first message holds the word."""
-    thread = await hf.thread(name, dialect=speech.dialect)
+    thread = await tk.thread(name, dialect=speech.dialect)
     await thread.record([speech.said(RULE), speech.answered("I will not.")])
     await play(thread, speech, 1, 8)
     return thread
@@ -56,15 +56,15 @@ async def compact_while(thread: Thread, meanwhile: Callable[[], Awaitable[object
         return (await compaction).checkpoint
 
 
-async def erase_the_word(hf: Holdfast, name: str = "t") -> None:
+async def erase_the_word(tk: Threadkeep, name: str = "t") -> None:
     """Erase every item of a thread that holds the word, and what was made of it, as a user asks for it."""
 
     async def recompact(thread_id: str) -> object:
-        return await (await hf.thread(thread_id)).compact(strategy="extractive")
+        return await (await tk.thread(thread_id)).compact(strategy="extractive")
 
-    holding = [record.ordinal for record in await items_with_the_word(await hf.thread(name))]
-    plan = await plan_erasure(hf.backend, name, holding)
-    await erase(hf.backend, plan, reason="asked to", memories=hf.memory, recompact=recompact)
+    holding = [record.ordinal for record in await items_with_the_word(await tk.thread(name))]
+    plan = await plan_erasure(tk.backend, name, holding)
+    await erase(tk.backend, plan, reason="asked to", memories=tk.memory, recompact=recompact)
 
 
 async def items_with_the_word(thread: Thread) -> list[Record]:
@@ -78,78 +78,78 @@ async def where_the_word_is(thread: Thread) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff"])
-async def test_a_draft_of_what_was_erased_meanwhile_is_not_committed(hf: Holdfast, speech: Speech, strategy: str) -> None:
+async def test_a_draft_of_what_was_erased_meanwhile_is_not_committed(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """The erasure holds: no record and no window has the word, and the next compaction succeeds without it."""
-    thread = await told(hf, speech)
+    thread = await told(tk, speech)
     with pytest.raises(StaleCheckpoint):
-        await compact_while(thread, lambda: erase_the_word(hf), strategy=strategy)
+        await compact_while(thread, lambda: erase_the_word(tk), strategy=strategy)
     assert await where_the_word_is(thread) == []
     assert (await thread.compact(strategy="extractive")).checkpoint is not None
     assert await where_the_word_is(thread) == []
 
 
-async def test_a_fork_does_not_keep_what_its_parent_erased_meanwhile(hf: Holdfast, speech: Speech) -> None:
+async def test_a_fork_does_not_keep_what_its_parent_erased_meanwhile(tk: Threadkeep, speech: Speech) -> None:
     """Nothing is written to the fork when a record that it shares is erased, so its tip alone would not tell.
 
     What the draft cost is written, and quotes nothing.
     """
-    await told(hf, speech)
-    child = await (await hf.thread("t")).fork()
+    await told(tk, speech)
+    child = await (await tk.thread("t")).fork()
     before = len(await child.records())
     with pytest.raises(StaleCheckpoint):
-        await compact_while(child, lambda: erase_the_word(hf))
+        await compact_while(child, lambda: erase_the_word(tk))
     (paid,) = (await child.records())[before:]
     assert (is_in_vain(paid), await where_the_word_is(child)) == (True, [])
 
 
-async def test_an_erasure_that_is_noted_and_not_yet_done_counts(hf: Holdfast, speech: Speech) -> None:
+async def test_an_erasure_that_is_noted_and_not_yet_done_counts(tk: Threadkeep, speech: Speech) -> None:
     """It is noted first: a checkpoint that came between the two would be in nobody's plan."""
-    thread = await told(hf, speech)
+    thread = await told(tk, speech)
 
     async def note_it() -> None:
         body = msgspec.json.encode(ErasureNote(ordinals=[2], asked=[2]))
         note = NewRecord(kind=RecordKind.NOTE, at_ms=0, turn=0, tokens=0, body=body)
-        await hf.backend.store.append("t", [note], expected=(await hf.backend.store.get("t")).next)
+        await tk.backend.store.append("t", [note], expected=(await tk.backend.store.get("t")).next)
 
     with pytest.raises(StaleCheckpoint):
         await compact_while(thread, note_it)
     assert await of_kind(thread, RecordKind.CHECKPOINT) == []
 
 
-async def test_a_remark_erased_meanwhile_is_in_no_state(hf: Holdfast, speech: Speech) -> None:
+async def test_a_remark_erased_meanwhile_is_in_no_state(tk: Threadkeep, speech: Speech) -> None:
     """What a person noted beside the conversation is part of what a compaction is made of."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     await thread.note(RULE)
     (remark,) = [record.ordinal for record in await of_kind(thread, RecordKind.NOTE) if WORD.encode() in record.body]
     with pytest.raises(StaleCheckpoint):
-        await compact_while(thread, lambda: hf.backend.store.erase("t", [remark], at_ms=1))
+        await compact_while(thread, lambda: tk.backend.store.erase("t", [remark], at_ms=1))
     assert await where_the_word_is(thread) == []
 
 
-async def test_what_a_thread_continues_may_be_erased_while_it_is_carried_over(hf: Holdfast, speech: Speech) -> None:
+async def test_what_a_thread_continues_may_be_erased_while_it_is_carried_over(tk: Threadkeep, speech: Speech) -> None:
     """A state taken over from another thread goes with the records it was made of."""
-    await (await told(hf, speech)).compact(strategy="extractive")
+    await (await told(tk, speech)).compact(strategy="extractive")
     meta = NewRecord(
         kind=RecordKind.META, at_ms=0, turn=0, tokens=0, body=encode_body(MetaBody(dialect=speech.dialect, continues="t"))
     )
-    await hf.backend.store.create(NewThread(id="next", dialect=speech.dialect, created_at_ms=0), [meta])
-    following = await hf.thread("next", dialect=speech.dialect)
+    await tk.backend.store.create(NewThread(id="next", dialect=speech.dialect, created_at_ms=0), [meta])
+    following = await tk.thread("next", dialect=speech.dialect)
     await play(following, speech, 11, 18)
     with pytest.raises(StaleCheckpoint):
-        await compact_while(following, lambda: erase_the_word(hf))
+        await compact_while(following, lambda: erase_the_word(tk))
     assert await where_the_word_is(following) == []
 
 
-async def test_what_was_erased_before_stands_in_no_compactions_way(hf: Holdfast, speech: Speech) -> None:
+async def test_what_was_erased_before_stands_in_no_compactions_way(tk: Threadkeep, speech: Speech) -> None:
     """A placeholder for half of a call is what the draft saw; it is as true when the draft comes back."""
-    thread = await told(hf, speech)
+    thread = await told(tk, speech)
     output = next(record.ordinal for record in await of_kind(thread, RecordKind.ITEM) if b"line of part 8" in record.body)
     note = ErasureNote(ordinals=[output], asked=[output], halves={output: Half(closes=["c8"])})
     body = msgspec.json.encode(note)
     made = NewRecord(kind=RecordKind.NOTE, at_ms=0, turn=0, tokens=0, body=body)
-    await hf.backend.store.append("t", [made], expected=(await hf.backend.store.get("t")).next)
-    await hf.backend.store.erase("t", [output], at_ms=1)
-    other = await hf.thread("t")
+    await tk.backend.store.append("t", [made], expected=(await tk.backend.store.get("t")).next)
+    await tk.backend.store.erase("t", [output], at_ms=1)
+    other = await tk.thread("t")
     checkpoint = await compact_while(thread, lambda: other.record([speech.said("And part 9?")]))
     assert [record.ordinal for record in await of_kind(thread, RecordKind.CHECKPOINT)] == [checkpoint]

@@ -11,13 +11,13 @@ from tests.drafting.test_branching import opaque
 from tests.llm.wires import MESSAGES, RESPONSES
 from tests.scenarios.vocabulary import ROOM, SPEECHES, Json, Speech, checkpoints, sent, turn
 
-from holdfast import Config, Holdfast, Session, Thread
-from holdfast.compaction.inline import parted
-from holdfast.dialects import dialect_named
-from holdfast.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
-from holdfast.items import Item
-from holdfast.testing.model_server import HttpReply, ModelServer, events, streamed
-from holdfast.testing.scripted_model import ScriptedModel, ScriptedRemoteModel, Step, says
+from threadkeep import Config, Session, Thread, Threadkeep
+from threadkeep.compaction.inline import parted
+from threadkeep.dialects import dialect_named
+from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
+from threadkeep.items import Item
+from threadkeep.testing.model_server import HttpReply, ModelServer, events, streamed
+from threadkeep.testing.scripted_model import ScriptedModel, ScriptedRemoteModel, Step, says
 
 pytestmark = pytest.mark.anyio
 
@@ -33,9 +33,9 @@ def speech(request: pytest.FixtureRequest) -> Speech:
 
 
 @pytest.fixture
-async def roomy(store_file: Path) -> AsyncIterator[Holdfast]:
-    async with Holdfast(Config(store=str(store_file), model_context_window=ROOM)) as hf:
-        yield hf
+async def roomy(store_file: Path) -> AsyncIterator[Threadkeep]:
+    async with Threadkeep(Config(store=str(store_file), model_context_window=ROOM)) as tk:
+        yield tk
 
 
 def provider(steps: list[Step], speech: Speech, *, issuer: str = HERE) -> ScriptedRemoteModel:
@@ -55,14 +55,14 @@ def compacts(speech: Speech, number: int, text: str) -> Step:
     return says(text, items=tuple(parse(item) for item in inline(speech, number, text)))
 
 
-async def long_thread(hf: Holdfast, speech: Speech) -> Thread:
-    thread = await hf.thread("t", dialect=speech.dialect)
+async def long_thread(tk: Threadkeep, speech: Speech) -> Thread:
+    thread = await tk.thread("t", dialect=speech.dialect)
     for number in range(1, 9):
         await thread.record(turn(speech, number, lines=400))
     return thread
 
 
-async def test_what_the_provider_wrote_comes_first_and_a_state_stands_beside_it(roomy: Holdfast, speech: Speech) -> None:
+async def test_what_the_provider_wrote_comes_first_and_a_state_stands_beside_it(roomy: Threadkeep, speech: Speech) -> None:
     """The next request begins with it, then the state, then what came after it, and nobody was asked for anything more."""
     thread = await long_thread(roomy, speech)
     async with provider([compacts(speech, 1, "Going on."), says("Done.")], speech) as model:
@@ -85,7 +85,7 @@ async def test_what_the_provider_wrote_comes_first_and_a_state_stands_beside_it(
     assert len(sent(model.bodies[1])) < len(sent(model.bodies[0]))
 
 
-async def test_in_the_middle_of_a_turn_what_came_after_it_stays_as_it_is(roomy: Holdfast, speech: Speech) -> None:
+async def test_in_the_middle_of_a_turn_what_came_after_it_stays_as_it_is(roomy: Threadkeep, speech: Speech) -> None:
     """A call behind the compaction, its output and the turn's own request are whole."""
     thread = await long_thread(roomy, speech)
     model = provider([], speech)
@@ -100,7 +100,7 @@ async def test_in_the_middle_of_a_turn_what_came_after_it_stays_as_it_is(roomy: 
     assert str(window).count("sealed 1") == 1
 
 
-async def test_another_account_is_sent_the_state_alone_and_undo_brings_everything_back(roomy: Holdfast, speech: Speech) -> None:
+async def test_another_account_is_sent_the_state_alone_and_undo_brings_everything_back(roomy: Threadkeep, speech: Speech) -> None:
     """Nothing that was recorded depends on what only one provider can read."""
     thread = await long_thread(roomy, speech)
     async with provider([compacts(speech, 1, "Going on."), says("Done.")], speech) as model:
@@ -116,7 +116,7 @@ async def test_another_account_is_sent_the_state_alone_and_undo_brings_everythin
     assert list(await thread.window())[: len(before)] == before
 
 
-async def test_where_nobody_says_whose_account_it_is_the_item_stays_where_it_was(roomy: Holdfast, speech: Speech) -> None:
+async def test_where_nobody_says_whose_account_it_is_the_item_stays_where_it_was(roomy: Threadkeep, speech: Speech) -> None:
     """A host that names its model alone goes on with the history as its provider left it."""
     thread = await long_thread(roomy, speech)
     async with thread.turn([speech.said("Go on.")], model="openai:a") as begun:
@@ -129,7 +129,7 @@ async def test_where_nobody_says_whose_account_it_is_the_item_stays_where_it_was
 
 @pytest.mark.parametrize("strategy", ["session", "extractive"])
 async def test_no_other_compaction_leaves_it_in_front_of_what_must_be_read(
-    roomy: Holdfast, speech: Speech, strategy: str
+    roomy: Threadkeep, speech: Speech, strategy: str
 ) -> None:
     """Its provider reads nothing before it, the state least of all: so it is not among what stays."""
     thread = await long_thread(roomy, speech)
@@ -143,7 +143,7 @@ async def test_no_other_compaction_leaves_it_in_front_of_what_must_be_read(
     assert window[-2:] == [speech.said("And?"), speech.answered("Yes.")]
 
 
-async def test_what_the_provider_counted_after_it_corrects_no_estimate_of_the_whole(roomy: Holdfast, speech: Speech) -> None:
+async def test_what_the_provider_counted_after_it_corrects_no_estimate_of_the_whole(roomy: Threadkeep, speech: Speech) -> None:
     """It counted what it read, and it read nothing in front of its compaction."""
     thread = await long_thread(roomy, speech)
     async with thread.turn([speech.said("Go on.")], model="openai:a") as begun:
@@ -154,7 +154,7 @@ async def test_what_the_provider_counted_after_it_corrects_no_estimate_of_the_wh
     assert window.pressure.tokens == window.tokens
 
 
-async def test_what_came_to_nothing_on_the_providers_side_is_no_compaction(roomy: Holdfast, speech: Speech) -> None:
+async def test_what_came_to_nothing_on_the_providers_side_is_no_compaction(roomy: Threadkeep, speech: Speech) -> None:
     """A provider that failed to compact says so with an empty item, which stands for nothing."""
     thread = await long_thread(roomy, speech)
     empty = [{"type": "compaction", "encrypted_content": None, "content": None}]
@@ -189,7 +189,7 @@ def streamed_compaction(speech: Speech, text: str) -> HttpReply:
     )
 
 
-async def test_over_the_wire_a_session_asks_for_it_and_goes_on_from_what_it_gets(roomy: Holdfast, speech: Speech) -> None:
+async def test_over_the_wire_a_session_asks_for_it_and_goes_on_from_what_it_gets(roomy: Threadkeep, speech: Speech) -> None:
     """The provider's SDK, its stream, and its own words for the wish: the second request begins with what the first brought."""
     wire = RESPONSES if speech.dialect == "responses" else MESSAGES
     wish = {
@@ -216,7 +216,7 @@ async def closed_turn(thread: Thread, speech: Speech, model: ScriptedRemoteModel
         await begun.record(items)
 
 
-async def test_what_another_account_was_given_since_is_not_taken_for_ones_own(roomy: Holdfast, speech: Speech) -> None:
+async def test_what_another_account_was_given_since_is_not_taken_for_ones_own(roomy: Threadkeep, speech: Speech) -> None:
     """Both were compacted for: neither is ever sent the other's item."""
     thread = await long_thread(roomy, speech)
     here, there = provider([], speech), provider([], speech, issuer="elsewhere#2")
@@ -231,7 +231,7 @@ async def test_what_another_account_was_given_since_is_not_taken_for_ones_own(ro
     assert [[mark in each for mark in marks] for each in shown] == [[True, False], [False, True], [False, False]]
 
 
-async def test_unread_outputs_behind_it_stay_however_large_they_are(roomy: Holdfast, speech: Speech) -> None:
+async def test_unread_outputs_behind_it_stay_however_large_they_are(roomy: Threadkeep, speech: Speech) -> None:
     """The provider's item does not cover them, and nothing is full."""
     thread = await long_thread(roomy, speech)
     calls = [
@@ -245,7 +245,7 @@ async def test_unread_outputs_behind_it_stay_however_large_they_are(roomy: Holdf
     assert all(f"row {number}\\n" * 900 in window for number in range(6))
 
 
-async def test_a_call_made_before_it_stays_with_the_output_that_came_after(roomy: Holdfast, speech: Speech) -> None:
+async def test_a_call_made_before_it_stays_with_the_output_that_came_after(roomy: Threadkeep, speech: Speech) -> None:
     """Pairs are never torn: the call is kept though it stands before the provider's item."""
     thread = await long_thread(roomy, speech)
     async with thread.turn([speech.said("Go on.")], model=provider([], speech)) as begun:
@@ -256,7 +256,7 @@ async def test_a_call_made_before_it_stays_with_the_output_that_came_after(roomy
     assert (await roomy.verify()).problems == ()
 
 
-async def test_once_it_was_undone_it_is_not_made_a_checkpoint_again(roomy: Holdfast, speech: Speech) -> None:
+async def test_once_it_was_undone_it_is_not_made_a_checkpoint_again(roomy: Threadkeep, speech: Speech) -> None:
     """Whoever takes it back has the history as it was, for good; a later one of the provider's counts again."""
     thread = await long_thread(roomy, speech)
     model = provider([], speech)
@@ -278,15 +278,15 @@ async def test_a_hook_that_wants_no_compaction_leaves_it_where_it_is(store_file:
         return HookReply(stop=True, reason="not now")
 
     hooks = Hooks().on(HookEvent.PRE_COMPACT, FunctionHook(function=stops))
-    async with Holdfast(Config(store=str(store_file), model_context_window=ROOM), hooks=hooks) as hf:
-        thread = await long_thread(hf, speech)
+    async with Threadkeep(Config(store=str(store_file), model_context_window=ROOM), hooks=hooks) as tk:
+        thread = await long_thread(tk, speech)
         model = provider([], speech)
         await closed_turn(thread, speech, model, inline(speech, 1, "Here."))
         await closed_turn(thread, speech, model, [speech.answered("On.")])
         assert await checkpoints(thread) == []
 
 
-async def test_nobody_waits_to_make_it_a_checkpoint(roomy: Holdfast, speech: Speech) -> None:
+async def test_nobody_waits_to_make_it_a_checkpoint(roomy: Threadkeep, speech: Speech) -> None:
     """Another worker compacts just then: the window goes out as it is, and the next request tries again."""
     thread = await long_thread(roomy, speech)
     model = provider([], speech)

@@ -11,13 +11,13 @@ from tests.conftest import ManualClock
 from tests.drafting.replies import SUMMARY, block
 from tests.scenarios.vocabulary import STATE, Speech, of_kind, play, seen, turn, turns
 
-from holdfast import Config, Head, Holdfast, Thread
-from holdfast.compaction.asking import request_tokens
-from holdfast.compaction.strategies import ladder
-from holdfast.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
-from holdfast.runtime.orders import Order, Patience
-from holdfast.store import RecordKind
-from holdfast.testing.scripted_model import (
+from threadkeep import Config, Head, Thread, Threadkeep
+from threadkeep.compaction.asking import request_tokens
+from threadkeep.compaction.strategies import ladder
+from threadkeep.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
+from threadkeep.runtime.orders import Order, Patience
+from threadkeep.store import RecordKind
+from threadkeep.testing.scripted_model import (
     Calls,
     Compacts,
     Holds,
@@ -32,7 +32,7 @@ from holdfast.testing.scripted_model import (
     runs_out,
     says,
 )
-from holdfast.thread import Checkpoint, decode_body
+from threadkeep.thread import Checkpoint, decode_body
 
 pytestmark = pytest.mark.anyio
 
@@ -46,8 +46,8 @@ async def at_once(seconds: float) -> None:
     """Where a test must not wait."""
 
 
-async def long_thread(hf: Holdfast, speech: Speech) -> Thread:
-    thread = await hf.thread("t", dialect=speech.dialect)
+async def long_thread(tk: Threadkeep, speech: Speech) -> Thread:
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     return thread
 
@@ -57,9 +57,9 @@ async def checkpoint(thread: Thread) -> Checkpoint:
     return decode_body(record.body, Checkpoint)
 
 
-def impatient(hf: Holdfast) -> None:
+def impatient(tk: Threadkeep) -> None:
     """Let no test wait between attempts."""
-    backend = hf.backend
+    backend = tk.backend
     policy = replace(backend.policy, patience=Patience(attempts=3, sleep=at_once))
     object.__setattr__(backend, "policy", policy)
 
@@ -95,10 +95,10 @@ def test_an_unknown_strategy_is_named() -> None:
     ids=["empty", "blank", "refusal", "tool call", "loop", "oversized", "rejected"],
 )
 async def test_a_reply_that_is_no_draft_is_recorded_and_the_model_free_one_is_taken(
-    hf: Holdfast, speech: Speech, strategy: str, step: Step, outcome: str
+    tk: Threadkeep, speech: Speech, strategy: str, step: Step, outcome: str
 ) -> None:
     """One question, one attempt with its reason, and the checkpoint that needs no model."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     async with ScriptedModel([step], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy=strategy, model=model)
     assert (report.strategy, report.fell_back_from) == ("extractive", strategy)
@@ -111,40 +111,40 @@ async def test_a_reply_that_is_no_draft_is_recorded_and_the_model_free_one_is_ta
 
 
 async def test_a_bad_draft_changes_nothing_that_the_model_free_one_would_not(
-    hf: Holdfast, speech: Speech, tmp_path: Path
+    tk: Threadkeep, speech: Speech, tmp_path: Path
 ) -> None:
     """After a refusal the window is, byte for byte, the one that no model was asked for."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     async with ScriptedModel([refuses()], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="session", model=model)
-    async with Holdfast(Config(store=str(tmp_path / "other.db"), model_context_window=4_000)) as other:
+    async with Threadkeep(Config(store=str(tmp_path / "other.db"), model_context_window=4_000)) as other:
         plain = await long_thread(other, speech)
         await plain.compact(strategy="extractive")
         assert list(await plain.window()) == list(await thread.window())
 
 
 @pytest.mark.parametrize("words", [2_000, 60_000])
-async def test_a_state_of_one_word_over_and_over_is_none(hf: Holdfast, speech: Speech, words: int) -> None:
+async def test_a_state_of_one_word_over_and_over_is_none(tk: Threadkeep, speech: Speech, words: int) -> None:
     """A model that is stuck goes down the ladder, also where it never ends the line; none of it stands in the state."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     async with ScriptedModel([says("y " * words)], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="session", model=model)
     assert [attempt.outcome for attempt in report.attempts] == ["oversized" if words > 20_000 else "looping", "taken"]
     assert [entry for entry in (await thread.state()).entries if "y y" in entry.text] == []
 
 
-async def test_an_oversized_summary_is_none(hf: Holdfast, speech: Speech) -> None:
+async def test_an_oversized_summary_is_none(tk: Threadkeep, speech: Speech) -> None:
     """A hand-off several times what was asked for goes down the ladder."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     words = " ".join(f"word{number}" for number in range(20_000))
     async with ScriptedModel([says(words)], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="handoff", model=model)
     assert [attempt.outcome for attempt in report.attempts] == ["oversized", "taken"]
 
 
-async def test_a_summary_that_does_not_shrink_the_window_is_not_taken(hf: Holdfast, speech: Speech) -> None:
+async def test_a_summary_that_does_not_shrink_the_window_is_not_taken(tk: Threadkeep, speech: Speech) -> None:
     """What gains nothing is escalated to the form without a model."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     words = " ".join(f"word{number}" for number in range(3_600))
     async with ScriptedModel([says(words)], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="handoff", model=model)
@@ -152,9 +152,9 @@ async def test_a_summary_that_does_not_shrink_the_window_is_not_taken(hf: Holdfa
     assert report.tokens_after < report.tokens_before
 
 
-async def test_a_reply_cut_short_still_counts_for_what_it_says(hf: Holdfast, speech: Speech) -> None:
+async def test_a_reply_cut_short_still_counts_for_what_it_says(tk: Threadkeep, speech: Speech) -> None:
     """Operations of an unfinished block are weighed like any; what it did not come to is retained."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     told = block(objective="Read the parser (#1)", active="Decision: keep the lexer (#4)").split("Current Handoff")[0]
     async with ScriptedModel([runs_out(told)], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="session", model=model)
@@ -165,10 +165,10 @@ async def test_a_reply_cut_short_still_counts_for_what_it_says(hf: Holdfast, spe
 
 
 @pytest.mark.parametrize("failure", [Unavailable(), drops()], ids=["overloaded", "dropped stream"])
-async def test_what_may_pass_is_asked_again(hf: Holdfast, speech: Speech, failure: Unavailable) -> None:
+async def test_what_may_pass_is_asked_again(tk: Threadkeep, speech: Speech, failure: Unavailable) -> None:
     """The answer to the third attempt is taken as if it had been the first; the others left nothing."""
-    impatient(hf)
-    thread = await long_thread(hf, speech)
+    impatient(tk)
+    thread = await long_thread(tk, speech)
     records = len(await thread.records())
     async with ScriptedModel([failure, failure, says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="handoff", model=model)
@@ -177,20 +177,20 @@ async def test_what_may_pass_is_asked_again(hf: Holdfast, speech: Speech, failur
     assert len(await thread.records()) == records + 1
 
 
-async def test_after_the_last_attempt_the_next_strategy_is_taken(hf: Holdfast, speech: Speech) -> None:
+async def test_after_the_last_attempt_the_next_strategy_is_taken(tk: Threadkeep, speech: Speech) -> None:
     """Three times overloaded is enough; the compaction happens without the model."""
-    impatient(hf)
-    thread = await long_thread(hf, speech)
+    impatient(tk)
+    thread = await long_thread(tk, speech)
     async with ScriptedModel([Unavailable()] * 3, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="session", model=model)
     assert [attempt.outcome for attempt in report.attempts] == ["model_unavailable", "taken"]
 
 
 async def test_a_strategy_that_keeps_failing_rests_and_gets_another_chance(
-    hf: Holdfast, clock: ManualClock, speech: Speech
+    tk: Threadkeep, clock: ManualClock, speech: Speech
 ) -> None:
     """After three failures in a row nobody is asked for five minutes; then somebody is."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     async with ScriptedModel([Rejected()] * 3 + [says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         outcomes: list[str] = []
         for number in range(5):
@@ -202,9 +202,9 @@ async def test_a_strategy_that_keeps_failing_rests_and_gets_another_chance(
     assert outcomes == ["model_rejected", "model_rejected", "model_rejected", "resting", "taken"]
 
 
-async def test_a_provider_that_says_too_large_is_believed_once(hf: Holdfast, speech: Speech) -> None:
+async def test_a_provider_that_says_too_large_is_believed_once(tk: Threadkeep, speech: Speech) -> None:
     """After the warm prefix overflows, the span goes out as a transcript within the limit that was named."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     steps: list[Step] = [Overflows(limit_tokens=4_000), says(block(handoff="go on"))]
     async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="session", model=model, head=Head())
@@ -213,9 +213,9 @@ async def test_a_provider_that_says_too_large_is_believed_once(hf: Holdfast, spe
     assert all(request_tokens(request) < 4_000 for request in model.requests[1:])
 
 
-async def test_overflows_are_bounded_by_a_small_constant(hf: Holdfast, speech: Speech) -> None:
+async def test_overflows_are_bounded_by_a_small_constant(tk: Threadkeep, speech: Speech) -> None:
     """A provider that refuses everything is asked three times, each time for less, and not once per item."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 40)
     async with ScriptedModel([Overflows()] * 3, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="session", model=model, head=Head())
@@ -225,9 +225,9 @@ async def test_overflows_are_bounded_by_a_small_constant(hf: Holdfast, speech: S
     assert sizes[2] < sizes[0] // 2
 
 
-async def test_a_span_larger_than_the_model_is_told_in_parts_and_nothing_is_left_out(hf: Holdfast, speech: Speech) -> None:
+async def test_a_span_larger_than_the_model_is_told_in_parts_and_nothing_is_left_out(tk: Threadkeep, speech: Speech) -> None:
     """Each part is asked with the state as the parts before left it; every user message is in one of them."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 30)
     seen_parts: list[str] = []
 
@@ -246,25 +246,25 @@ async def test_a_span_larger_than_the_model_is_told_in_parts_and_nothing_is_left
     assert all(f"Finding {number}" in texts for number in range(1, len(seen_parts) + 1))
 
 
-async def test_a_strategy_that_needs_a_model_says_so_where_there_is_none(hf: Holdfast, speech: Speech) -> None:
+async def test_a_strategy_that_needs_a_model_says_so_where_there_is_none(tk: Threadkeep, speech: Speech) -> None:
     """A person who asks for it gets an error that says what to do; nothing is recorded."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     records = await thread.records()
     with pytest.raises(BadInput, match="needs a model; name one"):
         await thread.compact(strategy="session")
     assert await thread.records() == records
 
 
-async def test_a_compaction_that_nobody_asked_for_goes_on_without_a_model(hf: Holdfast, speech: Speech) -> None:
+async def test_a_compaction_that_nobody_asked_for_goes_on_without_a_model(tk: Threadkeep, speech: Speech) -> None:
     """Where nobody is there to read an error, the attempt is recorded and the model-free form taken."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     report = await thread.carry_out(Order(strategy="session", trigger="auto", phase="pre_turn", reason="context_limit"))
     assert [attempt.outcome for attempt in report.attempts] == ["no_model", "taken"]
 
 
-async def test_a_compaction_cancelled_while_the_model_thinks_changes_nothing(hf: Holdfast, speech: Speech) -> None:
+async def test_a_compaction_cancelled_while_the_model_thinks_changes_nothing(tk: Threadkeep, speech: Speech) -> None:
     """Not a record is written, the lease is free, and the next compaction happens."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     records = await thread.records()
     asked, never = asyncio.Event(), asyncio.Event()
 
@@ -282,9 +282,9 @@ async def test_a_compaction_cancelled_while_the_model_thinks_changes_nothing(hf:
     assert (await thread.compact()).strategy == "extractive"
 
 
-async def test_of_two_compactions_at_once_one_wins(hf: Holdfast, speech: Speech) -> None:
+async def test_of_two_compactions_at_once_one_wins(tk: Threadkeep, speech: Speech) -> None:
     """The second is told that somebody is at it; one checkpoint comes of both."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     asked, go = asyncio.Event(), asyncio.Event()
 
     def thinking(request: object) -> Step:
@@ -301,9 +301,9 @@ async def test_of_two_compactions_at_once_one_wins(hf: Holdfast, speech: Speech)
     assert len(await of_kind(thread, RecordKind.CHECKPOINT)) == 1
 
 
-async def test_what_arrives_while_the_model_thinks_stands_after_the_checkpoint(hf: Holdfast, speech: Speech) -> None:
+async def test_what_arrives_while_the_model_thinks_stands_after_the_checkpoint(tk: Threadkeep, speech: Speech) -> None:
     """The tip may move; the new turn is in the window, whole and last."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     asked, go = asyncio.Event(), asyncio.Event()
 
     def thinking(request: object) -> Step:
@@ -313,7 +313,7 @@ async def test_what_arrives_while_the_model_thinks_stands_after_the_checkpoint(h
     model = ScriptedModel([thinking], dialect=speech.dialect, window_tokens=ROOM)
     task = asyncio.create_task(thread.compact(strategy="session", model=model))
     await asked.wait()
-    other = await hf.thread("t")
+    other = await tk.thread("t")
     await other.record(turn(speech, 9))
     go.set()
     await task
@@ -321,9 +321,9 @@ async def test_what_arrives_while_the_model_thinks_stands_after_the_checkpoint(h
     assert (await seen(other))[-4:] == turn(speech, 9)
 
 
-async def test_a_draft_whose_span_left_the_path_is_thrown_away(hf: Holdfast, speech: Speech) -> None:
+async def test_a_draft_whose_span_left_the_path_is_thrown_away(tk: Threadkeep, speech: Speech) -> None:
     """Turns taken back while the model thinks: no checkpoint brings them back."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     asked, go = asyncio.Event(), asyncio.Event()
 
     def thinking(request: object) -> Step:
@@ -333,7 +333,7 @@ async def test_a_draft_whose_span_left_the_path_is_thrown_away(hf: Holdfast, spe
     model = ScriptedModel([thinking], dialect=speech.dialect, window_tokens=ROOM)
     task = asyncio.create_task(thread.compact(strategy="handoff", model=model))
     await asked.wait()
-    other = await hf.thread("t")
+    other = await tk.thread("t")
     await other.rollback(turns=3)
     go.set()
     with pytest.raises(StaleCheckpoint):
@@ -341,9 +341,9 @@ async def test_a_draft_whose_span_left_the_path_is_thrown_away(hf: Holdfast, spe
     assert await seen(other) == turns(speech, 1, 5)
 
 
-async def test_remote_falls_back_to_session_and_then_to_no_model(hf: Holdfast, speech: Speech) -> None:
+async def test_remote_falls_back_to_session_and_then_to_no_model(tk: Threadkeep, speech: Speech) -> None:
     """Three rungs, each with its reason."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     steps: list[Step] = [Compacts(items=()), refuses()]
     async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="remote", model=model)

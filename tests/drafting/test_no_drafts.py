@@ -6,10 +6,10 @@ import pytest
 from tests.drafting.replies import SUMMARY, block
 from tests.scenarios.vocabulary import Speech, play
 
-from holdfast import Holdfast
-from holdfast.runtime.reports import CompactionReport
-from holdfast.testing.scripted_model import Calls, ScriptedModel, Step, says
-from holdfast.thread import Attempt
+from threadkeep import Threadkeep
+from threadkeep.runtime.reports import CompactionReport
+from threadkeep.testing.scripted_model import Calls, ScriptedModel, Step, says
+from threadkeep.thread import Attempt
 
 pytestmark = pytest.mark.anyio
 
@@ -26,8 +26,8 @@ def calls(text: str) -> Calls:
     return Calls(tool="shell", arguments={"cmd": "ls"}, text=text)
 
 
-async def drafted(hf: Holdfast, speech: Speech, strategy: str, step: Step, *, turns: int = 8) -> CompactionReport:
-    thread = await hf.thread("t", dialect=speech.dialect)
+async def drafted(tk: Threadkeep, speech: Speech, strategy: str, step: Step, *, turns: int = 8) -> CompactionReport:
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, turns)
     async with ScriptedModel([step], dialect=speech.dialect, window_tokens=ROOM) as model:
         return await thread.compact(strategy=strategy, model=model)
@@ -72,17 +72,17 @@ def outcomes(attempts: tuple[Attempt, ...]) -> list[tuple[str, str]]:
     ],
 )
 async def test_neither_strategy_takes_what_is_no_draft(
-    hf: Holdfast, speech: Speech, strategy: str, step: Step, outcome: str
+    tk: Threadkeep, speech: Speech, strategy: str, step: Step, outcome: str
 ) -> None:
     """The attempt says what it was, and the form without a model is taken."""
-    report = await drafted(hf, speech, strategy, step)
+    report = await drafted(tk, speech, strategy, step)
     assert outcomes(report.attempts) == [(strategy, outcome), ("extractive", "taken")]
 
 
 @pytest.mark.parametrize("text", [EMPTY_BLOCK, "<session_compact_state></session_compact_state>", block()])
-async def test_a_state_block_that_says_nothing_is_no_summary(hf: Holdfast, speech: Speech, text: str) -> None:
+async def test_a_state_block_that_says_nothing_is_no_summary(tk: Threadkeep, speech: Speech, text: str) -> None:
     """A model that answers in the form of another strategy, and leaves it empty, has summarised nothing."""
-    report = await drafted(hf, speech, "handoff", says(text))
+    report = await drafted(tk, speech, "handoff", says(text))
     assert outcomes(report.attempts) == [("handoff", "empty"), ("extractive", "taken")]
 
 
@@ -91,10 +91,10 @@ async def test_a_state_block_that_says_nothing_is_no_summary(hf: Holdfast, speec
     [("session", block(handoff="mend part 3")), ("handoff", LONG_SUMMARY), ("handoff", LONG_SUMMARY_IN_GERMAN)],
 )
 async def test_a_whole_draft_counts_though_a_tool_was_called_after_it(
-    hf: Holdfast, speech: Speech, strategy: str, text: str
+    tk: Threadkeep, speech: Speech, strategy: str, text: str
 ) -> None:
     """What was asked for is there; the call is nobody's business."""
-    report = await drafted(hf, speech, strategy, calls(text), turns=12)
+    report = await drafted(tk, speech, strategy, calls(text), turns=12)
     assert outcomes(report.attempts) == [(strategy, "taken")]
 
 
@@ -121,24 +121,24 @@ async def test_a_whole_draft_counts_though_a_tool_was_called_after_it(
         "a loop",
     ],
 )
-async def test_a_summary_that_quotes_what_would_be_no_draft_is_taken_whole(hf: Holdfast, speech: Speech, text: str) -> None:
+async def test_a_summary_that_quotes_what_would_be_no_draft_is_taken_whole(tk: Threadkeep, speech: Speech, text: str) -> None:
     """A summary of real length may tell of refusals, empty blocks, tags and loops."""
-    report = await drafted(hf, speech, "handoff", says(text), turns=12)
+    report = await drafted(tk, speech, "handoff", says(text), turns=12)
     assert outcomes(report.attempts) == [("handoff", "taken")]
-    window = str(list(await (await hf.thread("t")).window()))
+    window = str(list(await (await tk.thread("t")).window()))
     assert "Part 29 of the parser was read" in window or "Teil 29 des Parsers ist gelesen" in window
 
 
-async def test_a_summary_stands_without_the_thoughts_before_it(hf: Holdfast, speech: Speech) -> None:
+async def test_a_summary_stands_without_the_thoughts_before_it(tk: Threadkeep, speech: Speech) -> None:
     """What a model thinks on the way is not handed over."""
-    report = await drafted(hf, speech, "handoff", says(f"<think>Which part was it?</think>\n{SUMMARY}\x00"))
+    report = await drafted(tk, speech, "handoff", says(f"<think>Which part was it?</think>\n{SUMMARY}\x00"))
     assert outcomes(report.attempts) == [("handoff", "taken")]
-    window = str(list(await (await hf.thread("t")).window()))
+    window = str(list(await (await tk.thread("t")).window()))
     assert ("Which part was it?" in window, SUMMARY in window) == (False, True)
 
 
 @pytest.mark.parametrize("opening", ["Sorry for the wait.", "Es tut mir leid, das hat gedauert."])
-async def test_a_state_after_an_apology_is_a_state(hf: Holdfast, speech: Speech, opening: str) -> None:
+async def test_a_state_after_an_apology_is_a_state(tk: Threadkeep, speech: Speech, opening: str) -> None:
     """What stands in front of a block does not count."""
-    report = await drafted(hf, speech, "session", says(f"{opening}\n{block(handoff='mend part 3')}"))
+    report = await drafted(tk, speech, "session", says(f"{opening}\n{block(handoff='mend part 3')}"))
     assert outcomes(report.attempts) == [("session", "taken")]

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.scenarios.vocabulary import Speech, play
 
-from holdfast import Holdfast
-from holdfast.compaction import handoff, session
-from holdfast.compaction.asking import NotAsked
-from holdfast.compaction.drafting import Brief, Draft, Voice
-from holdfast.compaction.ledger import Ledger
-from holdfast.compaction.plan import Plan
-from holdfast.dialects import dialect_named
-from holdfast.testing.scripted_model import ScriptedModel, says
-from holdfast.thread import Tip
+from threadkeep import Threadkeep
+from threadkeep.compaction import handoff, session
+from threadkeep.compaction.asking import NotAsked
+from threadkeep.compaction.drafting import Brief, Draft, Voice
+from threadkeep.compaction.ledger import Ledger
+from threadkeep.compaction.plan import Plan
+from threadkeep.dialects import dialect_named
+from threadkeep.testing.scripted_model import ScriptedModel, says
+from threadkeep.thread import Tip
 
 pytestmark = pytest.mark.anyio
 
@@ -23,9 +23,9 @@ ROOM = 200_000
 LONG = "Thank you. Here is what the others wrote to me about it. " * 80
 
 
-async def test_a_hand_off_goes_on_from_the_summary_before_it(hf: Holdfast, speech: Speech) -> None:
+async def test_a_hand_off_goes_on_from_the_summary_before_it(tk: Threadkeep, speech: Speech) -> None:
     """The summary is no pending input: the model is shown it, and what was handed over is not lost to an empty draft."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 12)
     async with ScriptedModel([says("The lexer is FROZEN-17.")], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="handoff", model=model)

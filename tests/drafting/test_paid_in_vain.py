@@ -14,16 +14,16 @@ from tests.drafting.replies import SUMMARY
 from tests.drafting.test_what_was_paid import HUGE, PRICED, ROOM, Thinking, long_thread
 from tests.scenarios.vocabulary import Speech, config, of_kind, play, seen
 
-from holdfast import Holdfast, Thread
-from holdfast.errors import NothingToCompact, OrdinalConflict, StaleCheckpoint, StoreError, StoreFull
-from holdfast.runtime.futility import Futility
-from holdfast.runtime.retention import plan_erasure
-from holdfast.store import NewRecord, Record, RecordKind
-from holdfast.testing.scripted_model import ScriptedModel, says
-from holdfast.thread import Attempt, ReplyBody, decode_body, is_in_vain
+from threadkeep import Thread, Threadkeep
+from threadkeep.errors import NothingToCompact, OrdinalConflict, StaleCheckpoint, StoreError, StoreFull
+from threadkeep.runtime.futility import Futility
+from threadkeep.runtime.retention import plan_erasure
+from threadkeep.store import NewRecord, Record, RecordKind
+from threadkeep.testing.scripted_model import ScriptedModel, says
+from threadkeep.thread import Attempt, ReplyBody, decode_body, is_in_vain
 
 if TYPE_CHECKING:
-    from holdfast.runtime.backend import Backing
+    from threadkeep.runtime.backend import Backing
 
 pytestmark = pytest.mark.anyio
 
@@ -40,9 +40,9 @@ HANDOFF = Attempt(
 UNAIDED = Attempt(strategy="extractive", outcome="nothing_to_compact")
 
 
-async def unshrinkable(hf: Holdfast, speech: Speech) -> Thread:
+async def unshrinkable(tk: Threadkeep, speech: Speech) -> Thread:
     """A thread of which no draft makes less."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 1)
     await thread.record([speech.said(HUGE)])
     return thread
@@ -54,17 +54,17 @@ async def compact_in_vain(thread: Thread, *, dry_run: bool = False) -> None:
             await thread.compact(strategy="handoff", model=model, dry_run=dry_run)
 
 
-def unlearn(hf: Holdfast) -> None:
+def unlearn(tk: Threadkeep) -> None:
     """Forget which drafts gained nothing, as another process never knew it."""
-    hf.backend.policy.breaker.futility = Futility()
+    tk.backend.policy.breaker.futility = Futility()
 
 
-async def stale(hf: Holdfast, thread: Thread, speech: Speech) -> None:
+async def stale(tk: Threadkeep, thread: Thread, speech: Speech) -> None:
     """Compact a thread and roll it back while the model thinks."""
     thinking = Thinking(speech, PRICED)
     task = asyncio.create_task(thread.compact(strategy="handoff", model=thinking.model))
     await thinking.asked.wait()
-    await (await hf.thread("t")).rollback(turns=3)
+    await (await tk.thread("t")).rollback(turns=3)
     thinking.go_on.set()
     with pytest.raises(StaleCheckpoint):
         await task
@@ -94,13 +94,13 @@ class Troubled:
         return getattr(self._store, name)
 
 
-def meeting(hf: Holdfast, *troubles: StoreError | OrdinalConflict) -> None:
-    object.__setattr__(hf.backend, "store", cast("Backing", Troubled(hf.backend.store, *troubles)))
+def meeting(tk: Threadkeep, *troubles: StoreError | OrdinalConflict) -> None:
+    object.__setattr__(tk.backend, "store", cast("Backing", Troubled(tk.backend.store, *troubles)))
 
 
-async def test_what_a_useless_draft_cost_is_one_record_beside_the_history(hf: Holdfast, speech: Speech) -> None:
+async def test_what_a_useless_draft_cost_is_one_record_beside_the_history(tk: Threadkeep, speech: Speech) -> None:
     """Every rung with its figures, the error's code, the turn; no link of the chain, no item, no usage."""
-    thread = await unshrinkable(hf, speech)
+    thread = await unshrinkable(tk, speech)
     records, window = await thread.records(), await seen(thread)
     await compact_in_vain(thread)
     (*before, added) = await thread.records()
@@ -110,12 +110,12 @@ async def test_what_a_useless_draft_cost_is_one_record_beside_the_history(hf: Ho
     assert await seen(thread) == window
 
 
-async def test_what_a_stale_draft_cost_stands_behind_what_made_it_stale(hf: Holdfast, speech: Speech) -> None:
+async def test_what_a_stale_draft_cost_stands_behind_what_made_it_stale(tk: Threadkeep, speech: Speech) -> None:
     """The draft was good and paid for; it names the checkpoint that counts, and goes on the path there is."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     checkpoint = (await thread.compact(strategy="extractive")).checkpoint
     await play(thread, speech, 9, 16)
-    await stale(hf, thread, speech)
+    await stale(tk, thread, speech)
     rollback, added = (await thread.records())[-2:]
     assert rollback.kind is RecordKind.ROLLBACK
     taken = msgspec.structs.replace(HANDOFF, outcome="taken")
@@ -124,9 +124,9 @@ async def test_what_a_stale_draft_cost_stands_behind_what_made_it_stale(hf: Hold
     assert (await thread.compact(strategy="extractive")).checkpoint is not None
 
 
-async def test_where_nobody_was_asked_nothing_is_written(hf: Holdfast, speech: Speech) -> None:
+async def test_where_nobody_was_asked_nothing_is_written(tk: Threadkeep, speech: Speech) -> None:
     """Nor by a rehearsal, which writes nothing whatever it costs."""
-    thread = await unshrinkable(hf, speech)
+    thread = await unshrinkable(tk, speech)
     records = await thread.records()
     await compact_in_vain(thread, dry_run=True)
     with pytest.raises(NothingToCompact):
@@ -134,9 +134,9 @@ async def test_where_nobody_was_asked_nothing_is_written(hf: Holdfast, speech: S
     assert await thread.records() == records
 
 
-async def test_a_draft_that_is_known_to_be_useless_is_not_paid_for_again(hf: Holdfast, speech: Speech) -> None:
+async def test_a_draft_that_is_known_to_be_useless_is_not_paid_for_again(tk: Threadkeep, speech: Speech) -> None:
     """The record does not count as growth: nobody is asked a second time, and so nothing more is written."""
-    thread = await unshrinkable(hf, speech)
+    thread = await unshrinkable(tk, speech)
     await compact_in_vain(thread)
     records = await thread.records()
     async with ScriptedModel([], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -145,14 +145,14 @@ async def test_a_draft_that_is_known_to_be_useless_is_not_paid_for_again(hf: Hol
     assert await thread.records() == records
 
 
-async def test_what_real_usage_taught_is_not_forgotten(hf: Holdfast, speech: Speech) -> None:
+async def test_what_real_usage_taught_is_not_forgotten(tk: Threadkeep, speech: Speech) -> None:
     """However often nothing came of it: the newest answer is still the one that a turn got."""
-    thread = await unshrinkable(hf, speech)
+    thread = await unshrinkable(tk, speech)
     await thread.record_usage(input_tokens=30_000, output_tokens=9)
     pressure = (await thread.window()).pressure
     uncorrected = (await thread.history()).tokens
     for _ in range(3):
-        unlearn(hf)
+        unlearn(tk)
         await compact_in_vain(thread)
     assert len([record for record in await thread.records() if is_in_vain(record)]) == 3
     assert (await thread.window()).pressure == pressure
@@ -162,55 +162,55 @@ async def test_what_real_usage_taught_is_not_forgotten(hf: Holdfast, speech: Spe
 async def test_the_prefix_that_a_scope_leaves_uncharged_is_that_of_the_first_answer(store_file: Path, speech: Speech) -> None:
     """Nine compactions in vain before it take nothing of that away."""
     scoped = replace(config(store_file), model_auto_compact_token_limit_scope="body_after_prefix")
-    async with Holdfast(scoped) as hf:
-        thread = await unshrinkable(hf, speech)
+    async with Threadkeep(scoped) as tk:
+        thread = await unshrinkable(tk, speech)
         for _ in range(9):
-            unlearn(hf)
+            unlearn(tk)
             await compact_in_vain(thread)
         await thread.record_usage(input_tokens=3_000, output_tokens=9)
         assert (await thread.window()).pressure.uncharged == 3_000
 
 
-async def test_a_store_that_cannot_take_it_hides_no_error(hf: Holdfast, speech: Speech) -> None:
+async def test_a_store_that_cannot_take_it_hides_no_error(tk: Threadkeep, speech: Speech) -> None:
     """What the caller is told is what happened to the compaction; the attempts are on it."""
-    thread = await unshrinkable(hf, speech)
+    thread = await unshrinkable(tk, speech)
     records = await thread.records()
-    meeting(hf, StoreFull("t.db"))
+    meeting(tk, StoreFull("t.db"))
     async with ScriptedModel([PRICED], dialect=speech.dialect, window_tokens=ROOM) as model:
         with pytest.raises(NothingToCompact) as nothing:
             await thread.compact(strategy="handoff", model=model)
     assert (nothing.value.attempts, await thread.records()) == ((HANDOFF, UNAIDED), records)
 
 
-async def test_who_writes_at_the_same_time_is_not_in_its_way(hf: Holdfast, speech: Speech) -> None:
+async def test_who_writes_at_the_same_time_is_not_in_its_way(tk: Threadkeep, speech: Speech) -> None:
     """Whatever came first, it is as true after it."""
-    thread = await unshrinkable(hf, speech)
-    other = await hf.thread("t")
+    thread = await unshrinkable(tk, speech)
+    other = await tk.thread("t")
     await other.note("Mind the gap.")
     actual = len(await thread.records())
-    meeting(hf, OrdinalConflict("t", expected=actual - 1, actual=actual))
+    meeting(tk, OrdinalConflict("t", expected=actual - 1, actual=actual))
     await compact_in_vain(thread)
     assert [record.kind for record in await thread.records()][-2:] == [RecordKind.NOTE, RecordKind.REPLY]
     await thread.record([speech.said("And now?")])
     assert (await seen(thread))[-1] == speech.said("And now?")
 
 
-async def test_it_quotes_nobody_and_outlives_an_erasure_in_its_turn(hf: Holdfast, speech: Speech) -> None:
+async def test_it_quotes_nobody_and_outlives_an_erasure_in_its_turn(tk: Threadkeep, speech: Speech) -> None:
     """An answer of the same turn goes with what is erased; a bill says nothing of it."""
-    thread = await unshrinkable(hf, speech)
+    thread = await unshrinkable(tk, speech)
     await thread.record_usage(input_tokens=30_000, output_tokens=9)
     await compact_in_vain(thread)
     answer, paid = await of_kind(thread, RecordKind.REPLY)
     (huge,) = [record for record in await of_kind(thread, RecordKind.ITEM) if b"lorem" in record.body]
-    plan = await plan_erasure(hf.backend, "t", [huge.ordinal])
+    plan = await plan_erasure(tk.backend, "t", [huge.ordinal])
     assert huge.ordinal in plan.ordinals
     assert answer.ordinal in plan.ordinals
     assert paid.ordinal not in plan.ordinals
 
 
-async def test_a_fork_and_a_rollback_go_on_as_if_it_were_not_there(hf: Holdfast, speech: Speech) -> None:
+async def test_a_fork_and_a_rollback_go_on_as_if_it_were_not_there(tk: Threadkeep, speech: Speech) -> None:
     """It is beside the history: what a host sent before and after is the same chain."""
-    thread = await unshrinkable(hf, speech)
+    thread = await unshrinkable(tk, speech)
     await compact_in_vain(thread)
     fork = await thread.fork()
     assert await seen(fork) == await seen(thread)
@@ -218,4 +218,4 @@ async def test_a_fork_and_a_rollback_go_on_as_if_it_were_not_there(hf: Holdfast,
     await play(thread, speech, 2, 8)
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         assert (await thread.compact(strategy="handoff", model=model)).strategy == "handoff"
-    assert (await hf.verify()).ok
+    assert (await tk.verify()).ok

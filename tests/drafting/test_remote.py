@@ -6,8 +6,8 @@ import pytest
 from tests.drafting.test_branching import opaque
 from tests.scenarios.vocabulary import SPEECHES, STATE, Speech, play, seen, turn, turns
 
-from holdfast import Holdfast
-from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, refuses
+from threadkeep import Threadkeep
+from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, refuses
 
 pytestmark = pytest.mark.anyio
 
@@ -24,9 +24,9 @@ def speech(request: pytest.FixtureRequest) -> Speech:
     return found
 
 
-async def test_the_opaque_item_comes_first_and_the_state_beside_it(hf: Holdfast, speech: Speech) -> None:
+async def test_the_opaque_item_comes_first_and_the_state_beside_it(tk: Threadkeep, speech: Speech) -> None:
     """Where the issuer is the same, the window holds both; what the provider echoed of the history is not taken twice."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     echoed = speech.said("Please look into part 1 of the parser.")
     steps = [Compacts(items=(echoed, opaque(speech, 1)))]
@@ -40,9 +40,9 @@ async def test_the_opaque_item_comes_first_and_the_state_beside_it(hf: Holdfast,
 
 
 @pytest.mark.parametrize("issuer", [None, "elsewhere#1"])
-async def test_another_provider_or_account_is_not_shown_it(hf: Holdfast, speech: Speech, issuer: str | None) -> None:
+async def test_another_provider_or_account_is_not_shown_it(tk: Threadkeep, speech: Speech, issuer: str | None) -> None:
     """The readable state carries the thread on; not one byte of what is bound to the other goes out."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     steps = [Compacts(items=(opaque(speech, 1),))]
     async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM, issuer="here#1") as model:
@@ -52,9 +52,9 @@ async def test_another_provider_or_account_is_not_shown_it(hf: Holdfast, speech:
     assert "Please look into part 1 of the parser." in text
 
 
-async def test_the_provider_is_sent_the_settled_history_alone(hf: Holdfast, speech: Speech) -> None:
+async def test_the_provider_is_sent_the_settled_history_alone(tk: Threadkeep, speech: Speech) -> None:
     """No instruction, no pending message: the history as a turn sends it."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     await thread.record([speech.said("Pending.")])
     steps = [Compacts(items=(opaque(speech, 1),))]
@@ -64,9 +64,9 @@ async def test_the_provider_is_sent_the_settled_history_alone(hf: Holdfast, spee
     assert (body["input"] if speech.dialect == "responses" else body["messages"]) == turns(speech, 1, 8)
 
 
-async def test_the_next_compaction_replaces_the_opaque_item(hf: Holdfast, speech: Speech) -> None:
+async def test_the_next_compaction_replaces_the_opaque_item(tk: Threadkeep, speech: Speech) -> None:
     """One at a time: the older one is not carried along."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     steps = [Compacts(items=(opaque(speech, 1),)), Compacts(items=(opaque(speech, 2),))]
     async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM, issuer="here#1") as model:
@@ -77,9 +77,9 @@ async def test_the_next_compaction_replaces_the_opaque_item(hf: Holdfast, speech
     assert ("sealed 1" in text, "sealed 2" in text) == (False, True)
 
 
-async def test_a_model_whose_provider_does_not_compact_is_asked_for_a_session_state(hf: Holdfast, speech: Speech) -> None:
+async def test_a_model_whose_provider_does_not_compact_is_asked_for_a_session_state(tk: Threadkeep, speech: Speech) -> None:
     """`remote` where it is not offered goes one rung down, and says so."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with ScriptedModel([refuses()], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="remote", model=model)
@@ -90,10 +90,10 @@ async def test_a_model_whose_provider_does_not_compact_is_asked_for_a_session_st
     ]
 
 
-async def test_what_makes_an_ill_formed_window_goes_down_the_ladder(hf: Holdfast) -> None:
+async def test_what_makes_an_ill_formed_window_goes_down_the_ladder(tk: Threadkeep) -> None:
     """A provider that opens a call in its compaction ends no compaction: the attempt is recorded and the next rung taken."""
     [speech] = [speech for speech in SPEECHES if speech.dialect == "responses"]
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     sealed = {"role": "assistant", "content": [{"type": "compaction", "content": "sealed"}]}
     call = {"type": "function_call", "call_id": "q", "name": "f", "arguments": "{}", **sealed}

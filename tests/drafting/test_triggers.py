@@ -8,12 +8,12 @@ import pytest
 from tests.drafting.replies import block
 from tests.scenarios.vocabulary import STATE, Speech, of_kind, play, seen, turn
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.errors import CompactionStopped
-from holdfast.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks, SessionFacts
-from holdfast.store import RecordKind
-from holdfast.testing.scripted_model import ScriptedModel, says
-from holdfast.thread import Checkpoint, decode_body
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.errors import CompactionStopped
+from threadkeep.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks, SessionFacts
+from threadkeep.store import RecordKind
+from threadkeep.testing.scripted_model import ScriptedModel, says
+from threadkeep.thread import Checkpoint, decode_body
 
 pytestmark = pytest.mark.anyio
 
@@ -32,9 +32,9 @@ def recorded(made: Checkpoint) -> tuple[str, str, str]:
     return made.trigger, made.phase, made.reason
 
 
-async def test_before_a_turn_the_turns_own_model_drafts_and_the_input_is_left_out(hf: Holdfast, speech: Speech) -> None:
+async def test_before_a_turn_the_turns_own_model_drafts_and_the_input_is_left_out(tk: Threadkeep, speech: Speech) -> None:
     """The model of the turn is asked once, on the prefix; the input is not in the request and is last in the window."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 14)
     incoming = speech.said("And now rename the lexer.")
     async with (
@@ -49,12 +49,12 @@ async def test_before_a_turn_the_turns_own_model_drafts_and_the_input_is_left_ou
     assert (await seen(thread))[-1] == incoming
 
 
-async def test_in_the_middle_of_a_turn_only_as_often_as_the_window_fills(hf: Holdfast, speech: Speech) -> None:
+async def test_in_the_middle_of_a_turn_only_as_often_as_the_window_fills(tk: Threadkeep, speech: Speech) -> None:
     """A run of 150 calls in one turn compacts several times, keeps its request, and is over no limit at any step.
 
     What was prepared beside it is swapped in, and where that is not there in time the turn compacts itself.
     """
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     async with thread.turn([speech.said("Read all the parts.")]) as begun:
         for number in range(150):
             await begun.record([speech.call(f"c{number}"), speech.output(f"c{number}", f"line of part {number}\n" * 40)])
@@ -68,8 +68,8 @@ async def test_in_the_middle_of_a_turn_only_as_often_as_the_window_fills(hf: Hol
 async def test_a_switch_to_a_smaller_model_compacts_before_its_first_request(store_file: Path, speech: Speech) -> None:
     """What fits the old window and not the new one is compacted, and the reason says why."""
     config = small(store_file, model_context_window=100_000, model_windows={"mini": 4_000, "mini-long": 90_000})
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         for number in range(1, 15):
             async with thread.turn(turn(speech, number), model="big") as begun:
                 assert (await begun.window()).checkpoint is None
@@ -83,12 +83,12 @@ async def test_a_switch_to_a_smaller_model_compacts_before_its_first_request(sto
 
 async def test_the_same_model_again_is_no_switch(store_file: Path, speech: Speech) -> None:
     """A restart forgets no model: the reason of the next compaction is the limit."""
-    async with Holdfast(small(store_file)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(small(store_file)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         for number in range(1, 15):
             await thread.record(turn(speech, number), model="mini")
-    async with Holdfast(small(store_file)) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(small(store_file)) as tk:
+        thread = await tk.thread("t")
         async with thread.turn([speech.said("Go on.")], model="mini") as begun:
             await begun.window()
         (made,) = await checkpoints(thread)
@@ -97,16 +97,16 @@ async def test_the_same_model_again_is_no_switch(store_file: Path, speech: Speec
 
 async def test_a_configured_limit_above_nine_tenths_is_clamped(store_file: Path, speech: Speech) -> None:
     """The limit of scope `total` is never above 90 % of the window."""
-    async with Holdfast(small(store_file, model_auto_compact_token_limit=1_000_000)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(small(store_file, model_auto_compact_token_limit=1_000_000)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         limits = (await thread.window()).pressure.limits
     assert (limits.hard, limits.full) == (3_600, 3_800)
 
 
 async def test_a_soft_limit_of_ones_own(store_file: Path, speech: Speech) -> None:
     """Worth preparing from there on, never later than the hard limit."""
-    async with Holdfast(small(store_file, model_soft_compact_token_limit=500)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(small(store_file, model_soft_compact_token_limit=500)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 3)
         pressure = (await thread.window()).pressure
     assert (pressure.worth_preparing, pressure.must_compact) == (True, False)
@@ -120,8 +120,8 @@ async def test_with_the_prefix_uncharged_only_growth_counts(store_file: Path, sp
         model_auto_compact_token_limit=1_000,
         model_auto_compact_token_limit_scope="body_after_prefix",
     )
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 20)
         assert not (await thread.window()).pressure.must_compact
         tokens = (await thread.window()).tokens
@@ -136,16 +136,16 @@ async def test_with_the_prefix_uncharged_only_growth_counts(store_file: Path, sp
 async def test_with_the_prefix_uncharged_the_full_window_still_caps(store_file: Path, speech: Speech) -> None:
     """However large the configured limit: what the provider refuses is compacted."""
     config = small(store_file, model_auto_compact_token_limit=1_000_000, model_auto_compact_token_limit_scope="body_after_prefix")
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         assert (await thread.window()).pressure.must_compact
 
 
 async def test_profiles_and_overrides_choose_the_strategy(store_file: Path, speech: Speech) -> None:
     """What a call says outweighs what is configured, and a configured strategy is used where nothing is said."""
-    async with Holdfast(small(store_file, compact_strategy="handoff")) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(small(store_file, compact_strategy="handoff")) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 8)
         async with ScriptedModel([says("A summary.")], dialect=speech.dialect, window_tokens=ROOM) as model:
             assert (await thread.compact(model=model)).strategy == "handoff"
@@ -178,8 +178,8 @@ class Watching:
 async def test_hooks_are_told_before_and_after_and_when_the_next_turn_begins(store_file: Path, speech: Speech) -> None:
     """In this order, with the same trigger; what a SessionStart hook adds stands behind the state, the turn's request last."""
     watching = Watching(context="The build is red.")
-    async with Holdfast(small(store_file), hooks=watching.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(small(store_file), hooks=watching.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         async with thread.turn([speech.said("Go on.")], model="mini") as begun:
             assert (await begun.window()).checkpoint is not None
@@ -204,8 +204,8 @@ async def test_hooks_are_told_before_and_after_and_when_the_next_turn_begins(sto
 async def test_a_hook_that_stops_before_leaves_everything_and_keeps_the_input(store_file: Path, speech: Speech) -> None:
     """No checkpoint, the turn is told to end, and what came in is recorded."""
     watching = Watching(stop=HookEvent.PRE_COMPACT)
-    async with Holdfast(small(store_file), hooks=watching.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(small(store_file), hooks=watching.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         with pytest.raises(CompactionStopped, match="not now; nothing was changed"):
             async with thread.turn([speech.said("Go on.")]) as begun:
@@ -217,8 +217,8 @@ async def test_a_hook_that_stops_before_leaves_everything_and_keeps_the_input(st
 async def test_a_hook_that_stops_afterwards_keeps_the_compaction(store_file: Path, speech: Speech) -> None:
     """The checkpoint stands, and the turn is told to end."""
     watching = Watching(stop=HookEvent.POST_COMPACT)
-    async with Holdfast(small(store_file), hooks=watching.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(small(store_file), hooks=watching.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         with pytest.raises(CompactionStopped, match="the compaction is kept"):
             await thread.compact()
@@ -228,8 +228,8 @@ async def test_a_hook_that_stops_afterwards_keeps_the_compaction(store_file: Pat
 async def test_a_dry_run_tells_no_hook(store_file: Path, speech: Speech) -> None:
     """Nothing happens, so nobody is told."""
     watching = Watching(stop=HookEvent.PRE_COMPACT)
-    async with Holdfast(small(store_file), hooks=watching.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(small(store_file), hooks=watching.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         assert (await thread.compact(dry_run=True)).checkpoint is None
     assert watching.heard == []

@@ -9,11 +9,11 @@ import pytest
 from tests.drafting.replies import SUMMARY
 from tests.scenarios.vocabulary import Speech, checkpoints, play
 
-from holdfast import Holdfast, Thread
-from holdfast.errors import NothingToCompact, StaleCheckpoint
-from holdfast.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent
-from holdfast.testing.scripted_model import Holds, Says, ScriptedModel, Step, refuses, says
-from holdfast.thread import Attempt
+from threadkeep import Thread, Threadkeep
+from threadkeep.errors import NothingToCompact, StaleCheckpoint
+from threadkeep.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent
+from threadkeep.testing.scripted_model import Holds, Says, ScriptedModel, Step, refuses, says
+from threadkeep.thread import Attempt
 
 pytestmark = pytest.mark.anyio
 
@@ -45,14 +45,14 @@ class Watcher:
 
 
 @pytest.fixture
-def watcher(hf: Holdfast) -> Watcher:
+def watcher(tk: Threadkeep) -> Watcher:
     watching = Watcher()
-    object.__setattr__(hf.backend, "policy", replace(hf.backend.policy, observer=watching))
+    object.__setattr__(tk.backend, "policy", replace(tk.backend.policy, observer=watching))
     return watching
 
 
-async def long_thread(hf: Holdfast, speech: Speech) -> Thread:
-    thread = await hf.thread("t", dialect=speech.dialect)
+async def long_thread(tk: Threadkeep, speech: Speech) -> Thread:
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     return thread
 
@@ -70,12 +70,12 @@ class Thinking:
         return Holds(until=self.go_on, then=self._answer)
 
 
-async def test_a_stale_checkpoint_says_what_its_draft_cost(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+async def test_a_stale_checkpoint_says_what_its_draft_cost(tk: Threadkeep, watcher: Watcher, speech: Speech) -> None:
     """The draft was taken and paid for; that its span is gone takes nothing of the bill back."""
-    thread, thinking = await long_thread(hf, speech), Thinking(speech, PRICED)
+    thread, thinking = await long_thread(tk, speech), Thinking(speech, PRICED)
     task = asyncio.create_task(thread.compact(strategy="handoff", model=thinking.model))
     await thinking.asked.wait()
-    await (await hf.thread("t")).rollback(turns=3)
+    await (await tk.thread("t")).rollback(turns=3)
     thinking.go_on.set()
     with pytest.raises(StaleCheckpoint) as stale:
         await task
@@ -94,9 +94,9 @@ async def test_a_stale_checkpoint_says_what_its_draft_cost(hf: Holdfast, watcher
     assert watcher.failures == [("StaleCheckpoint", PAID)]
 
 
-async def test_nothing_to_compact_after_a_draft_says_what_it_cost(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+async def test_nothing_to_compact_after_a_draft_says_what_it_cost(tk: Threadkeep, watcher: Watcher, speech: Speech) -> None:
     """Every rung that was tried is named, and why it came to nothing; before anybody was asked there is none."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 1)
     await thread.record([speech.said(HUGE)])
     async with ScriptedModel([PRICED], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -108,16 +108,16 @@ async def test_nothing_to_compact_after_a_draft_says_what_it_cost(hf: Holdfast, 
     ]
     assert watcher.failures == [("NothingToCompact", PAID)]
     assert tuple(watcher.trials) == nothing.value.attempts
-    empty = await hf.thread("empty", dialect=speech.dialect)
+    empty = await tk.thread("empty", dialect=speech.dialect)
     with pytest.raises(NothingToCompact) as untried:
         await empty.compact(strategy="handoff", model=ScriptedModel([], dialect=speech.dialect, window_tokens=ROOM))
     assert untried.value.attempts == ()
     assert watcher.failures[1:] == [("NothingToCompact", NOTHING_SPENT)]
 
 
-async def test_a_cancelled_draft_is_a_call_that_was_made(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+async def test_a_cancelled_draft_is_a_call_that_was_made(tk: Threadkeep, watcher: Watcher, speech: Speech) -> None:
     """Nobody knows what the provider will bill for it; that it was asked is known."""
-    thread, thinking = await long_thread(hf, speech), Thinking(speech, PRICED)
+    thread, thinking = await long_thread(tk, speech), Thinking(speech, PRICED)
     task = asyncio.create_task(thread.compact(strategy="handoff", model=thinking.model))
     await thinking.asked.wait()
     task.cancel()
@@ -127,9 +127,9 @@ async def test_a_cancelled_draft_is_a_call_that_was_made(hf: Holdfast, watcher: 
     assert watcher.trials == [Attempt(strategy="handoff", outcome="broken_off", model="scripted:model", calls=1)]
 
 
-async def test_what_a_checkpoint_cost_counts_every_rung(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+async def test_what_a_checkpoint_cost_counts_every_rung(tk: Threadkeep, watcher: Watcher, speech: Speech) -> None:
     """A refusal is billed like an answer."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     refusal = replace(refuses(), reply=replace(refuses().reply, input_tokens=50_000, output_tokens=9, cost_usd=0.1))
     async with ScriptedModel([refusal], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="handoff", model=model)
@@ -139,9 +139,9 @@ async def test_what_a_checkpoint_cost_counts_every_rung(hf: Holdfast, watcher: W
     assert [(trial.strategy, trial.outcome) for trial in watcher.trials] == [("handoff", "refused"), ("extractive", "taken")]
 
 
-async def test_what_no_provider_told_is_unknown_and_not_nothing(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+async def test_what_no_provider_told_is_unknown_and_not_nothing(tk: Threadkeep, watcher: Watcher, speech: Speech) -> None:
     """A model that was asked and counted nothing was not free."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="handoff", model=model)
     assert watcher.finishes == [Spent(model_calls=1)]
@@ -150,13 +150,13 @@ async def test_what_no_provider_told_is_unknown_and_not_nothing(hf: Holdfast, wa
     assert (attempt.calls, told) == (1, (None, None, None, None))
 
 
-async def test_a_provider_that_told_zero_told_something(hf: Holdfast, watcher: Watcher, speech: Speech) -> None:
+async def test_a_provider_that_told_zero_told_something(tk: Threadkeep, watcher: Watcher, speech: Speech) -> None:
     """A cold cache and a free model are facts; they are kept as what they are."""
-    thread = await long_thread(hf, speech)
+    thread = await long_thread(tk, speech)
     free = says(SUMMARY, input_tokens=50_000, output_tokens=900, cached_tokens=0, cost_usd=0.0)
     async with ScriptedModel([free], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="handoff", model=model)
     paid = Spent(model_calls=1, input_tokens=50_000, output_tokens=900, cached_tokens=0, cost_micro_usd=0)
     assert watcher.finishes == [paid]
-    (made,) = await checkpoints(await hf.thread("t"))
+    (made,) = await checkpoints(await tk.thread("t"))
     assert [(attempt.cached_tokens, attempt.cost_micro_usd) for attempt in made.attempts] == [(0, 0)]

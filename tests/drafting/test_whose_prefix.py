@@ -10,8 +10,8 @@ from tests.drafting.replies import block
 from tests.drafting.test_branching import opaque
 from tests.scenarios.vocabulary import Json, Speech, play, sent, turn, turns
 
-from holdfast import Head, Holdfast, Thread
-from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, says
+from threadkeep import Head, Thread, Threadkeep
+from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, says
 
 pytestmark = pytest.mark.anyio
 
@@ -51,9 +51,9 @@ def is_transcript(body: dict[str, Any]) -> bool:
     return len(sent(body)) == 1 and "<transcript>" in str(sent(body)[0])
 
 
-async def test_by_hand_and_without_a_head_the_span_is_told_as_a_transcript(hf: Holdfast, speech: Speech) -> None:
+async def test_by_hand_and_without_a_head_the_span_is_told_as_a_transcript(tk: Threadkeep, speech: Speech) -> None:
     """A history without the system and the tools it goes out with is no prefix, and providers refuse calls of unknown tools."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     for number in range(1, 9):
         await thread.record(turn(speech, number), model=OWN)
     async with drafting(speech) as model:
@@ -63,9 +63,9 @@ async def test_by_hand_and_without_a_head_the_span_is_told_as_a_transcript(hf: H
     assert model.bodies[0].keys() == {"input" if speech.dialect == "responses" else "messages"}
 
 
-async def test_by_hand_with_a_head_it_is_what_a_turn_sends_and_one_message_more(hf: Holdfast, speech: Speech) -> None:
+async def test_by_hand_with_a_head_it_is_what_a_turn_sends_and_one_message_more(tk: Threadkeep, speech: Speech) -> None:
     """A caller that knows what goes out beside the history has its own model asked on the prefix."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     for number in range(1, 9):
         await thread.record(turn(speech, number), model=OWN)
     async with drafting(speech) as model:
@@ -74,9 +74,9 @@ async def test_by_hand_with_a_head_it_is_what_a_turn_sends_and_one_message_more(
     assert (sent(body)[:-1], body["tools"]) == (turns(speech, 1, 8), list(TOOLS))
 
 
-async def test_the_head_of_the_last_turn_is_still_known_by_hand(hf: Holdfast, speech: Speech) -> None:
+async def test_the_head_of_the_last_turn_is_still_known_by_hand(tk: Threadkeep, speech: Speech) -> None:
     """A handle that ran a turn knows what its requests hold."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     for number in range(1, 9):
         async with thread.turn(turn(speech, number), model=OWN, head=HEAD):
             pass
@@ -97,9 +97,11 @@ async def test_the_head_of_the_last_turn_is_still_known_by_hand(hf: Holdfast, sp
         ("a", "b@http://elsewhere/v1"),
     ],
 )
-async def test_what_one_provider_sealed_is_in_no_request_to_the_next(hf: Holdfast, speech: Speech, before: str, now: str) -> None:
+async def test_what_one_provider_sealed_is_in_no_request_to_the_next(
+    tk: Threadkeep, speech: Speech, before: str, now: str
+) -> None:
     """A turn with another provider's model compacts on the prefix it sends itself, which holds nothing the first one sealed."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thinking_turns(thread, speech, 1, 14, model=before)
     bare = list(await thread.window(model=now))
     async with drafting(speech, name=now) as model, thread.turn([speech.said("Go on.")], model=model, head=HEAD) as begun:
@@ -109,9 +111,9 @@ async def test_what_one_provider_sealed_is_in_no_request_to_the_next(hf: Holdfas
 
 
 @pytest.mark.parametrize(("before", "now"), [("openai:a", "openai:b"), ("a", "openai:a"), ("openai:a", "openai:a")])
-async def test_what_a_provider_sealed_goes_back_to_it(hf: Holdfast, speech: Speech, before: str, now: str) -> None:
+async def test_what_a_provider_sealed_goes_back_to_it(tk: Threadkeep, speech: Speech, before: str, now: str) -> None:
     """Another model of the same provider, or the same one by its short name, is asked on the prefix, byte for byte."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thinking_turns(thread, speech, 1, 14, model=before)
     window = list(await thread.window())
     async with drafting(speech, name=now) as model, thread.turn([speech.said("Go on.")], model=model, head=HEAD) as begun:
@@ -119,9 +121,9 @@ async def test_what_a_provider_sealed_goes_back_to_it(hf: Holdfast, speech: Spee
     assert sent(model.bodies[0])[:-1] == window
 
 
-async def test_a_new_provider_without_anything_sealed_before_it_is_asked_on_the_prefix(hf: Holdfast, speech: Speech) -> None:
+async def test_a_new_provider_without_anything_sealed_before_it_is_asked_on_the_prefix(tk: Threadkeep, speech: Speech) -> None:
     """What everybody can read needs no transcript."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     for number in range(1, 15):
         await thread.record(turn(speech, number), model="openai:a")
     async with (
@@ -132,9 +134,11 @@ async def test_a_new_provider_without_anything_sealed_before_it_is_asked_on_the_
     assert sent(model.bodies[0])[:-1] == turns(speech, 1, 14)
 
 
-async def test_once_the_old_providers_thoughts_are_compacted_away_the_prefix_is_warm_again(hf: Holdfast, speech: Speech) -> None:
+async def test_once_the_old_providers_thoughts_are_compacted_away_the_prefix_is_warm_again(
+    tk: Threadkeep, speech: Speech
+) -> None:
     """Only what the window still holds counts, not what the thread has been through."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thinking_turns(thread, speech, 1, 8, model="openai:a")
     for number in range(9, 20):
         await thread.record(turn(speech, number), model="other:b")
@@ -147,11 +151,11 @@ async def test_once_the_old_providers_thoughts_are_compacted_away_the_prefix_is_
     assert sent(model.bodies[0])[:-1] == window
 
 
-async def test_a_model_of_the_same_name_elsewhere_is_not_the_threads_own_by_silence(hf: Holdfast, speech: Speech) -> None:
+async def test_a_model_of_the_same_name_elsewhere_is_not_the_threads_own_by_silence(tk: Threadkeep, speech: Speech) -> None:
     """Who was asked long ago is still who was asked last; what that provider compacted by itself is shown to no other."""
     if speech.dialect == "chat":
         pytest.skip("no provider of Chat Completions compacts by itself")
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thinking_turns(thread, speech, 1, 8, model="openai:a")
     remote = ScriptedRemoteModel(
         [Compacts(items=(opaque(speech, 1),))], name="openai:a", dialect=speech.dialect, window_tokens=ROOM

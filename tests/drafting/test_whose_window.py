@@ -8,16 +8,16 @@ import pytest
 from tests.drafting.replies import block
 from tests.scenarios.vocabulary import Speech, checkpoints, play, turn
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.compaction.asking import request_tokens
-from holdfast.compaction.drafting import Meter, Voice
-from holdfast.dialects import Request
-from holdfast.runtime.measuring import limits_of
-from holdfast.runtime.orders import Order
-from holdfast.runtime.voices import voice_for
-from holdfast.session import Session
-from holdfast.testing.scripted_model import ScriptedModel, says
-from holdfast.tokens import Limits
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.compaction.asking import request_tokens
+from threadkeep.compaction.drafting import Meter, Voice
+from threadkeep.dialects import Request
+from threadkeep.runtime.measuring import limits_of
+from threadkeep.runtime.orders import Order
+from threadkeep.runtime.voices import voice_for
+from threadkeep.session import Session
+from threadkeep.testing.scripted_model import ScriptedModel, says
+from threadkeep.tokens import Limits
 
 pytestmark = pytest.mark.anyio
 
@@ -38,9 +38,9 @@ def sizes(requests: list[Request]) -> list[int]:
     return [request_tokens(request) for request in requests]
 
 
-async def worked(hf: Holdfast, speech: Speech, *, model: str, turns: int = 12) -> Thread:
+async def worked(tk: Threadkeep, speech: Speech, *, model: str, turns: int = 12) -> Thread:
     """A thread its own model worked on."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     for number in range(1, turns + 1):
         await thread.record(turn(speech, number), model=model)
     return thread
@@ -62,11 +62,11 @@ async def test_a_voice_has_the_window_its_model_tells_else_what_is_listed_else_t
 ) -> None:
     """A listed name counts with and without its provider, the more exact one first."""
     windows = {"small": 8_000, "scripted:exact": 6_000, "exact": 9_000}
-    async with Holdfast(listing(store_file, **windows)) as hf:
+    async with Threadkeep(listing(store_file, **windows)) as tk:
         model = drafting(name, dialect="chat", window_tokens=says_itself)
-        thread = await hf.thread("t", dialect="chat")
+        thread = await tk.thread("t", dialect="chat")
         order = Order(model=model, limits=Limits.of_window(4_000))
-        speak = await voice_for(order, hf.backend, await thread.history(), thread_id="t", dialect=thread.dialect)
+        speak = await voice_for(order, tk.backend, await thread.history(), thread_id="t", dialect=thread.dialect)
         assert speak is not None
         voice: Voice = speak(Meter())
         assert voice.window_tokens == tokens
@@ -74,8 +74,8 @@ async def test_a_voice_has_the_window_its_model_tells_else_what_is_listed_else_t
 
 async def test_a_summariser_is_told_in_parts_what_is_more_than_is_listed_for_it(store_file: Path, speech: Speech) -> None:
     """The thread's own window is large, the summariser's small: no request is larger than the summariser takes."""
-    async with Holdfast(listing(store_file, small=8_000)) as hf:
-        thread = await worked(hf, speech, model=OWN, turns=60)
+    async with Threadkeep(listing(store_file, small=8_000)) as tk:
+        thread = await worked(tk, speech, model=OWN, turns=60)
         model = drafting("scripted:small", dialect=speech.dialect)
         report = await thread.compact(strategy="session", model=model)
         assert report.strategy == "session"
@@ -85,9 +85,9 @@ async def test_a_summariser_is_told_in_parts_what_is_more_than_is_listed_for_it(
 
 async def test_what_a_provider_lists_of_a_model_is_its_window(store_file: Path) -> None:
     """What was learnt on the way counts where nothing is configured."""
-    async with Holdfast(listing(store_file)) as hf:
-        hf.backend.learn_windows({"small": 8_000})
-        found = limits_of(hf.backend, drafting("openai:small", dialect="chat"), otherwise=hf.backend.limits)
+    async with Threadkeep(listing(store_file)) as tk:
+        tk.backend.learn_windows({"small": 8_000})
+        found = limits_of(tk.backend, drafting("openai:small", dialect="chat"), otherwise=tk.backend.limits)
         assert found == Limits.of_window(8_000)
 
 
@@ -96,15 +96,15 @@ async def test_a_model_that_takes_less_than_is_configured_is_believed(
     store_file: Path, says_itself: int | None, window: int
 ) -> None:
     """What is configured is the user's word for how large a window may grow; only what cannot be sent outweighs it."""
-    async with Holdfast(listing(store_file, mini=8_000)) as hf:
+    async with Threadkeep(listing(store_file, mini=8_000)) as tk:
         model = drafting(OWN, dialect="chat", window_tokens=says_itself)
-        assert limits_of(hf.backend, model, otherwise=hf.backend.limits) == Limits.of_window(window)
+        assert limits_of(tk.backend, model, otherwise=tk.backend.limits) == Limits.of_window(window)
 
 
 async def test_the_threads_own_model_is_sent_no_more_than_is_listed_for_it(store_file: Path, speech: Speech) -> None:
     """Its window is what the compaction aims at too: what it is sent fits, and so does what is left."""
-    async with Holdfast(listing(store_file, mini=4_000)) as hf:
-        thread = await worked(hf, speech, model=OWN)
+    async with Threadkeep(listing(store_file, mini=4_000)) as tk:
+        thread = await worked(tk, speech, model=OWN)
         model = drafting(OWN, dialect=speech.dialect)
         report = await thread.compact(strategy="session", model=model)
         assert report.strategy == "session"
@@ -117,20 +117,20 @@ async def test_the_threads_own_model_is_sent_no_more_than_is_listed_for_it(store
 
 async def test_without_a_model_the_limits_are_those_of_the_model_that_worked_last(store_file: Path, speech: Speech) -> None:
     """Listed small, or the whole store small: the same thread is compacted to the same window."""
-    async with Holdfast(listing(store_file, mini=4_000)) as hf:
-        thread = await worked(hf, speech, model=OWN)
+    async with Threadkeep(listing(store_file, mini=4_000)) as tk:
+        thread = await worked(tk, speech, model=OWN)
         await thread.compact(strategy="extractive")
         listed = list(await thread.window())
-    async with Holdfast(Config(store="memory:", model_context_window=4_000)) as hf:
-        thread = await worked(hf, speech, model=OWN)
+    async with Threadkeep(Config(store="memory:", model_context_window=4_000)) as tk:
+        thread = await worked(tk, speech, model=OWN)
         await thread.compact(strategy="extractive")
         assert listed == list(await thread.window())
 
 
 async def test_a_session_compacts_to_its_models_window_by_hand_and_in_the_background(store_file: Path, speech: Speech) -> None:
     """Both know the window that is listed for the session's model."""
-    async with Holdfast(listing(store_file, mini=4_000)) as hf:
-        thread = await worked(hf, speech, model=OWN, turns=10)
+    async with Threadkeep(listing(store_file, mini=4_000)) as tk:
+        thread = await worked(tk, speech, model=OWN, turns=10)
         model = ScriptedModel(["Hello.", *[says(block(handoff="go on"))] * 40], name=OWN, dialect=speech.dialect)
         async with Session(thread, model=model, recall=False) as session:
             await session.ask("hello")
@@ -146,7 +146,7 @@ async def test_a_session_compacts_to_its_models_window_by_hand_and_in_the_backgr
 
 async def test_the_beginning_of_a_long_silence_about_models_is_remembered(store_file: Path, speech: Speech) -> None:
     """A host that names its model once and then no more still has that model."""
-    async with Holdfast(listing(store_file)) as hf:
-        thread = await worked(hf, speech, model=OWN, turns=1)
+    async with Threadkeep(listing(store_file)) as tk:
+        thread = await worked(tk, speech, model=OWN, turns=1)
         await play(thread, speech, 2, 24)
         assert await thread.last_model() == OWN

@@ -11,9 +11,9 @@ import pytest
 from examples.harbour import NAMES, play
 from tests.cli.stories import surroundings
 
-from holdfast import Config, Holdfast
-from holdfast.items import Item, ItemKind
-from holdfast.store import RecordKind
+from threadkeep import Config, Threadkeep
+from threadkeep.items import Item, ItemKind
+from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
@@ -29,11 +29,11 @@ async def test_agents_share_a_store_and_nothing_is_lost_or_doubled(tmp_path: Pat
     heard = re.findall(r"(\w+) was here on day (\d+)", "\n".join(told.log))
     assert len(heard) == len(set(heard)) > 0
     assert [int(day) for _, day in heard] == sorted(int(day) for _, day in heard)
-    async with Holdfast(Config(store=str(store))) as hf:
-        threads = await hf.threads()
+    async with Threadkeep(Config(store=str(store))) as tk:
+        threads = await tk.threads()
         assert {thread.id for thread in threads} == {"square", *(f"fisher-{name}" for name in NAMES[:AGENTS])}
         for name in NAMES[:AGENTS]:
-            outputs = await returned(hf, f"fisher-{name}")
+            outputs = await returned(tk, f"fisher-{name}")
             sold = [int(fish) * int(price) for fish, price in re.findall(r"sold (\d+) fish at (\d+)", "\n".join(outputs))]
             called = {day for text in outputs for day in re.findall(r"called out: \w+ was here on day (\d+)", text)}
             assert sum(sold) == told.coins[name]
@@ -41,9 +41,9 @@ async def test_agents_share_a_store_and_nothing_is_lost_or_doubled(tmp_path: Pat
             assert len(outputs) == DAYS
 
 
-async def returned(hf: Holdfast, thread_id: str) -> list[str]:
+async def returned(tk: Threadkeep, thread_id: str) -> list[str]:
     """What tools returned in a thread, all of its life, compacted away or not."""
-    thread = await hf.thread(thread_id)
+    thread = await tk.thread(thread_id)
     items = [Item(record.body) for record in await thread.records() if record.kind is RecordKind.ITEM]
     return [view.text for _, view in thread.seen(items) if view.kind is ItemKind.OUTPUT]
 

@@ -14,12 +14,12 @@ import pytest
 from aiohttp import ClientSession, web
 from tests.prefixes import stable_prefix
 
-from holdfast.dialects import Reply
-from holdfast.gateway.app import Gateway
-from holdfast.gateway.exchange import Answered, Conversations, Forward, Incoming, Refused
-from holdfast.gateway.routes import Provider as ProviderName
-from holdfast.gateway.server import running
-from holdfast.gateway.upstream import upstream_session
+from threadkeep.dialects import Reply
+from threadkeep.gateway.app import Gateway
+from threadkeep.gateway.exchange import Answered, Conversations, Forward, Incoming, Refused
+from threadkeep.gateway.routes import Provider as ProviderName
+from threadkeep.gateway.server import running
+from threadkeep.gateway.upstream import upstream_session
 
 __all__ = ["stable_prefix"]
 

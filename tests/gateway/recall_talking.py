@@ -12,13 +12,13 @@ from typing import Any
 from aiohttp import ClientSession
 from tests.gateway.talking import HISTORY, base_fields, outputs_of, person
 
-from holdfast import Config, Holdfast
-from holdfast.dialects import dialect_named
-from holdfast.gateway.recall_tool.form import NAME
-from holdfast.gateway.serve import running_gateway
-from holdfast.testing.provider import ScriptedProvider
-from holdfast.testing.script import Reply
-from holdfast.testing.speech import PATHS, WireName
+from threadkeep import Config, Threadkeep
+from threadkeep.dialects import dialect_named
+from threadkeep.gateway.recall_tool.form import NAME
+from threadkeep.gateway.serve import running_gateway
+from threadkeep.testing.provider import ScriptedProvider
+from threadkeep.testing.script import Reply
+from threadkeep.testing.speech import PATHS, WireName
 
 Json = dict[str, Any]
 URLS = {wire: path.removeprefix("/v1") for path, wire in PATHS.items()}
@@ -101,8 +101,8 @@ async def recalling(
     """Serve on `store` with the tool switched on, unless the settings say otherwise, and open a conversation."""
     config = Config(store=str(store), **{"gateway_recall_tool": "yes", **settings})
     async with (
-        Holdfast(config) as hf,
-        running_gateway(hf, upstream=provider.url, anthropic_upstream=provider.url.removesuffix("/v1")) as url,
+        Threadkeep(config) as tk,
+        running_gateway(tk, upstream=provider.url, anthropic_upstream=provider.url.removesuffix("/v1")) as url,
         ClientSession() as session,
     ):
         yield RecallClient(wire=wire, url=f"{url.removesuffix('/v1')}/v1", session=session, streamed=streamed)

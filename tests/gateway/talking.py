@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast import Holdfast
-from holdfast.dialects import dialect_named
-from holdfast.gateway.conversations import RecordedConversations
-from holdfast.gateway.exchange import Answered, Forward, Heard, Incoming, Refused
-from holdfast.gateway.rules import Rules
-from holdfast.runtime import Thread
-from holdfast.store import Record
-from holdfast.testing.messages_stream import thinks
-from holdfast.testing.prefix_growth import watch
-from holdfast.testing.provider_rules import ProviderRules, prefix_signature
-from holdfast.testing.responses_stream import Numbering
-from holdfast.testing.script import Received, Reply, say
-from holdfast.testing.speech import PATHS, WireName, speak
+from threadkeep import Threadkeep
+from threadkeep.dialects import dialect_named
+from threadkeep.gateway.conversations import RecordedConversations
+from threadkeep.gateway.exchange import Answered, Forward, Heard, Incoming, Refused
+from threadkeep.gateway.rules import Rules
+from threadkeep.runtime import Thread
+from threadkeep.store import Record
+from threadkeep.testing.messages_stream import thinks
+from threadkeep.testing.prefix_growth import watch
+from threadkeep.testing.provider_rules import ProviderRules, prefix_signature
+from threadkeep.testing.responses_stream import Numbering
+from threadkeep.testing.script import Received, Reply, say
+from threadkeep.testing.speech import PATHS, WireName, speak
 
 Json = dict[str, Any]
 
@@ -127,7 +127,7 @@ class Client:
 
 
 def talk(
-    hf: Holdfast,
+    tk: Threadkeep,
     wire: WireName,
     *,
     rules: Rules | None = None,
@@ -136,7 +136,7 @@ def talk(
     **headers: str,
 ) -> Client:
     """Return a new conversation on a new gateway."""
-    conversations = RecordedConversations(hf, dialect_named(wire), rules=rules or Rules(), upstream=upstream)
+    conversations = RecordedConversations(tk, dialect_named(wire), rules=rules or Rules(), upstream=upstream)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return Client(wire=wire, conversations=conversations, provider=Provider(wire, alternating=alternating), headers=sent)
 
@@ -197,14 +197,14 @@ def text_of(history: Sequence[Json]) -> str:
     return json.dumps(list(history), ensure_ascii=False)
 
 
-async def threads(hf: Holdfast) -> list[Thread]:
+async def threads(tk: Threadkeep) -> list[Thread]:
     """Return every thread of a store, the one written last at the end."""
-    return [await hf.find(each.id) for each in reversed(await hf.threads())]
+    return [await tk.find(each.id) for each in reversed(await tk.threads())]
 
 
-async def records(hf: Holdfast) -> list[list[Record]]:
+async def records(tk: Threadkeep) -> list[list[Record]]:
     """Return the records of every thread, in the same order."""
-    return [await thread.records() for thread in await threads(hf)]
+    return [await thread.records() for thread in await threads(tk)]
 
 
 def heard(whole: Json) -> Heard:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.gateway.talking import WIRES, answer, person, talk
 
-from holdfast import Config, Holdfast
-from holdfast.gateway.exchange import Forward
-from holdfast.gateway.rules import Rules
-from holdfast.runtime.telemetry import CompactionAttempt, Unobserved
+from threadkeep import Config, Threadkeep
+from threadkeep.gateway.exchange import Forward
+from threadkeep.gateway.rules import Rules
+from threadkeep.runtime.telemetry import CompactionAttempt, Unobserved
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import ManualClock
 
-    from holdfast.testing.speech import WireName
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -37,9 +37,9 @@ async def test_what_gained_nothing_in_the_background_is_left_until_the_window_ha
             begun.append(attempt)
 
     config = Config(store=str(store_file), model_context_window=4_000)
-    async with Holdfast(config, clock=clock) as opened:
-        hf = await opened.for_tenant("watched", observer=Watching())
-        client = talk(hf, wire, rules=Rules(auto_compact="background"))
+    async with Threadkeep(config, clock=clock) as opened:
+        tk = await opened.for_tenant("watched", observer=Watching())
+        client = talk(tk, wire, rules=Rules(auto_compact="background"))
 
         async def begun_after_sending() -> int:
             assert isinstance(await client.open(), Forward)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.talking import HISTORY, Client, person, talk
 
-from holdfast.gateway.rules import Rules
+from threadkeep.gateway.rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast import Holdfast
-    from holdfast.testing.speech import WireName
+    from threadkeep import Threadkeep
+    from threadkeep.testing.speech import WireName
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("wire", ["responses", "chat"])]
 
@@ -22,9 +22,9 @@ LONG = "The build log follows for reference. " * 60
 MARK = {"mode": "explicit"}
 
 
-async def compacted(hf: Holdfast, wire: WireName, *, model: str = "gpt-5.6-sol", on: bool = True) -> Client:
+async def compacted(tk: Threadkeep, wire: WireName, *, model: str = "gpt-5.6-sol", on: bool = True) -> Client:
     """Return a conversation that was compacted, with instructions in its head in both dialects."""
-    client = talk(hf, wire, rules=Rules(sets_breakpoints=on))
+    client = talk(tk, wire, rules=Rules(sets_breakpoints=on))
     client.fields = {"model": model}
     if wire == "responses":
         client.history = [{"type": "message", "role": "developer", "content": "Mind the port."}]
@@ -41,9 +41,9 @@ def marked(body: Mapping[str, Any], wire: WireName) -> list[int]:
     return found
 
 
-async def test_the_ends_of_head_and_checkpoint_are_marked_once_there_is_one(hf: Holdfast, wire: WireName) -> None:
+async def test_the_ends_of_head_and_checkpoint_are_marked_once_there_is_one(tk: Threadkeep, wire: WireName) -> None:
     """Before a checkpoint the client's bytes pass untouched; after it both marks stay where they are while the history grows."""
-    client = await compacted(hf, wire)
+    client = await compacted(tk, wire)
     assert [marked(request.body, wire) for request in client.provider.requests] == [[]] * 4
     await client.ask("Go on.")
     await client.ask("And on.")
@@ -55,20 +55,20 @@ async def test_the_ends_of_head_and_checkpoint_are_marked_once_there_is_one(hf: 
 
 
 @pytest.mark.parametrize("model", ["gpt-5.5", "gpt-5", "gpt-4.1", "o5", "local"])
-async def test_models_that_know_no_marks_get_none(hf: Holdfast, wire: WireName, model: str) -> None:
+async def test_models_that_know_no_marks_get_none(tk: Threadkeep, wire: WireName, model: str) -> None:
     """Earlier models, and those of others."""
-    client = await compacted(hf, wire, model=model)
+    client = await compacted(tk, wire, model=model)
     await client.ask("Go on.")
     assert marked(client.provider.requests[-1].body, wire) == []
 
 
-async def test_none_is_set_where_it_is_not_wanted_or_would_be_refused(hf: Holdfast, wire: WireName) -> None:
+async def test_none_is_set_where_it_is_not_wanted_or_would_be_refused(tk: Threadkeep, wire: WireName) -> None:
     """Off by default; not with a subscription, whose endpoint refuses them; not beside a client's own."""
-    off = await compacted(hf, wire, on=False)
+    off = await compacted(tk, wire, on=False)
     await off.ask("Go on.")
     assert marked(off.provider.requests[-1].body, wire) == []
     account = off.forked(headers={"chatgpt-account-id": "a"})
-    account.conversations = talk(hf, wire, rules=Rules(sets_breakpoints=True)).conversations
+    account.conversations = talk(tk, wire, rules=Rules(sets_breakpoints=True)).conversations
     await account.ask("Go on.")
     assert marked(account.provider.requests[-1].body, wire) == []
     own = off.forked()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.gateway.talking import WIRES, person
 
-from holdfast.dialects import dialect_named
-from holdfast.gateway.commands import Command, CommandNames, command_in
+from threadkeep.dialects import dialect_named
+from threadkeep.gateway.commands import Command, CommandNames, command_in
 
 if TYPE_CHECKING:
-    from holdfast.testing.speech import WireName
+    from threadkeep.testing.speech import WireName
 
 NAMES = CommandNames()
 REMINDER = "<system-reminder>\nToday's date is 2026-01-01.\n</system-reminder>"
@@ -30,12 +30,12 @@ def heard(wire: WireName, *texts: str, names: CommandNames = NAMES) -> Command |
         ("  /codex-compact focus on tests \n", Command(verb="compact", argument="focus on tests")),
         ("/compact\nthe port\nand the name", Command(verb="compact", argument="the port\nand the name")),
         ('"/compact keep it"', Command(verb="compact", argument="keep it")),
-        ("/holdfast", Command(verb="help")),
-        ("/holdfast status", Command(verb="status")),
-        ("/holdfast undo", Command(verb="undo")),
-        ("/holdfast recall which port?", Command(verb="recall", argument="which port?")),
-        ("/holdfast compact the port", Command(verb="compact", argument="the port")),
-        ("/holdfast dance", Command(verb="help", argument="dance")),
+        ("/threadkeep", Command(verb="help")),
+        ("/threadkeep status", Command(verb="status")),
+        ("/threadkeep undo", Command(verb="undo")),
+        ("/threadkeep recall which port?", Command(verb="recall", argument="which port?")),
+        ("/threadkeep compact the port", Command(verb="compact", argument="the port")),
+        ("/threadkeep dance", Command(verb="help", argument="dance")),
     ],
 )
 def test_a_command_is_recognised_in_every_dialect(wire: WireName, text: str, command: Command) -> None:
@@ -54,7 +54,7 @@ def test_a_command_is_recognised_in_every_dialect(wire: WireName, text: str, com
         "/compacting is nice",
         "please /compact",
         "?compact",
-        "/holdfastest status",
+        "/threadkeepest status",
         'say "/compact" to "it"',
         "//compact",
         "",
@@ -69,13 +69,13 @@ def test_ordinary_text_is_no_command(wire: WireName, text: str) -> None:
 def test_what_a_host_puts_around_it_does_not_matter(wire: WireName) -> None:
     """Reminders before and behind the typed text, in parts of their own or in the same one."""
     assert heard(wire, REMINDER, "/compact the port", REMINDER) == Command(verb="compact", argument="the port")
-    assert heard(wire, f"{REMINDER}\n/holdfast status") == Command(verb="status")
+    assert heard(wire, f"{REMINDER}\n/threadkeep status") == Command(verb="status")
 
 
 def test_a_host_that_knows_the_command_as_a_template_is_understood() -> None:
     """The name it gives decides; its own `/compact` stays its own."""
     template = "Whatever the template of the project says."
-    known = "<command-message>holdfast</command-message>\n<command-name>/holdfast</command-name>\n"
+    known = "<command-message>threadkeep</command-message>\n<command-name>/threadkeep</command-name>\n"
     assert heard("messages", f"{known}<command-args>recall the port</command-args>", template) == Command(
         verb="recall", argument="the port"
     )
@@ -83,7 +83,7 @@ def test_a_host_that_knows_the_command_as_a_template_is_understood() -> None:
     assert heard("messages", own) is None
 
 
-QUOTED = "<command-name>/holdfast</command-name>\n<command-args>undo</command-args>"
+QUOTED = "<command-name>/threadkeep</command-name>\n<command-args>undo</command-args>"
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -104,9 +104,9 @@ def test_a_quoted_template_is_no_command(wire: WireName, texts: tuple[str, ...])
 @pytest.mark.parametrize("wire", WIRES)
 def test_names_are_the_configurations(wire: WireName) -> None:
     """Other names stand in place of the usual ones."""
-    names = CommandNames(compact=(":shrink",), control=("hf!",))
+    names = CommandNames(compact=(":shrink",), control=("tk!",))
     assert heard(wire, ":shrink it", names=names) == Command(verb="compact", argument="it")
-    assert heard(wire, "hf! undo", names=names) == Command(verb="undo")
+    assert heard(wire, "tk! undo", names=names) == Command(verb="undo")
     assert heard(wire, "/compact", names=names) is None
 
 

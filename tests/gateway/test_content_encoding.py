@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.gateway.content_encoding import Unreadable, codings_of, undone
+from threadkeep.gateway.content_encoding import Unreadable, codings_of, undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable

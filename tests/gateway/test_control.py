@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.errors import HoldfastError, StoreFull
-from holdfast.gateway.keys import Keys, digest_of
-from holdfast.gateway.metrics import Metrics
-from holdfast.gateway.statuses import STATUSES, status_of
-from holdfast.gateway.tenants import Tenants
-from holdfast.runtime import Config, Holdfast
+from threadkeep.errors import StoreFull, ThreadkeepError
+from threadkeep.gateway.keys import Keys, digest_of
+from threadkeep.gateway.metrics import Metrics
+from threadkeep.gateway.statuses import STATUSES, status_of
+from threadkeep.gateway.tenants import Tenants
+from threadkeep.runtime import Config, Threadkeep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse
     from tests.gateway.conftest import Proxy, ProxyWith
 
-    from holdfast.dialects import Dialect
-    from holdfast.gateway.tenants import Closing
+    from threadkeep.dialects import Dialect
+    from threadkeep.gateway.tenants import Closing
 
 TOKEN = "token-of-the-control-api"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
-KEY = "hfk_other"
+KEY = "tkk_other"
 
 
 @pytest.fixture
-async def hf(anyio_backend: str) -> AsyncIterator[Holdfast]:
+async def tk(anyio_backend: str) -> AsyncIterator[Threadkeep]:
     """A store with one thread of some length."""
-    async with Holdfast(Config(store="memory:", model_context_window=20_000)) as opened:
+    async with Threadkeep(Config(store="memory:", model_context_window=20_000)) as opened:
         thread = await opened.thread("ship-it")
         for number in range(12):
             await thread.record([{"role": "user", "content": f"Rule {number}: never touch file_{number}.py. " + "word " * 300}])
@@ -39,15 +39,15 @@ async def hf(anyio_backend: str) -> AsyncIterator[Holdfast]:
         yield opened
 
 
-def nobody(store: Holdfast, dialect: Dialect) -> Closing:
+def nobody(store: Threadkeep, dialect: Dialect) -> Closing:
     raise AssertionError
 
 
 @pytest.fixture
-async def steered(hf: Holdfast, proxy_with: ProxyWith) -> AsyncIterator[Proxy]:
+async def steered(tk: Threadkeep, proxy_with: ProxyWith) -> AsyncIterator[Proxy]:
     """A gateway with a control API and one key besides its token."""
     metrics = Metrics()
-    tenants = Tenants(hf, conversing=nobody, metrics=metrics)
+    tenants = Tenants(tk, conversing=nobody, metrics=metrics)
     keys = Keys({digest_of(KEY): "other"})
     settings: dict[str, Any] = {
         "stores": tenants.store,
@@ -62,13 +62,13 @@ async def steered(hf: Holdfast, proxy_with: ProxyWith) -> AsyncIterator[Proxy]:
 async def call(proxy: Proxy, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
     data = None if body is None else json.dumps(body)
     sent = AUTHORISED | headers
-    async with proxy.client.request(method, f"{proxy.url}/holdfast/v1/{path}", data=data, headers=sent) as answer:
+    async with proxy.client.request(method, f"{proxy.url}/threadkeep/v1/{path}", data=data, headers=sent) as answer:
         return answer.status, await answer.json()
 
 
 @pytest.mark.anyio
 async def test_threads_are_listed(steered: Proxy) -> None:
-    """The list has the keys of `holdfast threads --json`."""
+    """The list has the keys of `threadkeep threads --json`."""
     status, told = await call(steered, "GET", "threads?limit=5")
     [thread] = told["threads"]
     assert (status, thread["id"], thread["dialect"], thread["turns"], thread["checkpoints"]) == (
@@ -109,9 +109,9 @@ async def test_a_thread_is_compacted_looked_at_and_restored(steered: Proxy) -> N
 async def test_compactions_are_counted(steered: Proxy) -> None:
     """The metrics know of a compaction that was committed, and not of one that was only tried out."""
     await call(steered, "POST", "threads/ship-it/compact", {"dry_run": True})
-    assert 'holdfast_compactions_total{trigger="manual"}' not in steered.app.metrics.text().decode()
+    assert 'threadkeep_compactions_total{trigger="manual"}' not in steered.app.metrics.text().decode()
     await call(steered, "POST", "threads/ship-it/compact")
-    assert 'holdfast_compactions_total{trigger="manual"} 1\n' in steered.app.metrics.text().decode()
+    assert 'threadkeep_compactions_total{trigger="manual"} 1\n' in steered.app.metrics.text().decode()
 
 
 @pytest.mark.anyio
@@ -153,17 +153,17 @@ async def test_without_the_token_nothing_is_said(steered: Proxy, headers: dict[s
 @pytest.mark.anyio
 async def test_a_key_opens_its_own_tenant_alone(steered: Proxy) -> None:
     """With a key instead of the token one sees one's own threads, and another tenant's are not there."""
-    with_key = {"Authorization": "", "X-Holdfast-Key": KEY}
+    with_key = {"Authorization": "", "X-Threadkeep-Key": KEY}
     assert await call(steered, "GET", "threads", **with_key) == (200, {"threads": []})
     status, told = await call(steered, "GET", "threads/ship-it/window", **with_key)
     assert (status, told["error"]["code"]) == (404, "thread_not_found")
 
 
 @pytest.mark.anyio
-async def test_a_tenant_cannot_have_a_model_asked(steered: Proxy, hf: Holdfast) -> None:
+async def test_a_tenant_cannot_have_a_model_asked(steered: Proxy, tk: Threadkeep) -> None:
     """A model is asked with the keys and from the network of whoever runs the gateway, so that a tenant's key names none."""
-    await (await hf.for_tenant("other")).thread("mine")
-    with_key = {"Authorization": "", "X-Holdfast-Key": KEY}
+    await (await tk.for_tenant("other")).thread("mine")
+    with_key = {"Authorization": "", "X-Threadkeep-Key": KEY}
     status, told = await call(steered, "POST", "threads/mine/compact", {"model": "m@http://127.0.0.1:1/v1"}, **with_key)
     assert (status, told["error"]["code"], "control token" in told["error"]["message"]) == (400, "bad_input", True)
 
@@ -187,13 +187,13 @@ async def events(answer: ClientResponse, *, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.anyio
-async def test_new_records_are_told_as_they_are_appended(steered: Proxy, hf: Holdfast) -> None:
+async def test_new_records_are_told_as_they_are_appended(steered: Proxy, tk: Threadkeep) -> None:
     """From now on, with kinds, ordinals and figures; not a word of what was said."""
-    url = f"{steered.url}/holdfast/v1/threads/ship-it/events"
+    url = f"{steered.url}/threadkeep/v1/threads/ship-it/events"
     async with steered.client.get(url, headers=AUTHORISED) as answer:
         assert (answer.status, answer.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
         assert await answer.content.readline() == b"retry: 1000\n"
-        thread = await hf.find("ship-it")
+        thread = await tk.find("ship-it")
         await thread.record([{"role": "user", "content": "the secret of the vault"}])
         await thread.record_usage(input_tokens=70, output_tokens=7)
         await thread.compact()
@@ -210,7 +210,7 @@ async def test_new_records_are_told_as_they_are_appended(steered: Proxy, hf: Hol
 @pytest.mark.parametrize("said_in", ["header", "query"])
 async def test_a_stream_of_events_is_resumed(steered: Proxy, said_in: str) -> None:
     """`Last-Event-ID` goes on after the record that was seen last."""
-    url = f"{steered.url}/holdfast/v1/threads/ship-it/events"
+    url = f"{steered.url}/threadkeep/v1/threads/ship-it/events"
     headers = AUTHORISED | ({"Last-Event-ID": "20"} if said_in == "header" else {})
     async with steered.client.get(url if said_in == "header" else f"{url}?after=20", headers=headers) as answer:
         told = await events(answer, count=5)
@@ -220,7 +220,7 @@ async def test_a_stream_of_events_is_resumed(steered: Proxy, said_in: str) -> No
 @pytest.mark.anyio
 async def test_a_stream_of_events_does_not_hold_up_a_stop(steered: Proxy) -> None:
     """When the gateway stops, streams that would never end by themselves end as whole."""
-    url = f"{steered.url}/holdfast/v1/threads/ship-it/events"
+    url = f"{steered.url}/threadkeep/v1/threads/ship-it/events"
     async with steered.client.get(url, headers=AUTHORISED) as answer:
         assert await answer.content.readline() == b"retry: 1000\n"
         steered.app.stop()
@@ -240,18 +240,20 @@ async def test_readiness_is_whether_the_store_can_be_written(steered: Proxy, pro
         assert (answer.status, await answer.json()) == (503, {"ok": False, "reason": "store_full"})
 
 
-def errors_below(kind: type[HoldfastError]) -> set[type[HoldfastError]]:
+def errors_below(kind: type[ThreadkeepError]) -> set[type[ThreadkeepError]]:
     """Return every kind of error that the tree has below `kind`."""
-    own = {below for below in kind.__subclasses__() if below.__module__.startswith("holdfast.errors")}
+    own = {below for below in kind.__subclasses__() if below.__module__.startswith("threadkeep.errors")}
     return own.union(*map(errors_below, own))
 
 
 def test_every_error_has_a_status() -> None:
     """The table knows each error, or the branch it hangs on, and names none that is not there."""
-    kinds = errors_below(HoldfastError)
-    branches = [{each.code for each in kind.__mro__ if issubclass(each, HoldfastError)} - {HoldfastError.code} for kind in kinds]
+    kinds = errors_below(ThreadkeepError)
+    branches = [
+        {each.code for each in kind.__mro__ if issubclass(each, ThreadkeepError)} - {ThreadkeepError.code} for kind in kinds
+    ]
     strangers = [codes for codes in branches if not codes & set(STATUSES)]
-    assert (strangers, set(STATUSES) - {kind.code for kind in kinds} - {HoldfastError.code}) == ([], set())
+    assert (strangers, set(STATUSES) - {kind.code for kind in kinds} - {ThreadkeepError.code}) == ([], set())
 
 
 def test_an_error_without_a_status_has_that_of_its_kind() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.gateway.test_control import KEY, call, hf, steered
+from tests.gateway.test_control import KEY, call, steered, tk
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy
 
-__all__ = ["hf", "steered"]
+__all__ = ["steered", "tk"]
 
 NOTE = "Ask Ruth before you release."
 NOTED = {"id": "1", "text": NOTE, "sources": ["ship-it#37"], "pinned": False, "speaker": "user"}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import CannotKeepToken
-from holdfast.gateway.control_token import kept_token, token_file
+from threadkeep.errors import CannotKeepToken
+from threadkeep.gateway.control_token import kept_token, token_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,5 +59,5 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """The error says which file and what else can be done."""
     (tmp_path / "file").write_text("")
     store = tmp_path / "file" / "agent.db"
-    with pytest.raises(CannotKeepToken, match="HOLDFAST_CONTROL_TOKEN"):
+    with pytest.raises(CannotKeepToken, match="THREADKEEP_CONTROL_TOKEN"):
         kept_token(store)

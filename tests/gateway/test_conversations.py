@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.gateway.talking import WIRES, person, records, talk, text_of, threads
 
-from holdfast import Config, Holdfast
-from holdfast.dialects import Reply, dialect_named
-from holdfast.errors import StoreClosed
-from holdfast.gateway.conversations import RecordedConversations
-from holdfast.gateway.exchange import Forward, Incoming
-from holdfast.gateway.rules import Rules
-from holdfast.store import RecordKind
-from holdfast.testing.prefix_growth import prefix_faults, settled
-from holdfast.testing.script import call, say
+from threadkeep import Config, Threadkeep
+from threadkeep.dialects import Reply, dialect_named
+from threadkeep.errors import StoreClosed
+from threadkeep.gateway.conversations import RecordedConversations
+from threadkeep.gateway.exchange import Forward, Incoming
+from threadkeep.gateway.rules import Rules
+from threadkeep.store import RecordKind
+from threadkeep.testing.prefix_growth import prefix_faults, settled
+from threadkeep.testing.script import call, say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import ManualClock
 
-    from holdfast.testing.speech import WireName
+    from threadkeep.testing.speech import WireName
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("wire", WIRES)]
 
@@ -32,10 +32,10 @@ THINKING = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
 
 
 async def test_rule_5_three_requests_after_a_compaction_hold_the_checkpoint_and_everything_since(
-    hf: Holdfast, wire: WireName
+    tk: Threadkeep, wire: WireName
 ) -> None:
     """A3, A4: state, then all items after the cut, a tool call among them; neither command nor answer is ever sent."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact mind the port")
@@ -54,18 +54,18 @@ async def test_rule_5_three_requests_after_a_compaction_hold_the_checkpoint_and_
     assert prefix_faults(client.provider.requests) == []
 
 
-async def test_rule_1_a_history_without_a_checkpoint_goes_upstream_untouched(hf: Holdfast, wire: WireName) -> None:
+async def test_rule_1_a_history_without_a_checkpoint_goes_upstream_untouched(tk: Threadkeep, wire: WireName) -> None:
     """Rule 2: with the default rules a history far above any limit passes byte for byte."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     for turn in range(9):
         await client.ask(f"Step {turn}. {LONG}")
         assert client.provider.requests[-1].raw == client.forked(length=-1).body()
-    assert [record.kind for record in (await records(hf))[0]].count(RecordKind.CHECKPOINT) == 0
+    assert [record.kind for record in (await records(tk))[0]].count(RecordKind.CHECKPOINT) == 0
 
 
-async def test_rule_8_the_same_request_twice_is_the_same_bytes_upstream(hf: Holdfast, wire: WireName) -> None:
+async def test_rule_8_the_same_request_twice_is_the_same_bytes_upstream(tk: Threadkeep, wire: WireName) -> None:
     """What is sent for a history does not depend on how often it is sent."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
@@ -73,13 +73,13 @@ async def test_rule_8_the_same_request_twice_is_the_same_bytes_upstream(hf: Hold
     await client.ask("Go on.")
     await again.ask("Go on.")
     assert client.provider.requests[-1].raw == client.provider.requests[-2].raw
-    assert len(await threads(hf)) == 1
+    assert len(await threads(tk)) == 1
 
 
 @pytest.mark.moves_prefix(reason="a fork before the cut sees the uncompacted history")
-async def test_rule_6_a_fork_before_the_cut_and_an_edit_see_the_uncompacted_history(hf: Holdfast, wire: WireName) -> None:
+async def test_rule_6_a_fork_before_the_cut_and_an_edit_see_the_uncompacted_history(tk: Threadkeep, wire: WireName) -> None:
     """A9: what was left before the checkpoint is sent as the client sends it; what was left after it keeps the checkpoint."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
@@ -90,12 +90,12 @@ async def test_rule_6_a_fork_before_the_cut_and_an_edit_see_the_uncompacted_hist
     late = client.forked(length=-2)
     await late.ask("Asked differently.")
     assert "<session_compact_state>" in text_of(late.provider.last)
-    assert [thread.id for thread in await threads(hf)][1:] != []
+    assert [thread.id for thread in await threads(tk)][1:] != []
 
 
-async def test_rule_3_unrelated_conversations_under_one_name_share_nothing(hf: Holdfast, wire: WireName) -> None:
+async def test_rule_3_unrelated_conversations_under_one_name_share_nothing(tk: Threadkeep, wire: WireName) -> None:
     """A session id is a hint: another conversation under it has a thread of its own and no checkpoint."""
-    client = talk(hf, wire, x_session_id="ses_1")
+    client = talk(tk, wire, x_session_id="ses_1")
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
@@ -103,13 +103,15 @@ async def test_rule_3_unrelated_conversations_under_one_name_share_nothing(hf: H
     await other.ask("Something else.")
     await other.ask("And more of it.")
     assert "session_compact_state" not in text_of(other.provider.last)
-    assert len(await threads(hf)) == 2
+    assert len(await threads(tk)) == 2
 
 
-@pytest.mark.parametrize("text", ["/holdfast status", "/holdfast help", "/holdfast", "/holdfast undo", "/holdfast recall step"])
-async def test_a_command_is_answered_and_never_shown_to_the_model(hf: Holdfast, wire: WireName, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["/threadkeep status", "/threadkeep help", "/threadkeep", "/threadkeep undo", "/threadkeep recall step"]
+)
+async def test_a_command_is_answered_and_never_shown_to_the_model(tk: Threadkeep, wire: WireName, text: str) -> None:
     """Whatever the gateway is told, the model's next request is what it would have been without it."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await client.ask("Step one.")
     plain = client.forked()
     await client.ask(text)
@@ -119,70 +121,70 @@ async def test_a_command_is_answered_and_never_shown_to_the_model(hf: Holdfast, 
     assert client.provider.requests[-1].history[-3:] == [*plain.history[-2:], person(wire, "Step two.")]
 
 
-async def test_a9_undo_brings_the_uncompacted_history_back(hf: Holdfast, wire: WireName) -> None:
-    """After `/holdfast undo` the provider sees what the client sends, commands and their answers left out."""
-    client = talk(hf, wire)
+async def test_a9_undo_brings_the_uncompacted_history_back(tk: Threadkeep, wire: WireName) -> None:
+    """After `/threadkeep undo` the provider sees what the client sends, commands and their answers left out."""
+    client = talk(tk, wire)
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     said = list(client.history)
     await client.ask("/compact")
-    await client.ask("/holdfast undo")
+    await client.ask("/threadkeep undo")
     assert client.answers[1].startswith("The compaction at #")
     await client.ask("Go on.")
     assert client.provider.last[-9:] == [*said, person(wire, "Go on.")]
 
 
-async def test_rule_18_compaction_happens_before_the_pending_turn_which_is_answered(hf: Holdfast, wire: WireName) -> None:
+async def test_rule_18_compaction_happens_before_the_pending_turn_which_is_answered(tk: Threadkeep, wire: WireName) -> None:
     """A6: over the hard limit the request goes out compacted, its own message whole and last."""
-    client = talk(hf, wire, rules=Rules(auto_compact="on"), alternating=wire != "responses")
+    client = talk(tk, wire, rules=Rules(auto_compact="on"), alternating=wire != "responses")
     for turn in range(14):
         await client.ask(f"Step {turn}. {LONG}")
         assert client.provider.last[-1]["role"] == "user"
         assert text_of(client.provider.last[-1:]).count(f"Step {turn}. The build") == 1
     assert prefix_faults(client.provider.requests) == []
-    kinds = [record.kind for record in (await records(hf))[0]]
+    kinds = [record.kind for record in (await records(tk))[0]]
     assert kinds.count(RecordKind.CHECKPOINT) >= 2
     states = {text_of(request.history).count("<session_compact_state>") for request in client.provider.requests}
     assert states == {0, 1}
 
 
-async def test_rule_9_a_turn_of_150_tool_calls_compacts_more_than_once(hf: Holdfast, wire: WireName) -> None:
+async def test_rule_9_a_turn_of_150_tool_calls_compacts_more_than_once(tk: Threadkeep, wire: WireName) -> None:
     """The running turn's request stays whole, pairs stay together, and the prefix moves once per checkpoint."""
-    client = talk(hf, wire, rules=Rules(auto_compact="on"))
+    client = talk(tk, wire, rules=Rules(auto_compact="on"))
     await client.ask("Never touch vendor/. Check every file.", call("bash", {"command": "echo 0"}, call_id="call_0"))
     for number in range(150):
         output = {f"call_{number}": f"file {number} " + "is fine " * 30}
         await client.tool(output, call("bash", {"command": f"echo {number + 1}"}, call_id=f"call_{number + 1}"))
         assert "Check every file." in text_of(client.provider.last)
-    kinds = [record.kind for record in (await records(hf))[0]]
+    kinds = [record.kind for record in (await records(tk))[0]]
     assert kinds.count(RecordKind.CHECKPOINT) >= 2
     assert prefix_faults(client.provider.requests) == []
 
 
-async def test_a_request_goes_out_at_once_and_is_durable_before_its_answer_ends(hf: Holdfast, wire: WireName) -> None:
+async def test_a_request_goes_out_at_once_and_is_durable_before_its_answer_ends(tk: Threadkeep, wire: WireName) -> None:
     """Nothing waits for the store but the end of the answer; an answer that never came leaves the request recorded."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     client.history = [person(wire, "Begin.")]
     decided = await client.open()
     assert isinstance(decided, Forward)
-    assert await records(hf) == []
+    assert await records(tk) == []
     await decided.finished(Reply(outcome="cut"))
-    assert [record.kind for record in (await records(hf))[0]].count(RecordKind.ITEM) == 1
+    assert [record.kind for record in (await records(tk))[0]].count(RecordKind.ITEM) == 1
 
 
-async def test_closing_a_gateway_finishes_what_it_records(hf: Holdfast, wire: WireName) -> None:
+async def test_closing_a_gateway_finishes_what_it_records(tk: Threadkeep, wire: WireName) -> None:
     """A request whose answer is still on its way is in the store when the gateway is gone."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     client.history = [person(wire, "Begin.")]
     await client.open()
     await client.conversations.close()
-    assert [record.kind for record in (await records(hf))[0]].count(RecordKind.ITEM) == 1
+    assert [record.kind for record in (await records(tk))[0]].count(RecordKind.ITEM) == 1
 
 
 async def test_a_store_that_fails_costs_no_answer(store_file: Path, clock: ManualClock, wire: WireName) -> None:
     """The request goes out as it came; that it was not recorded is said when its answer ends."""
-    async with Holdfast(Config(store=str(store_file)), clock=clock) as hf:
-        client = talk(hf, wire)
+    async with Threadkeep(Config(store=str(store_file)), clock=clock) as tk:
+        client = talk(tk, wire)
         await client.ask("Begin.")
         client.history.append(person(wire, "Go on."))
         decided = await client.open()
@@ -192,16 +194,16 @@ async def test_a_store_that_fails_costs_no_answer(store_file: Path, clock: Manua
         await decided.finished(Reply(outcome="cut"))
 
 
-async def test_a8_resume_and_fork_begin_with_what_was_sent_after_the_compaction(hf: Holdfast, wire: WireName) -> None:
+async def test_a8_resume_and_fork_begin_with_what_was_sent_after_the_compaction(tk: Threadkeep, wire: WireName) -> None:
     """The request after a compaction is an exact prefix of those after a restart and after a fork under another name."""
-    client = talk(hf, wire, x_session_id="ses_1")
+    client = talk(tk, wire, x_session_id="ses_1")
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
     await client.ask("Go on.")
     after = client.provider.last
     resumed = client.forked()
-    resumed.conversations = talk(hf, wire).conversations
+    resumed.conversations = talk(tk, wire).conversations
     await resumed.ask("Resumed.")
     fork = client.forked(headers={"x-session-id": "ses_2"})
     await fork.ask("Forked.")
@@ -212,22 +214,22 @@ async def test_a8_resume_and_fork_begin_with_what_was_sent_after_the_compaction(
 async def test_a_client_that_leaves_an_answer_and_goes_on_at_once_continues_its_thread(tmp_path: Path, wire: WireName) -> None:
     """The longer history waits for the shorter one to be recorded: one thread, not two that begin alike."""
     turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "user", "content": "three"}]
-    async with Holdfast(Config(store=str(tmp_path / "left.db"))) as hf:
-        conversations = RecordedConversations(hf, dialect_named(wire))
+    async with Threadkeep(Config(store=str(tmp_path / "left.db"))) as tk:
+        conversations = RecordedConversations(tk, dialect_named(wire))
         field = "input" if wire == "responses" else "messages"
         for length in (1, 3):
             body = json.dumps({"model": "m", field: turns[:length]}).encode()
             await conversations.open(Incoming(path="/chat/completions", headers={}, body=body))
         await conversations.close()
-        assert [(thread.turns, thread.parent) for thread in await hf.threads()] == [(2, None)]
+        assert [(thread.turns, thread.parent) for thread in await tk.threads()] == [(2, None)]
 
 
-async def test_a_model_that_speaks_like_the_gateway_is_heard(hf: Holdfast, wire: WireName) -> None:
+async def test_a_model_that_speaks_like_the_gateway_is_heard(tk: Threadkeep, wire: WireName) -> None:
     """An answer that ends as the gateway's do, without its proof or with another answer's, stays in the history it is in."""
-    client = talk(hf, wire)
-    await client.ask("/holdfast status")
+    client = talk(tk, wire)
+    await client.ask("/threadkeep status")
     quoted = f"It ends with: {client.answers[0].splitlines()[-1]}"
-    await client.ask("What does holdfast print after a command?", say(quoted))
+    await client.ask("What does threadkeep print after a command?", say(quoted))
     await client.ask("Thanks, go on.")
     assert quoted in text_of(client.provider.last)
     assert client.answers[0].splitlines()[0] not in text_of(client.provider.last)

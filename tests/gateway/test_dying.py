@@ -10,47 +10,47 @@ import pytest
 from tests.gateway.talking import WIRES, Client, talk, text_of, threads
 from tests.memory.dying import Dying, PowerCut
 
-from holdfast.testing.script import say
+from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast
-    from holdfast.testing.speech import WireName
+    from threadkeep import Threadkeep
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
 
-def on(store: Dying, hf: Holdfast) -> Holdfast:
+def on(store: Dying, tk: Threadkeep) -> Threadkeep:
     """Return the same open store behind another one."""
-    other = copy(hf)
-    other._backend = replace(hf.backend, store=store)
+    other = copy(tk)
+    other._backend = replace(tk.backend, store=store)
     return other
 
 
-async def writes_of(client: Client, hf: Holdfast, text: str) -> int:
+async def writes_of(client: Client, tk: Threadkeep, text: str) -> int:
     """Return how often the store is written to while something is asked, by an undisturbed gateway."""
-    counting = Dying(hf.backend.store, at=0, after=False)
-    client.conversations = talk(on(counting, hf), client.wire).conversations
+    counting = Dying(tk.backend.store, at=0, after=False)
+    client.conversations = talk(on(counting, tk), client.wire).conversations
     await client.ask(text)
     return len(counting.calls)
 
 
-async def dies_asking(client: Client, hf: Holdfast, text: str, *, at: int, after: bool) -> None:
+async def dies_asking(client: Client, tk: Threadkeep, text: str, *, at: int, after: bool) -> None:
     """Ask a gateway that dies at its nth write, then another one again, as a client does."""
-    client.conversations = talk(on(Dying(hf.backend.store, at=at, after=after), hf), client.wire).conversations
+    client.conversations = talk(on(Dying(tk.backend.store, at=at, after=after), tk), client.wire).conversations
     with pytest.raises(PowerCut):
         await client.ask(text)
-    client.conversations = talk(hf, client.wire).conversations
+    client.conversations = talk(tk, client.wire).conversations
     await client.send(say(f"done: {text[:20]}"))
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_first_request_that_is_asked_again_is_one_thread(hf: Holdfast, wire: WireName) -> None:
+async def test_a_first_request_that_is_asked_again_is_one_thread(tk: Threadkeep, wire: WireName) -> None:
     """Dead right before or after any of its writes, a gateway leaves no thread without the words that began it."""
-    whole = await hf.for_tenant("undisturbed")
+    whole = await tk.for_tenant("undisturbed")
     writes = await writes_of(talk(whole, wire), whole, "Begin.")
     for at in range(1, writes + 1):
         for after in (False, True):
-            tenant = await hf.for_tenant(f"dies-{at}-{after}")
+            tenant = await tk.for_tenant(f"dies-{at}-{after}")
             await dies_asking(talk(tenant, wire), tenant, "Begin.", at=at, after=after)
             kept = [text_of(list(await thread.window())) for thread in await threads(tenant)]
             assert [text.count('"Begin."') for text in kept] == [1]
@@ -58,9 +58,9 @@ async def test_a_first_request_that_is_asked_again_is_one_thread(hf: Holdfast, w
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_fork_that_is_asked_for_again_is_one_fork(hf: Holdfast, wire: WireName) -> None:
+async def test_a_fork_that_is_asked_for_again_is_one_fork(tk: Threadkeep, wire: WireName) -> None:
     """A history that leaves a known one there, and whose gateway dies, is a thread and one fork of it."""
-    whole = await hf.for_tenant("undisturbed")
+    whole = await tk.for_tenant("undisturbed")
     first = talk(whole, wire)
     await first.ask("Begin.")
     await first.ask("This way.")
@@ -68,7 +68,7 @@ async def test_a_fork_that_is_asked_for_again_is_one_fork(hf: Holdfast, wire: Wi
     assert len(await threads(whole)) == 2
     for at in range(1, writes + 1):
         for after in (False, True):
-            tenant = await hf.for_tenant(f"dies-{at}-{after}")
+            tenant = await tk.for_tenant(f"dies-{at}-{after}")
             client = talk(tenant, wire)
             await client.ask("Begin.")
             await client.ask("This way.")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.gateway.talking import WIRES, Client, outputs_of, person, talk, text_of, threads
 
-from holdfast.gateway.rules import Rules
-from holdfast.runtime.retention import erase, plan_erasure
-from holdfast.store import RecordKind
-from holdfast.testing.prefix_growth import prefix_faults
-from holdfast.testing.script import call, say
+from threadkeep.gateway.rules import Rules
+from threadkeep.runtime.retention import erase, plan_erasure
+from threadkeep.store import RecordKind
+from threadkeep.testing.prefix_growth import prefix_faults
+from threadkeep.testing.script import call, say
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast
-    from holdfast.testing.speech import WireName
+    from threadkeep import Threadkeep
+    from threadkeep.testing.speech import WireName
 
 pytestmark = [
     pytest.mark.anyio,
@@ -28,16 +28,16 @@ LONG = "The build is slow and the tests are slower, so look at every file of it.
 THINKING = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
 
 
-async def erased(hf: Holdfast, word: str) -> None:
+async def erased(tk: Threadkeep, word: str) -> None:
     """Erase every item of the first thread in which a word stands."""
 
     async def recompact(thread_id: str) -> object:
-        return await (await hf.find(thread_id)).compact(strategy="extractive")
+        return await (await tk.find(thread_id)).compact(strategy="extractive")
 
-    thread = (await threads(hf))[0]
+    thread = (await threads(tk))[0]
     held = [each for each in await thread.records() if each.kind is RecordKind.ITEM and word.encode() in each.body]
-    plan = await plan_erasure(hf.backend, thread.id, [record.ordinal for record in held])
-    await erase(hf.backend, plan, reason="asked to", memories=hf.memory, recompact=recompact)
+    plan = await plan_erasure(tk.backend, thread.id, [record.ordinal for record in held])
+    await erase(tk.backend, plan, reason="asked to", memories=tk.memory, recompact=recompact)
 
 
 async def talked(client: Client) -> None:
@@ -49,12 +49,12 @@ async def talked(client: Client) -> None:
     await client.tool({"c2": "README"}, say("There is one file."))
 
 
-async def test_what_was_erased_no_longer_goes_out(hf: Holdfast, wire: WireName) -> None:
+async def test_what_was_erased_no_longer_goes_out(tk: Threadkeep, wire: WireName) -> None:
     """The provider, which refuses half a call, gets the same turns in the same order, and what was not erased as it was."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await talked(client)
     before = list(client.history)
-    await erased(hf, SECRET)
+    await erased(tk, SECRET)
     await client.ask("And now?")
     sent = client.provider.last
     assert SECRET not in text_of(sent)
@@ -70,15 +70,15 @@ async def test_what_was_erased_no_longer_goes_out(hf: Holdfast, wire: WireName) 
     assert said[4] == outputs_of(wire, {"c1": "(erased)"})[0]
 
 
-async def test_from_then_on_the_prefix_only_grows_also_after_a_restart(hf: Holdfast, wire: WireName) -> None:
+async def test_from_then_on_the_prefix_only_grows_also_after_a_restart(tk: Threadkeep, wire: WireName) -> None:
     """What stands in its place is the same bytes in every later request, whichever gateway sends it."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await talked(client)
-    await erased(hf, SECRET)
+    await erased(tk, SECRET)
     asked = len(client.provider.requests)
     await client.ask("And now?")
     await client.ask("And then?", call("bash", {"command": "ls"}, call_id="c3"))
-    client.conversations = talk(hf, wire).conversations
+    client.conversations = talk(tk, wire).conversations
     await client.tool({"c3": "README"}, say("Fine."))
     later = client.provider.requests[asked:]
     assert prefix_faults(later[:1]) != []
@@ -86,9 +86,9 @@ async def test_from_then_on_the_prefix_only_grows_also_after_a_restart(hf: Holdf
     assert len(later) == 3
 
 
-async def test_what_was_erased_where_a_fork_began_does_not_go_out_of_the_fork(hf: Holdfast, wire: WireName) -> None:
+async def test_what_was_erased_where_a_fork_began_does_not_go_out_of_the_fork(tk: Threadkeep, wire: WireName) -> None:
     """A gateway that knows both looks again, though nothing was written to the fork itself."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await talked(client)
     fork = client.forked()
     await client.ask("One way.")
@@ -96,23 +96,23 @@ async def test_what_was_erased_where_a_fork_began_does_not_go_out_of_the_fork(hf
     await client.ask("And on, there.")
     await fork.ask("And on, here.")
     assert SECRET in text_of(fork.provider.last)
-    thread = (await threads(hf))[0]
-    assert thread.id == next(each.parent for each in await hf.threads() if each.parent is not None)
-    await erased(hf, SECRET)
+    thread = (await threads(tk))[0]
+    assert thread.id == next(each.parent for each in await tk.threads() if each.parent is not None)
+    await erased(tk, SECRET)
     await fork.ask("And on.")
     assert SECRET not in text_of(fork.provider.last)
     assert "Another way." in text_of(fork.provider.last)
 
 
-async def test_what_a_checkpoint_keeps_goes_out_without_what_was_erased(hf: Holdfast, wire: WireName) -> None:
+async def test_what_a_checkpoint_keeps_goes_out_without_what_was_erased(tk: Threadkeep, wire: WireName) -> None:
     """The checkpoint is made anew, and nothing it keeps, nor what follows it, holds a word of it."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask(f"Never say {SECRET}.", say("Never."))
     await client.ask("/compact")
     await client.ask(f"Was {SECRET} said?", say("Never."))
-    await erased(hf, SECRET)
+    await erased(tk, SECRET)
     await client.ask("And now?")
     assert SECRET not in text_of(client.provider.last)
     assert "session_compact_state" in text_of(client.provider.last)
@@ -120,12 +120,14 @@ async def test_what_a_checkpoint_keeps_goes_out_without_what_was_erased(hf: Hold
 
 
 @pytest.mark.parametrize("thinking", ["strip", "drop_block"])
-async def test_thinking_that_was_bound_to_it_is_not_sent_in_another_history(hf: Holdfast, wire: WireName, thinking: str) -> None:
+async def test_thinking_that_was_bound_to_it_is_not_sent_in_another_history(
+    tk: Threadkeep, wire: WireName, thinking: str
+) -> None:
     """In the middle of a tool loop and after it: the provider, which checks what thinking is bound to, accepts every request."""
-    client = talk(hf, wire, rules=Rules(thinking="strip" if thinking == "strip" else "drop_block"))
+    client = talk(tk, wire, rules=Rules(thinking="strip" if thinking == "strip" else "drop_block"))
     client.fields = dict(THINKING) if wire == "messages" else {}
     await client.ask(f"I am {SECRET}.", call("bash", {"command": "ls"}, call_id="c1"))
-    await erased(hf, SECRET)
+    await erased(tk, SECRET)
     await client.tool({"c1": "README"}, call("bash", {"command": "cat README"}, call_id="c2"))
     await client.tool({"c2": "anchored"}, say("It says: anchored."))
     await client.ask("And now?")

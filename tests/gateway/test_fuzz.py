@@ -17,20 +17,20 @@ import pytest
 import zstandard
 from aiohttp import ClientError, ClientSession, web
 
-from holdfast.dialects import Answer, dialect_named
-from holdfast.gateway.exchange import Forward
-from holdfast.gateway.keys import Keys, digest_of
-from holdfast.gateway.serve import running_gateway
-from holdfast.runtime import Config, Holdfast
+from threadkeep.dialects import Answer, dialect_named
+from threadkeep.gateway.exchange import Forward
+from threadkeep.gateway.keys import Keys, digest_of
+from threadkeep.gateway.serve import running_gateway
+from threadkeep.runtime import Config, Threadkeep
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.gateway.conftest import Provider, Proxy
 
-TENANTS = {"alice": "hfk_alice-key", "bob": "hfk_bob-key"}
+TENANTS = {"alice": "tkk_alice-key", "bob": "tkk_bob-key"}
 KEYS = Keys({digest_of(key): tenant for tenant, key in TENANTS.items()})
-REQUESTS = int(os.environ.get("HOLDFAST_FUZZ_REQUESTS", "150"))
+REQUESTS = int(os.environ.get("THREADKEEP_FUZZ_REQUESTS", "150"))
 AT_ONCE = 8
 SECONDS = 60 + REQUESTS
 
@@ -50,10 +50,10 @@ PATHS = (
         "/k/",
         "/k//v1/models",
     ),
-    *("/v1/../x", "/v1/%2e%2e/x", "/v1/%00", "/v1/a b", "/metrics", "/healthz", "/readyz", "/holdfast/v1/threads", "/v1/\xff"),
+    *("/v1/../x", "/v1/%2e%2e/x", "/v1/%00", "/v1/a b", "/metrics", "/healthz", "/readyz", "/threadkeep/v1/threads", "/v1/\xff"),
     *(
-        "/holdfast/v1/threads/x/window",
-        "/holdfast/v1/threads/%2e%2e/undo",
+        "/threadkeep/v1/threads/x/window",
+        "/threadkeep/v1/threads/%2e%2e/undo",
         "/v1/responses?x=%zz",
         "/v1/responses;x",
         "/v1?/../..",
@@ -109,7 +109,7 @@ def headers(chance: Random, tenant: str, body: bytes) -> list[bytes]:
     """Return header lines: mostly right, some wrong, twice, hostile, or lying about the body."""
     lines = [b"Host: 127.0.0.1"] if chance.random() < 0.97 else [chance.choice([b"Host: evil.example", b"Host:", b"X: 1"])]
     if chance.random() < 0.9:
-        lines.append(b"X-Holdfast-Key: " + TENANTS[tenant].encode())
+        lines.append(b"X-Threadkeep-Key: " + TENANTS[tenant].encode())
     for _ in range(chance.randrange(3)):
         name = chance.choice([b"X-Odd", b"Authorization", b"x-codex-turn-metadata", b"anthropic-beta", b"Connection", b"Expect"])
         value = chance.choice([b"{", b"a, b", b"100-continue", b"close", b"\xff\xfe", b"x" * 2_000, b'{"request_kind": 7}'])
@@ -149,7 +149,7 @@ async def attack(port: int, chance: Random, tenant: str, told: Told) -> None:
         path = chance.choice(["/v1/responses", "/v1/chat/completions", "/v1/messages"])
         whole = history(chance, tenant, told, path)
         text = f"{tenant}-said-{told.spoken}"
-        lines = [b"Host: localhost", b"X-Holdfast-Key: " + TENANTS[tenant].encode(), b"Connection: close"]
+        lines = [b"Host: localhost", b"X-Threadkeep-Key: " + TENANTS[tenant].encode(), b"Connection: close"]
         packed = chance.choice([whole, whole, gzip.compress(whole), zstandard.compress(whole)])
         if packed is not whole:
             lines.append(b"Content-Encoding: " + (b"gzip" if packed[:2] == b"\x1f\x8b" else b"zstd"))
@@ -213,7 +213,7 @@ def crashes() -> Iterator[list[str]]:
                 found.append(self.format(record))
 
     collect = Collect()
-    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio", "holdfast.gateway")]
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio", "threadkeep.gateway")]
     for logger in loggers:
         logger.addHandler(collect)
     try:
@@ -232,25 +232,25 @@ async def test_hostile_traffic_breaks_nothing(provider: Provider, tmp_path: Path
     told = {tenant: Told() for tenant in TENANTS}
     config = Config(store=str(tmp_path / "fuzzed.db"))
     with crashes() as found:
-        async with asyncio.timeout(SECONDS), Holdfast(config) as hf:
-            async with running_gateway(hf, upstream=provider.url, keys=KEYS, control_token="t" * 40) as url:
+        async with asyncio.timeout(SECONDS), Threadkeep(config) as tk:
+            async with running_gateway(tk, upstream=provider.url, keys=KEYS, control_token="t" * 40) as url:
                 port = int(url.rpartition(":")[2])
                 for _ in range(REQUESTS // AT_ONCE):
                     tenants = [chance.choice(list(TENANTS)) for _ in range(AT_ONCE)]
                     await asyncio.gather(*(attack(port, chance, tenant, told[tenant]) for tenant in tenants))
                 async with ClientSession() as client, client.get(f"{url}/readyz") as answer:
                     assert answer.status == 200
-            verdicts = [await (await hf.for_tenant(tenant)).verify() for tenant in (*TENANTS, "local")]
+            verdicts = [await (await tk.for_tenant(tenant)).verify() for tenant in (*TENANTS, "local")]
             assert [verdict.problems for verdict in verdicts] == [(), (), ()]
             for tenant, heard in told.items():
                 [other] = set(TENANTS) - {tenant}
                 assert other.encode() not in heard.heard
-                await _recorded(await hf.for_tenant(tenant), heard.acknowledged, other=other)
+                await _recorded(await tk.for_tenant(tenant), heard.acknowledged, other=other)
     assert found == []
     assert all(len(heard.acknowledged) > REQUESTS // 40 for heard in told.values())
 
 
-async def _recorded(store: Holdfast, texts: list[str], *, other: str) -> None:
+async def _recorded(store: Threadkeep, texts: list[str], *, other: str) -> None:
     """Check that a tenant's records hold each of these texts, and none of another's."""
     bodies: list[bytes] = []
     for summary in await store.threads(limit=10_000):

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.gateway.app import BODY_LIMIT
-from holdfast.gateway.content_encoding import is_known
-from holdfast.gateway.control import METHODS
-from holdfast.gateway.keys import KEY_HEADER
-from holdfast.gateway.metrics import Metrics
-from holdfast.gateway.routes import CONVERSATIONS, route_of
+from threadkeep.gateway.app import BODY_LIMIT
+from threadkeep.gateway.content_encoding import is_known
+from threadkeep.gateway.control import METHODS
+from threadkeep.gateway.keys import KEY_HEADER
+from threadkeep.gateway.metrics import Metrics
+from threadkeep.gateway.routes import CONVERSATIONS, route_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
 
@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="u
 def test_the_page_names_every_metric_there_is() -> None:
     """And no other."""
     metrics = Metrics().text().decode()
-    assert set(re.findall(r"`(holdfast_[a-z_]+)`", PAGE)) == set(re.findall(r"# TYPE (\S+)", metrics))
+    assert set(re.findall(r"`(threadkeep_[a-z_]+)`", PAGE)) == set(re.findall(r"# TYPE (\S+)", metrics))
 
 
 def test_the_page_names_every_conversation_there_is() -> None:
@@ -32,7 +32,7 @@ def test_the_page_names_every_conversation_there_is() -> None:
 
 def test_the_page_names_every_control_request_there_is() -> None:
     """With the method it is made with."""
-    assert {what: method for method, what in re.findall(r"`(GET|POST) /holdfast/v1/threads/ID/([a-z]+)`", PAGE)} == METHODS
+    assert {what: method for method, what in re.findall(r"`(GET|POST) /threadkeep/v1/threads/ID/([a-z]+)`", PAGE)} == METHODS
 
 
 def test_the_page_is_right_about_limits_and_names() -> None:

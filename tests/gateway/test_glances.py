@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.talking import WIRES, answer, outputs_of, person
 
-from holdfast.dialects import dialect_named
-from holdfast.gateway.commands import CommandNames
-from holdfast.gateway.glances import Glances, Histories, Seen
-from holdfast.items import Item, chain_link, chain_seed
+from threadkeep.dialects import dialect_named
+from threadkeep.gateway.commands import CommandNames
+from threadkeep.gateway.glances import Glances, Histories, Seen
+from threadkeep.items import Item, chain_link, chain_seed
 
 if TYPE_CHECKING:
-    from holdfast.testing.speech import WireName
+    from threadkeep.testing.speech import WireName
 
 KEY = b"k"
 
@@ -40,7 +40,7 @@ def items_of(wire: WireName, words: list[str]) -> list[Item]:
 
 @pytest.mark.parametrize("wire", WIRES)
 @given(
-    st.lists(st.lists(st.sampled_from(["a", "b", "/compact", "/holdfast status"]), max_size=4), max_size=8),
+    st.lists(st.lists(st.sampled_from(["a", "b", "/compact", "/threadkeep status"]), max_size=4), max_size=8),
     st.sampled_from(["", "sub"]),
     st.sampled_from([2, 1000]),
 )

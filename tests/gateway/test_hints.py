@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.dialects import Request
-from holdfast.gateway.codex_metadata import ROOT_AGENT
-from holdfast.gateway.hints import Hints, hints_of, issuer_of
+from threadkeep.dialects import Request
+from threadkeep.gateway.codex_metadata import ROOT_AGENT
+from threadkeep.gateway.hints import Hints, hints_of, issuer_of
 
 KEY = b"tenant"
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from holdfast import Config, Holdfast
-from holdfast.gateway.keys import Keys, digest_of
-from holdfast.gateway.serve import running_gateway
+from threadkeep import Config, Threadkeep
+from threadkeep.gateway.keys import Keys, digest_of
+from threadkeep.gateway.serve import running_gateway
 
 pytestmark = pytest.mark.anyio
 
 TOKEN = "token-of-the-test"
-KEY = "hfk_of_alice"
+KEY = "tkk_of_alice"
 LONG = "The build log follows for reference. " * 120
 Json = dict[str, Any]
 
@@ -31,8 +31,8 @@ class Host:
 
     async def hand_over(self, *, token: str = TOKEN, **more: Any) -> tuple[int, Json]:
         body = {"dialect": "responses", "items": self.items, "session": "ses_1", **more}
-        headers = {"authorization": f"Bearer {token}"} if token != KEY else {"x-holdfast-key": KEY}
-        async with self._session.post(f"{self._url}/holdfast/v1/histories", json=body, headers=headers) as answer:
+        headers = {"authorization": f"Bearer {token}"} if token != KEY else {"x-threadkeep-key": KEY}
+        async with self._session.post(f"{self._url}/threadkeep/v1/histories", json=body, headers=headers) as answer:
             return answer.status, await answer.json()
 
     def say(self, text: str, answer: str = "done") -> None:
@@ -47,8 +47,8 @@ class Host:
 async def host(store_file: Path) -> AsyncIterator[Host]:
     keys = Keys({digest_of(KEY): "alice"})
     async with (
-        Holdfast(Config(store=str(store_file))) as hf,
-        running_gateway(hf, upstream="http://127.0.0.1:9", control_token=TOKEN, keys=keys) as url,
+        Threadkeep(Config(store=str(store_file))) as tk,
+        running_gateway(tk, upstream="http://127.0.0.1:9", control_token=TOKEN, keys=keys) as url,
         ClientSession() as session,
     ):
         yield Host(session, url.removesuffix("/v1"))

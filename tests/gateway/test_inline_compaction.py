@@ -9,13 +9,13 @@ import pytest
 from tests.gateway.talking import Client, answer, person, talk, text_of, threads
 from tests.gateway.test_continuing import DEMAND, LONG, edges
 
-from holdfast.dialects import dialect_named
-from holdfast.gateway.exchange import Forward
-from holdfast.testing.provider_rules import ProviderRules
+from threadkeep.dialects import dialect_named
+from threadkeep.gateway.exchange import Forward
+from threadkeep.testing.provider_rules import ProviderRules
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast
-    from holdfast.testing.speech import WireName
+    from threadkeep import Threadkeep
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -54,19 +54,19 @@ async def worked(client: Client) -> None:
 
 
 @pytest.mark.parametrize("wire", OFFERED)
-async def test_a_history_with_it_goes_upstream_as_it_is(hf: Holdfast, wire: WireName) -> None:
+async def test_a_history_with_it_goes_upstream_as_it_is(tk: Threadkeep, wire: WireName) -> None:
     """What the provider wrote for itself is in no way touched."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await worked(client)
     await client.ask("And now?")
     assert client.provider.requests[-1].raw == client.forked(length=-1).body()
-    assert len(await threads(hf)) == 1
+    assert len(await threads(tk)) == 1
 
 
 @pytest.mark.parametrize("wire", OFFERED)
-async def test_a_compaction_of_ours_does_not_leave_it_in_front_of_the_state(hf: Holdfast, wire: WireName) -> None:
+async def test_a_compaction_of_ours_does_not_leave_it_in_front_of_the_state(tk: Threadkeep, wire: WireName) -> None:
     """Its provider reads nothing before it: the state, and what a person demanded, would be unseen."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await worked(client)
     await client.ask("And now?")
     await client.ask("/compact")
@@ -74,23 +74,23 @@ async def test_a_compaction_of_ours_does_not_leave_it_in_front_of_the_state(hf: 
     told = text_of(client.provider.last)
     assert DEMAND in told
     assert SEALED not in told
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
 @pytest.mark.parametrize("wire", OFFERED)
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.moves_prefix(reason="the client drops what the provider no longer reads")
 async def test_a_client_that_drops_what_stood_before_it_goes_on_in_the_same_story(
-    hf: Holdfast, wire: WireName, *, named: bool
+    tk: Threadkeep, wire: WireName, *, named: bool
 ) -> None:
     """The provider's own advice. What was demanded before is remembered, and is in the state after the next compaction."""
-    client = talk(hf, wire, x_session_id="ses_1") if named else talk(hf, wire)
+    client = talk(tk, wire, x_session_id="ses_1") if named else talk(tk, wire)
     await worked(client)
-    [before] = await threads(hf)
+    [before] = await threads(tk)
     client.history = compacted(wire, "Going on after a rest.")
     for turn in range(4):
         await client.ask(f"Later {turn}. {LONG}")
-    assert await edges(hf) == [None, before.id]
+    assert await edges(tk) == [None, before.id]
     await client.ask("/compact")
     await client.ask("What must not be touched?")
     assert DEMAND in text_of(client.provider.last)

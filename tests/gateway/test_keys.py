@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import BadInput, CannotListen
-from holdfast.gateway.call import Call
-from holdfast.gateway.keys import Keys, KeysFile, admit, digest_of, new_key
-from holdfast.gateway.server import serve
+from threadkeep.errors import BadInput, CannotListen
+from threadkeep.gateway.call import Call
+from threadkeep.gateway.keys import Keys, KeysFile, admit, digest_of, new_key
+from threadkeep.gateway.server import serve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ALICE, BOB = "hfk_alice-key", "hfk_bob-key"
+ALICE, BOB = "tkk_alice-key", "tkk_bob-key"
 KEYS = Keys({digest_of(ALICE): "alice", digest_of(BOB): "bob"})
 BODY = b'{"input": "hi"}'
 
@@ -33,7 +33,7 @@ async def post(proxy: Proxy, path: str, headers: Mapping[str, str]) -> int:
 @pytest.mark.parametrize(
     ("path", "headers", "passed"),
     [
-        ("/v1/responses", {"X-Holdfast-Key": ALICE, "Authorization": "Bearer sk"}, [(b"authorization", b"Bearer sk")]),
+        ("/v1/responses", {"X-Threadkeep-Key": ALICE, "Authorization": "Bearer sk"}, [(b"authorization", b"Bearer sk")]),
         (f"/k/{ALICE}/v1/responses", {"Authorization": "Bearer sk"}, [(b"authorization", b"Bearer sk")]),
         (f"/k/{ALICE}/responses", {"X-Api-Key": "sk"}, [(b"x-api-key", b"sk")]),
         ("/v1/responses", {"Authorization": f"Bearer {ALICE}"}, []),
@@ -50,7 +50,7 @@ async def test_a_key_is_taken_from_each_of_its_places(
         assert await post(proxy, path, headers) == 200
         [seen], [incoming] = proxy.provider.seen, proxy.script.opened
         assert proxy.script.asked == [("alice", "responses")]
-    assert (seen.target, seen.named(b"authorization", b"x-api-key", b"x-holdfast-key")) == ("/v1/responses", passed)
+    assert (seen.target, seen.named(b"authorization", b"x-api-key", b"x-threadkeep-key")) == ("/v1/responses", passed)
     assert ALICE not in f"{seen}{dict(incoming.headers)}{incoming.path}"
 
 
@@ -62,14 +62,14 @@ async def test_a_key_is_taken_from_each_of_its_places(
     [
         {},
         {"Authorization": "Bearer sk"},
-        {"X-Holdfast-Key": ""},
-        {"X-Holdfast-Key": "wrong", "Authorization": f"Bearer {ALICE}"},
-        {"X-Holdfast-Key": digest_of(ALICE)},
+        {"X-Threadkeep-Key": ""},
+        {"X-Threadkeep-Key": "wrong", "Authorization": f"Bearer {ALICE}"},
+        {"X-Threadkeep-Key": digest_of(ALICE)},
     ],
 )
 async def test_without_a_key_nothing_is_served(proxy_with: ProxyWith, path: str, headers: dict[str, str]) -> None:
     """No key, a wrong one, or the digest of one: 401, and nobody else hears of it."""
-    if path.startswith("/k/") and "Bearer hfk" in str(headers):
+    if path.startswith("/k/") and "Bearer tkk" in str(headers):
         headers = {}
     async with proxy_with(keys=KEYS) as proxy:
         assert await post(proxy, path, headers) == 401
@@ -91,15 +91,15 @@ async def test_two_keys_are_two_tenants(proxy_with: ProxyWith) -> None:
     """Each request is decided by the conversations of its own tenant."""
     async with proxy_with(keys=KEYS) as proxy:
         for key in (ALICE, BOB, ALICE):
-            assert await post(proxy, "/v1/messages", {"X-Holdfast-Key": key}) == 200
+            assert await post(proxy, "/v1/messages", {"X-Threadkeep-Key": key}) == 200
         assert proxy.script.asked == [("alice", "messages"), ("bob", "messages"), ("alice", "messages")]
 
 
 async def test_a_gateway_without_keys_forwards_none(proxy: Proxy) -> None:
     """A client set up for a gateway with keys works without them, and its key still goes nowhere."""
-    assert await post(proxy, f"/k/{ALICE}/v1/responses", {"X-Holdfast-Key": BOB, "Authorization": f"Bearer {ALICE}"}) == 200
+    assert await post(proxy, f"/k/{ALICE}/v1/responses", {"X-Threadkeep-Key": BOB, "Authorization": f"Bearer {ALICE}"}) == 200
     [seen] = proxy.provider.seen
-    assert (seen.target, seen.named(b"x-holdfast-key", b"authorization")) == (
+    assert (seen.target, seen.named(b"x-threadkeep-key", b"authorization")) == (
         "/v1/responses",
         [(b"authorization", f"Bearer {ALICE}".encode())],
     )
@@ -109,7 +109,7 @@ async def test_a_gateway_without_keys_forwards_none(proxy: Proxy) -> None:
 async def test_with_keys_any_name_of_the_host_is_served(proxy_with: ProxyWith) -> None:
     """Who has a key may call the gateway as others on its network do; a page from elsewhere still may not."""
     async with proxy_with(keys=KEYS) as proxy:
-        key = {"X-Holdfast-Key": ALICE, "Host": "gateway.example"}
+        key = {"X-Threadkeep-Key": ALICE, "Host": "gateway.example"}
         assert await post(proxy, "/v1/responses", key) == 200
         assert await post(proxy, "/v1/responses", {**key, "Origin": "https://evil.example"}) == 403
 
@@ -121,7 +121,7 @@ async def test_probes_need_no_key_and_metrics_do(proxy_with: ProxyWith) -> None:
         for path in ("/healthz", "/readyz", "/metrics"):
             async with proxy.client.get(proxy.url + path) as answer:
                 statuses[path] = answer.status
-        async with proxy.client.get(f"{proxy.url}/metrics", headers={"X-Holdfast-Key": ALICE}) as answer:
+        async with proxy.client.get(f"{proxy.url}/metrics", headers={"X-Threadkeep-Key": ALICE}) as answer:
             statuses["with a key"] = answer.status
     assert statuses == {"/healthz": 200, "/readyz": 200, "/metrics": 401, "with a key": 200}
 
@@ -134,7 +134,7 @@ async def test_a_public_address_is_tried_where_keys_are_asked_for(proxy: Proxy) 
 
 def test_a_repeated_key_header_must_agree() -> None:
     """Two keys of two tenants in one request are none."""
-    headers = [(b"x-holdfast-key", ALICE.encode()), (b"x-holdfast-key", BOB.encode())]
+    headers = [(b"x-threadkeep-key", ALICE.encode()), (b"x-threadkeep-key", BOB.encode())]
     assert admit(Call(method="GET", path=b"/v1/models", query=b"", headers=headers), KEYS) is None
 
 

@@ -1,6 +1,6 @@
 """Many streams at once, for a while, in a process of its own: none is dropped, memory stays flat, and a kill loses nothing.
 
-`HOLDFAST_CHAOS_SECONDS` says for how long; a minute is what a release is judged by.
+`THREADKEEP_CHAOS_SECONDS` says for how long; a minute is what a release is judged by.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 
-from holdfast.dialects import Answer, dialect_named
-from holdfast.runtime import Config, Holdfast
-from holdfast.testing.gateway_process import GatewayProcess, gateway_process
+from threadkeep.dialects import Answer, dialect_named
+from threadkeep.runtime import Config, Threadkeep
+from threadkeep.testing.gateway_process import GatewayProcess, gateway_process
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
 
-STREAMS = int(os.environ.get("HOLDFAST_CHAOS_STREAMS", "200"))
-SECONDS = float(os.environ.get("HOLDFAST_CHAOS_SECONDS", "6"))
+STREAMS = int(os.environ.get("THREADKEEP_CHAOS_STREAMS", "200"))
+SECONDS = float(os.environ.get("THREADKEEP_CHAOS_SECONDS", "6"))
 PIECES = 12
 PACE_SECONDS = 0.05
 TURNS = 12
@@ -120,11 +120,11 @@ def resident_bytes(gateway: GatewayProcess) -> int:
 
 async def check_records(store: Path, agents: list[Client]) -> None:
     """Check that everything that was acknowledged is in the store, each conversation in one thread, and the store sound."""
-    async with Holdfast(Config(store=str(store))) as hf:
-        verdict = await hf.verify()
+    async with Threadkeep(Config(store=str(store))) as tk:
+        verdict = await tk.verify()
         bodies: list[bytes] = []
-        for row in await hf.backend.store.threads(limit=100_000):
-            bodies.extend(record.body for record in await (await hf.find(row.id)).records())
+        for row in await tk.backend.store.threads(limit=100_000):
+            bodies.extend(record.body for record in await (await tk.find(row.id)).records())
     assert verdict.problems == ()
     stored = b"\n".join(bodies)
     lost = [text for agent in agents for text in agent.acknowledged if f'"{text}"'.encode() not in stored]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from holdfast.errors import StoreBusy
-from holdfast.gateway.access_log import AccessLog
-from holdfast.gateway.exchange import Forward, Incoming
-from holdfast.gateway.keys import Keys, digest_of
-from holdfast.gateway.metrics import BOUNDS, Metrics
+from threadkeep.errors import StoreBusy
+from threadkeep.gateway.access_log import AccessLog
+from threadkeep.gateway.exchange import Forward, Incoming
+from threadkeep.gateway.keys import Keys, digest_of
+from threadkeep.gateway.metrics import BOUNDS, Metrics
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy, ProxyWith
@@ -51,7 +51,7 @@ def test_a_duration_falls_into_every_bucket_above_it() -> None:
     for seconds in (0.0001, 0.004, 0.005, 0.2, 100.0):
         metrics.added(seconds)
     found = samples(metrics)
-    name = "holdfast_added_seconds"
+    name = "threadkeep_added_seconds"
     counted = [found[f'{name}_bucket{{le="{bound}"}}'] for bound in (*BOUNDS, "+Inf")]
     assert counted == [1, 1, 1, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5]
     assert (found[f"{name}_count"], round(found[f"{name}_sum"], 4)) == (5, 100.2091)
@@ -70,16 +70,16 @@ async def test_requests_and_tokens_are_counted(proxy: Proxy) -> None:
     async with proxy.client.get(f"{proxy.url}/metrics") as answer:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     found = samples(proxy.app.metrics)
-    counted = {name: value for name, value in found.items() if name.startswith("holdfast_requests_total")}
+    counted = {name: value for name, value in found.items() if name.startswith("threadkeep_requests_total")}
     assert counted == {
-        'holdfast_requests_total{route="responses",status="200"}': 1,
-        'holdfast_requests_total{route="openai.other",status="200"}': 1,
-        'holdfast_requests_total{route="unknown",status="404"}': 1,
-        'holdfast_requests_total{route="own",status="200"}': 1,
+        'threadkeep_requests_total{route="responses",status="200"}': 1,
+        'threadkeep_requests_total{route="openai.other",status="200"}': 1,
+        'threadkeep_requests_total{route="unknown",status="404"}': 1,
+        'threadkeep_requests_total{route="own",status="200"}': 1,
     }
-    client, sent = (found[f'holdfast_request_tokens_total{{side="{side}"}}'] for side in ("client", "provider"))
+    client, sent = (found[f'threadkeep_request_tokens_total{{side="{side}"}}'] for side in ("client", "provider"))
     assert client == 100 * sent > 0
-    assert (found["holdfast_added_seconds_count"], found["holdfast_streams_open"]) == (1, 0)
+    assert (found["threadkeep_added_seconds_count"], found["threadkeep_streams_open"]) == (1, 0)
 
 
 @pytest.mark.anyio
@@ -97,7 +97,7 @@ async def test_open_streams_are_counted_while_they_are(proxy: Proxy) -> None:
     proxy.provider.handler = handler
     async with proxy.client.get(f"{proxy.url}/v1/a") as one, proxy.client.get(f"{proxy.url}/v1/b") as two:
         assert (await one.content.readany(), await two.content.readany()) == (b"begun", b"begun")
-        assert samples(proxy.app.metrics)["holdfast_streams_open"] == 2
+        assert samples(proxy.app.metrics)["threadkeep_streams_open"] == 2
         release.set()
         await one.read()
         await two.read()
@@ -113,18 +113,18 @@ async def test_failures_are_counted_by_code(proxy: Proxy) -> None:
     proxy.script.decide = decide
     async with proxy.client.post(f"{proxy.url}/v1/responses", data=b"{}") as answer:
         assert answer.status == 200
-    assert samples(proxy.app.metrics)['holdfast_failures_total{what="open.store_busy"}'] == 1
+    assert samples(proxy.app.metrics)['threadkeep_failures_total{what="open.store_busy"}'] == 1
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    return [json.loads(record.getMessage()) for record in caplog.records if record.name == "holdfast.access"]
+    return [json.loads(record.getMessage()) for record in caplog.records if record.name == "threadkeep.access"]
 
 
 @pytest.mark.anyio
 async def test_a_request_is_one_line_without_content(proxy_with: ProxyWith, caplog: pytest.LogCaptureFixture) -> None:
     """Who asked what kind of thing, how it ended, how much it was: no header, query, key, path or word of it."""
-    caplog.set_level(logging.INFO, logger="holdfast.access")
-    key = f"hfk_{SECRET}"
+    caplog.set_level(logging.INFO, logger="threadkeep.access")
+    key = f"tkk_{SECRET}"
     headers = {"Authorization": f"Bearer {SECRET}", "X-Custom": SECRET, "Host": f"{SECRET}.example"}
     async with proxy_with(keys=Keys({digest_of(key): "alice"})) as proxy:
         url = f"{proxy.url}/k/{key}/v1/responses?q={SECRET}"
@@ -153,7 +153,7 @@ async def test_a_request_is_one_line_without_content(proxy_with: ProxyWith, capl
 @pytest.mark.anyio
 async def test_content_is_logged_only_where_it_is_asked_for(proxy_with: ProxyWith, caplog: pytest.LogCaptureFixture) -> None:
     """With it on, the request and what went out in its place are there, and credentials still are not."""
-    caplog.set_level(logging.INFO, logger="holdfast.access")
+    caplog.set_level(logging.INFO, logger="threadkeep.access")
     async with proxy_with(access_log=AccessLog(content=True)) as proxy:
         proxy.script.decide = lambda incoming: Forward(body=b'{"input": "less"}', finished=proxy.script.finished)
         headers = {"Authorization": f"Bearer {SECRET}"}

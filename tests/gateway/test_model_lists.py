@@ -10,17 +10,17 @@ import pytest
 from aiohttp import web
 from tests.gateway.talking import ENDPOINTS, WIRES, talk
 
-from holdfast import Config, Holdfast
-from holdfast.dialects import Reply, dialect_named
-from holdfast.gateway.conversations import RecordedConversations
-from holdfast.gateway.exchange import Forward, Heard, Incoming
-from holdfast.gateway.model_lists import windows_in
-from holdfast.gateway.rules import Rules
+from threadkeep import Config, Threadkeep
+from threadkeep.dialects import Reply, dialect_named
+from threadkeep.gateway.conversations import RecordedConversations
+from threadkeep.gateway.exchange import Forward, Heard, Incoming
+from threadkeep.gateway.model_lists import windows_in
+from threadkeep.gateway.rules import Rules
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import ProxyWith
 
-    from holdfast.testing.speech import WireName
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ async def test_every_way_of_telling_a_window_is_understood(told: Any, windows: d
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_provider_is_asked_once_for_what_nobody_configured(hf: Holdfast, wire: WireName) -> None:
+async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkeep, wire: WireName) -> None:
     """From its answer on, its models' own windows decide when a conversation is compacted."""
     asked: list[str] = []
 
@@ -53,7 +53,7 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(hf: Holdfast,
         asked.append(path)
         return Heard(status=200, headers={}, body=b'{"data": [{"id": "m", "context_length": 10000}]}')
 
-    client = talk(hf, wire, rules=Rules(auto_compact="on"))
+    client = talk(tk, wire, rules=Rules(auto_compact="on"))
     client.fields["model"] = "m"
     incoming = Incoming(path=ENDPOINTS[wire], headers={}, body=b"", list_models=list_models)
     for text in ("One.", "Two."):
@@ -63,7 +63,7 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(hf: Holdfast,
         await decided.finished(Reply(outcome="failed"))
         await client.conversations.settled()
     assert asked == ["/models/m" if wire == "messages" else "/models"]
-    assert (hf.backend.limits_for("m").hard, hf.backend.limits_for("other")) == (9_000, hf.backend.limits)
+    assert (tk.backend.limits_for("m").hard, tk.backend.limits_for("other")) == (9_000, tk.backend.limits)
 
 
 async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_compacts() -> None:
@@ -74,21 +74,21 @@ async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_comp
 
     body = b'{"model": "m", "input": [{"role": "user", "content": "hi"}]}'
     incoming = Incoming(path="/responses", headers={}, body=body, list_models=list_models)
-    async with Holdfast(Config(store="memory:", model_windows={"m": 50_000})) as hf:
-        hf.backend.learn_windows({"m": 8_000})
-        assert hf.backend.limits_for("m").hard == 45_000
-        conversations = RecordedConversations(hf, dialect_named("responses"), rules=Rules(auto_compact="on"))
+    async with Threadkeep(Config(store="memory:", model_windows={"m": 50_000})) as tk:
+        tk.backend.learn_windows({"m": 8_000})
+        assert tk.backend.limits_for("m").hard == 45_000
+        conversations = RecordedConversations(tk, dialect_named("responses"), rules=Rules(auto_compact="on"))
         assert isinstance(await conversations.open(incoming), Forward)
         await conversations.close()
-    async with Holdfast(Config(store="memory:")) as hf:
-        conversations = RecordedConversations(hf, dialect_named("responses"), rules=Rules())
+    async with Threadkeep(Config(store="memory:")) as tk:
+        conversations = RecordedConversations(tk, dialect_named("responses"), rules=Rules())
         assert isinstance(await conversations.open(incoming), Forward)
         await conversations.close()
 
 
-async def test_the_list_is_asked_for_as_the_client_through_the_proxy(hf: Holdfast, proxy_with: ProxyWith) -> None:
+async def test_the_list_is_asked_for_as_the_client_through_the_proxy(tk: Threadkeep, proxy_with: ProxyWith) -> None:
     """With the client's credential, at the provider its request goes to; an answer that is none changes nothing."""
-    conversations = RecordedConversations(hf, dialect_named("chat"), rules=Rules(auto_compact="on"))
+    conversations = RecordedConversations(tk, dialect_named("chat"), rules=Rules(auto_compact="on"))
 
     async def of(tenant: str | None, dialect: str) -> RecordedConversations:
         return conversations
@@ -107,4 +107,4 @@ async def test_the_list_is_asked_for_as_the_client_through_the_proxy(hf: Holdfas
         await conversations.close()
         listed = [seen for seen in proxy.provider.seen if seen.target == "/v1/models"]
     assert [(seen.method, seen.named(b"authorization")) for seen in listed] == [("GET", [(b"authorization", b"Bearer k")])]
-    assert hf.backend.limits_for("m").hard == 14_400
+    assert tk.backend.limits_for("m").hard == 14_400

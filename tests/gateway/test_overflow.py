@@ -11,12 +11,12 @@ from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.dialects import Reply
-from holdfast.errors import NothingToCompact
-from holdfast.gateway.exchange import Forward, Incoming
-from holdfast.gateway.overflow import Opening, opening_of, refused_for_size
-from holdfast.gateway.serve import running_gateway
-from holdfast.runtime import Config, Holdfast
+from threadkeep.dialects import Reply
+from threadkeep.errors import NothingToCompact
+from threadkeep.gateway.exchange import Forward, Incoming
+from threadkeep.gateway.overflow import Opening, opening_of, refused_for_size
+from threadkeep.gateway.serve import running_gateway
+from threadkeep.runtime import Config, Threadkeep
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Provider, Proxy
@@ -241,12 +241,12 @@ async def test_a_history_that_outgrew_its_model_is_compacted_and_answered(provid
         {"role": "user" if number % 2 == 0 else "assistant", "content": f"Step {number}. " + "word " * 500}
         for number in range(41)
     ]
-    async with Holdfast(Config(store="memory:")) as hf, running_gateway(hf, upstream=provider.url, auto_compact=True) as url:
+    async with Threadkeep(Config(store="memory:")) as tk, running_gateway(tk, upstream=provider.url, auto_compact=True) as url:
         for more in range(3):
             body = json.dumps({"model": "m", name: turns[: 37 + 2 * more]})
             async with ClientSession() as client, client.post(url + path, data=body) as answer:
                 assert (answer.status, await answer.json()) == (200, {"id": "r"})
-        [thread] = await hf.threads()
+        [thread] = await tk.threads()
     asked = [seen for seen in provider.seen if seen.method == "POST"]
     assert [len(seen.body) > limit for seen in asked] == [True, False, False, False]
     assert thread.checkpoints == 1

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.talking import Client, person, records, talk, text_of
 
-from holdfast import Config, Holdfast
-from holdfast.gateway.exchange import Answered, AnswerTooLong, Forward, Heard
-from holdfast.gateway.rules import Rules
-from holdfast.store import RecordKind
+from threadkeep import Config, Threadkeep
+from threadkeep.gateway.exchange import Answered, AnswerTooLong, Forward, Heard
+from threadkeep.gateway.rules import Rules
+from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import ManualClock
 
-    from holdfast.testing.speech import WireName
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -37,10 +37,10 @@ WHOLE: dict[WireName, Any] = {
 
 
 @pytest.fixture
-async def remote(store_file: Path, clock: ManualClock) -> AsyncIterator[Holdfast]:
+async def remote(store_file: Path, clock: ManualClock) -> AsyncIterator[Threadkeep]:
     """A store whose compactions are the provider's own."""
     config = Config(store=str(store_file), model_context_window=100_000, compact_strategy="remote")
-    async with Holdfast(config, clock=clock) as opened:
+    async with Threadkeep(config, clock=clock) as opened:
         yield opened
 
 
@@ -64,8 +64,8 @@ def answering(wire: WireName) -> Heard:
     return Heard(status=200, headers={"content-type": "application/json"}, body=json.dumps(WHOLE[wire]).encode())
 
 
-async def compacted(hf: Holdfast, wire: WireName, beside: Beside) -> Client:
-    client = talk(hf, wire, rules=Rules(asks_model=True), authorization="Bearer sk-one")
+async def compacted(tk: Threadkeep, wire: WireName, beside: Beside) -> Client:
+    client = talk(tk, wire, rules=Rules(asks_model=True), authorization="Bearer sk-one")
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person(wire, "/compact"))
@@ -75,13 +75,13 @@ async def compacted(hf: Holdfast, wire: WireName, beside: Beside) -> Client:
     return client
 
 
-async def strategy(hf: Holdfast) -> str:
-    [checkpoint] = [record for record in (await records(hf))[0] if record.kind is RecordKind.CHECKPOINT]
+async def strategy(tk: Threadkeep) -> str:
+    [checkpoint] = [record for record in (await records(tk))[0] if record.kind is RecordKind.CHECKPOINT]
     return str(json.loads(checkpoint.body)["strategy"])
 
 
 @pytest.mark.parametrize("wire", ["responses", "messages"])
-async def test_what_the_provider_made_goes_out_first_beside_a_readable_state(remote: Holdfast, wire: WireName) -> None:
+async def test_what_the_provider_made_goes_out_first_beside_a_readable_state(remote: Threadkeep, wire: WireName) -> None:
     """It is asked where its API says, with the turn's own model and tools; in Messages under the beta that knows it."""
     beside = Beside(answering(wire))
     client = await compacted(remote, wire, beside)
@@ -104,7 +104,7 @@ async def test_what_the_provider_made_goes_out_first_beside_a_readable_state(rem
 
 
 @pytest.mark.parametrize("wire", ["responses", "messages"])
-async def test_another_account_gets_the_readable_state_alone(remote: Holdfast, wire: WireName) -> None:
+async def test_another_account_gets_the_readable_state_alone(remote: Threadkeep, wire: WireName) -> None:
     """What one account's provider sealed is not shown to another's."""
     client = await compacted(remote, wire, Beside(answering(wire)))
     client.headers["authorization"] = "Bearer sk-two"
@@ -116,7 +116,7 @@ async def test_another_account_gets_the_readable_state_alone(remote: Holdfast, w
 
 
 @pytest.mark.parametrize("wire", ["responses", "chat", "messages"])
-async def test_a_provider_that_does_not_compact_costs_no_compaction(remote: Holdfast, wire: WireName) -> None:
+async def test_a_provider_that_does_not_compact_costs_no_compaction(remote: Threadkeep, wire: WireName) -> None:
     """The ladder goes on: to the model, and at last to none."""
     beside = Beside(REFUSAL)
     await compacted(remote, wire, beside)
@@ -126,7 +126,7 @@ async def test_a_provider_that_does_not_compact_costs_no_compaction(remote: Hold
 
 
 @pytest.mark.parametrize("wire", ["responses", "messages"])
-async def test_an_answer_that_would_not_end_is_asked_for_once(remote: Holdfast, wire: WireName) -> None:
+async def test_an_answer_that_would_not_end_is_asked_for_once(remote: Threadkeep, wire: WireName) -> None:
     """Asking again would not make it shorter, and each time is paid for."""
     asked: list[str] = []
 

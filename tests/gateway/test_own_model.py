@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.talking import WIRES, Client, base_fields, heard, person, records, talk, text_of
 
-from holdfast import Config, Holdfast
-from holdfast.dialects import dialect_named
-from holdfast.gateway.exchange import Answered, AnswerTooLong, Heard
-from holdfast.gateway.rules import Rules
-from holdfast.testing.script import say
+from threadkeep import Config, Threadkeep
+from threadkeep.dialects import dialect_named
+from threadkeep.gateway.exchange import Answered, AnswerTooLong, Heard
+from threadkeep.gateway.rules import Rules
+from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import ManualClock
 
-    from holdfast.testing.speech import WireName
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -45,9 +45,9 @@ Evidence Pointers:
 
 
 @pytest.fixture
-async def roomy(store_file: Path, clock: ManualClock) -> AsyncIterator[Holdfast]:
+async def roomy(store_file: Path, clock: ManualClock) -> AsyncIterator[Threadkeep]:
     """A store whose models have room for a whole history and an instruction behind it."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=100_000), clock=clock) as opened:
+    async with Threadkeep(Config(store=str(store_file), model_context_window=100_000), clock=clock) as opened:
         yield opened
 
 
@@ -65,8 +65,8 @@ class Asked:
         return heard(self._client.provider.receive(body, self._client.headers, say(self._answer)))
 
 
-async def compacted(hf: Holdfast, wire: WireName) -> tuple[Client, Asked, str]:
-    client = talk(hf, wire, rules=Rules(asks_model=True))
+async def compacted(tk: Threadkeep, wire: WireName) -> tuple[Client, Asked, str]:
+    client = talk(tk, wire, rules=Rules(asks_model=True))
     if wire == "responses":
         client.fields = {"prompt_cache_key": "ses_1"}
     for turn in range(4):
@@ -80,7 +80,7 @@ async def compacted(hf: Holdfast, wire: WireName) -> tuple[Client, Asked, str]:
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_one_request_goes_out_with_everything_a_turn_sends_and_the_instruction_last(
-    roomy: Holdfast, wire: WireName
+    roomy: Threadkeep, wire: WireName
 ) -> None:
     """Same model, instructions, tools and key; the history unchanged; then one message, and the command nowhere."""
     client, asked, text = await compacted(roomy, wire)
@@ -100,7 +100,7 @@ async def test_one_request_goes_out_with_everything_a_turn_sends_and_the_instruc
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_neither_instruction_nor_command_appears_in_any_later_request(roomy: Holdfast, wire: WireName) -> None:
+async def test_neither_instruction_nor_command_appears_in_any_later_request(roomy: Threadkeep, wire: WireName) -> None:
     """A4: three turns later the provider has seen the instruction once, in the request that was it."""
     client, asked, text = await compacted(roomy, wire)
     instruction = asked.bodies[0]["input" if wire == "responses" else "messages"][-1]["content"]
@@ -114,9 +114,9 @@ async def test_neither_instruction_nor_command_appears_in_any_later_request(room
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_history_that_leaves_no_room_is_told_in_parts_to_the_same_model(hf: Holdfast, wire: WireName) -> None:
+async def test_a_history_that_leaves_no_room_is_told_in_parts_to_the_same_model(tk: Threadkeep, wire: WireName) -> None:
     """Each part says what the provider must be told with any request, and nothing of the conversation's own beside it."""
-    _, asked, _ = await compacted(hf, wire)
+    _, asked, _ = await compacted(tk, wire)
     history = "input" if wire == "responses" else "messages"
     expected = {"model", "store", "stream"} if wire == "responses" else {"model"} if wire == "chat" else {"model", "max_tokens"}
     assert len(asked.bodies) > 1
@@ -124,9 +124,9 @@ async def test_a_history_that_leaves_no_room_is_told_in_parts_to_the_same_model(
     assert {body["model"] for body in asked.bodies} == {base_fields(wire)["model"]}
 
 
-async def test_a_model_that_cannot_be_asked_costs_no_compaction(hf: Holdfast) -> None:
+async def test_a_model_that_cannot_be_asked_costs_no_compaction(tk: Threadkeep) -> None:
     """The ladder ends without a model: the compaction happens all the same."""
-    client = talk(hf, "chat", rules=Rules(asks_model=True))
+    client = talk(tk, "chat", rules=Rules(asks_model=True))
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person("chat", "/compact"))
@@ -134,11 +134,11 @@ async def test_a_model_that_cannot_be_asked_costs_no_compaction(hf: Holdfast) ->
     decided = await client.open(send_alike=_answering(refusal))
     assert isinstance(decided, Answered)
     assert decided.text.startswith("Compacted: ")
-    [checkpoint] = [record for record in (await records(hf))[0] if record.kind == "checkpoint"]
+    [checkpoint] = [record for record in (await records(tk))[0] if record.kind == "checkpoint"]
     assert json.loads(checkpoint.body)["strategy"] == "extractive"
 
 
-async def test_a_model_that_does_not_come_to_an_end_is_asked_once(roomy: Holdfast) -> None:
+async def test_a_model_that_does_not_come_to_an_end_is_asked_once(roomy: Threadkeep) -> None:
     """Its answer is broken off, which asking again would not change; the compaction happens without it."""
     client = talk(roomy, "chat", rules=Rules(asks_model=True))
     for turn in range(4):

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.talking import WIRES, Client, answer, person, records, talk, text_of, threads
 
-from holdfast import Config, Holdfast
-from holdfast.gateway.rules import CLAUDE_CODE, Rules
-from holdfast.store import RecordKind
-from holdfast.testing.script import say
+from threadkeep import Config, Threadkeep
+from threadkeep.gateway.rules import CLAUDE_CODE, Rules
+from threadkeep.store import RecordKind
+from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import ManualClock
 
-    from holdfast.testing.speech import WireName
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -37,31 +37,31 @@ async def filled(client: Client, *, turns: int = 4) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_lost_race_looks_again_and_forks(hf: Holdfast, wire: WireName) -> None:
+async def test_a_lost_race_looks_again_and_forks(tk: Threadkeep, wire: WireName) -> None:
     """Ten next steps of one conversation at once: all are kept, one in the thread itself and nine in forks of it."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await client.ask("Begin.")
     await asyncio.gather(*(client.forked().ask(f"Way {number}.") for number in range(10)))
-    kept = [text_of(list(await thread.window())) for thread in await threads(hf)]
+    kept = [text_of(list(await thread.window())) for thread in await threads(tk)]
     assert sorted(number for number in range(10) for text in kept if f'"Way {number}."' in text) == list(range(10))
     assert all('"Begin."' in text for text in kept)
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_step_repeated_at_the_same_time_is_one_step(hf: Holdfast, wire: WireName) -> None:
+async def test_a_step_repeated_at_the_same_time_is_one_step(tk: Threadkeep, wire: WireName) -> None:
     """A client that tries again is the same conversation, whichever try arrives first."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await client.ask("Begin.")
     await asyncio.gather(*(client.forked().ask("Go on.") for _ in range(5)))
-    assert len(await threads(hf)) == 1
-    assert kinds((await records(hf))[0]).count(RecordKind.ITEM) == 3
+    assert len(await threads(tk)) == 1
+    assert kinds((await records(tk))[0]).count(RecordKind.ITEM) == 3
 
 
 async def test_two_gateways_on_one_store_share_conversations(store_file: Path, clock: ManualClock) -> None:
     """Each learns from the store what the other wrote; neither goes by what it remembers."""
     config = Config(store=str(store_file), model_context_window=4_000)
-    async with Holdfast(config, clock=clock) as one, Holdfast(config, clock=clock) as two:
+    async with Threadkeep(config, clock=clock) as one, Threadkeep(config, clock=clock) as two:
         client = talk(one, "messages")
         gateways = [client.conversations, talk(two, "messages").conversations]
         for turn in range(8):
@@ -75,26 +75,26 @@ async def test_two_gateways_on_one_store_share_conversations(store_file: Path, c
         assert len(await threads(one)) == 1
 
 
-async def test_what_is_remembered_of_a_thread_is_not_trusted(hf: Holdfast) -> None:
+async def test_what_is_remembered_of_a_thread_is_not_trusted(tk: Threadkeep) -> None:
     """A checkpoint that somebody else makes counts for the very next request, though nothing in it is new."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     await filled(client)
     again = client.forked(length=-1)
-    [thread] = await threads(hf)
+    [thread] = await threads(tk)
     await thread.compact()
     await again.send(say("fine"))
     assert "session_compact_state" in text_of(again.provider.last)
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_shorter_thread_that_is_remembered_does_not_hide_a_longer_one(hf: Holdfast, wire: WireName) -> None:
+async def test_a_shorter_thread_that_is_remembered_does_not_hide_a_longer_one(tk: Threadkeep, wire: WireName) -> None:
     """After a compaction someone goes back to an early request: the conversation itself goes on where it was, compacted."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await filled(client)
     early = client.forked(length=1)
-    [thread] = await threads(hf)
+    [thread] = await threads(tk)
     await thread.compact()
-    client.conversations = early.conversations = talk(hf, wire).conversations
+    client.conversations = early.conversations = talk(tk, wire).conversations
     await early.send(say("again"))
     await client.ask("Go on.")
     assert "session_compact_state" in text_of(client.provider.last)
@@ -102,9 +102,9 @@ async def test_a_shorter_thread_that_is_remembered_does_not_hide_a_longer_one(hf
 
 
 @pytest.mark.moves_prefix(reason="the client spells its history anew")
-async def test_rule_4_renewed_ids_another_order_of_keys_and_another_date_are_the_same_history(hf: Holdfast) -> None:
+async def test_rule_4_renewed_ids_another_order_of_keys_and_another_date_are_the_same_history(tk: Threadkeep) -> None:
     """What Codex, opencode and pi change without changing the history: one thread, and their own bytes upstream."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     client.history = [{"type": "message", "id": "msg_1", "role": "user", "content": [{"type": "input_text", "text": "Begin."}]}]
     client.fields = {"instructions": "Be brief. Today is 2026-01-01."}
     await client.send(say("fine"))
@@ -113,21 +113,21 @@ async def test_rule_4_renewed_ids_another_order_of_keys_and_another_date_are_the
     client.fields = {"instructions": "Be brief. Today is 2026-01-02."}
     await client.ask("Go on.")
     assert client.provider.requests[-1].raw == client.forked(length=-1).body()
-    assert len(await threads(hf)) == 1
+    assert len(await threads(tk)) == 1
     other = client.forked()
     other.history[0] = person("responses", "Begin!")
     await other.ask("And on.")
-    assert len(await threads(hf)) == 2
+    assert len(await threads(tk)) == 2
 
 
 async def test_rule_13_tenants_share_no_checkpoint(store_file: Path, clock: ManualClock) -> None:
     """The same history under two tenants is two conversations."""
     config = Config(store=str(store_file), model_context_window=4_000)
-    async with Holdfast(config, clock=clock) as one:
+    async with Threadkeep(config, clock=clock) as one:
         client = talk(one, "chat")
         await filled(client)
         await client.ask("/compact")
-    async with Holdfast(Config(store=str(store_file), tenant="other"), clock=clock) as two:
+    async with Threadkeep(Config(store=str(store_file), tenant="other"), clock=clock) as two:
         other = client.forked()
         other.conversations = talk(two, "chat").conversations
         await other.ask("Go on.")
@@ -136,12 +136,12 @@ async def test_rule_13_tenants_share_no_checkpoint(store_file: Path, clock: Manu
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_step_taken_again_keeps_the_checkpoint_made_for_it(hf: Holdfast, wire: WireName) -> None:
+async def test_a_step_taken_again_keeps_the_checkpoint_made_for_it(tk: Threadkeep, wire: WireName) -> None:
     """An answer that is generated anew is asked for with the window it was asked for with before."""
-    client = talk(hf, wire)
+    client = talk(tk, wire)
     await filled(client, turns=5)
     again = client.forked()
-    client.conversations = talk(hf, wire, rules=Rules(auto_compact="on")).conversations
+    client.conversations = talk(tk, wire, rules=Rules(auto_compact="on")).conversations
     await client.ask(f"Now this. {LONG * 2}")
     sent = client.provider.requests[-1].raw
     assert b"session_compact_state" in sent
@@ -150,23 +150,23 @@ async def test_a_step_taken_again_keeps_the_checkpoint_made_for_it(hf: Holdfast,
     assert client.provider.requests[-1].raw == sent
 
 
-async def test_rule_2_claude_code_is_left_alone_unless_it_is_named(hf: Holdfast) -> None:
+async def test_rule_2_claude_code_is_left_alone_unless_it_is_named(tk: Threadkeep) -> None:
     """Automatic compaction for all others does not touch it; named, it is compacted."""
-    client = talk(hf, "messages", rules=Rules(auto_compact="on"), x_claude_code_session_id="s")
+    client = talk(tk, "messages", rules=Rules(auto_compact="on"), x_claude_code_session_id="s")
     await filled(client, turns=9)
     assert "session_compact_state" not in text_of(client.provider.last)
     named = client.forked()
-    named.conversations = talk(hf, "messages", rules=Rules(auto_compact_for={CLAUDE_CODE: "on"})).conversations
+    named.conversations = talk(tk, "messages", rules=Rules(auto_compact_for={CLAUDE_CODE: "on"})).conversations
     await named.ask("Go on.")
     assert "session_compact_state" in text_of(named.provider.last)
 
 
-async def test_rule_23_a_gateway_whose_store_is_gone_forwards_what_the_client_sends(hf: Holdfast, tmp_path: Path) -> None:
+async def test_rule_23_a_gateway_whose_store_is_gone_forwards_what_the_client_sends(tk: Threadkeep, tmp_path: Path) -> None:
     """State lost in the middle of a conversation: the provider sees the client's own history, and is the one to refuse it."""
-    client = talk(hf, "messages")
+    client = talk(tk, "messages")
     await filled(client)
     await client.ask("/compact")
-    async with Holdfast(Config(store=str(tmp_path / "new.db"))) as empty:
+    async with Threadkeep(Config(store=str(tmp_path / "new.db"))) as empty:
         client.conversations = talk(empty, "messages").conversations
         before = client.history[:-2]
         await client.ask("Go on.")
@@ -174,12 +174,12 @@ async def test_rule_23_a_gateway_whose_store_is_gone_forwards_what_the_client_se
 
 
 @pytest.mark.parametrize("sealed", [True, False])
-async def test_rule_18_what_is_sealed_counts(hf: Holdfast, sealed: bool) -> None:  # noqa: FBT001
+async def test_rule_18_what_is_sealed_counts(tk: Threadkeep, sealed: bool) -> None:  # noqa: FBT001
     """4,000 characters of encrypted reasoning weigh; the gateway says how much the window holds."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     await client.ask("Begin.", say("fine", encrypted_reasoning="x" * 4_000 if sealed else None))
     await client.ask("Go on.")
-    client.history.append(person("responses", "/holdfast status"))
+    client.history.append(person("responses", "/threadkeep status"))
     await client.send(say("never asked"))
     tokens = int(client.answers[0].split("Window: ")[1].split(" of ")[0].replace(",", ""))
     assert (tokens > 500) == sealed
@@ -211,9 +211,9 @@ def context_shapes() -> dict[str, list[Json]]:
 
 @pytest.mark.parametrize("shape", ["old", "new", "after its own compaction"])
 @pytest.mark.moves_prefix(reason="one of the clients compacts by itself")
-async def test_rule_12_what_a_host_says_of_its_world_stays_once(hf: Holdfast, shape: str) -> None:
+async def test_rule_12_what_a_host_says_of_its_world_stays_once(tk: Threadkeep, shape: str) -> None:
     """Each block of context is upstream exactly once after a compaction, wherever the client had put it."""
-    client = talk(hf, "messages")
+    client = talk(tk, "messages")
     client.history = context_shapes()[shape]
     await client.send(say("fine"))
     await filled(client)
@@ -225,9 +225,9 @@ async def test_rule_12_what_a_host_says_of_its_world_stays_once(hf: Holdfast, sh
     assert told == dict.fromkeys(REMINDERS, 1)
 
 
-async def test_rule_12_codex_context_stays_once_before_or_behind_its_summary(hf: Holdfast) -> None:
+async def test_rule_12_codex_context_stays_once_before_or_behind_its_summary(tk: Threadkeep) -> None:
     """Developer context and environment, as Codex sends them after its own compaction."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     developer = {
         "type": "message",
         "role": "developer",

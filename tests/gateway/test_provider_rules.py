@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.talking import WIRES, Client, Provider, RefusedByProvider, person, records, talk, text_of
 
-from holdfast.gateway.exchange import Forward
-from holdfast.gateway.rules import Rules
-from holdfast.store import RecordKind
-from holdfast.testing.prefix_growth import prefix_faults
-from holdfast.testing.provider_rules import BINDING_BETA, count_markers
-from holdfast.testing.script import call, reasoning, say
-from holdfast.testing.speech import Spoken
+from threadkeep.gateway.exchange import Forward
+from threadkeep.gateway.rules import Rules
+from threadkeep.store import RecordKind
+from threadkeep.testing.prefix_growth import prefix_faults
+from threadkeep.testing.provider_rules import BINDING_BETA, count_markers
+from threadkeep.testing.script import call, reasoning, say
+from threadkeep.testing.speech import Spoken
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast
-    from holdfast.testing.speech import WireName
+    from threadkeep import Threadkeep
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -30,9 +30,9 @@ EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
 NOTHING_SPOKEN = Spoken(before=(), ending=b"", whole={})
 
 
-def thinking(hf: Holdfast, rules: Rules) -> Client:
+def thinking(tk: Threadkeep, rules: Rules) -> Client:
     """Return a conversation with a model that signs what it thinks and binds it to everything before."""
-    client = talk(hf, "messages", rules=rules)
+    client = talk(tk, "messages", rules=rules)
     client.fields = dict(THINKING)
     return client
 
@@ -41,9 +41,9 @@ def thoughts(history: list[Json]) -> int:
     return text_of(history).count('"type": "thinking"')
 
 
-async def test_rule_11_thinking_of_turns_that_are_over_is_stripped_from_a_rewritten_window(hf: Holdfast) -> None:
+async def test_rule_11_thinking_of_turns_that_are_over_is_stripped_from_a_rewritten_window(tk: Threadkeep) -> None:
     """The provider binds it to the old history and would refuse; what it thinks from then on stays."""
-    client = thinking(hf, Rules())
+    client = thinking(tk, Rules())
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}", say("fine", encrypted_reasoning=f"thought {turn}"))
     assert thoughts(client.provider.last) == 3
@@ -57,9 +57,9 @@ async def test_rule_11_thinking_of_turns_that_are_over_is_stripped_from_a_rewrit
     assert prefix_faults(client.provider.requests) == []
 
 
-async def test_rule_11_a_running_tool_loop_keeps_its_thinking_and_its_window(hf: Holdfast) -> None:
+async def test_rule_11_a_running_tool_loop_keeps_its_thinking_and_its_window(tk: Threadkeep) -> None:
     """Over the limit in the middle of a loop that thinks, compaction waits for the turn's end."""
-    client = thinking(hf, Rules(auto_compact="on"))
+    client = thinking(tk, Rules(auto_compact="on"))
     await client.ask("Check all files.", call("bash", {"command": "0"}, call_id="c0", encrypted_reasoning="why 0"))
     for number in range(30):
         reply = call("bash", {"command": f"{number + 1}"}, call_id=f"c{number + 1}", encrypted_reasoning=f"why {number + 1}")
@@ -73,9 +73,9 @@ async def test_rule_11_a_running_tool_loop_keeps_its_thinking_and_its_window(hf:
     assert thoughts(client.provider.last) == 1
 
 
-async def test_rule_11_with_drop_block_a_running_loop_compacts_at_once(hf: Holdfast) -> None:
+async def test_rule_11_with_drop_block_a_running_loop_compacts_at_once(tk: Threadkeep) -> None:
     """The provider is asked to drop what no longer fits, with the header that allows it, and never refuses."""
-    client = thinking(hf, Rules(auto_compact="on", thinking="drop_block"))
+    client = thinking(tk, Rules(auto_compact="on", thinking="drop_block"))
     client.headers["anthropic-beta"] = "first-beta"
     await client.ask("Check all files.", call("bash", {"command": "0"}, call_id="c0", encrypted_reasoning="why 0"))
     for number in range(40):
@@ -91,9 +91,9 @@ async def test_rule_11_with_drop_block_a_running_loop_compacts_at_once(hf: Holdf
     }
 
 
-async def test_rule_11_a_fork_before_the_checkpoint_keeps_its_thinking(hf: Holdfast) -> None:
+async def test_rule_11_a_fork_before_the_checkpoint_keeps_its_thinking(tk: Threadkeep) -> None:
     """Its history is the one the thinking was bound to."""
-    client = thinking(hf, Rules())
+    client = thinking(tk, Rules())
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}", say("fine", encrypted_reasoning=f"thought {turn}"))
     await client.ask("/compact")
@@ -103,21 +103,21 @@ async def test_rule_11_a_fork_before_the_checkpoint_keeps_its_thinking(hf: Holdf
     assert thoughts(early.provider.last) == 2
 
 
-async def test_rule_11_a_restart_forgets_nothing_about_bindings(hf: Holdfast) -> None:
+async def test_rule_11_a_restart_forgets_nothing_about_bindings(tk: Threadkeep) -> None:
     """Which thinking belongs to the window that is sent is in the store."""
-    client = thinking(hf, Rules())
+    client = thinking(tk, Rules())
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}", say("fine", encrypted_reasoning=f"thought {turn}"))
     await client.ask("/compact")
     await client.ask("Go on.", say("well", encrypted_reasoning="new thought"))
-    client.conversations = talk(hf, "messages").conversations
+    client.conversations = talk(tk, "messages").conversations
     await client.ask("And on.")
     assert thoughts(client.provider.last) == 1
 
 
-async def test_rule_10_the_newest_reasoning_survives_beside_its_item(hf: Holdfast) -> None:
+async def test_rule_10_the_newest_reasoning_survives_beside_its_item(tk: Threadkeep) -> None:
     """A5: encrypted reasoning is bound to its account, not to its window, and stays with what it led to."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}", say("fine", encrypted_reasoning=f"SEALED-{turn}"))
     await client.ask("/compact")
@@ -129,10 +129,10 @@ async def test_rule_10_the_newest_reasoning_survives_beside_its_item(hf: Holdfas
 @pytest.mark.parametrize("wire", ["responses", "messages"])
 @pytest.mark.parametrize("change", ["upstream", "key"])
 async def test_rule_13_after_a_route_change_nothing_sealed_by_another_account_is_forwarded(
-    hf: Holdfast, wire: WireName, change: str
+    tk: Threadkeep, wire: WireName, change: str
 ) -> None:
     """A provider that never issued it accepts the history; what it issues itself comes back to it."""
-    client = talk(hf, wire, authorization="Bearer sk-first")
+    client = talk(tk, wire, authorization="Bearer sk-first")
     client.fields = dict(THINKING) if wire == "messages" else {}
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}", say("fine", encrypted_reasoning=f"SEALED-{turn}"))
@@ -142,19 +142,19 @@ async def test_rule_13_after_a_route_change_nothing_sealed_by_another_account_is
     if change == "key":
         moved.headers["authorization"] = "Bearer sk-second"
     else:
-        moved.conversations = talk(hf, wire, upstream="https://elsewhere.test").conversations
+        moved.conversations = talk(tk, wire, upstream="https://elsewhere.test").conversations
     moved.provider = Provider(wire)
     await moved.ask("Elsewhere now.", say("fine", encrypted_reasoning="ANEW"))
     assert "SEALED" not in text_of(moved.provider.last)
     assert "session_compact_state" in text_of(moved.provider.last)
     await moved.ask("And on.")
     assert sum(1 for item in moved.provider.last if "ANEW" in text_of([item]) or thoughts([item])) == 1
-    assert not any(b"sk-" in record.body for each in await records(hf) for record in each)
+    assert not any(b"sk-" in record.body for each in await records(tk) for record in each)
 
 
-async def test_rule_13_a_renewed_token_is_the_same_account(hf: Holdfast) -> None:
+async def test_rule_13_a_renewed_token_is_the_same_account(tk: Threadkeep) -> None:
     """A token that changes by the hour costs no reasoning and no checkpoint."""
-    client = talk(hf, "responses", authorization="Bearer eyJ.first", chatgpt_account_id="acct")
+    client = talk(tk, "responses", authorization="Bearer eyJ.first", chatgpt_account_id="acct")
     await client.ask("Begin.", say("fine", encrypted_reasoning="SEALED"))
     client.headers["authorization"] = "Bearer eyJ.second"
     await client.ask("Go on.")
@@ -162,9 +162,9 @@ async def test_rule_13_a_renewed_token_is_the_same_account(hf: Holdfast) -> None
 
 
 @pytest.mark.moves_prefix(reason="the client moves to another account")
-async def test_rule_13_a_foreign_compaction_item_is_said_to_be_unreadable(hf: Holdfast) -> None:
+async def test_rule_13_a_foreign_compaction_item_is_said_to_be_unreadable(tk: Threadkeep) -> None:
     """It stands for a history; leaving it out in silence would hide that there was one."""
-    client = talk(hf, "responses", authorization="Bearer sk-first")
+    client = talk(tk, "responses", authorization="Bearer sk-first")
     client.history = [{"type": "compaction", "id": "cmp_1", "encrypted_content": "OPAQUE"}]
     client.provider.rules.issue([{"encrypted_content": "OPAQUE"}], NOTHING_SPOKEN)
     await client.ask("Go on.")
@@ -177,9 +177,9 @@ async def test_rule_13_a_foreign_compaction_item_is_said_to_be_unreadable(hf: Ho
 
 
 @pytest.mark.parametrize("markers", [1, 2, 3])
-async def test_rule_20_a_free_cache_marker_stands_on_the_checkpoint(hf: Holdfast, markers: int) -> None:
+async def test_rule_20_a_free_cache_marker_stands_on_the_checkpoint(tk: Threadkeep, markers: int) -> None:
     """Never more than four, the client's own where they were, one at the end of what the checkpoint laid out."""
-    client = talk(hf, "messages")
+    client = talk(tk, "messages")
     client.fields = {"system": [{"type": "text", "text": f"s{number}", **EPHEMERAL} for number in range(markers)]}
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
@@ -193,9 +193,9 @@ async def test_rule_20_a_free_cache_marker_stands_on_the_checkpoint(hf: Holdfast
     assert count_markers(marked[-1]) >= 1
 
 
-async def test_rule_20_beside_markers_that_live_longer_none_is_set(hf: Holdfast) -> None:
+async def test_rule_20_beside_markers_that_live_longer_none_is_set(tk: Threadkeep) -> None:
     """A marker for an hour may not follow one for minutes."""
-    client = talk(hf, "messages")
+    client = talk(tk, "messages")
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
@@ -206,18 +206,18 @@ async def test_rule_20_beside_markers_that_live_longer_none_is_set(hf: Holdfast)
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_rule_21_roles_alternate_through_compactions(hf: Holdfast, wire: WireName) -> None:
+async def test_rule_21_roles_alternate_through_compactions(tk: Threadkeep, wire: WireName) -> None:
     """The strictest provider accepts every window: head, checkpoint and first kept turn are merged where they meet."""
-    client = talk(hf, wire, rules=Rules(auto_compact="on"), alternating=True)
+    client = talk(tk, wire, rules=Rules(auto_compact="on"), alternating=True)
     for turn in range(10):
         await client.ask(f"Step {turn}. {LONG}", call("bash", {"command": "ls"}, call_id=f"c{turn}"))
         await client.tool({f"c{turn}": "README " * 20}, say("fine"))
     assert any("session_compact_state" in text_of(request.history) for request in client.provider.requests)
 
 
-async def test_rule_21_what_a_client_puts_together_itself_stays_apart(hf: Holdfast) -> None:
+async def test_rule_21_what_a_client_puts_together_itself_stays_apart(tk: Threadkeep) -> None:
     """Only messages that a checkpoint made neighbours are merged, part by part."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
@@ -228,9 +228,9 @@ async def test_rule_21_what_a_client_puts_together_itself_stays_apart(hf: Holdfa
     assert len(merged["content"]) > 1
 
 
-async def test_rule_21_models_that_take_neighbours_get_each_message_by_itself(hf: Holdfast) -> None:
+async def test_rule_21_models_that_take_neighbours_get_each_message_by_itself(tk: Threadkeep) -> None:
     """OpenAI's own do, and what a client's history holds stays as it is."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     client.fields = {"model": "gpt-5.1"}
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
@@ -240,15 +240,15 @@ async def test_rule_21_models_that_take_neighbours_get_each_message_by_itself(hf
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_rule_14_the_clients_cache_key_is_never_touched(hf: Holdfast, wire: WireName) -> None:
+async def test_rule_14_the_clients_cache_key_is_never_touched(tk: Threadkeep, wire: WireName) -> None:
     """A7, A8: the same key before, in and after a compaction and after a restart; a fork keeps its own."""
-    client = talk(hf, wire, rules=Rules(derives_cache_key=True))
+    client = talk(tk, wire, rules=Rules(derives_cache_key=True))
     client.fields = {"prompt_cache_key": "ses_1"}
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
     await client.ask("Go on.")
-    client.conversations = talk(hf, wire).conversations
+    client.conversations = talk(tk, wire).conversations
     await client.ask("And on.")
     fork = client.forked()
     fork.fields = {"prompt_cache_key": "ses_2"}
@@ -260,12 +260,12 @@ async def test_rule_14_the_clients_cache_key_is_never_touched(hf: Holdfast, wire
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_rule_14_a_missing_key_is_added_only_where_that_is_wanted(hf: Holdfast, wire: WireName) -> None:
+async def test_rule_14_a_missing_key_is_added_only_where_that_is_wanted(tk: Threadkeep, wire: WireName) -> None:
     """It is the conversation's own: one for all its requests and its forks, another for another; none by default."""
-    plain = talk(hf, wire)
+    plain = talk(tk, wire)
     await plain.ask("Begin.")
     assert "prompt_cache_key" not in plain.provider.requests[0].body
-    client = talk(hf, wire, rules=Rules(derives_cache_key=True))
+    client = talk(tk, wire, rules=Rules(derives_cache_key=True))
     await client.ask("Begin here.")
     await client.ask("Go on.")
     await client.forked(length=2).ask("Another way.")
@@ -276,21 +276,21 @@ async def test_rule_14_a_missing_key_is_added_only_where_that_is_wanted(hf: Hold
 
 
 @pytest.mark.parametrize("held", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}])
-async def test_rule_22_what_the_provider_holds_passes_unmodified(hf: Holdfast, held: Json) -> None:
+async def test_rule_22_what_the_provider_holds_passes_unmodified(tk: Threadkeep, held: Json) -> None:
     """Only a part of the history is in it: nothing is recorded, nothing rewritten, a command is the model's."""
-    client = talk(hf, "responses", rules=Rules(auto_compact="on"))
+    client = talk(tk, "responses", rules=Rules(auto_compact="on"))
     client.fields = held
     client.history = [person("responses", "/compact")]
     decided = await client.open()
     assert isinstance(decided, Forward)
     assert decided.body == client.body()
-    assert await records(hf) == []
+    assert await records(tk) == []
 
 
 @pytest.mark.moves_prefix(reason="the provider compacts, and the client sends what it made of the history")
-async def test_rule_22_a_providers_compaction_item_is_opaque_and_stays(hf: Holdfast) -> None:
+async def test_rule_22_a_providers_compaction_item_is_opaque_and_stays(tk: Threadkeep) -> None:
     """It is sent as it came, before and behind it stands what the client put there."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     client.history = [person("responses", "kept"), {"type": "compaction", "id": "c", "encrypted_content": "OPAQUE"}]
     client.provider.rules.issue([{"encrypted_content": "OPAQUE"}], NOTHING_SPOKEN)
     await client.ask("Go on.")
@@ -299,9 +299,9 @@ async def test_rule_22_a_providers_compaction_item_is_opaque_and_stays(hf: Holdf
 
 
 @pytest.mark.moves_prefix(reason="the client spells its history anew")
-async def test_rule_4_what_clients_respell_is_the_same_history(hf: Holdfast) -> None:
+async def test_rule_4_what_clients_respell_is_the_same_history(tk: Threadkeep) -> None:
     """Moved markers, strings for lists, another attribution line and date: one thread, and the client's bytes upstream."""
-    client = talk(hf, "messages")
+    client = talk(tk, "messages")
     client.fields = {"system": [{"type": "text", "text": "x-anthropic-billing-header: a1b; 2026-01-01"}]}
     client.history = [{"role": "user", "content": [{"type": "text", "text": "Begin.", **EPHEMERAL}]}]
     await client.send(say("fine"))
@@ -309,17 +309,17 @@ async def test_rule_4_what_clients_respell_is_the_same_history(hf: Holdfast) -> 
     client.fields = {"system": [{"type": "text", "text": "x-anthropic-billing-header: 5be; 2026-01-02"}]}
     await client.ask("Go on.")
     assert client.provider.requests[-1].raw == client.forked(length=-1).body()
-    [kept] = await records(hf)
+    [kept] = await records(tk)
     assert [record.kind for record in kept].count(RecordKind.ITEM) == 3
     changed = client.forked()
     changed.history[0] = {"content": "Begin!", "role": "user"}
     await changed.ask("And on.")
-    assert len(await records(hf)) == 2
+    assert len(await records(tk)) == 2
 
 
-async def test_the_provider_double_refuses_what_these_rules_prevent(hf: Holdfast) -> None:
+async def test_the_provider_double_refuses_what_these_rules_prevent(tk: Threadkeep) -> None:
     """Foreign reasoning is refused by it: the tests above could fail."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     client.history = [person("responses", "hi"), reasoning("FOREIGN") | {"id": "rs"}, {"role": "assistant", "content": "ho"}]
     with pytest.raises(RefusedByProvider):
         await client.ask("Go on.")

@@ -12,12 +12,12 @@ import pytest
 from aiohttp import ClientPayloadError, web
 from anyio.lowlevel import checkpoint
 
-from holdfast.dialects import Answer, Reply
-from holdfast.dialects.responses.answer import answer_json, answer_stream
-from holdfast.dialects.responses.stream import ReplyAssembler
-from holdfast.errors import HoldfastError, StoreBusy
-from holdfast.gateway.exchange import Answered, Forward, Incoming, Refused
-from holdfast.items import Item
+from threadkeep.dialects import Answer, Reply
+from threadkeep.dialects.responses.answer import answer_json, answer_stream
+from threadkeep.dialects.responses.stream import ReplyAssembler
+from threadkeep.errors import StoreBusy, ThreadkeepError
+from threadkeep.gateway.exchange import Answered, Forward, Incoming, Refused
+from threadkeep.items import Item
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Handler, Proxy
@@ -198,7 +198,7 @@ async def test_a_conversation_that_cannot_be_opened_is_forwarded_as_it_came(
     """A failure behind the seam costs the client nothing; what it sent is not in the log."""
 
     def decide(incoming: Incoming) -> Forward:
-        raise HoldfastError(f"cannot read {incoming.body.decode()}")
+        raise ThreadkeepError(f"cannot read {incoming.body.decode()}")
 
     proxy.script.decide = decide
     proxy.provider.handler = streaming(STREAM)
@@ -207,9 +207,9 @@ async def test_a_conversation_that_cannot_be_opened_is_forwarded_as_it_came(
             assert await answer.read() == STREAM
     [seen] = proxy.provider.seen
     assert (seen.body, seen.named(b"x-mine")) == (BODY, [(b"x-mine", b"1")])
-    assert proxy.app.failures == {"open.holdfast_error": 1}
+    assert proxy.app.failures == {"open.threadkeep_error": 1}
     assert [record.getMessage() for record in caplog.records] == [
-        "a conversation could not be opened and was forwarded as it came: holdfast_error"
+        "a conversation could not be opened and was forwarded as it came: threadkeep_error"
     ]
 
 

@@ -13,10 +13,10 @@ import pytest
 from aiohttp import ClientPayloadError, ClientSession, web
 from yarl import URL
 
-from holdfast.gateway.app import Gateway
-from holdfast.gateway.routes import Provider
-from holdfast.gateway.server import running
-from holdfast.gateway.upstream import upstream_session
+from threadkeep.gateway.app import Gateway
+from threadkeep.gateway.routes import Provider
+from threadkeep.gateway.server import running
+from threadkeep.gateway.upstream import upstream_session
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Headers, Proxy

@@ -12,12 +12,12 @@ import pytest
 from tests.gateway.recall_talking import recall, recall_item, recalling
 from tests.gateway.talking import WIRES, text_of
 
-from holdfast import Config, Holdfast
-from holdfast.cli import main
-from holdfast.gateway.recall_tool.form import NAME
-from holdfast.store import NewRecord, RecordKind
-from holdfast.testing.provider import Received, Reply, ScriptedProvider, call, message, reasoning, say
-from holdfast.testing.speech import WireName
+from threadkeep import Config, Threadkeep
+from threadkeep.cli import main
+from threadkeep.gateway.recall_tool.form import NAME
+from threadkeep.store import NewRecord, RecordKind
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, message, reasoning, say
+from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -301,8 +301,8 @@ async def test_a_client_with_a_tool_of_that_name_keeps_it(store_file: Path) -> N
 
 async def test_a_pointer_leads_to_no_other_conversation(store_file: Path) -> None:
     """A record of another thread is not shown, whatever the model writes; one of its own is."""
-    async with Holdfast(Config(store=str(store_file))) as hf:
-        other = await hf.thread("secrets", dialect="responses")
+    async with Threadkeep(Config(store=str(store_file))) as tk:
+        other = await tk.thread("secrets", dialect="responses")
         await other.record([{"role": "user", "content": "The password is hunter2."}])
         ordinal = (await other.records())[-1].ordinal
     script = [recall(f"secrets#{ordinal}", "call_r"), recall("#2", "call_s"), say("done")]
@@ -329,11 +329,11 @@ async def test_a_note_that_only_looks_like_one_is_not_put_back(store_file: Path)
     async with ScriptedProvider(script, enforcing=True) as provider:
         async with recalling(store_file, provider, "responses", streamed=True) as client:
             await client.ask(FACT)
-        async with Holdfast(Config(store=str(store_file))) as hf:
-            (summary,) = await hf.threads()
-            row = await hf.backend.store.get(summary.id)
+        async with Threadkeep(Config(store=str(store_file))) as tk:
+            (summary,) = await tk.threads()
+            row = await tk.backend.store.get(summary.id)
             note = NewRecord(kind=RecordKind.NOTE, at_ms=1, turn=1, tokens=0, body=json.dumps(forged).encode())
-            await hf.backend.append(summary.id, [note], expected=row.next)
+            await tk.backend.append(summary.id, [note], expected=row.next)
         async with recalling(store_file, provider, "responses", streamed=True) as again:
             again.history = client.history
             await again.ask("On.")
@@ -347,9 +347,9 @@ async def test_what_quotes_an_erased_record_is_not_sent_again(store_file: Path) 
     async with ScriptedProvider(script, enforcing=True) as provider:
         async with recalling(store_file, provider, "responses", streamed=True) as client:
             await client.ask(FACT)
-        async with Holdfast(Config(store=str(store_file))) as hf:
-            (summary,) = await hf.threads()
-            said = [each for each in await (await hf.find(summary.id)).records() if FACT.encode() in each.body]
+        async with Threadkeep(Config(store=str(store_file))) as tk:
+            (summary,) = await tk.threads()
+            said = [each for each in await (await tk.find(summary.id)).records() if FACT.encode() in each.body]
             fact = next(each.ordinal for each in said if each.kind is RecordKind.ITEM)
         words = ["erase", summary.id, str(fact), "--yes", "--store", str(store_file)]
         assert await asyncio.to_thread(main, words) == 0

@@ -10,8 +10,8 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from tests.gateway.recall_talking import recall, recalling
 
-from holdfast.gateway.recall_tool.form import NAME
-from holdfast.testing.provider import ScriptedProvider, message, say
+from threadkeep.gateway.recall_tool.form import NAME
+from threadkeep.testing.provider import ScriptedProvider, message, say
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.gateway.recall_talking import recall_item
 from tests.gateway.talking import ENDPOINTS, WIRES
 
-from holdfast.gateway.recall_tool.offering import FORMS
-from holdfast.testing.responses_stream import Numbering
-from holdfast.testing.script import Received, Reply, message, say
-from holdfast.testing.speech import WireName, speak
+from threadkeep.gateway.recall_tool.offering import FORMS
+from threadkeep.testing.responses_stream import Numbering
+from threadkeep.testing.script import Received, Reply, message, say
+from threadkeep.testing.speech import WireName, speak
 
 HOSTILE = [
     b"data: {}\n\n",
@@ -63,7 +63,7 @@ def test_cuts_do_not_matter(wire: WireName, one: list[int], other: list[int]) ->
     first, second = streams(wire)
     whole = veiled(wire, [[first], [second]])
     assert veiled(wire, [cut(first, one), cut(second, other)]) == whole
-    assert (b"holdfast_recall" in whole, b"call_r" in whole, "é" in json.dumps(whole.decode(), ensure_ascii=False)) == (
+    assert (b"threadkeep_recall" in whole, b"call_r" in whole, "é" in json.dumps(whole.decode(), ensure_ascii=False)) == (
         False,
         False,
         True,

@@ -8,12 +8,12 @@ import pytest
 from multidict import CIMultiDict
 from yarl import URL
 
-from holdfast.errors import BadInput
-from holdfast.gateway.app import Gateway
-from holdfast.gateway.exchange import Refused
-from holdfast.gateway.routes import Provider, Route, route_of
-from holdfast.gateway.server import running
-from holdfast.gateway.upstream import Upstream, upstream_session
+from threadkeep.errors import BadInput
+from threadkeep.gateway.app import Gateway
+from threadkeep.gateway.exchange import Refused
+from threadkeep.gateway.routes import Provider, Route, route_of
+from threadkeep.gateway.server import running
+from threadkeep.gateway.upstream import Upstream, upstream_session
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy
@@ -63,7 +63,7 @@ def test_everything_else_passes_through(method: str, path: str, expected: Route)
     assert route_of(method, path, []) == expected
 
 
-@pytest.mark.parametrize("path", ["/", "", "/v1x", "/v2/responses", "/v", "/holdfast", "/favicon.ico", "//v1/models"])
+@pytest.mark.parametrize("path", ["/", "", "/v1x", "/v2/responses", "/v", "/threadkeep", "/favicon.ico", "//v1/models"])
 def test_a_path_outside_the_api_leads_nowhere(path: str) -> None:
     """Only the API is relayed."""
     assert route_of("GET", path, []) is None

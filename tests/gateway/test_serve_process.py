@@ -1,4 +1,4 @@
-"""`holdfast serve` as it is run: keys, control token, access log and a stop, in a process of its own."""
+"""`threadkeep serve` as it is run: keys, control token, access log and a stop, in a process of its own."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import ClientSession
 
-from holdfast.gateway.keys import digest_of
-from holdfast.gateway.serve import running_gateway
-from holdfast.runtime import Config, Holdfast
+from threadkeep.gateway.keys import digest_of
+from threadkeep.gateway.serve import running_gateway
+from threadkeep.runtime import Config, Threadkeep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-KEY = "hfk_of-alice"
+KEY = "tkk_of-alice"
 SECONDS = 60
 
 
@@ -34,11 +34,11 @@ async def test_a_gateway_with_keys_from_start_to_stop(provider: Provider, tmp_pa
     store = tmp_path / "served.db"
     words = ("serve", "--json", "--port", "0", "--store", str(store), "--keys", str(keys), "--openai-upstream", provider.url)
     pipe = asyncio.subprocess.PIPE
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("THREADKEEP_")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "holdfast.cli",
+        "threadkeep.cli",
         *words,
         stdout=pipe,
         stderr=pipe,
@@ -57,8 +57,8 @@ async def test_a_gateway_with_keys_from_start_to_stop(provider: Provider, tmp_pa
                 # What a request brings is durable before its answer ends, not before it begins.
                 await answer.read()
         token = (tmp_path / "served.db.control-token").read_text().strip()
-        for headers in ({"Authorization": f"Bearer {token}"}, {"X-Holdfast-Key": KEY}):
-            async with client.get(f"{url}/holdfast/v1/threads", headers=headers) as answer:
+        for headers in ({"Authorization": f"Bearer {token}"}, {"X-Threadkeep-Key": KEY}):
+            async with client.get(f"{url}/threadkeep/v1/threads", headers=headers) as answer:
                 statuses.append(len((await answer.json())["threads"]))
         process.send_signal(signal.SIGTERM)
         out, err = await process.communicate()
@@ -76,11 +76,11 @@ async def test_a_gateway_with_keys_from_start_to_stop(provider: Provider, tmp_pa
 
 async def test_watchers_do_not_hold_up_a_stop(provider: Provider, tmp_path: Path) -> None:
     """Leaving a running gateway ends the streams of events that are open, and waits for nothing else."""
-    async with asyncio.timeout(SECONDS), Holdfast(Config(store=str(tmp_path / "watched.db"))) as hf, ClientSession() as client:
-        await hf.thread("watched")
-        async with running_gateway(hf, upstream=provider.url, control_token="t" * 40) as url:
+    async with asyncio.timeout(SECONDS), Threadkeep(Config(store=str(tmp_path / "watched.db"))) as tk, ClientSession() as client:
+        await tk.thread("watched")
+        async with running_gateway(tk, upstream=provider.url, control_token="t" * 40) as url:
             headers = {"Authorization": f"Bearer {'t' * 40}"}
-            answer = await client.get(f"{url}/holdfast/v1/threads/watched/events", headers=headers)
+            answer = await client.get(f"{url}/threadkeep/v1/threads/watched/events", headers=headers)
             assert await answer.content.readline() == b"retry: 1000\n"
         assert await answer.content.read() == b"\n"
 
@@ -89,12 +89,12 @@ async def test_a_history_in_each_dialect_is_recorded_in_its_own_thread(provider:
     """One gateway keeps all three wire languages, and knows each history again."""
     turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "user", "content": "three"}]
     paths = {"responses": "input", "chat/completions": "messages", "messages": "messages"}
-    async with Holdfast(Config(store=str(tmp_path / "three.db"))) as hf, ClientSession() as client:
-        async with running_gateway(hf, upstream=provider.url) as url:
+    async with Threadkeep(Config(store=str(tmp_path / "three.db"))) as tk, ClientSession() as client:
+        async with running_gateway(tk, upstream=provider.url) as url:
             for path, name in paths.items():
                 for length in (1, 3):
                     body = json.dumps({"model": "m", name: turns[:length]})
                     async with client.post(f"{url}/v1/{path}", data=body) as answer:
                         assert answer.status == 200
-        threads = {thread.dialect: thread.turns for thread in await hf.threads()}
+        threads = {thread.dialect: thread.turns for thread in await tk.threads()}
     assert threads == {"responses": 2, "chat": 2, "messages": 2}

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import ClientSession, web
 
-from holdfast.dialects import Reply
-from holdfast.errors import PortTaken, UnsafeBind
-from holdfast.gateway import server
-from holdfast.gateway.server import running, serve
+from threadkeep.dialects import Reply
+from threadkeep.errors import PortTaken, UnsafeBind
+from threadkeep.gateway import server
+from threadkeep.gateway.server import running, serve
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from tests.gateway.talking import WIRES, Client, records, talk, text_of, threads
 
-from holdfast import Config, Holdfast
-from holdfast.errors import CompactionStopped
-from holdfast.gateway.exchange import Incoming, Refused
-from holdfast.gateway.histories import Wish
-from holdfast.gateway.rules import Rules
-from holdfast.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks, SessionFacts
-from holdfast.store import RecordKind
-from holdfast.testing.script import call, say
-from holdfast.testing.speech import WireName
+from threadkeep import Config, Threadkeep
+from threadkeep.errors import CompactionStopped
+from threadkeep.gateway.exchange import Incoming, Refused
+from threadkeep.gateway.histories import Wish
+from threadkeep.gateway.rules import Rules
+from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks, SessionFacts
+from threadkeep.store import RecordKind
+from threadkeep.testing.script import call, say
+from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ NOTE = "Notes: port 4621."
 PRE, POST, START = HookEvent.PRE_COMPACT, HookEvent.POST_COMPACT, HookEvent.SESSION_START
 AUTO = Rules(auto_compact="on")
 
-Opening = Callable[[Hooks], AbstractAsyncContextManager[Holdfast]]
+Opening = Callable[[Hooks], AbstractAsyncContextManager[Threadkeep]]
 
 
 @pytest.fixture(params=WIRES)
@@ -46,9 +46,9 @@ def opening(store_file: Path) -> Opening:
     """Opens the same store with other hooks each time."""
 
     @asynccontextmanager
-    async def opened(hooks: Hooks) -> AsyncIterator[Holdfast]:
-        async with Holdfast(Config(store=str(store_file), model_context_window=4_000), hooks=hooks) as hf:
-            yield hf
+    async def opened(hooks: Hooks) -> AsyncIterator[Threadkeep]:
+        async with Threadkeep(Config(store=str(store_file), model_context_window=4_000), hooks=hooks) as tk:
+            yield tk
 
     return opened
 
@@ -70,9 +70,9 @@ async def talked(client: Client, *, steps: int = 4) -> None:
         await client.ask(f"Step {step}. {LONG}")
 
 
-def resumed(client: Client, hf: Holdfast) -> Client:
+def resumed(client: Client, tk: Threadkeep) -> Client:
     """Return the same conversation on a gateway that was started anew."""
-    again = talk(hf, client.wire)
+    again = talk(tk, client.wire)
     again.history, again.provider = client.history, client.provider
     return again
 
@@ -85,8 +85,8 @@ def starts_in(client: Client) -> list[str]:
 async def test_what_hooks_add_stands_behind_the_state_in_every_request_of_the_window(opening: Opening, wire: WireName) -> None:
     """They run once a window, before it is first sent; the request stays last, and nothing in the history holds a word of it."""
     told: list[Facts] = []
-    async with opening(noting(told)) as hf:
-        client = talk(hf, wire)
+    async with opening(noting(told)) as tk:
+        client = talk(tk, wire)
         await talked(client)
         assert told == []
         await client.ask("/compact")
@@ -96,10 +96,10 @@ async def test_what_hooks_add_stands_behind_the_state_in_every_request_of_the_wi
         assert [text[: len(f"{NOTE} #1")] for text in starts_in(client)] == [f"{NOTE} #1"]
         sent = text_of(client.provider.last)
         assert sent.index(STATE) < sent.index(NOTE) < sent.index("Go on with it.") < sent.index("And on.")
-        (thread,) = await threads(hf)
+        (thread,) = await threads(tk)
         checkpoint = next(record for record in await thread.records() if record.kind is RecordKind.CHECKPOINT)
         model = client.provider.requests[-1].body["model"]
-        cwd = hf.backend.policy.cwd
+        cwd = tk.backend.policy.cwd
         assert told == [SessionFacts(thread_id=thread.id, cwd=cwd, source="compact", model=model, checkpoint=checkpoint.ordinal)]
         holding = [record.kind for record in await thread.records() if NOTE.encode() in record.body]
         assert set(holding) == {RecordKind.CONTEXT}
@@ -108,25 +108,25 @@ async def test_what_hooks_add_stands_behind_the_state_in_every_request_of_the_wi
 
 async def test_the_next_compaction_begins_with_what_is_added_then(opening: Opening, wire: WireName) -> None:
     """One window, one telling: what was added to the last one is not carried along."""
-    async with opening(noting([])) as hf:
-        client = talk(hf, wire, rules=AUTO)
+    async with opening(noting([])) as tk:
+        client = talk(tk, wire, rules=AUTO)
         await talked(client, steps=32)
         added = starts_in(client)
         assert len(added) == 1
-        checkpoints = [record for record in (await records(hf))[0] if record.kind is RecordKind.CHECKPOINT]
+        checkpoints = [record for record in (await records(tk))[0] if record.kind is RecordKind.CHECKPOINT]
         assert len(checkpoints) > 1
         assert added[0].startswith(f"{NOTE} #{len(checkpoints)}")
 
 
 async def test_a_gateway_without_the_hook_goes_on_sending_what_was_added(opening: Opening, wire: WireName) -> None:
     """It is part of the window by now, and of what the provider has in its cache."""
-    async with opening(noting([])) as hf:
-        client = talk(hf, wire)
+    async with opening(noting([])) as tk:
+        client = talk(tk, wire)
         await talked(client)
         await client.ask("/compact")
         await client.ask("Go on.")
-    async with opening(Hooks()) as hf:
-        again = resumed(client, hf)
+    async with opening(Hooks()) as tk:
+        again = resumed(client, tk)
         await again.ask("After it was started anew.")
         assert [text[: len(f"{NOTE} #1")] for text in starts_in(again)] == [f"{NOTE} #1"]
 
@@ -134,13 +134,13 @@ async def test_a_gateway_without_the_hook_goes_on_sending_what_was_added(opening
 async def test_a_hook_that_came_later_leaves_a_window_that_was_sent_alone(opening: Opening, wire: WireName) -> None:
     """It runs after the next compaction."""
     told: list[Facts] = []
-    async with opening(Hooks()) as hf:
-        client = talk(hf, wire)
+    async with opening(Hooks()) as tk:
+        client = talk(tk, wire)
         await talked(client)
         await client.ask("/compact")
         await client.ask("Go on.")
-    async with opening(noting(told)) as hf:
-        again = resumed(client, hf)
+    async with opening(noting(told)) as tk:
+        again = resumed(client, tk)
         await again.ask("And on.")
         assert told == []
         await talked(again)
@@ -152,21 +152,21 @@ async def test_a_hook_that_came_later_leaves_a_window_that_was_sent_alone(openin
 async def test_a_hook_that_adds_nothing_runs_once_all_the_same(opening: Opening, wire: WireName) -> None:
     """That it was run is recorded, not only what it said."""
     told: list[Facts] = []
-    async with opening(noting(told, text=None)) as hf:
-        client = talk(hf, wire)
+    async with opening(noting(told, text=None)) as tk:
+        client = talk(tk, wire)
         await talked(client)
         await client.ask("/compact")
         for request in ("Go on.", "And on."):
-            await resumed(client, hf).ask(request)
+            await resumed(client, tk).ask(request)
         assert (len(told), starts_in(client)) == (1, [])
 
 
 async def test_a_compaction_made_in_the_background_starts_anew_when_it_is_swapped_in(opening: Opening, wire: WireName) -> None:
     """Not when it is made: the requests until then are sent under the window before."""
     told: list[Facts] = []
-    async with opening(noting(told)) as hf:
-        client = talk(hf, wire, rules=Rules(auto_compact="background"))
-        while not any(record.kind is RecordKind.CHECKPOINT for each in await records(hf) for record in each):
+    async with opening(noting(told)) as tk:
+        client = talk(tk, wire, rules=Rules(auto_compact="background"))
+        while not any(record.kind is RecordKind.CHECKPOINT for each in await records(tk) for record in each):
             await client.ask(f"Go on. {LONG}")
             await client.conversations.upkeep.settled()
         assert told == []
@@ -177,14 +177,14 @@ async def test_a_compaction_made_in_the_background_starts_anew_when_it_is_swappe
 async def test_a_stop_ends_the_turn_with_an_error_that_no_client_retries(opening: Opening, wire: WireName) -> None:
     """What the person said is recorded, and the next request goes on with what the hook added."""
     told: list[Facts] = []
-    async with opening(noting(told, stop=True)) as hf:
-        client = talk(hf, wire)
+    async with opening(noting(told, stop=True)) as tk:
+        client = talk(tk, wire)
         await talked(client)
         await client.ask("/compact")
         asked = client.forked()
         asked.history.append({"role": "user", "content": "Go on."})
         refused = await asked.open()
-        (thread,) = await threads(hf)
+        (thread,) = await threads(tk)
         assert refused == Refused(
             status=422,
             code="compaction_stopped",
@@ -201,8 +201,8 @@ async def test_a_stop_around_a_compaction_that_must_be_now_ends_the_turn_too(
 ) -> None:
     """As it does in a session; what was said is recorded, and only PostCompact keeps a checkpoint."""
     told: list[Facts] = []
-    async with opening(noting(told, event=event, stop=True)) as hf:
-        client = talk(hf, wire, rules=AUTO)
+    async with opening(noting(told, event=event, stop=True)) as tk:
+        client = talk(tk, wire, rules=AUTO)
         while not told:
             client.history.append({"role": "user", "content": f"Go on. {LONG}"})
             decision = await client.open()
@@ -213,15 +213,15 @@ async def test_a_stop_around_a_compaction_that_must_be_now_ends_the_turn_too(
         assert isinstance(decision, Refused)
         assert (decision.status, decision.code) == (422, "compaction_stopped")
         assert f"a {event} hook stopped the turn" in decision.message
-        kinds = [record.kind for record in (await records(hf))[-1]]
+        kinds = [record.kind for record in (await records(tk))[-1]]
         assert kinds.count(RecordKind.CHECKPOINT) == (1 if event is POST else 0)
 
 
 async def test_of_requests_that_come_at_once_one_runs_the_hooks(opening: Opening, wire: WireName) -> None:
     """And all of them send the same."""
     told: list[Facts] = []
-    async with opening(noting(told)) as hf:
-        client = talk(hf, wire)
+    async with opening(noting(told)) as tk:
+        client = talk(tk, wire)
         await talked(client)
         await client.ask("/compact")
         asking = [client.forked() for _ in range(5)]
@@ -250,14 +250,14 @@ async def test_gateways_that_share_a_store_send_what_was_recorded_first(opening:
 async def test_undone_the_window_before_is_told_what_it_was_told(opening: Opening, wire: WireName) -> None:
     """No hook runs for it once more."""
     told: list[Facts] = []
-    async with opening(noting(told)) as hf:
-        client = talk(hf, wire)
+    async with opening(noting(told)) as tk:
+        client = talk(tk, wire)
         for _ in range(2):
             await talked(client)
             await client.ask("/compact")
             await client.ask("Go on.")
         assert [text[: len(f"{NOTE} #2")] for text in starts_in(client)] == [f"{NOTE} #2"]
-        await client.ask("/holdfast undo")
+        await client.ask("/threadkeep undo")
         await client.ask("And on.")
         await client.ask("To the end.")
         assert (len(told), [text[: len(f"{NOTE} #1")] for text in starts_in(client)]) == (2, [f"{NOTE} #1"])
@@ -266,8 +266,8 @@ async def test_undone_the_window_before_is_told_what_it_was_told(opening: Openin
 async def test_a_window_that_waits_for_the_end_of_a_tool_loop_starts_anew_with_it(opening: Opening) -> None:
     """Thinking is bound to the window it was thought in: until then neither checkpoint nor hook is seen."""
     told: list[Facts] = []
-    async with opening(noting(told)) as hf:
-        client = talk(hf, "messages", rules=Rules(auto_compact="background"))
+    async with opening(noting(told)) as tk:
+        client = talk(tk, "messages", rules=Rules(auto_compact="background"))
         client.fields = THINKING
         await talked(client, steps=2)
         made = (call("bash", {"command": "make"}, call_id=f"c{at}", encrypted_reasoning=f"why {at}") for at in count())
@@ -275,7 +275,7 @@ async def test_a_window_that_waits_for_the_end_of_a_tool_loop_starts_anew_with_i
         for at in range(30):
             await client.tool({f"c{at}": LONG}, next(made))
             await client.conversations.upkeep.settled()
-        assert any(record.kind is RecordKind.CHECKPOINT for record in (await records(hf))[0])
+        assert any(record.kind is RecordKind.CHECKPOINT for record in (await records(tk))[0])
         assert (told, starts_in(client)) == ([], [])
         await client.tool({"c30": "ok"}, say("It builds.", encrypted_reasoning="built"))
         assert (told, starts_in(client)) == ([], [])
@@ -287,8 +287,8 @@ async def test_a_window_that_waits_for_the_end_of_a_tool_loop_starts_anew_with_i
 async def test_what_is_redacted_before_writing_is_not_sent_either(store_file: Path) -> None:
     """What is sent is what is recorded, so that the next request can send the same."""
     config = Config(store=str(store_file), model_context_window=4_000)
-    async with Holdfast(config, hooks=noting([]), redact=lambda raw: raw.replace(b"4621", b"[port]")) as hf:
-        client = talk(hf, "chat")
+    async with Threadkeep(config, hooks=noting([]), redact=lambda raw: raw.replace(b"4621", b"[port]")) as tk:
+        client = talk(tk, "chat")
         await talked(client)
         await client.ask("/compact")
         await client.ask("Go on.")
@@ -301,8 +301,8 @@ async def test_a_command_of_the_configuration_does_it(store_file: Path, tmp_path
     (tmp_path / "NOTES.md").write_text(NOTE)
     table = {"SessionStart": [{"matcher": "compact", "hooks": [{"type": "command", "command": ["cat", "NOTES.md"]}]}]}
     config = Config(store=str(store_file), model_context_window=4_000, hooks=table)
-    async with Holdfast(config, environ={"PATH": os.defpath}) as hf:
-        client = talk(hf, "responses")
+    async with Threadkeep(config, environ={"PATH": os.defpath}) as tk:
+        client = talk(tk, "responses")
         await talked(client)
         await client.ask("/compact")
         await client.ask("Go on.")
@@ -319,8 +319,8 @@ async def test_who_asks_for_a_compaction_reads_what_its_hooks_say(opening: Openi
         return HookReply(warning="nothing of note", quiet=True)
 
     hooks = Hooks().on(PRE, FunctionHook(function=warns)).on(PRE, FunctionHook(function=is_quiet))
-    async with opening(hooks.on(POST, FunctionHook(function=_fails))) as hf:
-        client = talk(hf, "chat")
+    async with opening(hooks.on(POST, FunctionHook(function=_fails))) as tk:
+        client = talk(tk, "chat")
         await talked(client)
         await client.ask("/compact")
         assert client.answers[0].splitlines()[-4:-2] == [
@@ -336,14 +336,14 @@ def _fails(facts: Facts) -> None:
 @pytest.mark.parametrize("event", [PRE, POST, START])
 async def test_a_host_that_hands_over_its_history_is_told_of_a_stop(opening: Opening, event: HookEvent) -> None:
     """Also where it left it to the gateway whether to compact; what it handed over is recorded, and after a start it goes on."""
-    async with opening(noting([], event=event, stop=True)) as hf:
-        client = talk(hf, "chat")
+    async with opening(noting([], event=event, stop=True)) as tk:
+        client = talk(tk, "chat")
         await talked(client)
         incoming = Incoming(path="/chat", headers={}, body=client.body())
         with pytest.raises(CompactionStopped) as stopped:
             await client.conversations.laid_out(incoming, Wish(limit_tokens=1))
         assert stopped.value.event == event
-        (thread,) = await threads(hf)
+        (thread,) = await threads(tk)
         assert sum(record.kind is RecordKind.ITEM for record in await thread.records()) == len(client.history)
         if event is START:
             laid_out = await client.conversations.laid_out(incoming, Wish())

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, Client, base_fields, person, records, talk, text_of, threads
 
-from holdfast.dialects import dialect_named
-from holdfast.gateway.codex_metadata import ROOT_AGENT
-from holdfast.gateway.exchange import Forward, Incoming
-from holdfast.gateway.hints import hints_of
-from holdfast.gateway.side_requests import is_side_request
-from holdfast.store import RecordKind
-from holdfast.testing.prefix_growth import prefix_faults
-from holdfast.testing.script import say
+from threadkeep.dialects import dialect_named
+from threadkeep.gateway.codex_metadata import ROOT_AGENT
+from threadkeep.gateway.exchange import Forward, Incoming
+from threadkeep.gateway.hints import hints_of
+from threadkeep.gateway.side_requests import is_side_request
+from threadkeep.store import RecordKind
+from threadkeep.testing.prefix_growth import prefix_faults
+from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast
-    from holdfast.testing.speech import WireName
+    from threadkeep import Threadkeep
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -92,23 +92,23 @@ async def test_codex_says_so_itself_in_a_header_or_an_item() -> None:
     assert judged("responses", instructed("responses", "x", person("responses", "hi"), {"type": "compaction_trigger"}))
 
 
-async def test_a_summary_request_of_claude_code_needs_its_headers_or_a_known_history(hf: Holdfast) -> None:
+async def test_a_summary_request_of_claude_code_needs_its_headers_or_a_known_history(tk: Threadkeep) -> None:
     """The words alone, in a conversation nobody knows, are a person's."""
     asking = [person("messages", "hi"), {"role": "assistant", "content": "ho"}]
     last = person("messages", "fine\n", "CRITICAL: Respond with TEXT ONLY. Summarise.")
     assert judged("messages", instructed("messages", "x", *asking, last), headers=CLAUDE)
-    client = talk(hf, "messages")
+    client = talk(tk, "messages")
     client.history = [*asking, last]
     await client.open()
     await client.conversations.settled()
-    assert len(await threads(hf)) == 1
-    known = talk(hf, "messages")
+    assert len(await threads(tk)) == 1
+    known = talk(tk, "messages")
     await known.ask("first of all")
     await known.ask("and then")
-    before = await records(hf)
+    before = await records(tk)
     known.history.append(last)
     assert isinstance(await known.open(), Forward)
-    assert await records(hf) == before
+    assert await records(tk) == before
 
 
 async def interleaved(client: Client) -> list[Forward]:
@@ -139,19 +139,19 @@ def _with(client: Client, item: Json) -> bytes:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_all_kinds_leave_a_compacted_conversation_as_it_was(hf: Holdfast, wire: WireName) -> None:
+async def test_all_kinds_leave_a_compacted_conversation_as_it_was(tk: Threadkeep, wire: WireName) -> None:
     """None is recorded, none makes a checkpoint; one that shows the conversation's history is shown its checkpoint too."""
-    client = talk(hf, wire, x_session_id="s")
+    client = talk(tk, wire, x_session_id="s")
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
     await client.ask("Go on.")
-    before = await records(hf)
+    before = await records(tk)
     decided = await interleaved(client)
     assert len(decided) == 8
     for forward in decided:
         await forward.finished(dialect_named(wire).wire.reply_from_json(b"{}"))
-    assert await records(hf) == before
+    assert await records(tk) == before
     assert [b"session_compact_state" in forward.body for forward in decided] == [False, False, False, *[True] * 5]
     await client.ask("And on.")
     assert prefix_faults(client.provider.requests) == []
@@ -166,9 +166,9 @@ async def test_all_kinds_leave_a_compacted_conversation_as_it_was(hf: Holdfast, 
         ("responses", {"x-codex-turn-metadata": json.dumps({"agent_name": f"{ROOT_AGENT}/helper"})}),
     ],
 )
-async def test_a_sub_agent_holds_a_conversation_of_its_own(hf: Holdfast, wire: WireName, headers: dict[str, str]) -> None:
+async def test_a_sub_agent_holds_a_conversation_of_its_own(tk: Threadkeep, wire: WireName, headers: dict[str, str]) -> None:
     """It shares the session's name and even its first words, and neither thread nor checkpoint."""
-    client = talk(hf, wire, x_session_id="s", x_claude_code_session_id="s")
+    client = talk(tk, wire, x_session_id="s", x_claude_code_session_id="s")
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     await client.ask("/compact")
@@ -177,5 +177,5 @@ async def test_a_sub_agent_holds_a_conversation_of_its_own(hf: Holdfast, wire: W
     assert "session_compact_state" not in text_of(sub.provider.last)
     await client.ask("Go on.")
     assert "sub work" not in text_of(client.provider.last)
-    kinds = [[record.kind for record in each].count(RecordKind.CHECKPOINT) for each in await records(hf)]
+    kinds = [[record.kind for record in each].count(RecordKind.CHECKPOINT) for each in await records(tk)]
     assert sorted(kinds) == [0, 1]

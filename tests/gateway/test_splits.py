@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.dialects import DIALECTS, Dialect
-from holdfast.gateway.splits import SHORTEST_BYTES, Splits
+from threadkeep.dialects import DIALECTS, Dialect
+from threadkeep.gateway.splits import SHORTEST_BYTES, Splits
 
 # Long enough that the splitter does not leave it to the dialect.
 LONG = "x" * SHORTEST_BYTES

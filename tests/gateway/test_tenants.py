@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import ClientSession, web
 
-from holdfast.gateway.keys import Keys, digest_of
-from holdfast.gateway.serve import rules_for, running_gateway
-from holdfast.runtime import Config, Holdfast
-from holdfast.store import Record
+from threadkeep.gateway.keys import Keys, digest_of
+from threadkeep.gateway.serve import rules_for, running_gateway
+from threadkeep.runtime import Config, Threadkeep
+from threadkeep.store import Record
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ALICE, BOB = "hfk_alice-key", "hfk_bob-key"
-KEYS = Keys({digest_of(ALICE): "alice", digest_of(BOB): "bob", digest_of("hfk_second"): "alice"})
+ALICE, BOB = "tkk_alice-key", "tkk_bob-key"
+KEYS = Keys({digest_of(ALICE): "alice", digest_of(BOB): "bob", digest_of("tkk_second"): "alice"})
 HISTORY = [
     {"role": "user" if number % 2 == 0 else "assistant", "content": f"Step {number} of the vault. " + "word " * 400}
     for number in range(13)
@@ -30,58 +30,58 @@ HISTORY = [
 
 
 @pytest.fixture
-async def hf(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Holdfast]:
-    async with Holdfast(Config(store=str(tmp_path / "shared.db"), model_context_window=20_000)) as opened:
+async def tk(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Threadkeep]:
+    async with Threadkeep(Config(store=str(tmp_path / "shared.db"), model_context_window=20_000)) as opened:
         yield opened
 
 
 async def say(url: str, history: list[dict[str, Any]], *, key: str, path: str = "/v1/responses", credential: str = "sk") -> Any:
     """Send a history as a client that resends it whole; return the answer."""
     field = "input" if path.endswith("responses") else "messages"
-    headers = {"X-Holdfast-Key": key, "Authorization": f"Bearer {credential}"}
+    headers = {"X-Threadkeep-Key": key, "Authorization": f"Bearer {credential}"}
     body = json.dumps({"model": "m", field: history})
     async with ClientSession() as client, client.post(url + path, data=body, headers=headers) as answer:
         assert answer.status == 200
         return await answer.json(content_type=None)
 
 
-async def chains(hf: Holdfast, tenant: str) -> list[bytes]:
+async def chains(tk: Threadkeep, tenant: str) -> list[bytes]:
     """Return every chain digest a tenant has."""
     found: list[Record] = []
-    store = await hf.for_tenant(tenant)
+    store = await tk.for_tenant(tenant)
     for summary in await store.threads():
         found.extend(await (await store.find(summary.id)).records())
     return [record.chain for record in found if record.chain is not None]
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/v1/messages"])
-async def test_the_same_history_under_two_keys_is_two_threads(hf: Holdfast, provider: Provider, path: str) -> None:
+async def test_the_same_history_under_two_keys_is_two_threads(tk: Threadkeep, provider: Provider, path: str) -> None:
     """Each tenant has its own thread of it, under digests that the other could not guess; the file's own tenant has none."""
-    async with running_gateway(hf, upstream=provider.url, keys=KEYS) as url:
+    async with running_gateway(tk, upstream=provider.url, keys=KEYS) as url:
         for key in (ALICE, BOB):
             await say(url, HISTORY[:3], key=key, path=path)
-    alice, bob = await hf.for_tenant("alice"), await hf.for_tenant("bob")
+    alice, bob = await tk.for_tenant("alice"), await tk.for_tenant("bob")
     [hers], [his] = await alice.threads(), await bob.threads()
-    assert (hers.turns, his.turns, hers.id != his.id, await hf.threads()) == (2, 2, True, [])
-    assert set(await chains(hf, "alice")).isdisjoint(await chains(hf, "bob"))
-    assert await bob.backend.store.lookup(await chains(hf, "alice")) == []
+    assert (hers.turns, his.turns, hers.id != his.id, await tk.threads()) == (2, 2, True, [])
+    assert set(await chains(tk, "alice")).isdisjoint(await chains(tk, "bob"))
+    assert await bob.backend.store.lookup(await chains(tk, "alice")) == []
 
 
-async def test_a_rotated_credential_or_key_keeps_the_thread(hf: Holdfast, provider: Provider) -> None:
+async def test_a_rotated_credential_or_key_keeps_the_thread(tk: Threadkeep, provider: Provider) -> None:
     """Whose thread it is depends on the tenant alone."""
-    async with running_gateway(hf, upstream=provider.url, keys=KEYS) as url:
+    async with running_gateway(tk, upstream=provider.url, keys=KEYS) as url:
         await say(url, HISTORY[:1], key=ALICE, credential="sk-old")
         await say(url, HISTORY[:3], key=ALICE, credential="sk-new")
-        await say(url, HISTORY[:5], key="hfk_second", credential="sk-new")
-    [thread] = await (await hf.for_tenant("alice")).threads()
+        await say(url, HISTORY[:5], key="tkk_second", credential="sk-new")
+    [thread] = await (await tk.for_tenant("alice")).threads()
     assert thread.turns == 3
 
 
-async def test_a_checkpoint_of_one_tenant_is_not_applied_to_another(hf: Holdfast, provider: Provider) -> None:
+async def test_a_checkpoint_of_one_tenant_is_not_applied_to_another(tk: Threadkeep, provider: Provider) -> None:
     """After one of them compacted, the same history of the other still goes upstream as it is."""
     asked = {"role": "user", "content": "/compact"}
     more = {"role": "user", "content": "Go on."}
-    async with running_gateway(hf, upstream=provider.url, keys=KEYS) as url:
+    async with running_gateway(tk, upstream=provider.url, keys=KEYS) as url:
         for key in (ALICE, BOB):
             await say(url, HISTORY, key=key)
         told = await say(url, [*HISTORY, asked], key=ALICE)
@@ -92,29 +92,29 @@ async def test_a_checkpoint_of_one_tenant_is_not_applied_to_another(hf: Holdfast
     assert "Compacted" in json.dumps(answer)
     assert sent[-2] < sent[0] * 0.8
     assert sent[-1] > sent[0] * 0.99
-    alice, bob = await hf.for_tenant("alice"), await hf.for_tenant("bob")
+    alice, bob = await tk.for_tenant("alice"), await tk.for_tenant("bob")
     assert [thread.checkpoints for thread in await alice.threads()] == [1]
     assert [thread.checkpoints for thread in await bob.threads()] == [0]
 
 
-async def test_a_search_finds_only_ones_own(hf: Holdfast, provider: Provider) -> None:
+async def test_a_search_finds_only_ones_own(tk: Threadkeep, provider: Provider) -> None:
     """What one tenant said is found by no words of another."""
-    async with running_gateway(hf, upstream=provider.url, keys=KEYS) as url:
+    async with running_gateway(tk, upstream=provider.url, keys=KEYS) as url:
         await say(url, [{"role": "user", "content": "the code of the vault is 4711"}], key=ALICE)
         await say(url, [{"role": "user", "content": "what is the weather"}], key=BOB)
     found = {}
     for tenant in ("alice", "bob"):
-        store = await hf.for_tenant(tenant)
+        store = await tk.for_tenant(tenant)
         [summary] = await store.threads()
         found[tenant] = len(await (await store.find(summary.id)).recall("vault 4711"))
     assert (found["alice"] >= 1, found["bob"]) == (True, 0)
 
 
-async def test_nothing_of_a_credential_or_key_is_stored(hf: Holdfast, provider: Provider, tmp_path: Path) -> None:
+async def test_nothing_of_a_credential_or_key_is_stored(tk: Threadkeep, provider: Provider, tmp_path: Path) -> None:
     """No file of the store holds a byte of either."""
-    async with running_gateway(hf, upstream=provider.url, keys=KEYS) as url:
+    async with running_gateway(tk, upstream=provider.url, keys=KEYS) as url:
         await say(url, HISTORY[:3], key=ALICE, credential="sk-very-secret")
-    await hf.backend.store.close()
+    await tk.backend.store.close()
     stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert (b"sk-very-secret" in stored, ALICE.encode() in stored, b"vault" in stored) == (False, False, True)
 
@@ -148,9 +148,9 @@ async def test_only_who_asked_for_it_is_compacted(tmp_path: Path, provider: Prov
     provider.handler = handler
     config = Config(store=str(tmp_path / "some.db"), auto_compact_for={"tenant:alice": "on"})
     statuses = []
-    async with Holdfast(config) as hf, running_gateway(hf, upstream=provider.url, keys=KEYS) as url, ClientSession() as client:
+    async with Threadkeep(config) as tk, running_gateway(tk, upstream=provider.url, keys=KEYS) as url, ClientSession() as client:
         for key in (ALICE, BOB):
             body = json.dumps({"model": "m", "input": HISTORY})
-            async with client.post(f"{url}/v1/responses", data=body, headers={"X-Holdfast-Key": key}) as answer:
+            async with client.post(f"{url}/v1/responses", data=body, headers={"X-Threadkeep-Key": key}) as answer:
                 statuses.append(answer.status)
     assert statuses == [200, 400]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.talking import Client, person, records, talk
 
-from holdfast.gateway.exchange import Answered, Forward
-from holdfast.gateway.rules import Rules
-from holdfast.runtime.telemetry import Unobserved
-from holdfast.store import RecordKind
+from threadkeep.gateway.exchange import Answered, Forward
+from threadkeep.gateway.rules import Rules
+from threadkeep.runtime.telemetry import Unobserved
+from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast
-    from holdfast.runtime.telemetry import CompactionAttempt
+    from threadkeep import Threadkeep
+    from threadkeep.runtime.telemetry import CompactionAttempt
 
 pytestmark = pytest.mark.anyio
 
@@ -32,24 +32,26 @@ class Breaks(Unobserved):
 
 
 @pytest.fixture
-async def broken(hf: Holdfast) -> Holdfast:
+async def broken(tk: Threadkeep) -> Threadkeep:
     """A store in which every compaction breaks."""
-    return await hf.for_tenant("default", observer=Breaks())
+    return await tk.for_tenant("default", observer=Breaks())
 
 
-def filled(hf: Holdfast, mode: Any, *, turns: int) -> Client:
-    client = talk(hf, "responses", rules=Rules(auto_compact=mode))
+def filled(tk: Threadkeep, mode: Any, *, turns: int) -> Client:
+    client = talk(tk, "responses", rules=Rules(auto_compact=mode))
     for turn in range(turns):
         client.history += [person("responses", f"{turn} {LONG}"), {"role": "assistant", "content": "a"}]
     client.history.append(person("responses", "Go on."))
     return client
 
 
-async def notes(hf: Holdfast) -> list[dict[str, Any]]:
-    return [json.loads(record.body) for each in await records(hf) for record in each if record.kind is RecordKind.NOTE]
+async def notes(tk: Threadkeep) -> list[dict[str, Any]]:
+    return [json.loads(record.body) for each in await records(tk) for record in each if record.kind is RecordKind.NOTE]
 
 
-async def test_in_the_background_it_is_logged_and_noted_in_the_thread(broken: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+async def test_in_the_background_it_is_logged_and_noted_in_the_thread(
+    broken: Threadkeep, caplog: pytest.LogCaptureFixture
+) -> None:
     """The log says which kind of error it was and where it was raised; neither says what it said."""
     client = filled(broken, "background", turns=6)
     decided = await client.open()
@@ -64,7 +66,9 @@ async def test_in_the_background_it_is_logged_and_noted_in_the_thread(broken: Ho
     assert SAID not in caplog.text + json.dumps(note)
 
 
-async def test_before_a_request_it_is_logged_and_the_request_goes_out(broken: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+async def test_before_a_request_it_is_logged_and_the_request_goes_out(
+    broken: Threadkeep, caplog: pytest.LogCaptureFixture
+) -> None:
     """Promise 6: with the window there is, and recorded as ever."""
     client = filled(broken, "on", turns=12)
     decided = await client.open()
@@ -76,7 +80,7 @@ async def test_before_a_request_it_is_logged_and_the_request_goes_out(broken: Ho
     assert sum(record.kind is RecordKind.ITEM for record in recorded) == len(client.history)
 
 
-async def test_after_an_overflow_the_providers_refusal_is_relayed(broken: Holdfast) -> None:
+async def test_after_an_overflow_the_providers_refusal_is_relayed(broken: Threadkeep) -> None:
     """Nothing smaller can be had, and the client hears why it was refused."""
     client = filled(broken, "on", turns=2)
     decided = await client.open()
@@ -85,7 +89,7 @@ async def test_after_an_overflow_the_providers_refusal_is_relayed(broken: Holdfa
     assert await decided.overflowed() is None
 
 
-async def test_who_asks_for_a_compaction_is_told(broken: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+async def test_who_asks_for_a_compaction_is_told(broken: Threadkeep, caplog: pytest.LogCaptureFixture) -> None:
     """With the kind of error, and no word of what it said."""
     client = filled(broken, "off", turns=2)
     client.history[-1] = person("responses", "/compact")

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.talking import WIRES, Client, Provider, person, records, talk, text_of
 
-from holdfast import Config, Holdfast
-from holdfast.dialects import dialect_named
-from holdfast.gateway.exchange import Forward
-from holdfast.gateway.known import Known, Memory
-from holdfast.gateway.rules import CLAUDE_CODE, Rules, rules_of
-from holdfast.gateway.upkeep import Upkeep, due
-from holdfast.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
-from holdfast.store import RecordKind
-from holdfast.testing.prefix_growth import prefix_faults
-from holdfast.testing.script import say
-from holdfast.thread import Tip
-from holdfast.tokens import Limits, Pressure
+from threadkeep import Config, Threadkeep
+from threadkeep.dialects import dialect_named
+from threadkeep.gateway.exchange import Forward
+from threadkeep.gateway.known import Known, Memory
+from threadkeep.gateway.rules import CLAUDE_CODE, Rules, rules_of
+from threadkeep.gateway.upkeep import Upkeep, due
+from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
+from threadkeep.store import RecordKind
+from threadkeep.testing.prefix_growth import prefix_faults
+from threadkeep.testing.script import say
+from threadkeep.thread import Tip
+from threadkeep.tokens import Limits, Pressure
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import ManualClock
 
-    from holdfast.testing.speech import WireName
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -36,8 +36,8 @@ LONG = "The build log follows for reference. " * 60
 LIMITS = Limits(soft=50, hard=80, full=100)
 
 
-async def checkpoints(hf: Holdfast) -> int:
-    return sum(1 for each in await records(hf) for record in each if record.kind is RecordKind.CHECKPOINT)
+async def checkpoints(tk: Threadkeep) -> int:
+    return sum(1 for each in await records(tk) for record in each if record.kind is RecordKind.CHECKPOINT)
 
 
 async def filled(client: Client, *, turns: int = 6) -> None:
@@ -83,11 +83,11 @@ def test_rules_are_what_the_configuration_says() -> None:
         bound_thinking="drop_block",
         prompt_cache_key="derived",
         compact_commands="/shrink",
-        control_commands="/hf",
+        control_commands="/tk",
     )
     rules = rules_of(config, auto_compact=True)
     assert rules.commands.compact == ("/shrink",)
-    assert rules.commands.control == ("/hf",)
+    assert rules.commands.control == ("/tk",)
     plain = replace(rules, commands=Rules().commands)
     assert plain == Rules(
         auto_compact="background",
@@ -101,11 +101,11 @@ def test_rules_are_what_the_configuration_says() -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_background_compaction_hinders_no_request_and_is_swapped_in(hf: Holdfast, wire: WireName) -> None:
+async def test_background_compaction_hinders_no_request_and_is_swapped_in(tk: Threadkeep, wire: WireName) -> None:
     """Promise 10: the request that passes the soft limit goes out as it is; a later one carries the checkpoint."""
-    client = talk(hf, wire, rules=Rules(auto_compact="background"))
+    client = talk(tk, wire, rules=Rules(auto_compact="background"))
     turn = 0
-    while await checkpoints(hf) == 0:
+    while await checkpoints(tk) == 0:
         await client.ask(f"Step {turn}. {LONG}")
         assert "session_compact_state" not in text_of(client.provider.last)
         await client.conversations.upkeep.settled()
@@ -113,25 +113,25 @@ async def test_background_compaction_hinders_no_request_and_is_swapped_in(hf: Ho
     await client.ask("Go on.")
     assert "session_compact_state" in text_of(client.provider.last)
     assert prefix_faults(client.provider.requests) == []
-    checkpoint = next(record for record in (await records(hf))[0] if record.kind is RecordKind.CHECKPOINT)
+    checkpoint = next(record for record in (await records(tk))[0] if record.kind is RecordKind.CHECKPOINT)
     assert (json.loads(checkpoint.body)["trigger"], json.loads(checkpoint.body)["reason"]) == ("auto", "background")
     assert turn < 7
 
 
-async def test_one_compaction_serves_everyone_who_needs_it(hf: Holdfast) -> None:
+async def test_one_compaction_serves_everyone_who_needs_it(tk: Threadkeep) -> None:
     """Rule 17, single flight: requests of one conversation that arrive together make one checkpoint and are all answered."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     await filled(client)
-    same = talk(hf, "responses", rules=Rules(auto_compact="on")).conversations
+    same = talk(tk, "responses", rules=Rules(auto_compact="on")).conversations
     asking = [client.forked() for _ in range(5)]
     for each in asking:
         each.conversations = same
     await asyncio.gather(*(each.ask("Go on.") for each in asking))
-    assert await checkpoints(hf) == 1
+    assert await checkpoints(tk) == 1
     assert {request.raw for request in client.provider.requests[-5:]} == {client.provider.requests[-1].raw}
 
 
-async def test_another_thread_is_not_slowed(hf: Holdfast) -> None:
+async def test_another_thread_is_not_slowed(tk: Threadkeep) -> None:
     """While a compaction of one conversation is held up, another's requests are decided."""
     held = asyncio.Event()
 
@@ -139,7 +139,7 @@ async def test_another_thread_is_not_slowed(hf: Holdfast) -> None:
         await held.wait()
         raise ConnectionError("nobody there")
 
-    client = talk(hf, "responses", rules=Rules(auto_compact="background", asks_model=True))
+    client = talk(tk, "responses", rules=Rules(auto_compact="background", asks_model=True))
     for turn in range(6):
         client.history += [person("responses", f"{turn} {LONG}"), {"role": "assistant", "content": "a"}]
     client.history.append(person("responses", "Go on."))
@@ -147,17 +147,17 @@ async def test_another_thread_is_not_slowed(hf: Holdfast) -> None:
     assert isinstance(await client.open(send_alike=never), Forward)
     await other.ask("Meanwhile.")
     await other.ask("And again.")
-    assert await checkpoints(hf) == 0
+    assert await checkpoints(tk) == 0
     held.set()
     await client.conversations.upkeep.settled()
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_an_overflow_is_answered_with_a_smaller_request(hf: Holdfast, wire: WireName) -> None:
+async def test_an_overflow_is_answered_with_a_smaller_request(tk: Threadkeep, wire: WireName) -> None:
     """The provider refuses; the same turn goes out compacted, and is answered; the checkpoint says why it was made."""
-    await filled(writing := talk(hf, wire), turns=4)
+    await filled(writing := talk(tk, wire), turns=4)
     client = writing.forked()
-    client.conversations = talk(hf, wire, rules=Rules(auto_compact="on")).conversations
+    client.conversations = talk(tk, wire, rules=Rules(auto_compact="on")).conversations
     client.history = client.history[:4]
     client.history.append(person(wire, "Go on."))
     decided = await client.open()
@@ -169,13 +169,13 @@ async def test_an_overflow_is_answered_with_a_smaller_request(hf: Holdfast, wire
     sent = Provider(wire).receive(smaller, client.headers, say("fine"))
     assert sent
     assert b"Go on." in smaller
-    [checkpoint] = [record for each in await records(hf) for record in each if record.kind is RecordKind.CHECKPOINT]
+    [checkpoint] = [record for each in await records(tk) for record in each if record.kind is RecordKind.CHECKPOINT]
     assert json.loads(checkpoint.body)["reason"] == "provider_overflow"
 
 
-async def test_an_overflow_right_after_a_compaction_is_answered_too(hf: Holdfast) -> None:
+async def test_an_overflow_right_after_a_compaction_is_answered_too(tk: Threadkeep) -> None:
     """What the provider refuses is made smaller whether or not much was said since the last checkpoint."""
-    client = talk(hf, "responses", rules=Rules(auto_compact="on"))
+    client = talk(tk, "responses", rules=Rules(auto_compact="on"))
     await filled(client, turns=3)
     await client.ask("/compact")
     client.history.append(person("responses", "Go on."))
@@ -187,9 +187,9 @@ async def test_an_overflow_right_after_a_compaction_is_answered_too(hf: Holdfast
     assert len(smaller) < len(decided.body)
 
 
-async def test_an_overflow_that_cannot_be_helped_is_relayed(hf: Holdfast) -> None:
+async def test_an_overflow_that_cannot_be_helped_is_relayed(tk: Threadkeep) -> None:
     """Nothing to compact: the client is told the provider's own error, and can compact itself (rule 23)."""
-    client = talk(hf, "responses", rules=Rules(auto_compact="on"))
+    client = talk(tk, "responses", rules=Rules(auto_compact="on"))
     client.history = [person("responses", "Only this.")]
     decided = await client.open()
     assert isinstance(decided, Forward)
@@ -197,27 +197,27 @@ async def test_an_overflow_that_cannot_be_helped_is_relayed(hf: Holdfast) -> Non
     assert await decided.overflowed() is None
 
 
-async def test_rule_2_where_it_is_off_an_overflow_is_the_clients_business(hf: Holdfast) -> None:
+async def test_rule_2_where_it_is_off_an_overflow_is_the_clients_business(tk: Threadkeep) -> None:
     """No rewriting that nobody asked for."""
-    client = talk(hf, "responses")
+    client = talk(tk, "responses")
     client.history = [person("responses", LONG)]
     decided = await client.open()
     assert isinstance(decided, Forward)
     assert decided.overflowed is None
 
 
-async def test_what_gains_nothing_costs_no_turn(hf: Holdfast) -> None:
+async def test_what_gains_nothing_costs_no_turn(tk: Threadkeep) -> None:
     """One huge message cannot be compacted: it goes out as it is, and so does the next request."""
-    client = talk(hf, "responses", rules=Rules(auto_compact="on"))
+    client = talk(tk, "responses", rules=Rules(auto_compact="on"))
     for text in ("Read this. " + "word " * 4000, "Go on."):
         await client.ask(text)
         assert client.provider.requests[-1].raw == client.forked(length=-1).body()
-    assert await checkpoints(hf) == 0
+    assert await checkpoints(tk) == 0
 
 
-async def test_what_gained_nothing_is_tried_again_after_growth(hf: Holdfast) -> None:
+async def test_what_gained_nothing_is_tried_again_after_growth(tk: Threadkeep) -> None:
     """A tenth more than what was found futile, and not before; other threads are not concerned."""
-    upkeep = Upkeep(hf.backend, dialect_named("responses"), Memory())
+    upkeep = Upkeep(tk.backend, dialect_named("responses"), Memory())
     tip = Tip(next=1, turn=1, depth=1, chain=b"")
     known, other = Known(thread_id="t", tip=tip), Known(thread_id="o", tip=tip)
     upkeep.found_futile(known, tokens=1_000)
@@ -235,27 +235,27 @@ async def test_a_failure_in_the_background_is_recorded_and_costs_nothing(store_f
 
     hooks = Hooks().on(HookEvent.PRE_COMPACT, FunctionHook(function=stop))
     config = Config(store=str(store_file), model_context_window=4_000)
-    async with Holdfast(config, clock=clock, hooks=hooks) as hf:
-        client = talk(hf, "responses", rules=Rules(auto_compact="background"))
+    async with Threadkeep(config, clock=clock, hooks=hooks) as tk:
+        client = talk(tk, "responses", rules=Rules(auto_compact="background"))
         while not told:
             await client.ask(f"Go on. {LONG}")
             await client.conversations.upkeep.settled()
-        notes = [json.loads(record.body) for record in (await records(hf))[0] if record.kind is RecordKind.NOTE]
+        notes = [json.loads(record.body) for record in (await records(tk))[0] if record.kind is RecordKind.NOTE]
         assert [(note["event"], note["code"]) for note in notes] == [("compaction_failed", "compaction_stopped")]
         await client.ask("And on.")
         assert client.provider.requests[-1].raw == client.forked(length=-1).body()
         await client.conversations.upkeep.settled()
-        assert (await hf.verify()).problems == ()
+        assert (await tk.verify()).problems == ()
 
 
 async def test_rule_7_a_gateway_that_comes_back_sends_the_same_prefix(store_file: Path, clock: ManualClock) -> None:
     """A7: checkpoints are in the store before they are first used; a new process sends byte for byte what the old one did."""
     config = Config(store=str(store_file), model_context_window=4_000)
-    async with Holdfast(config, clock=clock) as first:
+    async with Threadkeep(config, clock=clock) as first:
         client = talk(first, "messages", rules=Rules(auto_compact="on"))
         await filled(client, turns=9)
         before = client.provider.requests[-1]
-    async with Holdfast(config, clock=clock) as second:
+    async with Threadkeep(config, clock=clock) as second:
         resumed = client.forked()
         resumed.conversations = talk(second, "messages").conversations
         resumed.history = resumed.history[:-1]
@@ -264,18 +264,18 @@ async def test_rule_7_a_gateway_that_comes_back_sends_the_same_prefix(store_file
         assert (await second.verify()).problems == ()
 
 
-async def test_closing_breaks_compactions_off(hf: Holdfast) -> None:
+async def test_closing_breaks_compactions_off(tk: Threadkeep) -> None:
     """What is under way ends, and the thread is what it was."""
     held = asyncio.Event()
 
     async def never(body: bytes) -> Any:
         await held.wait()
 
-    client = talk(hf, "responses", rules=Rules(auto_compact="background", asks_model=True))
+    client = talk(tk, "responses", rules=Rules(auto_compact="background", asks_model=True))
     for turn in range(6):
         client.history += [person("responses", f"{turn} {LONG}"), {"role": "assistant", "content": "a"}]
     client.history.append(person("responses", "Go on."))
     assert isinstance(await client.open(send_alike=never), Forward)
     await client.conversations.close()
     await client.conversations.upkeep.settled()
-    assert await checkpoints(hf) == 0
+    assert await checkpoints(tk) == 0

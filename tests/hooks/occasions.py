@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.hooks import CommandHook, CompactionFacts, HookEvent, Hooks, SessionFacts, StartSource, Trigger
+from threadkeep.hooks import CommandHook, CompactionFacts, HookEvent, Hooks, SessionFacts, StartSource, Trigger
 
 
 def compaction(cwd: Path | str = "/srv/app", *, trigger: Trigger = "manual") -> CompactionFacts:

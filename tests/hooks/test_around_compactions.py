@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 from tests.histories import said, turns
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.errors import CompactionStopped, NothingToCompact, StaleCheckpoint
-from holdfast.hooks import CommandHook, CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
-from holdfast.store import RecordKind
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.errors import CompactionStopped, NothingToCompact, StaleCheckpoint
+from threadkeep.hooks import CommandHook, CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
+from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
 PRE, POST = HookEvent.PRE_COMPACT, HookEvent.POST_COMPACT
 ENVIRON = {"PATH": os.defpath}
-# What Codex tells a compact hook, and nothing else; holdfast's own key comes beside it.
+# What Codex tells a compact hook, and nothing else; threadkeep's own key comes beside it.
 CODEX_KEYS = {"session_id", "turn_id", "transcript_path", "cwd", "hook_event_name", "model", "trigger"}
 
-Opening = Callable[[Hooks], AbstractAsyncContextManager[Holdfast]]
+Opening = Callable[[Hooks], AbstractAsyncContextManager[Threadkeep]]
 
 
 @pytest.fixture
@@ -33,10 +33,10 @@ def opening(store_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
 
     @asynccontextmanager
-    async def opened(hooks: Hooks) -> AsyncIterator[Holdfast]:
+    async def opened(hooks: Hooks) -> AsyncIterator[Threadkeep]:
         config = Config(store=str(store_file), model_context_window=4_000)
-        async with Holdfast(config, hooks=hooks, environ=ENVIRON) as hf:
-            yield hf
+        async with Threadkeep(config, hooks=hooks, environ=ENVIRON) as tk:
+            yield tk
 
     return opened
 
@@ -51,9 +51,9 @@ def function(event: HookEvent, told: list[Facts], reply: HookReply | None = None
     return Hooks().on(event, FunctionHook(function=noting), matcher=matcher)
 
 
-async def long_thread(hf: Holdfast) -> Thread:
+async def long_thread(tk: Threadkeep) -> Thread:
     """A thread over its limit."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record(turns(1, 14))
     return thread
 
@@ -65,21 +65,21 @@ async def checkpoints(thread: Thread) -> list[int]:
 async def test_a_decision_to_block_does_not_block(opening: Opening, tmp_path: Path) -> None:
     """It is no answer here: the compaction happens. The hook was told what Codex tells, and the rest under one key."""
     line = """cat > told.json; echo '{"decision": "block", "reason": "no"}'"""
-    async with opening(Hooks().on(PRE, CommandHook(command=line))) as hf:
-        report = await (await long_thread(hf)).compact()
+    async with opening(Hooks().on(PRE, CommandHook(command=line))) as tk:
+        report = await (await long_thread(tk)).compact()
     assert report.checkpoint is not None
     told = json.loads((tmp_path / "told.json").read_text())
-    assert told.keys() == CODEX_KEYS | {"holdfast"}
+    assert told.keys() == CODEX_KEYS | {"threadkeep"}
     assert (told["session_id"], told["hook_event_name"], told["trigger"]) == ("t", "PreCompact", "manual")
     assert (told["transcript_path"], told["cwd"]) == (None, str(tmp_path))
 
 
-@pytest.mark.parametrize("line", ["exit 2", "kill -9 $$", "echo '['", "holdfast-has-no-such-program"])
+@pytest.mark.parametrize("line", ["exit 2", "kill -9 $$", "echo '['", "threadkeep-has-no-such-program"])
 async def test_a_hook_that_fails_holds_nothing_up(opening: Opening, line: str) -> None:
     """Before a compaction or after it."""
     hooks = Hooks().on(PRE, CommandHook(command=line)).on(POST, CommandHook(command=line))
-    async with opening(hooks) as hf:
-        assert (await (await long_thread(hf)).compact()).checkpoint is not None
+    async with opening(hooks) as tk:
+        assert (await (await long_thread(tk)).compact()).checkpoint is not None
 
 
 async def test_hooks_run_for_their_trigger_and_after_a_compaction_once_it_is_durable(opening: Opening) -> None:
@@ -93,20 +93,20 @@ async def test_hooks_run_for_their_trigger_and_after_a_compaction_once_it_is_dur
             seen.append((await (await other.thread("t")).window()).checkpoint)
 
     hooks = function(PRE, told, HookReply(stop=True), matcher="auto").on(POST, FunctionHook(function=looking), matcher="manual")
-    async with opening(hooks) as hf:
-        report = await (await long_thread(hf)).compact()
+    async with opening(hooks) as tk:
+        report = await (await long_thread(tk)).compact()
     (facts,) = told
     assert isinstance(facts, CompactionFacts)
     assert (facts.event, facts.trigger, facts.tokens_after) == (POST, "manual", report.tokens_after)
     assert facts.checkpoint == report.checkpoint == seen[0]
-    assert facts.payload().keys() == CODEX_KEYS | {"holdfast"}
+    assert facts.payload().keys() == CODEX_KEYS | {"threadkeep"}
 
 
 async def test_a_turn_compacts_automatically_and_says_so(opening: Opening) -> None:
     """Before its first answer the compaction stands in front of the turn."""
     told: list[Facts] = []
-    async with opening(function(PRE, told, matcher="auto") + function(POST, told, matcher="^auto$")) as hf:
-        thread = await long_thread(hf)
+    async with opening(function(PRE, told, matcher="auto") + function(POST, told, matcher="^auto$")) as tk:
+        thread = await long_thread(tk)
         async with thread.turn([said("Go on.")]) as turn:
             window = await turn.window()
     assert window.checkpoint is not None
@@ -120,27 +120,27 @@ async def test_stopped_before_a_compaction_changes_nothing(opening: Opening) -> 
     """Records and window are what they were, and without the hook it compacts."""
     told: list[Facts] = []
     hooks = function(PRE, told, HookReply(stop=True, reason="tests run")) + function(POST, told)
-    async with opening(hooks) as hf:
-        thread = await long_thread(hf)
+    async with opening(hooks) as tk:
+        thread = await long_thread(tk)
         before = (await thread.records(), await thread.window())
         with pytest.raises(CompactionStopped) as stopped:
             await thread.compact()
         assert (await thread.records(), await thread.window()) == before
     assert (stopped.value.event, stopped.value.reason) == ("PreCompact", "tests run")
     assert [facts.event for facts in told] == [PRE]
-    async with opening(Hooks()) as hf:
-        assert (await (await hf.thread("t")).compact()).checkpoint is not None
+    async with opening(Hooks()) as tk:
+        assert (await (await tk.thread("t")).compact()).checkpoint is not None
 
 
 async def test_a_turn_stopped_before_its_compaction_has_its_input_recorded(opening: Opening) -> None:
     """The turn ends there; what the user said is in the thread, last, and the next run goes on from it."""
-    async with opening(function(PRE, [], HookReply(stop=True))) as hf:
-        thread = await long_thread(hf)
+    async with opening(function(PRE, [], HookReply(stop=True))) as tk:
+        thread = await long_thread(tk)
         with pytest.raises(CompactionStopped):
             async with thread.turn([said("Second request.")]) as turn:
                 await turn.window()
-    async with opening(Hooks()) as hf:
-        thread = await hf.thread("t")
+    async with opening(Hooks()) as tk:
+        thread = await tk.thread("t")
         assert list(await thread.window()) == [*turns(1, 14), said("Second request.")]
         async with thread.turn([said("Third request.")]) as turn:
             window = await turn.window()
@@ -151,16 +151,16 @@ async def test_a_turn_stopped_before_its_compaction_has_its_input_recorded(openi
 
 async def test_a_turn_stopped_after_its_compaction_keeps_it(opening: Opening) -> None:
     """The compacted window is what the next run sends, with the input of the stopped turn in it."""
-    async with opening(function(POST, [], HookReply(stop=True, reason="look at it first"))) as hf:
-        thread = await long_thread(hf)
+    async with opening(function(POST, [], HookReply(stop=True, reason="look at it first"))) as tk:
+        thread = await long_thread(tk)
         with pytest.raises(CompactionStopped) as stopped:
             async with thread.turn([said("Second request.")]) as turn:
                 await turn.window()
         assert (stopped.value.event, stopped.value.reason) == ("PostCompact", "look at it first")
         kept = await checkpoints(thread)
         assert len(kept) == 1
-    async with opening(Hooks()) as hf:
-        thread = await hf.thread("t")
+    async with opening(Hooks()) as tk:
+        thread = await tk.thread("t")
         async with thread.turn([said("Third request.")]) as turn:
             window = await turn.window()
         assert (window.checkpoint, await checkpoints(thread)) == (kept[0], kept)
@@ -178,13 +178,13 @@ async def test_after_a_compaction_that_failed_no_post_hook_runs(opening: Opening
         async with opening(Hooks()) as other:
             await (await other.thread("t")).rollback(turns=14)
 
-    async with opening(function(POST, told)) as hf:
-        empty = await hf.thread("empty")
+    async with opening(function(POST, told)) as tk:
+        empty = await tk.thread("empty")
         await empty.record([said("Hello.")])
         with pytest.raises(NothingToCompact):
             await empty.compact()
-    async with opening(function(POST, told).on(PRE, FunctionHook(function=roll_back))) as hf:
-        thread = await long_thread(hf)
+    async with opening(function(POST, told).on(PRE, FunctionHook(function=roll_back))) as tk:
+        thread = await long_thread(tk)
         with pytest.raises(StaleCheckpoint):
             await thread.compact()
         assert await checkpoints(thread) == []
@@ -195,8 +195,8 @@ async def test_a_trial_run_calls_nobody(opening: Opening) -> None:
     """It changes nothing, so there is nothing to ask leave for."""
     told: list[Facts] = []
     hooks = function(PRE, told, HookReply(stop=True)) + function(POST, told)
-    async with opening(hooks) as hf:
-        assert (await (await long_thread(hf)).compact(dry_run=True)).checkpoint is None
+    async with opening(hooks) as tk:
+        assert (await (await long_thread(tk)).compact(dry_run=True)).checkpoint is None
     assert told == []
 
 
@@ -210,8 +210,8 @@ async def test_cancelled_while_a_hook_runs_a_compaction_leaves_nothing_behind(op
         if waiting:
             await asyncio.Event().wait()
 
-    async with opening(Hooks().on(PRE, FunctionHook(function=stuck))) as hf:
-        thread = await long_thread(hf)
+    async with opening(Hooks().on(PRE, FunctionHook(function=stuck))) as tk:
+        thread = await long_thread(tk)
         compacting = asyncio.create_task(thread.compact())
         await begun.wait()
         compacting.cancel()
@@ -228,8 +228,8 @@ async def test_the_configurations_hooks_run_too(store_file: Path, tmp_path: Path
     told: list[Facts] = []
     table = {"PostCompact": [{"matcher": "manual", "hooks": [{"type": "command", "command": "cat > told.json"}]}]}
     config = Config(store=str(store_file), model_context_window=4_000, hooks=table)
-    async with Holdfast(config, hooks=function(POST, told), environ=ENVIRON) as hf:
-        await (await long_thread(hf)).compact()
+    async with Threadkeep(config, hooks=function(POST, told), environ=ENVIRON) as tk:
+        await (await long_thread(tk)).compact()
     (facts,) = told
     assert json.loads((tmp_path / "told.json").read_text()) == facts.payload()
 
@@ -243,8 +243,8 @@ async def test_after_a_turns_compaction_the_next_turn_is_told_once(opening: Open
     told: list[Facts] = []
     hooks = starting(told, HookReply(context="Notes: port 4621."))
     hooks += starting(told, HookReply(context="Welcome."), matcher="startup|resume")
-    async with opening(hooks) as hf:
-        thread = await long_thread(hf)
+    async with opening(hooks) as tk:
+        thread = await long_thread(tk)
         async with thread.turn([said("Second request.")]) as turn:
             assert (await turn.window()).checkpoint is not None
         async with thread.turn([said("Third request.")]) as turn:
@@ -256,8 +256,8 @@ async def test_after_a_turns_compaction_the_next_turn_is_told_once(opening: Open
 
 async def test_what_a_start_adds_is_no_turn_and_stays_with_its_window(opening: Opening) -> None:
     """It is the host that speaks: a rollback by one turn takes back the request, undoing the compaction what was added to it."""
-    async with opening(starting([], HookReply(context="Notes: port 4621."))) as hf:
-        thread = await long_thread(hf)
+    async with opening(starting([], HookReply(context="Notes: port 4621."))) as tk:
+        thread = await long_thread(tk)
         whole = list(await thread.window())
         await thread.compact()
         async with thread.turn([said("Second request.")]) as turn:
@@ -271,8 +271,8 @@ async def test_what_a_start_adds_is_no_turn_and_stays_with_its_window(opening: O
 async def test_a_start_that_stops_ends_the_turn_and_keeps_the_compaction(opening: Opening) -> None:
     """The input is recorded and so is what the hook wanted said."""
     reply = HookReply(stop=True, reason="a person is asked", context="Notes: port 4621.")
-    async with opening(starting([], reply)) as hf:
-        thread = await long_thread(hf)
+    async with opening(starting([], reply)) as tk:
+        thread = await long_thread(tk)
         await thread.compact()
         with pytest.raises(CompactionStopped) as stopped:
             async with thread.turn([said("Second request.")]):
@@ -287,8 +287,8 @@ async def test_a_start_that_stops_ends_the_turn_and_keeps_the_compaction(opening
 async def test_without_a_compaction_nothing_starts_anew(opening: Opening) -> None:
     """A turn below its limit runs no hook."""
     told: list[Facts] = []
-    async with opening(starting(told, matcher="*")) as hf:
-        thread = await hf.thread("t")
+    async with opening(starting(told, matcher="*")) as tk:
+        thread = await tk.thread("t")
         async with thread.turn([said("First request.")]) as turn:
             await turn.window()
     assert told == []
@@ -296,8 +296,8 @@ async def test_without_a_compaction_nothing_starts_anew(opening: Opening) -> Non
 
 async def test_what_a_start_adds_leaves_the_request_whole_and_last(opening: Opening) -> None:
     """The model reads the notes first, then what it is to do."""
-    async with opening(starting([], HookReply(context="Notes: port 4621."))) as hf:
-        thread = await long_thread(hf)
+    async with opening(starting([], HookReply(context="Notes: port 4621."))) as tk:
+        thread = await long_thread(tk)
         await thread.compact()
         async with thread.turn([said("Second request.")]) as turn:
             window = await turn.window()
@@ -309,10 +309,10 @@ async def test_what_a_start_adds_leaves_the_request_whole_and_last(opening: Open
 async def test_a_hook_that_was_not_there_when_a_thread_was_compacted_is_not_run_for_it(opening: Opening) -> None:
     """What was sent since cannot be changed by what is configured later."""
     told: list[Facts] = []
-    async with opening(Hooks()) as hf:
-        await (await long_thread(hf)).compact()
-    async with opening(starting(told, HookReply(context="Notes: port 4621."))) as hf:
-        thread = await hf.thread("t")
+    async with opening(Hooks()) as tk:
+        await (await long_thread(tk)).compact()
+    async with opening(starting(told, HookReply(context="Notes: port 4621."))) as tk:
+        thread = await tk.thread("t")
         async with thread.turn([said("Second request.")]) as turn:
             window = await turn.window()
     assert told == []
@@ -323,10 +323,10 @@ async def test_after_a_manual_compaction_the_next_turn_starts_anew(opening: Open
     """Whoever compacted, and in whichever process: before the model is asked again, and once."""
     told: list[Facts] = []
     starts = starting(told, HookReply(context="Notes: port 4621."))
-    async with opening(starts) as hf:
-        await (await long_thread(hf)).compact()
-    async with opening(starts) as hf:
-        thread = await hf.thread("t")
+    async with opening(starts) as tk:
+        await (await long_thread(tk)).compact()
+    async with opening(starts) as tk:
+        thread = await tk.thread("t")
         for request in (said("Second request."), said("Third request.")):
             async with thread.turn([request]) as turn:
                 window = await turn.window()

@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from tests.hooks.occasions import commands, committed, compaction, started
 
-from holdfast.hooks import CommandHook, Facts, HookEvent, HookRun, Hooks, RunOutcome, Verdict, run_hooks
+from threadkeep.hooks import CommandHook, Facts, HookEvent, HookRun, Hooks, RunOutcome, Verdict, run_hooks
 
 ENVIRON = {"PATH": os.defpath}
 PRE, POST, START = HookEvent.PRE_COMPACT, HookEvent.POST_COMPACT, HookEvent.SESSION_START
@@ -60,7 +60,7 @@ async def test_a_command_reads_the_facts_as_json_in_the_working_directory(tmp_pa
 @pytest.mark.anyio
 async def test_a_command_has_the_environment_it_is_given_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of this process's own gets through."""
-    monkeypatch.setenv("HOLDFAST_SECRET", "hunter2")
+    monkeypatch.setenv("THREADKEEP_SECRET", "hunter2")
     verdict = await run_hooks(commands(START, ("/usr/bin/env",)), started(tmp_path), environ={"ONLY": "this"})
     assert verdict.added_context == ("ONLY=this",)
 
@@ -101,7 +101,7 @@ async def test_only_an_explicit_stop_stops_anything(tmp_path: Path, line: str, o
 @pytest.mark.anyio
 async def test_what_cannot_be_started_failed(tmp_path: Path) -> None:
     """No such program, no such folder, a name no system knows: one failure each, and the rest runs."""
-    hooks = commands(PRE, ("holdfast-has-no-such-program",), ("tru\0e",), "true")
+    hooks = commands(PRE, ("threadkeep-has-no-such-program",), ("tru\0e",), "true")
     verdict = await run(hooks, compaction(tmp_path))
     assert [run.outcome for run in verdict.runs] == [FAILED, FAILED, COMPLETED]
     assert verdict.goes_on

@@ -1,4 +1,4 @@
-"""The `[hooks]` table of holdfast.toml."""
+"""The `[hooks]` table of threadkeep.toml."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import BadInput
-from holdfast.hooks import CommandHook, HookEvent, Hooks, Matcher, hooks_from
-from holdfast.hooks.hook import HookGroup
-from holdfast.runtime.config import resolve
+from threadkeep.errors import BadInput
+from threadkeep.hooks import CommandHook, HookEvent, Hooks, Matcher, hooks_from
+from threadkeep.hooks.hook import HookGroup
+from threadkeep.runtime.config import resolve
 
 WRITTEN = """
 [[hooks.PreCompact]]
@@ -140,7 +140,7 @@ def test_any_table_is_hooks_or_bad_input(table: dict[str, object]) -> None:
 )
 def test_a_mistake_in_a_file_is_named_with_the_file(tmp_path: Path, written: str, message: str) -> None:
     """As soon as it is read, whatever the command is about to do."""
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "threadkeep.toml"
     file.write_text(written)
     with pytest.raises(BadInput) as caught:
         resolve(flags={}, environ={}, project=None, user=file)

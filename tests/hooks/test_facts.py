@@ -8,7 +8,7 @@ from tests.hooks.occasions import committed, compaction, started
 
 
 def test_before_a_compaction_the_outer_keys_are_codexs_own() -> None:
-    """What only holdfast knows stands under one key; there is no transcript on this machine to point at."""
+    """What only threadkeep knows stands under one key; there is no transcript on this machine to point at."""
     assert compaction(trigger="auto").payload() == {
         "session_id": "ship-it",
         "turn_id": "3",
@@ -17,7 +17,7 @@ def test_before_a_compaction_the_outer_keys_are_codexs_own() -> None:
         "hook_event_name": "PreCompact",
         "model": "gpt-5",
         "trigger": "auto",
-        "holdfast": {
+        "threadkeep": {
             "thread": "ship-it",
             "reason": "context_limit",
             "phase": "pre_turn",
@@ -28,7 +28,7 @@ def test_before_a_compaction_the_outer_keys_are_codexs_own() -> None:
 
 
 def test_after_a_compaction_the_outer_keys_are_the_same() -> None:
-    """No summary, no status, no error among them; what became of it is holdfast's to add."""
+    """No summary, no status, no error among them; what became of it is threadkeep's to add."""
     assert committed().payload() == {
         "session_id": "ship-it",
         "turn_id": "3",
@@ -37,7 +37,7 @@ def test_after_a_compaction_the_outer_keys_are_the_same() -> None:
         "hook_event_name": "PostCompact",
         "model": "gpt-5",
         "trigger": "manual",
-        "holdfast": {
+        "threadkeep": {
             "thread": "ship-it",
             "reason": "user_requested",
             "phase": "standalone_turn",
@@ -68,5 +68,5 @@ def test_a_start_has_a_source_and_no_turn() -> None:
         "model": "gpt-5",
         "permission_mode": "default",
         "source": "compact",
-        "holdfast": {"thread": "ship-it", "checkpoint": 41},
+        "threadkeep": {"thread": "ship-it", "checkpoint": 41},
     }

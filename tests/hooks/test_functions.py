@@ -12,8 +12,19 @@ from typing import cast
 import pytest
 from tests.hooks.occasions import compaction, started
 
-from holdfast.hooks import CommandHook, Facts, FunctionHook, HookEvent, HookReply, HookRun, Hooks, RunOutcome, Verdict, run_hooks
-from holdfast.hooks.hook import HookFunction
+from threadkeep.hooks import (
+    CommandHook,
+    Facts,
+    FunctionHook,
+    HookEvent,
+    HookReply,
+    HookRun,
+    Hooks,
+    RunOutcome,
+    Verdict,
+    run_hooks,
+)
+from threadkeep.hooks.hook import HookFunction
 
 pytestmark = pytest.mark.anyio
 
@@ -257,14 +268,18 @@ async def test_failures_and_warnings_are_in_the_log_and_quiet_ones_are_not(caplo
     await verdict_of(fails, warns, is_quiet)
     place = "test_failures_and_warnings_are_in_the_log_and_quiet_ones_are_not.<locals>"
     assert [(record.name, record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("holdfast.hooks", "WARNING", f"the PreCompact hook {place}.fails failed and held nothing up: LookupError: no such note"),
-        ("holdfast.hooks", "WARNING", f"the PreCompact hook {place}.warns says: the disk is nearly full"),
+        (
+            "threadkeep.hooks",
+            "WARNING",
+            f"the PreCompact hook {place}.fails failed and held nothing up: LookupError: no such note",
+        ),
+        ("threadkeep.hooks", "WARNING", f"the PreCompact hook {place}.warns says: the disk is nearly full"),
     ]
 
 
 HANGS = """
 import asyncio, threading
-from holdfast.hooks import FunctionHook, HookEvent, Hooks, SessionFacts, run_hooks
+from threadkeep.hooks import FunctionHook, HookEvent, Hooks, SessionFacts, run_hooks
 
 hooks = Hooks().on(HookEvent.SESSION_START, FunctionHook(function=lambda facts: threading.Event().wait(), timeout_s=0.1))
 facts = SessionFacts(thread_id="t", cwd=".", source="compact", model="", checkpoint=1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.hooks.occasions import committed, compaction, started
 
-from holdfast.errors import BadInput
-from holdfast.hooks import CommandHook, Facts, HookEvent, Hooks, Matcher
+from threadkeep.errors import BadInput
+from threadkeep.hooks import CommandHook, Facts, HookEvent, Hooks, Matcher
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests.hooks.occasions import committed, compaction, started
 
-from holdfast.hooks import CommandHook, HookEvent, HookReply, Hooks, hooks_from, run_hooks
-from holdfast.hooks.reply import read_reply
+from threadkeep.hooks import CommandHook, HookEvent, HookReply, Hooks, hooks_from, run_hooks
+from threadkeep.hooks.reply import read_reply
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
 ENVIRON = {"PATH": os.defpath}
@@ -39,12 +39,12 @@ async def test_the_configuration_saves_notes_before_and_shows_them_after(tmp_pat
 
 
 def test_the_payload_is_the_one_a_command_reads() -> None:
-    """Key by key; PreCompact lacks the last three of holdfast's own."""
+    """Key by key; PreCompact lacks the last three of threadkeep's own."""
     payload, _, _ = (json.loads(example) for example in shown("json"))
     assert payload == committed("/srv/app").payload()
-    own = compaction("/srv/app").payload()["holdfast"]
+    own = compaction("/srv/app").payload()["threadkeep"]
     assert isinstance(own, Mapping)
-    assert list(own) == list(payload["holdfast"])[:-3]
+    assert list(own) == list(payload["threadkeep"])[:-3]
 
 
 def test_the_answers_are_read_as_the_page_says() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.hooks import HookEvent, HookReply
-from holdfast.hooks.reply import Fault, read_reply
+from threadkeep.hooks import HookEvent, HookReply
+from threadkeep.hooks.reply import Fault, read_reply
 
 COMPACT = [HookEvent.PRE_COMPACT, HookEvent.POST_COMPACT]
 

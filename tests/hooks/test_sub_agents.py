@@ -8,9 +8,9 @@ import pytest
 from tests.gateway.talking import talk
 from tests.histories import said, turns
 
-from holdfast import Config, Holdfast
-from holdfast.gateway.rules import Rules
-from holdfast.hooks import Facts, FunctionHook, HookEvent, Hooks
+from threadkeep import Config, Threadkeep
+from threadkeep.gateway.rules import Rules
+from threadkeep.hooks import Facts, FunctionHook, HookEvent, Hooks
 
 pytestmark = pytest.mark.anyio
 
@@ -35,8 +35,8 @@ def named(told: list[Facts]) -> list[tuple[str, dict[str, object]]]:
 async def test_a_spawned_agent_is_named_with_its_session(store_file: Path) -> None:
     """By its own thread, by what it was spawned as, and by the thread at the root; who was not spawned has neither key."""
     told: list[Facts] = []
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000), hooks=noting(told)) as hf:
-        lead = await hf.thread("lead")
+    async with Threadkeep(Config(store=str(store_file), model_context_window=4_000), hooks=noting(told)) as tk:
+        lead = await tk.thread("lead")
         reviewer = await lead.spawn("Review it.", name="reviewer", new_id="reviewer-1")
         nameless = await reviewer.spawn("Look up the port.", new_id="finder-1")
         for thread in (lead, reviewer, nameless):
@@ -56,8 +56,8 @@ async def test_a_spawned_agent_is_named_with_its_session(store_file: Path) -> No
 async def test_a_clients_sub_agent_is_called_what_its_client_calls_it(store_file: Path) -> None:
     """Through a gateway nobody was spawned; the client says who speaks."""
     told: list[Facts] = []
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000), hooks=noting(told)) as hf:
-        client = talk(hf, "messages", rules=Rules(), x_claude_code_agent_id="explorer-7")
+    async with Threadkeep(Config(store=str(store_file), model_context_window=4_000), hooks=noting(told)) as tk:
+        client = talk(tk, "messages", rules=Rules(), x_claude_code_agent_id="explorer-7")
         for step in range(4):
             await client.ask(f"Step {step}. " + "Look at every file of it. " * 60)
         await client.ask("/compact")
@@ -70,8 +70,8 @@ async def test_a_clients_sub_agent_is_called_what_its_client_calls_it(store_file
 async def test_a_sub_agent_with_a_part_of_a_history_was_not_compacted(store_file: Path) -> None:
     """What keeps the rest out of its window is no compaction, so nothing starts anew after it."""
     told: list[Facts] = []
-    async with Holdfast(Config(store=str(store_file)), hooks=noting(told)) as hf:
-        lead = await hf.thread("lead")
+    async with Threadkeep(Config(store=str(store_file)), hooks=noting(told)) as tk:
+        lead = await tk.thread("lead")
         await lead.record(turns(1, 4))
         child = await lead.spawn("Review it.", history=1)
         async with child.turn([]) as turn:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.store import Record, RecordKind
-from holdfast.thread import Checkpoint, KeepEntry, StateEntry, StubEntry, decode_body
+from threadkeep.store import Record, RecordKind
+from threadkeep.thread import Checkpoint, KeepEntry, StateEntry, StubEntry, decode_body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

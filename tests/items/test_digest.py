@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.items import body_digest, chain_link, chain_seed, written
+from threadkeep.items import body_digest, chain_link, chain_seed, written
 
 KEY = bytes(range(32))
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from tests.histories import RESPONSES, Json, answered, call, output, reasoning, said
 from tests.strategies import histories
 
-from holdfast.items import ItemKind, boundaries, open_calls, orphans
+from threadkeep.items import ItemKind, boundaries, open_calls, orphans
 
 
 def cuts(items: list[Json]) -> list[int]:

@@ -1,4 +1,4 @@
-"""holdfast as a compactor of the compaction-conformance-kit, through the public library alone.
+"""threadkeep as a compactor of the compaction-conformance-kit, through the public library alone.
 
 The kit hands over a transcript, then its own compactor's output again, round after round, as repeated `/compact` does. The first
 round records the transcript as a thread, roles as they are. A round that brings back what the last one returned brings nothing
@@ -14,11 +14,11 @@ from typing import Protocol
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from holdfast import Config, Holdfast, Thread, Window
-from holdfast.errors import NothingToCompact
-from holdfast.tokens import estimate_bytes
+from threadkeep import Config, Thread, Threadkeep, Window
+from threadkeep.errors import NothingToCompact
+from threadkeep.tokens import estimate_bytes
 
-NAME = "holdfast"
+NAME = "threadkeep"
 
 
 class Turn(Protocol):
@@ -41,7 +41,7 @@ class Compacted:
     structured: None = None
 
 
-class HoldfastCompactor:
+class ThreadkeepCompactor:
     """One session of the kit as one thread; the kit's budget is the compaction's target.
 
     The window is returned as it is, also where it is over budget: the kit then counts it as not compliant.
@@ -49,9 +49,9 @@ class HoldfastCompactor:
 
     name = NAME
 
-    def __init__(self, portal: BlockingPortal, hf: Holdfast) -> None:
+    def __init__(self, portal: BlockingPortal, tk: Threadkeep) -> None:
         self._portal = portal
-        self._hf = hf
+        self._tk = tk
         self._thread: Thread | None = None
         self._returned: str | None = None
 
@@ -63,7 +63,7 @@ class HoldfastCompactor:
 
     async def _round(self, turns: Sequence[Turn], budget_chars: int | None) -> str:
         if self._thread is None:
-            self._thread = await self._hf.thread(dialect="chat")
+            self._thread = await self._tk.thread(dialect="chat")
             await self._thread.record([{"role": turn.role, "content": turn.text} for turn in turns])
         target = None if budget_chars is None else str(estimate_bytes(budget_chars))
         # A round without anything new has nothing to compact: the window is what it was.
@@ -78,8 +78,8 @@ def transcript(window: Window) -> str:
 
 
 @contextmanager
-def compactors() -> Iterator[Callable[[], HoldfastCompactor]]:
+def compactors() -> Iterator[Callable[[], ThreadkeepCompactor]]:
     """Yield what makes compactors; their threads share one store, which ends with the block."""
-    memory = Holdfast(Config(store="memory:"))
-    with start_blocking_portal("asyncio") as portal, portal.wrap_async_context_manager(memory) as hf:
-        yield lambda: HoldfastCompactor(portal, hf)
+    memory = Threadkeep(Config(store="memory:"))
+    with start_blocking_portal("asyncio") as portal, portal.wrap_async_context_manager(memory) as tk:
+        yield lambda: ThreadkeepCompactor(portal, tk)

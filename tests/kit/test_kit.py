@@ -1,6 +1,6 @@
-"""holdfast beside the compactors of the compaction-conformance-kit: its own benchmark, budgets, seeds and five rounds.
+"""threadkeep beside the compactors of the compaction-conformance-kit: its own benchmark, budgets, seeds and five rounds.
 
-The kit's budgets bound characters of a transcript of eight thousand. holdfast gives up nothing a user demanded for a target: at
+The kit's budgets bound characters of a transcript of eight thousand. threadkeep gives up nothing a user demanded for a target: at
 30 % all of it fits, at 20 % and 10 % the twenty canaries' own words, the system message and the request alone are more than the
 budget, and the window is larger. What the kit calls stale is any old value still in the text, also one with the newer beside it.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.kit.adapter import NAME, HoldfastCompactor, compactors
+from tests.kit.adapter import NAME, ThreadkeepCompactor, compactors
 
 benchmark = pytest.importorskip("compaction_kit.benchmark", reason="needs compaction-conformance-kit==0.8.0")
 cli = pytest.importorskip("compaction_kit.cli", reason="needs compaction-conformance-kit==0.8.0")
@@ -33,7 +33,7 @@ Entry = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def entries() -> list[Entry]:
-    """One run of the kit's benchmark over holdfast and every compactor it ships."""
+    """One run of the kit's benchmark over threadkeep and every compactor it ships."""
     with compactors() as make:
         payload = benchmark.run_budget_benchmark({NAME: make, **cli.COMPACTORS}, budgets=BUDGETS, seeds=SEEDS, rounds=ROUNDS)
     found: list[Entry] = payload["entries"]
@@ -41,13 +41,13 @@ def entries() -> list[Entry]:
 
 
 @pytest.fixture
-def compactor() -> Iterator[HoldfastCompactor]:
+def compactor() -> Iterator[ThreadkeepCompactor]:
     with compactors() as make:
         yield make()
 
 
 def at(entries: list[Entry], budget: float) -> tuple[Entry, list[Entry]]:
-    """Return holdfast's entry at a budget, and everyone else's."""
+    """Return threadkeep's entry at a budget, and everyone else's."""
     group = [entry for entry in entries if entry["budget_fraction"] == budget]
     ours = next(entry for entry in group if entry["compactor"] == NAME)
     return ours, [entry for entry in group if entry is not ours]
@@ -115,7 +115,7 @@ def test_no_reworded_update_leaves_the_old_value_in_the_text(entries: list[Entry
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_rounds_without_anything_new_change_nothing(compactor: HoldfastCompactor, seed: int) -> None:
+def test_rounds_without_anything_new_change_nothing(compactor: ThreadkeepCompactor, seed: int) -> None:
     """Five rounds over one session give one window: nothing decays, nothing grows."""
     session, canaries = corpus.build_random_session(seed)
     run = runner.run_conformance(session, compactor, rounds=ROUNDS, canaries=canaries, budget_fraction=0.2)
@@ -123,7 +123,7 @@ def test_rounds_without_anything_new_change_nothing(compactor: HoldfastCompactor
 
 
 @pytest.mark.parametrize("seed", range(1, 13))
-def test_sessions_made_anew_for_each_seed_lose_nothing(compactor: HoldfastCompactor, seed: int) -> None:
+def test_sessions_made_anew_for_each_seed_lose_nothing(compactor: ThreadkeepCompactor, seed: int) -> None:
     """The kit's rotating subjects and wordings, with distractors and updates, which no one can have tuned to."""
     session, canaries = generated.build_generated_session(seed)
     run = runner.run_conformance(session, compactor, rounds=ROUNDS, canaries=canaries, budget_fraction=0.2)

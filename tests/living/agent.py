@@ -9,18 +9,18 @@ from typing import Any, Final, cast
 from tests.scenarios.vocabulary import Json, Speech
 from tests.session.answers import outputs_of
 
-from holdfast import Session, Thread
-from holdfast.dialects import Request, dialect_named
-from holdfast.errors import ModelRejected
-from holdfast.items import Item, decoded
-from holdfast.llm import Delta, ModelReply
-from holdfast.session import Tool as SessionTool
-from holdfast.store import RecordKind
-from holdfast.testing.provider_rules import ProviderRules
-from holdfast.testing.script import Received
-from holdfast.testing.speech import WireName
-from holdfast.thread.delivery import letter
-from holdfast.thread.mailbox import Way
+from threadkeep import Session, Thread
+from threadkeep.dialects import Request, dialect_named
+from threadkeep.errors import ModelRejected
+from threadkeep.items import Item, decoded
+from threadkeep.llm import Delta, ModelReply
+from threadkeep.session import Tool as SessionTool
+from threadkeep.store import RecordKind
+from threadkeep.testing.provider_rules import ProviderRules
+from threadkeep.testing.script import Received
+from threadkeep.testing.speech import WireName
+from threadkeep.thread.delivery import letter
+from threadkeep.thread.mailbox import Way
 
 # What a model says, item by item, and what happens elsewhere between two of its items.
 Said = Json | Callable[[], Awaitable[object]]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.scenarios.vocabulary import SPEECHES, Speech
 
-from holdfast import Config, Holdfast
+from threadkeep import Config, Threadkeep
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from tests.conftest import ManualClock
 
-Opens = Callable[[], "AbstractAsyncContextManager[Holdfast]"]
+Opens = Callable[[], "AbstractAsyncContextManager[Threadkeep]"]
 
 
 @pytest.fixture(params=SPEECHES, ids=[speech.dialect for speech in SPEECHES])
@@ -30,10 +30,10 @@ def speech(request: pytest.FixtureRequest) -> Speech:
 async def opens(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Opens]:
     """Opens the same store any number of times, as several processes would; in memory there is one process, and one store."""
     if request.param == "memory":
-        async with Holdfast(Config(store="memory:"), clock=clock) as only:
+        async with Threadkeep(Config(store="memory:"), clock=clock) as only:
 
             @asynccontextmanager
-            async def again() -> AsyncIterator[Holdfast]:
+            async def again() -> AsyncIterator[Threadkeep]:
                 yield only
 
             yield again
@@ -42,4 +42,4 @@ async def opens(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClo
         request.getfixturevalue("postgres_server").new_store if request.param == "postgres" else None
     )
     location = await new_store() if new_store else str(tmp_path / "threads.db")
-    yield lambda: Holdfast(Config(store=location), clock=clock)
+    yield lambda: Threadkeep(Config(store=location), clock=clock)

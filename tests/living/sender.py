@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from holdfast import Config, Holdfast
+from threadkeep import Config, Threadkeep
 
 
 async def send(location: str, name: str, count: int) -> None:
-    async with Holdfast(Config(store=location)) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(Config(store=location)) as tk:
+        thread = await tk.thread("t")
         for number in range(count):
             for _ in range(2):
                 await thread.deliver(f"{name} says {number}", sender=name, mail_id=f"{name}:{number}")

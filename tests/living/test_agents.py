@@ -10,12 +10,12 @@ from tests.living.agent import mail_item, recorded, refusal, run_turn
 from tests.living.conftest import Opens
 from tests.scenarios.vocabulary import ResponsesSpeech, Speech, play
 
-from holdfast import Holdfast
-from holdfast.errors import BadInput, InvalidTarget, InvalidThreadId, ThreadExists
-from holdfast.runtime.agents import Edge
-from holdfast.store import RecordKind
-from holdfast.thread.mailbox import Way
-from holdfast.thread.phases import TurnState
+from threadkeep import Threadkeep
+from threadkeep.errors import BadInput, InvalidTarget, InvalidThreadId, ThreadExists
+from threadkeep.runtime.agents import Edge
+from threadkeep.store import RecordKind
+from threadkeep.thread.mailbox import Way
+from threadkeep.thread.phases import TurnState
 
 pytestmark = pytest.mark.anyio
 
@@ -24,8 +24,8 @@ RESPONSES = ResponsesSpeech()
 
 async def test_a_sub_agent_without_history_begins_with_its_task(opens: Opens) -> None:
     """Its task is the mail that starts its first turn; the edge to it is open."""
-    async with opens() as hf:
-        parent = await hf.thread("lead")
+    async with opens() as tk:
+        parent = await tk.thread("lead")
         await parent.record(turns(1, 2))
         child = await parent.spawn("Count the files.", name="counter", new_id="child")
         assert (await child.mail()).starts_turn
@@ -35,9 +35,9 @@ async def test_a_sub_agent_without_history_begins_with_its_task(opens: Opens) ->
         assert list(await parent.window()) == turns(1, 2)
 
 
-async def test_with_full_history_it_sees_all_but_the_call_that_made_it(hf: Holdfast, speech: Speech) -> None:
+async def test_with_full_history_it_sees_all_but_the_call_that_made_it(tk: Threadkeep, speech: Speech) -> None:
     """Nothing is copied: its own records are its beginning and what it did itself."""
-    parent = await hf.thread("lead", dialect=speech.dialect)
+    parent = await tk.thread("lead", dialect=speech.dialect)
     await play(parent, speech, 1, 2)
     whole = list(await parent.window())
     await parent.record([speech.said("Split the work."), speech.call("spawn")])
@@ -52,9 +52,9 @@ async def test_with_full_history_it_sees_all_but_the_call_that_made_it(hf: Holdf
 
 
 @pytest.mark.parametrize("count", [1, 2, 9])
-async def test_with_the_last_turns_it_sees_these_and_can_recall_the_rest(hf: Holdfast, speech: Speech, count: int) -> None:
+async def test_with_the_last_turns_it_sees_these_and_can_recall_the_rest(tk: Threadkeep, speech: Speech, count: int) -> None:
     """Turns are counted back from the parent's end; more than there are is all of them."""
-    parent = await hf.thread("lead", dialect=speech.dialect)
+    parent = await tk.thread("lead", dialect=speech.dialect)
     await play(parent, speech, 1, 4)
     child = await parent.spawn("Go on.", history=count, new_id="child")
     [request] = await run_turn(child, speech, [], [speech.answered("Gone.")])
@@ -64,12 +64,12 @@ async def test_with_the_last_turns_it_sees_these_and_can_recall_the_rest(hf: Hol
     assert len(await recorded(child)) == 2
     hits = await child.recall("part_1.py")
     assert [hit for hit in hits if "part_1" in hit.text]
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_turns_another_agent_asked_for_count_and_those_taken_back_do_not(hf: Holdfast) -> None:
+async def test_turns_another_agent_asked_for_count_and_those_taken_back_do_not(tk: Threadkeep) -> None:
     """The last two turns are one of mail and one of a person, across a rollback and a compaction."""
-    parent = await hf.thread("lead")
+    parent = await tk.thread("lead")
     await parent.record(turns(1, 4))
     await parent.compact()
     await parent.record(turn(5))
@@ -84,8 +84,8 @@ async def test_turns_another_agent_asked_for_count_and_those_taken_back_do_not(h
 
 async def test_a_result_comes_back_as_mail_once_and_closes_the_edge(opens: Opens) -> None:
     """Reporting again, as after a crash, changes nothing; the parent hears it in its next turn."""
-    async with opens() as hf:
-        parent = await hf.thread("lead")
+    async with opens() as tk:
+        parent = await tk.thread("lead")
         child = await parent.spawn("Count.", name="counter", new_id="child")
         await run_turn(child, RESPONSES, [], [answered("12.")])
         assert [(await child.report("12 files.")).is_new, (await child.report("12 files.")).is_new] == [True, False]
@@ -98,8 +98,8 @@ async def test_a_result_comes_back_as_mail_once_and_closes_the_edge(opens: Opens
 
 async def test_descendants_are_found_by_depth_then_id(opens: Opens) -> None:
     """A status counts on every edge on the way: below a closed one nothing is open."""
-    async with opens() as hf:
-        root = await hf.thread("root")
+    async with opens() as tk:
+        root = await tk.thread("root")
         b, a = await root.spawn(new_id="b"), await root.spawn(new_id="a")
         await b.spawn(new_id="b1")
         await a.spawn(new_id="a2")
@@ -110,19 +110,19 @@ async def test_descendants_are_found_by_depth_then_id(opens: Opens) -> None:
         assert [edge.child for edge in await root.descendants(status="open")] == ["b", "b1"]
 
 
-async def test_spawning_the_same_id_again_is_the_same_agent(hf: Holdfast) -> None:
+async def test_spawning_the_same_id_again_is_the_same_agent(tk: Threadkeep) -> None:
     """A parent that crashed in between spawns it once; nobody else's thread is taken for one."""
-    parent = await hf.thread("lead")
+    parent = await tk.thread("lead")
     first = await parent.spawn("Count.", new_id="child")
     again = await parent.spawn("Count.", new_id="child")
     assert (first.id, len(await again.records()), len(await parent.children())) == ("child", 2, 1)
     with pytest.raises(ThreadExists):
-        await (await hf.thread("other")).spawn("Count.", new_id="child")
+        await (await tk.thread("other")).spawn("Count.", new_id="child")
 
 
-async def test_what_cannot_be_spawned_or_reported_says_so(hf: Holdfast) -> None:
+async def test_what_cannot_be_spawned_or_reported_says_so(tk: Threadkeep) -> None:
     """Each with its own error, and nothing written."""
-    parent = await hf.thread("lead")
+    parent = await tk.thread("lead")
     await parent.record(turn(1))
     with pytest.raises(InvalidTarget, match="name one or more"):
         await parent.spawn(history=0)
@@ -132,13 +132,13 @@ async def test_what_cannot_be_spawned_or_reported_says_so(hf: Holdfast) -> None:
         await parent.report("done")
     with pytest.raises(InvalidTarget, match="spawned no thread 'stranger'"):
         await parent.close_child("stranger")
-    assert (await parent.children(), [row.id for row in await hf.threads()]) == ([], ["lead"])
+    assert (await parent.children(), [row.id for row in await tk.threads()]) == ([], ["lead"])
 
 
 async def test_another_task_for_the_same_agent_is_mail_to_it(opens: Opens) -> None:
     """No task is lost, and none is given twice while the edge is open."""
-    async with opens() as hf:
-        parent = await hf.thread("lead")
+    async with opens() as tk:
+        parent = await tk.thread("lead")
         for task in ("Count.", "Weigh.", "Count.", "Weigh."):
             child = await parent.spawn(task, name="clerk", new_id="child")
         [request] = await run_turn(child, RESPONSES, [], [answered("12, 3 kg.")])
@@ -148,8 +148,8 @@ async def test_another_task_for_the_same_agent_is_mail_to_it(opens: Opens) -> No
 
 async def test_an_agent_that_reported_can_be_given_work_again(opens: Opens) -> None:
     """The edge is open once more, and the same task, asked for anew, is a new one."""
-    async with opens() as hf:
-        parent = await hf.thread("lead")
+    async with opens() as tk:
+        parent = await tk.thread("lead")
         child = await parent.spawn("Count.", name="clerk", new_id="child")
         await run_turn(child, RESPONSES, [], [answered("12.")])
         await child.report("12.")
@@ -163,9 +163,9 @@ async def test_an_agent_that_reported_can_be_given_work_again(opens: Opens) -> N
 
 
 @pytest.mark.parametrize("history", ["all", True, 1.5, None])
-async def test_a_history_that_is_none_is_refused(hf: Holdfast, history: Any) -> None:
+async def test_a_history_that_is_none_is_refused(tk: Threadkeep, history: Any) -> None:
     """By name, before a thread is made."""
-    parent = await hf.thread("lead")
+    parent = await tk.thread("lead")
     with pytest.raises(BadInput, match="'full', 'none' or a number of turns"):
         await parent.spawn("Go.", history=history, new_id="child")
-    assert [row.id for row in await hf.threads()] == ["lead"]
+    assert [row.id for row in await tk.threads()] == ["lead"]

@@ -9,9 +9,9 @@ from tests.histories import reasoning
 from tests.living.agent import refusal
 from tests.scenarios.vocabulary import SPEECHES, Json, Speech
 
-from holdfast.dialects import dialect_named
-from holdfast.items import decoded
-from holdfast.thread.closing import closed
+from threadkeep.dialects import dialect_named
+from threadkeep.items import decoded
+from threadkeep.thread.closing import closed
 
 STEPS = ("said", "think", "call", "output", "late output", "answer")
 

@@ -9,11 +9,11 @@ import pytest
 from tests.drafting.replies import block
 from tests.scenarios.vocabulary import ROOM, STATE, Json, Speech, checkpoints, config, play, seen, sent, turn
 
-from holdfast import Config, Holdfast, Session, Thread
-from holdfast.errors import CompactionStopped
-from holdfast.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
-from holdfast.runtime.orders import Order
-from holdfast.testing.scripted_model import Holds, Overflows, ScriptedModel, Step, says
+from threadkeep import Config, Session, Thread, Threadkeep
+from threadkeep.errors import CompactionStopped
+from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
+from threadkeep.runtime.orders import Order
+from threadkeep.testing.scripted_model import Holds, Overflows, ScriptedModel, Step, says
 
 pytestmark = pytest.mark.anyio
 
@@ -62,8 +62,8 @@ async def test_with_the_prefix_uncharged_the_new_window_may_fill_the_whole_one(s
         model_auto_compact_token_limit=2_000,
         model_auto_compact_token_limit_scope="body_after_prefix",
     )
-    async with Holdfast(settings) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(settings) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 60)
         await thread.record_usage(input_tokens=(await thread.window()).tokens, output_tokens=10)
         await play(thread, speech, 61, 80)
@@ -78,8 +78,8 @@ async def test_with_the_prefix_uncharged_the_new_window_may_fill_the_whole_one(s
 async def test_a_switch_to_a_larger_window_is_no_downshift(store_file: Path, speech: Speech) -> None:
     """What is full is full with any model; the reason names the switch only where the switch is the reason."""
     settings = Config(store=str(store_file), model_context_window=4_000, model_windows={"small": 3_900, "large": 4_000})
-    async with Holdfast(settings) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(settings) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         for number in range(1, 15):
             await thread.record(turn(speech, number), model="small")
         async with thread.turn([speech.said("Go on.")], model="large") as begun:
@@ -94,8 +94,8 @@ async def test_a_switch_to_a_larger_window_is_no_downshift(store_file: Path, spe
 async def test_before_a_turn_the_request_after_the_compaction_has_what_a_start_adds(store_file: Path, speech: Speech) -> None:
     """Once: not with the turn's next request, not with the next turn, not in another process."""
     told = Told()
-    async with Holdfast(config(store_file), hooks=told.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config(store_file), hooks=told.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         async with thread.turn([speech.said("Go on.")]) as begun:
             window = await begun.window()
@@ -110,7 +110,7 @@ async def test_before_a_turn_the_request_after_the_compaction_has_what_a_start_a
         async with thread.turn([speech.said("And on.")]) as begun:
             await begun.window()
             await begun.record([speech.answered("Done.")])
-    async with Holdfast(config(store_file), hooks=told.hooks) as again:
+    async with Threadkeep(config(store_file), hooks=told.hooks) as again:
         resumed = await again.thread("t")
         async with resumed.turn([speech.said("Still on.")]) as begun:
             assert str(list(await begun.window())).count(WORDS) == 1
@@ -123,8 +123,8 @@ async def test_a_start_that_was_told_of_in_its_turn_is_over_when_the_next_begins
 ) -> None:
     """Whether or not it added anything: the turn that compacted went on, and so it was told."""
     told = Told(context=context)
-    async with Holdfast(config(store_file), hooks=told.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config(store_file), hooks=told.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         async with thread.turn([speech.said("Go on.")]) as begun:
             await begun.window()
@@ -137,8 +137,8 @@ async def test_a_start_that_was_told_of_in_its_turn_is_over_when_the_next_begins
 async def test_within_a_turn_each_compaction_is_followed_by_a_start(store_file: Path, speech: Speech) -> None:
     """The very request that was made room for has what it adds."""
     told = Told()
-    async with Holdfast(config(store_file), hooks=told.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config(store_file), hooks=told.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         async with thread.turn([speech.said("Read all the parts.")]) as begun:
             before = None
             for number in range(60):
@@ -155,8 +155,8 @@ async def test_within_a_turn_each_compaction_is_followed_by_a_start(store_file: 
 async def test_a_start_that_stops_within_a_turn_ends_it_and_keeps_the_compaction(store_file: Path, speech: Speech) -> None:
     """What it wanted said is recorded, and the next turn does not ask it again."""
     told = Told(stops=HookEvent.SESSION_START)
-    async with Holdfast(config(store_file), hooks=told.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config(store_file), hooks=told.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         with pytest.raises(CompactionStopped) as stopped:
             async with thread.turn([speech.said("Go on.")]) as begun:
@@ -171,8 +171,8 @@ async def test_a_start_that_stops_within_a_turn_ends_it_and_keeps_the_compaction
 async def test_a_turn_stopped_before_its_start_leaves_that_to_the_next(store_file: Path, speech: Speech) -> None:
     """The compaction is kept, no request was made with it; the turn that makes one starts anew first."""
     told = Told(stops=HookEvent.POST_COMPACT)
-    async with Holdfast(config(store_file), hooks=told.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config(store_file), hooks=told.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         with pytest.raises(CompactionStopped, match="PostCompact"):
             async with thread.turn([speech.said("Go on.")]) as begun:
@@ -185,8 +185,8 @@ async def test_a_turn_stopped_before_its_start_leaves_that_to_the_next(store_fil
 async def test_after_a_refusal_the_smaller_request_has_what_a_start_adds(store_file: Path, speech: Speech) -> None:
     """Whatever called for the compaction, the model is told before it is asked again."""
     told = Told()
-    async with Holdfast(config(store_file), hooks=told.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config(store_file), hooks=told.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 8)
         steps: list[Step] = [Overflows(), says(block(handoff="go on")), says("Done.")]
         async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -203,8 +203,8 @@ async def test_a_compaction_that_was_waited_for_is_followed_by_a_start_in_the_sa
         begun.set()
         return Holds(until=go, then=says(block(handoff="go on")))
 
-    async with Holdfast(config(store_file), hooks=told.hooks) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config(store_file), hooks=told.hooks) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 10)
         steps: list[Step] = [says("First."), drafts, says("Second."), says("Third.")]
         async with (

@@ -20,13 +20,13 @@ from tests.conftest import ManualClock
 from tests.living.agent import refusal
 from tests.scenarios.vocabulary import SPEECHES, Json, Speech, config
 
-from holdfast import Holdfast, Thread
-from holdfast.errors import NothingToCompact
-from holdfast.items import decoded
-from holdfast.runtime.turn import TurnScope
-from holdfast.runtime.turn_lease import LEASE_MS
-from holdfast.store import Record, RecordKind
-from holdfast.thread.phases import TurnState
+from threadkeep import Thread, Threadkeep
+from threadkeep.errors import NothingToCompact
+from threadkeep.items import decoded
+from threadkeep.runtime.turn import TurnScope
+from threadkeep.runtime.turn_lease import LEASE_MS
+from threadkeep.store import Record, RecordKind
+from threadkeep.thread.phases import TurnState
 
 T = TypeVar("T")
 
@@ -67,8 +67,8 @@ class LivingThreads(RuleBasedStateMachine):
 
     def _open_store(self) -> None:
         file = Path(self._folder.name) / "threads.db"
-        self._hf = self._wait(Holdfast(config(file, window_tokens=2_000), clock=self._clock).__aenter__())
-        self._thread = self._wait(self._hf.thread("t", dialect=self._speech.dialect))
+        self._tk = self._wait(Threadkeep(config(file, window_tokens=2_000), clock=self._clock).__aenter__())
+        self._thread = self._wait(self._tk.thread("t", dialect=self._speech.dialect))
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
@@ -89,7 +89,7 @@ class LivingThreads(RuleBasedStateMachine):
     @rule(way=st.sampled_from(["queue", "trigger", "steer"]), elsewhere=st.booleans())
     def deliver(self, *, way: str, elsewhere: bool) -> None:
         name = self._name()
-        thread = self._wait(self._hf.thread("t")) if elsewhere else self._thread
+        thread = self._wait(self._tk.thread("t")) if elsewhere else self._thread
         done = self._wait(thread.deliver(f"mail {name}", sender="x", way=way, mail_id=name))
         assert done.is_new
         self._sent.append(Sent(id=name, way=way, at=done.ordinal))
@@ -199,7 +199,7 @@ class LivingThreads(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """The process is gone: no turn ended, no handle knows anything."""
-        self._wait(self._hf.backend.store.close())
+        self._wait(self._tk.backend.store.close())
         self._turn = None
         self._clock.ms += LEASE_MS
         self._open_store()
@@ -221,7 +221,7 @@ class LivingThreads(RuleBasedStateMachine):
     @invariant()
     def what_was_not_heard_waits(self) -> None:
         if hasattr(self, "_thread"):
-            fresh = Thread(self._hf.backend, "t", dialect=self._thread.dialect)
+            fresh = Thread(self._tk.backend, "t", dialect=self._thread.dialect)
             for thread in (self._thread, fresh):
                 assert [mail.id for mail in self._wait(thread.mail()).pending] == [mail.id for mail in self._waiting()]
 
@@ -237,9 +237,9 @@ class LivingThreads(RuleBasedStateMachine):
             assert [turn for turn in self._wait(self._thread.turns())[:-1] if turn.state not in over] == []
 
     def teardown(self) -> None:
-        if hasattr(self, "_hf"):
-            assert self._wait(self._hf.verify()).problems == ()
-            self._wait(self._hf.__aexit__(None, None, None))
+        if hasattr(self, "_tk"):
+            assert self._wait(self._tk.verify()).problems == ()
+            self._wait(self._tk.__aexit__(None, None, None))
         self._runner.close()
         self._folder.cleanup()
 

@@ -12,9 +12,9 @@ from tests.living.agent import mail_item, recorded, run_turn
 from tests.living.conftest import Opens
 from tests.scenarios.vocabulary import ResponsesSpeech
 
-from holdfast import Config, Holdfast
-from holdfast.runtime.mailbox import Delivery
-from holdfast.store import RecordKind
+from threadkeep import Config, Threadkeep
+from threadkeep.runtime.mailbox import Delivery
+from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
@@ -24,27 +24,27 @@ SENDER = Path(__file__).with_name("sender.py")
 
 async def test_what_was_delivered_is_there_after_the_process_is_gone(opens: Opens) -> None:
     """Mail nobody heard waits in the store, in order, and starts the turn it asked for."""
-    async with opens() as hf:
-        thread = await hf.thread("t")
+    async with opens() as tk:
+        thread = await tk.thread("t")
         await thread.deliver("first", sender="a", mail_id="1")
         await thread.deliver("second", sender="b", mail_id="2", way="trigger")
-    async with opens() as hf:
-        thread = await hf.thread("t")
+    async with opens() as tk:
+        thread = await tk.thread("t")
         box = await thread.mail()
         assert ([(mail.id, mail.sender) for mail in box.pending], box.starts_turn) == ([("1", "a"), ("2", "b")], True)
         [request] = await run_turn(thread, RESPONSES, [], [answered("Both.")])
         assert [item["content"][0]["text"].splitlines()[1] for item in request] == ["first", "second"]
-    async with opens() as hf:
-        thread = await hf.thread("t")
+    async with opens() as tk:
+        thread = await tk.thread("t")
         assert (await thread.mail()).pending == ()
         assert len(await recorded(thread)) == 3
-        assert (await hf.verify()).problems == ()
+        assert (await tk.verify()).problems == ()
 
 
 async def test_the_same_id_is_delivered_once(opens: Opens) -> None:
     """Again at once, from another process, after it was heard, after a compaction and a rollback: it is known."""
-    async with opens() as hf, opens() as other:
-        thread = await hf.thread("t")
+    async with opens() as tk, opens() as other:
+        thread = await tk.thread("t")
         first = await thread.deliver("hello", mail_id="m")
         again = Delivery(id="m", ordinal=first.ordinal, is_new=False)
         assert first == Delivery(id="m", ordinal=first.ordinal, is_new=True)
@@ -63,12 +63,12 @@ async def test_many_deliver_at_once_and_every_one_arrives(opens: Opens) -> None:
     async with opens() as one, opens() as two:
         await one.thread("t")
 
-        async def send(hf: Holdfast, sender: int) -> None:
-            thread = await hf.thread("t")
+        async def send(tk: Threadkeep, sender: int) -> None:
+            thread = await tk.thread("t")
             for number in range(10):
                 await thread.deliver(f"{number}", sender=f"s{sender}", mail_id=f"s{sender}:{number}")
 
-        await asyncio.gather(*(send(hf, sender) for hf in (one, two) for sender in range(4)))
+        await asyncio.gather(*(send(tk, sender) for tk in (one, two) for sender in range(4)))
         pending = (await (await two.thread("t")).mail()).pending
         by_sender = {name: [mail.id for mail in pending if mail.sender == name] for name in ("s0", "s1", "s2", "s3")}
         assert by_sender == {f"s{sender}": [f"s{sender}:{number}" for number in range(10)] for sender in range(4)}
@@ -103,8 +103,8 @@ async def test_where_nothing_waits_and_nobody_asks_no_turn_begins_or_ends(opens:
 
 async def test_every_item_points_at_the_mail_it_came_in(opens: Opens) -> None:
     """The record of what was heard names the record of what was sent."""
-    async with opens() as hf:
-        thread = await hf.thread("t")
+    async with opens() as tk:
+        thread = await tk.thread("t")
         sent = [await thread.deliver("one"), await thread.deliver([said("two"), said("three")], way="steer")]
         await run_turn(thread, RESPONSES, [], [answered("Yes.")])
         heard = [record.target for record in await thread.records() if record.kind is RecordKind.ITEM]
@@ -113,8 +113,8 @@ async def test_every_item_points_at_the_mail_it_came_in(opens: Opens) -> None:
 
 async def test_a_rollback_takes_back_what_was_heard_and_never_what_waits(opens: Opens) -> None:
     """A fork is somebody else: it has the history, and none of the mail."""
-    async with opens() as hf:
-        thread = await hf.thread("t")
+    async with opens() as tk:
+        thread = await tk.thread("t")
         await run_turn(thread, RESPONSES, [said("Go.")], [answered("Done.")])
         await thread.deliver("waits", mail_id="w")
         child = await thread.fork()
@@ -127,13 +127,13 @@ async def test_a_rollback_takes_back_what_was_heard_and_never_what_waits(opens: 
 
 async def test_a_long_mailbox_is_read_back_no_further_than_the_last_turn(opens: Opens) -> None:
     """What was taken long ago is found by its id and is not read to know what waits."""
-    async with opens() as hf:
-        thread = await hf.thread("t")
+    async with opens() as tk:
+        thread = await tk.thread("t")
         for number in range(150):
             await thread.deliver(f"{number}", mail_id=f"{number}")
         await run_turn(thread, RESPONSES, [], [answered("All.")])
         await thread.deliver("new", mail_id="new")
-        fresh = await hf.thread("t")
+        fresh = await tk.thread("t")
         assert [mail.id for mail in (await fresh.mail()).pending] == ["new"]
         assert (await fresh.deliver("0", mail_id="0")).is_new is False
 
@@ -141,20 +141,20 @@ async def test_a_long_mailbox_is_read_back_no_further_than_the_last_turn(opens: 
 async def test_secrets_are_left_out_before_mail_is_written(tmp_path: Path) -> None:
     """What the host redacts of items it redacts of mail."""
     location = tmp_path / "threads.db"
-    async with Holdfast(Config(store=str(location)), redact=lambda raw: raw.replace(b"hunter2", b"*******")) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(Config(store=str(location)), redact=lambda raw: raw.replace(b"hunter2", b"*******")) as tk:
+        thread = await tk.thread("t")
         await thread.deliver("the password is hunter2")
         await thread.spawn("log in with hunter2", new_id="child")
         await run_turn(thread, RESPONSES, [], [answered("ok")])
-        assert (await hf.verify()).problems == ()
+        assert (await tk.verify()).problems == ()
     kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert (b"hunter2" in kept, b"*******" in kept) == (False, True)
 
 
 async def test_other_processes_deliver_while_a_turn_runs(store_file: Path) -> None:
     """Three processes send to one thread whose turn goes on recording: nothing is lost, nothing comes twice, order is kept."""
-    async with Holdfast(Config(store=str(store_file))) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(Config(store=str(store_file))) as tk:
+        thread = await tk.thread("t")
         senders = [
             await asyncio.create_subprocess_exec(sys.executable, str(SENDER), str(store_file), f"p{number}", "20")
             for number in range(3)
@@ -172,4 +172,4 @@ async def test_other_processes_deliver_while_a_turn_runs(store_file: Path) -> No
         for sender in ("p0", "p1", "p2"):
             own = [text for text in letters if f'from="{sender}"' in text]
             assert [text.split("\\n")[1] for text in own] == [f"{sender} says {each}" for each in range(20)]
-        assert (await hf.verify()).problems == ()
+        assert (await tk.verify()).problems == ()

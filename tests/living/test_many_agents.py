@@ -1,6 +1,6 @@
 """Many agents write to each other in one store: nothing is lost, doubled or out of order.
 
-At full size: `HOLDFAST_AGENTS=1000 HOLDFAST_MESSAGES=100000`, as `python -m holdfast.bench.agents` runs it with figures.
+At full size: `THREADKEEP_AGENTS=1000 THREADKEEP_MESSAGES=100000`, as `python -m threadkeep.bench.agents` runs it with figures.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.bench.agents import run_exchange
+from threadkeep import Config, Threadkeep
+from threadkeep.bench.agents import run_exchange
 
 pytestmark = pytest.mark.anyio
 
-AGENTS = int(os.environ.get("HOLDFAST_AGENTS", "40"))
-MESSAGES = int(os.environ.get("HOLDFAST_MESSAGES", "600"))
+AGENTS = int(os.environ.get("THREADKEEP_AGENTS", "40"))
+MESSAGES = int(os.environ.get("THREADKEEP_MESSAGES", "600"))
 
 
 @pytest.mark.chaos
@@ -24,5 +24,5 @@ async def test_every_message_is_heard_once_and_in_order(store_file: Path) -> Non
     """While all of them are at work at the same time."""
     found = await run_exchange(store_file, agents=AGENTS, messages=MESSAGES)
     assert (found.heard, found.lost, found.doubled, found.disordered) == (MESSAGES, 0, 0, 0)
-    async with Holdfast(Config(store=str(store_file))) as hf:
-        assert (await hf.verify()).problems == ()
+    async with Threadkeep(Config(store=str(store_file))) as tk:
+        assert (await tk.verify()).problems == ()

@@ -7,15 +7,15 @@ import json
 import pytest
 from tests.histories import turn, turns
 
-from holdfast import Holdfast, Thread
-from holdfast.cli.family import show_family
+from threadkeep import Thread, Threadkeep
+from threadkeep.cli.family import show_family
 
 pytestmark = pytest.mark.anyio
 
 
-async def family(hf: Holdfast) -> Thread:
+async def family(tk: Threadkeep) -> Thread:
     """A lead with a fork, a finished helper, and a scout whose own helper has the last turn; returns that one."""
-    lead = await hf.thread("lead")
+    lead = await tk.thread("lead")
     await lead.record(turns(1, 2))
     await lead.fork(before_turn=2, new_id="fork")
     helper = await lead.spawn("Help.", name="helper", new_id="helper")
@@ -25,10 +25,10 @@ async def family(hf: Holdfast) -> Thread:
     return await scout.spawn(history=1, new_id="below")
 
 
-async def test_sub_agents_stand_below_who_spawned_them(hf: Holdfast, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_sub_agents_stand_below_who_spawned_them(tk: Threadkeep, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever they began with; each with its edge, and the whole family from any of its members."""
-    youngest = await family(hf)
-    await show_family(hf, youngest, as_json=True)
+    youngest = await family(tk)
+    await show_family(tk, youngest, as_json=True)
     shown = json.loads(capsys.readouterr().out)
     told = [(each["depth"], each["id"], each["parent"], each.get("spawned_by"), each.get("status")) for each in shown["threads"]]
     assert told == [
@@ -41,10 +41,10 @@ async def test_sub_agents_stand_below_who_spawned_them(hf: Holdfast, capsys: pyt
 
 
 async def test_the_tree_says_what_a_sub_agent_is_called_and_whether_it_is_done(
-    hf: Holdfast, capsys: pytest.CaptureFixture[str]
+    tk: Threadkeep, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In words, one line a thread."""
-    await show_family(hf, await family(hf), as_json=False)
+    await show_family(tk, await family(tk), as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  Please")[0].rstrip() for line in lines] == [
         "lead",

@@ -9,11 +9,11 @@ import pytest
 from tests.histories import answered, said
 from tests.living.agent import recorded
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.errors import InvalidItem, TurnRunning, TurnTakenOver
-from holdfast.runtime import turn_lease
-from holdfast.runtime.turn_lease import LEASE_MS
-from holdfast.thread.phases import TurnState
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.errors import InvalidItem, TurnRunning, TurnTakenOver
+from threadkeep.runtime import turn_lease
+from threadkeep.runtime.turn_lease import LEASE_MS
+from threadkeep.thread.phases import TurnState
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
@@ -88,8 +88,8 @@ async def test_the_turn_of_a_dead_host_is_taken_over(opens: Opens, clock: Manual
 
 async def test_a_host_nobody_took_over_from_goes_on(opens: Opens, clock: ManualClock) -> None:
     """A laptop that slept through its lease has lost nothing as long as nobody else wanted the turn."""
-    async with opens() as hf:
-        thread = await hf.thread("t")
+    async with opens() as tk:
+        thread = await tk.thread("t")
         async with thread.turn([said("Go.")]) as turn:
             clock.ms += 10 * LEASE_MS
             await turn.window()
@@ -137,8 +137,8 @@ async def test_a_lease_is_renewed_while_its_turn_goes_on(monkeypatch: pytest.Mon
     monkeypatch.setattr(turn_lease, "RENEWAL_S", 0.0)
     monkeypatch.setattr(turn_lease, "PATIENCE_S", 0.0)
     clock = AskedClock()
-    async with Holdfast(Config(store="memory:"), clock=clock) as hf:
-        mine, theirs = await hf.thread("t"), await hf.thread("t")
+    async with Threadkeep(Config(store="memory:"), clock=clock) as tk:
+        mine, theirs = await tk.thread("t"), await tk.thread("t")
         async with mine.turn([said("Go.")]) as turn:
             for _ in range(4):
                 clock.ms += LEASE_MS // 2

@@ -12,11 +12,11 @@ from tests.histories import answered, call, output, reasoning, said
 from tests.living.agent import recorded, refusal, run_turn
 from tests.scenarios.vocabulary import Json, Speech, config, crashed_copy
 
-from holdfast import Config, Holdfast
-from holdfast.errors import OrdinalConflict
-from holdfast.runtime.turn_lease import LEASE_MS
-from holdfast.thread.closing import closed
-from holdfast.thread.phases import TurnState
+from threadkeep import Config, Threadkeep
+from threadkeep.errors import OrdinalConflict
+from threadkeep.runtime.turn_lease import LEASE_MS
+from threadkeep.thread.closing import closed
+from threadkeep.thread.phases import TurnState
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
@@ -27,9 +27,9 @@ STOPS = ["opened", "tools", "one of two outputs", "sampling", "committed", "clos
 EXPECTED = {"one of two outputs": "tools"}
 
 
-async def left(hf: Holdfast, speech: Speech, stop: str) -> None:
+async def left(tk: Threadkeep, speech: Speech, stop: str) -> None:
     """Play a turn up to a state and leave it there, as a process that dies would."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await run_turn(thread, speech, [speech.said("Before.")], [speech.answered("Yes.")])
     scope = thread.turn([speech.said("Go.")])
     turn = await scope.__aenter__()
@@ -57,11 +57,11 @@ async def test_a_reader_after_a_crash_knows_where_the_turn_stands(
     tmp_path: Path, store_file: Path, clock: ManualClock, speech: Speech, stop: str
 ) -> None:
     """Whatever was left, the copy of the file says in which state, and what was sent next is accepted."""
-    async with Holdfast(config(store_file), clock=clock) as hf:
-        await left(hf, speech, stop)
+    async with Threadkeep(config(store_file), clock=clock) as tk:
+        await left(tk, speech, stop)
         copy = crashed_copy(store_file, tmp_path / "copy.db")
     clock.ms += LEASE_MS
-    async with Holdfast(config(copy), clock=clock) as after:
+    async with Threadkeep(config(copy), clock=clock) as after:
         thread = await after.thread("t", dialect=speech.dialect)
         states = [turn.state for turn in await thread.turns()]
         assert states == [TurnState.CLOSED, TurnState(EXPECTED.get(stop, stop))]
@@ -75,9 +75,9 @@ async def test_a_reader_after_a_crash_knows_where_the_turn_stands(
         assert (await after.verify()).problems == ()
 
 
-async def test_a_turn_left_without_a_mark_is_over_once_another_follows(hf: Holdfast, speech: Speech) -> None:
+async def test_a_turn_left_without_a_mark_is_over_once_another_follows(tk: Threadkeep, speech: Speech) -> None:
     """Closed where its answer was there, else aborted."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([speech.said("One."), speech.answered("1.")])
     await thread.record([speech.said("Two."), speech.call("c")])
     await thread.record([speech.said("Three.")])
@@ -85,9 +85,9 @@ async def test_a_turn_left_without_a_mark_is_over_once_another_follows(hf: Holdf
     assert states == [TurnState.CLOSED, TurnState.ABORTED, TurnState.OPENED]
 
 
-async def test_an_unfinished_turn_goes_on_where_it_was_left(hf: Holdfast, speech: Speech) -> None:
+async def test_an_unfinished_turn_goes_on_where_it_was_left(tk: Threadkeep, speech: Speech) -> None:
     """Without input, the turn is the same one, and mail joins it like any turn under way."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([speech.said("Go."), speech.call("c"), speech.output("c")])
     await thread.deliver("hurry", sender="lead")
     await run_turn(thread, speech, [], [speech.answered("Done.")])
@@ -95,9 +95,9 @@ async def test_an_unfinished_turn_goes_on_where_it_was_left(hf: Holdfast, speech
     assert (await thread.mail()).pending == ()
 
 
-async def test_an_output_that_comes_late_takes_the_place_of_the_aborted_one(hf: Holdfast, speech: Speech) -> None:
+async def test_an_output_that_comes_late_takes_the_place_of_the_aborted_one(tk: Threadkeep, speech: Speech) -> None:
     """A tool that outlives the interruption is heard all the same, right behind its call."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([speech.said("Go."), speech.call("c"), speech.said("Never mind.")])
     shown = await thread.window()
     assert "aborted" in str(shown)
@@ -108,9 +108,9 @@ async def test_an_output_that_comes_late_takes_the_place_of_the_aborted_one(hf: 
     assert refusal(speech.dialect, shown) is None
 
 
-async def test_a_call_under_way_is_left_alone_until_it_is_sent(hf: Holdfast) -> None:
+async def test_a_call_under_way_is_left_alone_until_it_is_sent(tk: Threadkeep) -> None:
     """Whoever only looks sees the call waiting."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record([said("Go."), call("c")])
     assert list(await thread.window()) == [said("Go."), call("c")]
     assert list(await thread.window(to_send=True)) == [said("Go."), call("c"), output("c", "aborted")]
@@ -126,9 +126,9 @@ def test_only_what_is_broken_is_changed() -> None:
     assert closed(parsed, dialect=RESPONSES_DIALECT, under_way=True)[-1] == parsed[-1]
 
 
-async def test_mail_never_makes_a_writer_stale_and_a_rival_always_does(hf: Holdfast) -> None:
+async def test_mail_never_makes_a_writer_stale_and_a_rival_always_does(tk: Threadkeep) -> None:
     """Deliveries and marks move the tip and not the history: who runs the turn records on; who recorded items wins."""
-    mine, other = await hf.thread("t"), await hf.thread("t")
+    mine, other = await tk.thread("t"), await tk.thread("t")
     await mine.record([said("Go.")])
     await other.deliver("hello", sender="x")
     await mine.record([answered("Going.")])
@@ -138,20 +138,20 @@ async def test_mail_never_makes_a_writer_stale_and_a_rival_always_does(hf: Holdf
     assert await recorded(mine) == [said("Go."), answered("Going."), said("Stop.")]
 
 
-async def test_usage_is_noted_although_mail_comes_in(hf: Holdfast) -> None:
+async def test_usage_is_noted_although_mail_comes_in(tk: Threadkeep) -> None:
     """What a provider counted is beside the history, and mail beside it does no harm."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     async with thread.turn([said("Go.")]) as turn:
         await turn.window()
-        await (await hf.thread("t")).deliver("hello")
+        await (await tk.thread("t")).deliver("hello")
         await turn.record([answered("Done.")], usage={"input_tokens": 10, "output_tokens": 2})
     assert await recorded(thread) == [said("Go."), answered("Done.")]
 
 
 async def test_the_smallest_record_of_a_thread_still_tells_how_its_turns_ended(store_file: Path) -> None:
     """What `limited` keeps is enough for the mailbox and for every state."""
-    async with Holdfast(Config(store=str(store_file), persistence="limited")) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(Config(store=str(store_file), persistence="limited")) as tk:
+        thread = await tk.thread("t")
         await thread.deliver("first", sender="a", mail_id="1")
         async with thread.turn([]) as turn:
             await turn.window()
@@ -159,7 +159,7 @@ async def test_the_smallest_record_of_a_thread_still_tells_how_its_turns_ended(s
         with pytest.raises(ConnectionError):
             async with thread.turn([said("Go.")]):
                 raise ConnectionError
-    async with Holdfast(Config(store=str(store_file), persistence="limited")) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(Config(store=str(store_file), persistence="limited")) as tk:
+        thread = await tk.thread("t")
         assert [turn.state for turn in await thread.turns()] == [TurnState.CLOSED, TurnState.ABORTED]
         assert ((await thread.mail()).pending, (await thread.deliver("first", mail_id="1")).is_new) == ((), False)

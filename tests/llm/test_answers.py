@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.llm.wires import WIRES
 
-from holdfast.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
-from holdfast.llm import ModelReply
-from holdfast.testing.model_server import HttpReply, ModelServer, events, object_reply
+from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
+from threadkeep.llm import ModelReply
+from threadkeep.testing.model_server import HttpReply, ModelServer, events, object_reply
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.llm.wires import CHAT, CREDENTIAL, MESSAGES, RESPONSES, Wire, request_of
 
-from holdfast.dialects.responses import RESPONSES as RESPONSE_DIALECT
-from holdfast.errors import HoldfastError, ModelError, ModelOverflow, ModelRejected, ModelUnavailable
-from holdfast.testing.model_server import (
+from threadkeep.dialects.responses import RESPONSES as RESPONSE_DIALECT
+from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable, ThreadkeepError
+from threadkeep.testing.model_server import (
     EVENTS,
     HttpReply,
     ModelServer,
@@ -164,7 +164,7 @@ async def test_a_credential_is_told_to_nobody(wire: Wire, caplog: pytest.LogCapt
     told: list[str] = []
     async with ModelServer(replies) as server, wire.open(server.origin) as model:
         for _ in replies:
-            with pytest.raises(HoldfastError) as caught:
+            with pytest.raises(ThreadkeepError) as caught:
                 await model.ask(wire.request)
             told += [str(caught.value), repr(caught.value), repr(caught.value.__dict__), repr(caught.value.__context__)]
         told += [repr(model), model.name]

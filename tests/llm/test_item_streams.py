@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tests.llm.wires import request_of
 
-from holdfast.dialects import dialect_named
-from holdfast.errors import ModelRejected
-from holdfast.items import Item
-from holdfast.llm import ModelReply, ProviderModel
-from holdfast.llm.base import Delta
-from holdfast.llm.provider import IDLE_SECONDS, MAX_ANSWER_BYTES, NO_HEADERS, Incoming
+from threadkeep.dialects import dialect_named
+from threadkeep.errors import ModelRejected
+from threadkeep.items import Item
+from threadkeep.llm import ModelReply, ProviderModel
+from threadkeep.llm.base import Delta
+from threadkeep.llm.provider import IDLE_SECONDS, MAX_ANSWER_BYTES, NO_HEADERS, Incoming
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class Chunks:
-    """Implements `holdfast.llm.provider.Transport` with an answer that is there already."""
+    """Implements `threadkeep.llm.provider.Transport` with an answer that is there already."""
 
     secrets: tuple[str, ...] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.llm.base import ModelName
+from threadkeep.llm.base import ModelName
 
 
 @pytest.mark.parametrize(

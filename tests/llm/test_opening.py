@@ -8,9 +8,9 @@ import sys
 import pytest
 from tests.llm.wires import CHAT, CREDENTIAL
 
-from holdfast.errors import UnknownModel
-from holdfast.llm import RemoteCompactor, open_model
-from holdfast.testing.model_server import ModelServer, streamed
+from threadkeep.errors import UnknownModel
+from threadkeep.llm import RemoteCompactor, open_model
+from threadkeep.testing.model_server import ModelServer, streamed
 
 KEYS = {"OPENAI_API_KEY": CREDENTIAL, "ANTHROPIC_API_KEY": CREDENTIAL}
 
@@ -67,7 +67,7 @@ def test_a_missing_credential_is_named(name: str, variable: str) -> None:
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bare install has neither SDK."""
     monkeypatch.setitem(sys.modules, extra, None)
-    with pytest.raises(UnknownModel, match=rf"pip install 'holdfast\[{extra}\]'"):
+    with pytest.raises(UnknownModel, match=rf"pip install 'threadkeep\[{extra}\]'"):
         open_model(f"{extra}:m", environ=KEYS)
 
 
@@ -93,7 +93,7 @@ async def test_a_token_does_where_there_is_no_key() -> None:
 def test_naming_a_model_loads_neither_an_sdk_nor_a_client() -> None:
     """What takes long to import is imported when a model is first asked."""
     code = (
-        "import sys; from holdfast.llm import open_model; open_model('openai:m', environ={'OPENAI_API_KEY': 'k'});"
+        "import sys; from threadkeep.llm import open_model; open_model('openai:m', environ={'OPENAI_API_KEY': 'k'});"
         "open_model('m@http://127.0.0.1:1', environ={});"
         "print([name for name in ('openai', 'anthropic', 'httpx2', 'aiohttp', 'pydantic') if name in sys.modules])"
     )

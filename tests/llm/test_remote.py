@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.llm.wires import CREDENTIAL, MESSAGES, RESPONSES, Wire, request_of
 
-from holdfast.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
-from holdfast.items import Item
-from holdfast.llm import RemoteCompaction, RemoteCompactor, issuer_of, open_model
-from holdfast.testing.model_server import HttpReply, ModelServer, object_reply, streamed
+from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
+from threadkeep.items import Item
+from threadkeep.llm import RemoteCompaction, RemoteCompactor, issuer_of, open_model
+from threadkeep.testing.model_server import HttpReply, ModelServer, object_reply, streamed
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 from tests.llm.wires import RESPONSES
 
-from holdfast.errors import ModelOverflow, ModelRejected, ModelUnavailable
-from holdfast.llm import ask_patiently, compact_patiently
-from holdfast.testing.scripted_model import (
+from threadkeep.errors import ModelOverflow, ModelRejected, ModelUnavailable
+from threadkeep.llm import ask_patiently, compact_patiently
+from threadkeep.testing.scripted_model import (
     Compacts,
     Overflows,
     Rejected,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.llm.wires import RESPONSES, Wire
 
-from holdfast.dialects import Request
-from holdfast.errors import ModelOverflow, ModelRejected, ModelUnavailable
-from holdfast.items import ItemKind
-from holdfast.testing.scripted_model import (
+from threadkeep.dialects import Request
+from threadkeep.errors import ModelOverflow, ModelRejected, ModelUnavailable
+from threadkeep.items import ItemKind
+from threadkeep.testing.scripted_model import (
     Calls,
     Compacts,
     Holds,

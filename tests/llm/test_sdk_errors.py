@@ -12,11 +12,11 @@ import httpx2
 import openai
 import pytest
 
-from holdfast.errors import ModelError, ModelRejected
-from holdfast.llm.anthropic_client import AnthropicErrors
-from holdfast.llm.chat_server import FOREIGN
-from holdfast.llm.openai_client import OpenAIErrors
-from holdfast.llm.sdk import CARRIER_ERRORS, SdkErrors, understood
+from threadkeep.errors import ModelError, ModelRejected
+from threadkeep.llm.anthropic_client import AnthropicErrors
+from threadkeep.llm.chat_server import FOREIGN
+from threadkeep.llm.openai_client import OpenAIErrors
+from threadkeep.llm.sdk import CARRIER_ERRORS, SdkErrors, understood
 
 REQUEST = httpx2.Request("POST", "http://127.0.0.1/v1/responses", headers={"authorization": "Bearer sk-secret"})
 

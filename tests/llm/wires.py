@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.dialects import Request, dialect_named
-from holdfast.items import Item, View
-from holdfast.llm import ProviderModel, open_model
+from threadkeep.dialects import Request, dialect_named
+from threadkeep.items import Item, View
+from threadkeep.llm import ProviderModel, open_model
 
 CREDENTIAL = "sk-secret-0123456789abcdef"
 
@@ -29,7 +29,7 @@ class Wire:
             "OPENAI_BASE_URL": f"{origin}/v1",
             "ANTHROPIC_API_KEY": CREDENTIAL,
             "ANTHROPIC_BASE_URL": origin,
-            "HOLDFAST_MODEL_KEY": CREDENTIAL,
+            "THREADKEEP_MODEL_KEY": CREDENTIAL,
         }
         return open_model(self.named(origin), environ=environ)
 

@@ -15,8 +15,8 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("mcp") / "agent.db"
 
     async def make() -> None:
-        async with opened(file) as hf:
-            await compacted_three_times(hf)
+        async with opened(file) as tk:
+            await compacted_three_times(tk)
 
     asyncio.run(make())
     return file

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
 from tests.histories import answered, call, output, said, turns
 
-from holdfast import Config, Holdfast, Thread
+from threadkeep import Config, Thread, Threadkeep
 
 Mode = Literal["auto", "legacy"]
 Action = Literal["accept", "decline", "cancel"]
@@ -44,8 +44,8 @@ class Person:
 
 @asynccontextmanager
 async def over_stdio(store: Path, *options: str, mode: Mode = "auto", person: Person | None = None) -> AsyncIterator[Client]:
-    """Start `holdfast mcp` as a client would, and connect."""
-    words = ["-m", "holdfast.cli", "mcp", "--store", str(store), *options]
+    """Start `threadkeep mcp` as a client would, and connect."""
+    words = ["-m", "threadkeep.cli", "mcp", "--store", str(store), *options]
     server = StdioServerParameters(command=sys.executable, args=words)
     asks = person if person is not None and person.answers is not None else None
     async with Client(server, mode=mode, elicitation_callback=asks) as client:
@@ -82,9 +82,9 @@ async def refused(client: Client, tool: str, given: dict[str, Any]) -> str:
     return block.text
 
 
-async def compacted_three_times(hf: Holdfast, name: str = "ship-it") -> Thread:
+async def compacted_three_times(tk: Threadkeep, name: str = "ship-it") -> Thread:
     """Return a thread whose needle was said before the first of three compactions, and is in no window any more."""
-    thread = await hf.thread(name)
+    thread = await tk.thread(name)
     await thread.record([said("Move the service to the new cluster."), answered("Understood.")])
     await thread.record([said("Look the port up."), call("c0"), output("c0", f"{NEEDLE}\n{HOSTILE}"), answered("Done.")])
     for number in range(3):
@@ -94,6 +94,6 @@ async def compacted_three_times(hf: Holdfast, name: str = "ship-it") -> Thread:
 
 
 @asynccontextmanager
-async def opened(store: Path) -> AsyncIterator[Holdfast]:
-    async with Holdfast(Config(store=str(store))) as hf:
-        yield hf
+async def opened(store: Path) -> AsyncIterator[Threadkeep]:
+    async with Threadkeep(Config(store=str(store))) as tk:
+        yield tk

@@ -15,14 +15,14 @@ import httpx2
 import pytest
 from tests.mcp.sessions import ERAS, NEEDLE, Mode, Person, opened, over_http, refused, told
 
-from holdfast import Holdfast
-from holdfast.gateway.keys import Keys, digest_of
-from holdfast.gateway.server import running
-from holdfast.mcp.http import Admitted, http_app
+from threadkeep import Threadkeep
+from threadkeep.gateway.keys import Keys, digest_of
+from threadkeep.gateway.server import running
+from threadkeep.mcp.http import Admitted, http_app
 
 pytestmark = pytest.mark.anyio
 
-TOKEN, ALICE, BOB = "the-token-of-this-store", "hfk_alice", "hfk_bob"
+TOKEN, ALICE, BOB = "the-token-of-this-store", "tkk_alice", "tkk_bob"
 OWN = {"Authorization": f"Bearer {TOKEN}"}
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
 PARAMS = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bare", "version": "1"}}
@@ -38,10 +38,10 @@ async def served(store: Path) -> AsyncIterator[str]:
         tenant = keys.tenant_of(credential)
         return Admitted(tenant=tenant) if tenant else Admitted(tenant=None) if credential == TOKEN else None
 
-    async with opened(store) as hf:
+    async with opened(store) as tk:
 
-        async def store_of(tenant: str | None) -> Holdfast:
-            return hf if tenant is None else await hf.for_tenant(tenant)
+        async def store_of(tenant: str | None) -> Threadkeep:
+            return tk if tenant is None else await tk.for_tenant(tenant)
 
         async with http_app(store_of, unlock=unlock) as app, running(app) as url:
             yield url
@@ -67,16 +67,16 @@ async def test_every_tool_works_over_http(store: Path, mode: Mode) -> None:
     ("path", "headers"),
     [
         ("/mcp", {"Authorization": f"Bearer {ALICE}"}),
-        ("/mcp", {"X-Holdfast-Key": ALICE}),
+        ("/mcp", {"X-Threadkeep-Key": ALICE}),
         (f"/k/{ALICE}/mcp", {}),
     ],
     ids=["bearer", "header", "url"],
 )
 async def test_a_key_opens_its_tenant_s_threads_and_no_other_s(store: Path, path: str, headers: dict[str, str]) -> None:
     """Alice sees her own thread; what is the operator's and Bob's is not there for her."""
-    async with opened(store) as hf:
-        await (await (await hf.for_tenant("alice")).thread("hers")).note("Only for Alice.")
-        await (await (await hf.for_tenant("bob")).thread("his")).note("Only for Bob.")
+    async with opened(store) as tk:
+        await (await (await tk.for_tenant("alice")).thread("hers")).note("Only for Alice.")
+        await (await (await tk.for_tenant("bob")).thread("his")).note("Only for Bob.")
     async with served(store) as url, over_http(f"{url}{path}", headers) as client:
         listed = await told(client, "threads")
         assert ("hers" in listed, "his" in listed, "ship-it" in listed) == (True, False, False)
@@ -90,7 +90,7 @@ async def test_a_key_opens_its_tenant_s_threads_and_no_other_s(store: Path, path
 async def test_nobody_enters_without_a_credential(store: Path) -> None:
     """No token, a wrong one, two of them: 401, and the answer says what is needed. Elsewhere there is nothing."""
     async with served(store) as url, httpx2.AsyncClient() as http:
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}, {"X-Holdfast-Key": "no"}):
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}, {"X-Threadkeep-Key": "no"}):
             answer = await http.post(f"{url}/mcp", json={**HELLO, "params": PARAMS}, headers={**ACCEPT, **headers})
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, "token_required")
         wrong = await http.post(f"{url}/k/wrong/mcp", json={**HELLO, "params": PARAMS}, headers=ACCEPT)
@@ -112,22 +112,22 @@ async def test_a_page_from_elsewhere_is_turned_away(store: Path, headers: dict[s
 async def test_a_session_belongs_to_who_opened_it(store: Path) -> None:
     """Its id in another tenant's hands is as good as none."""
     async with served(store) as url, httpx2.AsyncClient(headers=ACCEPT) as http:
-        opening = await http.post(f"{url}/mcp", json={**HELLO, "params": PARAMS}, headers={"X-Holdfast-Key": ALICE})
+        opening = await http.post(f"{url}/mcp", json={**HELLO, "params": PARAMS}, headers={"X-Threadkeep-Key": ALICE})
         session = {"Mcp-Session-Id": opening.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-06-18"}
         listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         for key, status in ((ALICE, 202), (BOB, 404)):
-            answer = await http.post(f"{url}/mcp", json=ready, headers={**session, "X-Holdfast-Key": key})
+            answer = await http.post(f"{url}/mcp", json=ready, headers={**session, "X-Threadkeep-Key": key})
             assert answer.status_code == status
         for key, status in ((ALICE, 200), (BOB, 404)):
-            answer = await http.post(f"{url}/mcp", json=listing, headers={**session, "X-Holdfast-Key": key})
+            answer = await http.post(f"{url}/mcp", json=listing, headers={**session, "X-Threadkeep-Key": key})
             assert answer.status_code == status
 
 
 async def test_the_command_serves_until_a_signal(store: Path) -> None:
     """It says where it listens and where its token is, which opens it; SIGINT ends it."""
-    words = ("-m", "holdfast.cli", "mcp", "--http", "--port", "0", "--store", str(store), "--thread", "ship-it", "--json")
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    words = ("-m", "threadkeep.cli", "mcp", "--http", "--port", "0", "--store", str(store), "--thread", "ship-it", "--json")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("THREADKEEP_")}
     process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE, env=environ)
     assert process.stdout is not None
     try:

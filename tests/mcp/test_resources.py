@@ -15,21 +15,21 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("mode", ERAS)
 async def test_checkpoints_are_listed_read_and_addressed(store: Path, mode: Mode) -> None:
     """The newest first, each a page with its figures, its audit and its state; undone ones are not there."""
-    async with opened(store) as hf:
-        thread = await hf.find("ship-it")
+    async with opened(store) as tk:
+        thread = await tk.find("ship-it")
         undone = await thread.undo()
     async with over_stdio(store, mode=mode) as client:
         listed = (await client.list_resources()).resources
         assert len(listed) == 2
         assert [each.title for each in listed] == [f"Compaction at {each.name.partition('it')[2]} of ship-it" for each in listed]
-        assert f"holdfast://threads/ship-it/checkpoints/{undone}" not in [str(each.uri) for each in listed]
+        assert f"threadkeep://threads/ship-it/checkpoints/{undone}" not in [str(each.uri) for each in listed]
         (page,) = (await client.read_resource(str(listed[0].uri))).contents
         text = getattr(page, "text", "")
         assert text.startswith(f"# Compaction at {listed[0].name.partition('it')[2]} of ship-it\n")
         assert "> Move the service to the new cluster." in text.splitlines()
         assert "Audit: " in text
         (template,) = (await client.list_resource_templates()).resource_templates
-        assert template.uri_template == "holdfast://threads/{thread}/checkpoints/{ordinal}"
+        assert template.uri_template == "threadkeep://threads/{thread}/checkpoints/{ordinal}"
         first = template.uri_template.format(thread="ship-it", ordinal=listed[1].name.partition("#")[2])
         assert getattr((await client.read_resource(first)).contents[0], "text", "").startswith("# Compaction at ")
 
@@ -38,11 +38,11 @@ async def test_what_is_no_checkpoint_is_a_clear_error(store: Path) -> None:
     """An address of another kind, a record that is none, a thread that is not there, a cursor of someone else's."""
     async with over_stdio(store) as client:
         for uri, says in {
-            "holdfast://threads/ship-it/records/3": "is no address of a checkpoint; write holdfast://threads/",
+            "threadkeep://threads/ship-it/records/3": "is no address of a checkpoint; write threadkeep://threads/",
             "file:///etc/passwd": "is no address of a checkpoint",
-            "holdfast://threads/ship-it/checkpoints/3": "has no record #3",
-            "holdfast://threads/gone/checkpoints/3": "no thread 'gone'",
-            "holdfast://threads/ship-it%2F..%2F/checkpoints/3": "no thread 'ship-it/../'",
+            "threadkeep://threads/ship-it/checkpoints/3": "has no record #3",
+            "threadkeep://threads/gone/checkpoints/3": "no thread 'gone'",
+            "threadkeep://threads/ship-it%2F..%2F/checkpoints/3": "no thread 'ship-it/../'",
         }.items():
             with pytest.raises(MCPError, match=says):
                 await client.read_resource(uri)
@@ -52,9 +52,9 @@ async def test_what_is_no_checkpoint_is_a_clear_error(store: Path) -> None:
 
 async def test_a_long_list_comes_in_pages(store: Path) -> None:
     """Each thread's checkpoints are on exactly one page."""
-    async with opened(store) as hf:
+    async with opened(store) as tk:
         for number in range(24):
-            thread = await hf.thread(f"t{number:02}")
+            thread = await tk.thread(f"t{number:02}")
             await thread.record(turns(1, 5))
             if number % 8 == 0:
                 await thread.compact()

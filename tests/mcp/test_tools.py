@@ -12,7 +12,7 @@ import pytest
 from mcp import MCPError
 from tests.mcp.sessions import ERAS, HOSTILE, NEEDLE, Mode, Person, opened, over_stdio, refused, told
 
-from holdfast.mcp.tools import TOOLS
+from threadkeep.mcp.tools import TOOLS
 
 pytestmark = pytest.mark.anyio
 
@@ -56,8 +56,8 @@ async def test_every_tool_can_be_called(store: Path, mode: Mode) -> None:
 
 async def test_a_needle_from_before_three_compactions_is_found_and_read_whole(store: Path) -> None:
     """No window shows it any more; a few of its words, then its pointer, bring the original back."""
-    async with opened(store) as hf:
-        thread = await hf.find("ship-it")
+    async with opened(store) as tk:
+        thread = await tk.find("ship-it")
         assert "54871" not in json.dumps(list(await thread.window()))
     async with over_stdio(store, "--thread", "ship-it") as client:
         found = await told(client, "recall", query="staging database port bastion", limit=1)
@@ -112,16 +112,16 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 async def test_bad_arguments_get_clear_errors_and_change_nothing(store: Path) -> None:
     """Each answer says what is wrong and what would be right, so that a model can mend its call."""
-    async with opened(store) as hf:
-        before = (await hf.backend.store.get("ship-it")).next
+    async with opened(store) as tk:
+        before = (await tk.backend.store.get("ship-it")).next
     async with over_stdio(store, "--thread", "ship-it", person=Person(answers="accept")) as client:
         for tool, given, says in BAD:
             assert says in await refused(client, tool, given), (tool, given)
         assert "It takes query, thread (optional)" in await refused(client, "recall", {})
         with pytest.raises(MCPError, match="no tool called 'forget'; there are recall, threads, state, note, pin"):
             await client.call_tool("forget", {})
-    async with opened(store) as hf:
-        assert (await hf.backend.store.get("ship-it")).next == before
+    async with opened(store) as tk:
+        assert (await tk.backend.store.get("ship-it")).next == before
 
 
 async def test_without_a_default_a_call_must_name_its_thread(store: Path) -> None:
@@ -139,17 +139,17 @@ async def test_only_a_person_pins_or_speaks_for_themselves(store: Path, mode: Mo
     async with over_stdio(store, "--thread", "ship-it", mode=mode, person=person) as client:
         why = "did not agree" if answers else "no way to ask them"
         for tool, given, command in (
-            ("pin", {"entry": "1"}, "`holdfast pin ship-it 1`"),
-            ("note", {"text": "x", "from_user": True}, "`holdfast note ship-it TEXT`"),
-            ("note", {"text": "x", "pinned": True}, "`holdfast note ship-it TEXT --pin`"),
+            ("pin", {"entry": "1"}, "`threadkeep pin ship-it 1`"),
+            ("note", {"text": "x", "from_user": True}, "`threadkeep note ship-it TEXT`"),
+            ("note", {"text": "x", "pinned": True}, "`threadkeep note ship-it TEXT --pin`"),
         ):
             said = await refused(client, tool, given)
             assert why in said
             assert command in said
         own = await told(client, "note", text="The parser is in src/parse.py.")
     assert "a model's words" in own
-    async with opened(store) as hf:
-        entries = (await (await hf.find("ship-it")).state()).entries
+    async with opened(store) as tk:
+        entries = (await (await tk.find("ship-it")).state()).entries
     assert [entry.text for entry in entries if entry.pinned] == []
     assert [(entry.speaker.value, entry.text) for entry in entries if "parse.py" in entry.text and entry.id.isdecimal()] == [
         ("model", "The parser is in src/parse.py.")
@@ -172,7 +172,7 @@ async def test_read_only_leaves_out_what_writes(store: Path) -> None:
 
 def test_a_default_thread_that_is_not_there_is_one_error(tmp_path: Path) -> None:
     """The process ends with 1 and one sentence on stderr, before it says anything to a client."""
-    words = [sys.executable, "-m", "holdfast.cli", "mcp", "--store", str(tmp_path / "new.db"), "--thread", "gone"]
+    words = [sys.executable, "-m", "threadkeep.cli", "mcp", "--store", str(tmp_path / "new.db"), "--thread", "gone"]
     ran = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, timeout=60)
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr.startswith("holdfast: no thread 'gone' in this store")
+    assert ran.stderr.startswith("threadkeep: no thread 'gone' in this store")

@@ -1,4 +1,4 @@
-"""`holdfast chat` is shown what is remembered, unless it is told not to; from end to end, with no model and no network."""
+"""`threadkeep chat` is shown what is remembered, unless it is told not to; from end to end, with no model and no network."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from tests.chat.talking import piped
 from tests.memory.conftest import user
 
-from holdfast import Config, Holdfast
-from holdfast.runtime.memory_settings import MemorySettings
-from holdfast.runtime.remembering import Memories
-from holdfast.testing.model_server import ModelServer, streamed
+from threadkeep import Config, Threadkeep
+from threadkeep.runtime.memory_settings import MemorySettings
+from threadkeep.runtime.remembering import Memories
+from threadkeep.testing.model_server import ModelServer, streamed
 
 pytestmark = pytest.mark.anyio
 
@@ -21,17 +21,17 @@ RULE = "You must never rename the crate table."
 
 async def remembered(store: Path) -> str:
     """Have a rule remembered in a store; return its name."""
-    async with Holdfast(Config(store=str(store))) as hf:
-        await (await hf.thread("first")).record([user(RULE)])
-        memories = Memories(hf.backend, MemorySettings(idle_ms=0))
+    async with Threadkeep(Config(store=str(store))) as tk:
+        await (await tk.thread("first")).record([user(RULE)])
+        memories = Memories(tk.backend, MemorySettings(idle_ms=0))
         await memories.run()
         (memory,) = (await memories.state()).memories
         return memory.id
 
 
 async def used(store: Path) -> int:
-    async with Holdfast(Config(store=str(store))) as hf:
-        return sum(memory.used for memory in (await hf.memory.state()).memories)
+    async with Threadkeep(Config(store=str(store))) as tk:
+        return sum(memory.used for memory in (await tk.memory.state()).memories)
 
 
 async def test_a_chat_is_shown_what_is_remembered_and_counted_when_it_cites(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ async def test_a_chat_may_be_told_to_go_without(tmp_path: Path) -> None:
     """With `chat_memory` off, nothing of it goes out."""
     await remembered(tmp_path / "chat.db")
     async with ModelServer([streamed("chat", "Yes.")]) as server:
-        talked = await piped(tmp_path, "May I?\n", "--model", f"tiny@{server.origin}/v1", HOLDFAST_CHAT_MEMORY="off")
+        talked = await piped(tmp_path, "May I?\n", "--model", f"tiny@{server.origin}/v1", THREADKEEP_CHAT_MEMORY="off")
     assert talked.code == 0
     sent = json.dumps(server.requests[0].body)
     assert [word for word in ("crate", "memory_search") if word in sent] == []

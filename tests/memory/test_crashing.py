@@ -14,13 +14,13 @@ from tests.conftest import ManualClock
 from tests.memory.conftest import HOUR_MS, ran, say, texts, user
 from tests.memory.dying import READS, WRITES, Dying, PowerCut
 
-from holdfast import Config, Holdfast
-from holdfast.memory import Extracted, read_record
-from holdfast.runtime.lease import LEASE_MS
-from holdfast.runtime.memory_pass import MemoryPass
-from holdfast.runtime.memory_thread import MEMORY_THREAD
-from holdfast.runtime.remembering import Memories
-from holdfast.store import Span
+from threadkeep import Config, Threadkeep
+from threadkeep.memory import Extracted, read_record
+from threadkeep.runtime.lease import LEASE_MS
+from threadkeep.runtime.memory_pass import MemoryPass
+from threadkeep.runtime.memory_thread import MEMORY_THREAD
+from threadkeep.runtime.remembering import Memories
+from threadkeep.store import Span
 
 pytestmark = pytest.mark.anyio
 
@@ -38,44 +38,44 @@ async def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def hf(location: str, clock: ManualClock) -> AsyncIterator[Holdfast]:
-    async with Holdfast(Config(store=location), clock=clock) as opened:
+async def tk(location: str, clock: ManualClock) -> AsyncIterator[Threadkeep]:
+    async with Threadkeep(Config(store=location), clock=clock) as opened:
         yield opened
 
 
-async def stored(hf: Holdfast) -> bytes:
-    records = await hf.backend.store.read(Span(thread_id=MEMORY_THREAD, start=0, stop=10**6))
+async def stored(tk: Threadkeep) -> bytes:
+    records = await tk.backend.store.read(Span(thread_id=MEMORY_THREAD, start=0, stop=10**6))
     return b"\n".join(record.body for record in records)
 
 
-async def prepared(hf: Holdfast, clock: ManualClock) -> None:
+async def prepared(tk: Threadkeep, clock: ManualClock) -> None:
     """Leave work of every kind: two threads to be read, one of them again, and one that was remembered and is polluted since."""
-    await say(hf, "one", RULES[0])
-    await say(hf, "web", RULES[2])
+    await say(tk, "one", RULES[0])
+    await say(tk, "web", RULES[2])
     clock.ms += 7 * HOUR_MS
-    await hf.memory.run()
-    await say(hf, "one", RULES[1])
-    await say(hf, "two", RULES[0])
-    await (await hf.thread("web")).record(FETCHED)
+    await tk.memory.run()
+    await say(tk, "one", RULES[1])
+    await say(tk, "two", RULES[0])
+    await (await tk.thread("web")).record(FETCHED)
     clock.ms += 7 * HOUR_MS
 
 
-async def check_undisturbed(hf: Holdfast) -> None:
+async def check_undisturbed(tk: Threadkeep) -> None:
     """The memory is what one undisturbed pass makes of it, once, and nothing else can be read anywhere in it."""
-    state = await hf.memory.state()
+    state = await tk.memory.state()
     assert texts(state.memories) == sorted(RULES[:2])
     assert {memory.text: sorted(memory.said) for memory in state.memories} == {RULES[0]: ["one", "two"], RULES[1]: ["one"]}
     assert (state.pending, state.snapshot.polluted) == ({}, ["web"])
-    assert RULES[2].encode() not in await stored(hf)
+    assert RULES[2].encode() not in await stored(tk)
 
 
-async def test_a_crash_at_every_call_is_made_good(location: str, hf: Holdfast, clock: ManualClock) -> None:
+async def test_a_crash_at_every_call_is_made_good(location: str, tk: Threadkeep, clock: ManualClock) -> None:
     """Right before every call of the store, reading or writing, and after every write: the next worker finishes the work.
 
     In a database, what is left by dying before a call is what the write before it left.
     """
     counted = (*READS, *WRITES) if location == "memory:" else WRITES
-    whole = await hf.for_tenant("undisturbed")
+    whole = await tk.for_tenant("undisturbed")
     await prepared(whole, clock)
     counting = Dying(whole.backend.store, at=0, after=False, counted=counted)
     await Memories(replace(whole.backend, store=counting)).run()
@@ -84,7 +84,7 @@ async def test_a_crash_at_every_call_is_made_good(location: str, hf: Holdfast, c
     deaths = [(at, False) for at in range(1, len(counting.calls) + 1)] if location == "memory:" else [(1, False)]
     deaths += [(at, True) for at, call in enumerate(counting.calls, start=1) if call in WRITES]
     for at, after in deaths:
-        tenant = await hf.for_tenant(f"dies-{at}-{after}")
+        tenant = await tk.for_tenant(f"dies-{at}-{after}")
         await prepared(tenant, clock)
         doomed = Dying(tenant.backend.store, at=at, after=after, counted=counted)
         with pytest.raises(PowerCut):
@@ -105,9 +105,9 @@ async def killed(location: str, clock: ManualClock, *, at: int, when: str) -> in
 
 
 @pytest.mark.parametrize("location", ["sqlite", "postgres"], indirect=True)
-async def test_a_killed_process_leaves_nothing_half_done(location: str, hf: Holdfast, clock: ManualClock) -> None:
+async def test_a_killed_process_leaves_nothing_half_done(location: str, tk: Threadkeep, clock: ManualClock) -> None:
     """Killed at its writes, one process after the other goes on where the last one was; what it held is free in time."""
-    await prepared(hf, clock)
+    await prepared(tk, clock)
     died = 0
     for at in range(1, 9):
         code = await killed(location, clock, at=at, when="after" if at % 2 else "before")
@@ -116,53 +116,53 @@ async def test_a_killed_process_leaves_nothing_half_done(location: str, hf: Hold
             break
         assert code == -signal.SIGKILL
         died += 1
-    await hf.memory.run()
+    await tk.memory.run()
     assert died > 3
-    await check_undisturbed(hf)
-    assert (await hf.verify()).problems == ()
+    await check_undisturbed(tk)
+    assert (await tk.verify()).problems == ()
 
 
 @pytest.mark.parametrize("location", ["sqlite", "postgres"], indirect=True)
-async def test_a_dead_holder_is_waited_for_and_then_replaced(location: str, hf: Holdfast, clock: ManualClock) -> None:
+async def test_a_dead_holder_is_waited_for_and_then_replaced(location: str, tk: Threadkeep, clock: ManualClock) -> None:
     """Another worker leaves a thread to whoever holds it, does the rest, and takes it over once the lease has run out."""
-    await say(hf, "one", RULES[0])
-    await say(hf, "two", RULES[1])
+    await say(tk, "one", RULES[0])
+    await say(tk, "two", RULES[1])
     clock.ms += 7 * HOUR_MS
     assert await killed(location, clock, at=1, when="after") == -signal.SIGKILL
-    assert await hf.memory.run() == MemoryPass(extracted=1, empty=0, failed=0, memories=1)
+    assert await tk.memory.run() == MemoryPass(extracted=1, empty=0, failed=0, memories=1)
     clock.ms += LEASE_MS - 1
-    assert await hf.memory.run() == MemoryPass(extracted=0, empty=0, failed=0, memories=1)
+    assert await tk.memory.run() == MemoryPass(extracted=0, empty=0, failed=0, memories=1)
     clock.ms += 1
-    assert await hf.memory.run() == MemoryPass(extracted=1, empty=0, failed=0, memories=2)
+    assert await tk.memory.run() == MemoryPass(extracted=1, empty=0, failed=0, memories=2)
 
 
-async def test_two_workers_read_a_thread_once(hf: Holdfast, clock: ManualClock) -> None:
+async def test_two_workers_read_a_thread_once(tk: Threadkeep, clock: ManualClock) -> None:
     """Side by side on one store, every thread is extracted by one of them, and the memory is one memory."""
     wanted = [f"Rule {number} is that you must never touch table {number}." for number in range(5)]
     for number, rule in enumerate(wanted):
-        await say(hf, f"thread-{number}", rule)
-        await say(hf, f"echo-{number}", rule)
+        await say(tk, f"thread-{number}", rule)
+        await say(tk, f"echo-{number}", rule)
     clock.ms += 7 * HOUR_MS
-    done = await asyncio.gather(*(Memories(hf.backend).run() for _ in range(2)))
-    await hf.memory.run()
+    done = await asyncio.gather(*(Memories(tk.backend).run() for _ in range(2)))
+    await tk.memory.run()
     assert sum(each.extracted for each in done) == 10
-    records = await hf.backend.store.read(Span(thread_id=MEMORY_THREAD, start=0, stop=10**6))
+    records = await tk.backend.store.read(Span(thread_id=MEMORY_THREAD, start=0, stop=10**6))
     read = [said.thread for record in records if isinstance(said := read_record(record.body), Extracted)]
     assert sorted(read) == sorted([*(f"thread-{n}" for n in range(5)), *(f"echo-{n}" for n in range(5))])
-    state = await hf.memory.state()
+    state = await tk.memory.state()
     assert {memory.text: len(memory.said) for memory in state.memories} == dict.fromkeys(wanted, 2)
 
 
-async def test_a_thread_read_twice_gives_one_memory(hf: Holdfast, clock: ManualClock) -> None:
+async def test_a_thread_read_twice_gives_one_memory(tk: Threadkeep, clock: ManualClock) -> None:
     """Read again for what was added, it says what it said before once, with one source; so it does if nobody knew it was read."""
-    await say(hf, "one", RULES[0])
+    await say(tk, "one", RULES[0])
     clock.ms += 7 * HOUR_MS
-    await hf.memory.run()
-    (before,) = (await hf.memory.state()).memories
-    await (await hf.thread("one")).record([user(RULES[0].upper())])
+    await tk.memory.run()
+    (before,) = (await tk.memory.state()).memories
+    await (await tk.thread("one")).record([user(RULES[0].upper())])
     clock.ms += 7 * HOUR_MS
-    await hf.memory.run()
-    await hf.memory.read_again(["one"])
-    await hf.memory.run()
-    (after,) = (await hf.memory.state()).memories
+    await tk.memory.run()
+    await tk.memory.read_again(["one"])
+    await tk.memory.run()
+    (after,) = (await tk.memory.state()).memories
     assert (after.id, len(after.sources), sorted(after.said)) == (before.id, 1, ["one"])

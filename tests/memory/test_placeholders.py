@@ -12,17 +12,17 @@ from tests.conftest import ManualClock
 from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, base_fields, outputs_of, person
 from tests.session.answers import DIALECTS
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.dialects import dialect_named
-from holdfast.items import Item, decoded, orphans
-from holdfast.runtime.exporting import ExportFormat, export_thread
-from holdfast.runtime.retention import ErasureReport, erase, plan_erasure
-from holdfast.store import NewRecord, RecordKind
-from holdfast.testing.provider_rules import ProviderRules
-from holdfast.testing.script import Received
-from holdfast.testing.speech import WireName
-from holdfast.thread.erasure import ErasureNote, Half, placeholders, read_note
-from holdfast.thread.pointer import Pointer
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.dialects import dialect_named
+from threadkeep.items import Item, decoded, orphans
+from threadkeep.runtime.exporting import ExportFormat, export_thread
+from threadkeep.runtime.retention import ErasureReport, erase, plan_erasure
+from threadkeep.store import NewRecord, RecordKind
+from threadkeep.testing.provider_rules import ProviderRules
+from threadkeep.testing.script import Received
+from threadkeep.testing.speech import WireName
+from threadkeep.thread.erasure import ErasureNote, Half, placeholders, read_note
+from threadkeep.thread.pointer import Pointer
 
 pytestmark = pytest.mark.anyio
 
@@ -45,11 +45,11 @@ def called(wire: str, *calls: str) -> list[Json]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def hf(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Holdfast]:
+async def tk(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Threadkeep]:
     store = str(tmp_path / "s.db")
     if request.param == "postgres":
         store = await request.getfixturevalue("postgres_server").new_store()
-    async with Holdfast(Config(store=store, model_context_window=4_000), clock=clock) as opened:
+    async with Threadkeep(Config(store=store, model_context_window=4_000), clock=clock) as opened:
         yield opened
 
 
@@ -59,12 +59,12 @@ def wire(request: pytest.FixtureRequest) -> WireName:
     return found
 
 
-async def erased(hf: Holdfast, thread: str, ordinals: list[int] | None) -> ErasureReport:
+async def erased(tk: Threadkeep, thread: str, ordinals: list[int] | None) -> ErasureReport:
     async def recompact(thread_id: str) -> object:
-        return await (await hf.find(thread_id)).compact(strategy="extractive")
+        return await (await tk.find(thread_id)).compact(strategy="extractive")
 
-    plan = await plan_erasure(hf.backend, thread, ordinals)
-    return await erase(hf.backend, plan, reason="asked to", memories=hf.memory, recompact=recompact)
+    plan = await plan_erasure(tk.backend, thread, ordinals)
+    return await erase(tk.backend, plan, reason="asked to", memories=tk.memory, recompact=recompact)
 
 
 async def placed(thread: Thread, kind: str, *, holding: str = SECRET) -> list[int]:
@@ -82,8 +82,8 @@ def refusal(wire: WireName, window: list[Json]) -> object:
     return ProviderRules().refusal(wire, received)
 
 
-async def exported(hf: Holdfast, thread: Thread, form: str) -> list[Json]:
-    lines = b"".join([line async for line in export_thread(hf.backend, thread, ExportFormat(form))])
+async def exported(tk: Threadkeep, thread: Thread, form: str) -> list[Json]:
+    lines = b"".join([line async for line in export_thread(tk.backend, thread, ExportFormat(form))])
     if form in DIALECTS:
         found: list[Json] = json.loads(lines)
         return found
@@ -95,9 +95,9 @@ def pairs_hold(wire: str, items: list[Json]) -> bool:
     return orphans([dialect.view(dialect.parse(item)) for item in items]) == []
 
 
-async def forked_at_a_call(hf: Holdfast, wire: WireName) -> tuple[Thread, Thread]:
+async def forked_at_a_call(tk: Threadkeep, wire: WireName) -> tuple[Thread, Thread]:
     """A thread forked between calls and their outputs: each side has outputs of its own."""
-    parent = await hf.thread("parent", dialect=wire)
+    parent = await tk.thread("parent", dialect=wire)
     await parent.record([person(wire, "Look."), *called(wire, "c1", "c2")])
     fork = await parent.fork(new_id="fork")
     for thread, text in ((parent, f"parent saw {SECRET}"), (fork, "fork saw nothing")):
@@ -105,10 +105,10 @@ async def forked_at_a_call(hf: Holdfast, wire: WireName) -> tuple[Thread, Thread
     return parent, fork
 
 
-async def test_a_fork_keeps_its_output_when_the_call_is_erased(hf: Holdfast, wire: WireName) -> None:
+async def test_a_fork_keeps_its_output_when_the_call_is_erased(tk: Threadkeep, wire: WireName) -> None:
     """The call went with its parent's record; an empty one stands there, and the fork's own output stays as it was."""
-    parent, fork = await forked_at_a_call(hf, wire)
-    await erased(hf, parent.id, await placed(parent, "call"))
+    parent, fork = await forked_at_a_call(tk, wire)
+    await erased(tk, parent.id, await placed(parent, "call"))
     window = list(await fork.window())
     assert SECRET not in json.dumps(window)
     assert json.dumps(window).count("fork saw nothing") == 2
@@ -116,16 +116,16 @@ async def test_a_fork_keeps_its_output_when_the_call_is_erased(hf: Holdfast, wir
     assert json.dumps(window).count('"erased"') == 2
     assert SECRET not in json.dumps(list(await parent.window()))
     assert refusal(wire, list(await parent.window())) is None
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_a_whole_parent_goes_and_its_fork_goes_on(hf: Holdfast, wire: WireName) -> None:
+async def test_a_whole_parent_goes_and_its_fork_goes_on(tk: Threadkeep, wire: WireName) -> None:
     """Everything of the parent's is gone from the fork's window but the calls the fork answered, which say nothing.
 
     Where its provider wants a person to speak first, something says that one did; no person is taken to have said it.
     """
-    parent, fork = await forked_at_a_call(hf, wire)
-    await erased(hf, parent.id, None)
+    parent, fork = await forked_at_a_call(tk, wire)
+    await erased(tk, parent.id, None)
     window = list(await fork.window())
     assert refusal(wire, window) is None
     assert SECRET not in json.dumps(window)
@@ -136,20 +136,20 @@ async def test_a_whole_parent_goes_and_its_fork_goes_on(hf: Holdfast, wire: Wire
     assert refusal(wire, list(await fork.window())) is None
 
 
-async def test_a_call_whose_output_is_erased_in_a_fork_still_has_one(hf: Holdfast, wire: WireName) -> None:
+async def test_a_call_whose_output_is_erased_in_a_fork_still_has_one(tk: Threadkeep, wire: WireName) -> None:
     """The call is the parent's and stays; the fork's window and its exports show that its output was erased."""
-    parent = await hf.thread("parent", dialect=wire)
+    parent = await tk.thread("parent", dialect=wire)
     await parent.record([person(wire, "Look."), *called(wire, "c1")])
     fork = await parent.fork(new_id="fork")
     await fork.record([*outputs_of(wire, {"c1": f"saw {SECRET} and more"}), person(wire, "Go on.")])
-    await erased(hf, fork.id, await placed(fork, "output", holding="and more"))
+    await erased(tk, fork.id, await placed(fork, "output", holding="and more"))
     shown = outputs_of(wire, {"c1": "(erased)"})[0]
     window = list(await fork.window())
     assert refusal(wire, window) is None
     items = [_plain(decoded(item.raw)) for item in (await fork.history()).items]
     assert items == [person(wire, "Look."), *called(wire, "c1"), shown, person(wire, "Go on.")]
     for form in (wire, "jsonl", *(("codex",) if wire == "responses" else ())):
-        lines = await exported(hf, fork, form)
+        lines = await exported(tk, fork, form)
         items = [line["payload"] for line in lines if line["type"] == "response_item"] if form == "codex" else lines
         assert pairs_hold(wire, items), form
         assert "(erased)" in json.dumps(items), form
@@ -164,10 +164,10 @@ def _plain(item: Json) -> Json:
     return item
 
 
-async def test_a_compaction_over_a_placeholder_keeps_the_pair(hf: Holdfast, wire: WireName) -> None:
+async def test_a_compaction_over_a_placeholder_keeps_the_pair(tk: Threadkeep, wire: WireName) -> None:
     """What stands in for an erased half is kept, stubbed or replaced with its other half, checkpoint after checkpoint."""
-    parent, fork = await forked_at_a_call(hf, wire)
-    await erased(hf, parent.id, await placed(parent, "call"))
+    parent, fork = await forked_at_a_call(tk, wire)
+    await erased(tk, parent.id, await placed(parent, "call"))
     for number in range(4):
         call = f"n{number}"
         await fork.record([*called(wire, call), *outputs_of(wire, {call: f"file {number} is fine. " * 60})])
@@ -175,46 +175,46 @@ async def test_a_compaction_over_a_placeholder_keeps_the_pair(hf: Holdfast, wire
         await fork.compact(target="60%" if number % 2 else "30%")
         window = list(await fork.window())
         assert refusal(wire, window) is None
-        assert (await hf.verify(fork)).problems == ()
-    assert (await hf.verify()).problems == ()
+        assert (await tk.verify(fork)).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_every_thread_that_loses_something_says_so(hf: Holdfast) -> None:
+async def test_every_thread_that_loses_something_says_so(tk: Threadkeep) -> None:
     """Whose sake it was for, why, and which of its records: in the thread that was asked for and in its fork; nothing of what."""
-    parent, fork = await forked_at_a_call(hf, "responses")
+    parent, fork = await forked_at_a_call(tk, "responses")
     for number in range(4):
         call = f"n{number}"
         await fork.record([person("responses", f"Step {number}."), *called("responses", call)])
         await fork.record(outputs_of("responses", {call: "fine. " * 300}))
     report = await fork.compact(target="50%")
     asked = (await placed(parent, "call"))[:1]
-    await erased(hf, parent.id, asked)
-    notes = {name: await noted(hf, name) for name in ("parent", "fork")}
+    await erased(tk, parent.id, asked)
+    notes = {name: await noted(tk, name) for name in ("parent", "fork")}
     assert [(note.asked, note.reason, note.thread) for note in notes["parent"]] == [(asked, "asked to", "")]
     assert notes["parent"][0].halves[asked[0]] == Half(opens=["c1"])
     assert [(note.ordinals, note.reason, note.thread) for note in notes["fork"]] == [([report.checkpoint], "asked to", "parent")]
     assert SECRET not in str(notes)
 
 
-async def noted(hf: Holdfast, thread: str) -> list[ErasureNote]:
-    notes = [read_note(record.body) for record in await (await hf.find(thread)).records() if record.kind is RecordKind.NOTE]
+async def noted(tk: Threadkeep, thread: str) -> list[ErasureNote]:
+    notes = [read_note(record.body) for record in await (await tk.find(thread)).records() if record.kind is RecordKind.NOTE]
     return [note for note in notes if note is not None]
 
 
-async def test_the_proof_outlives_a_second_erasure(hf: Holdfast) -> None:
+async def test_the_proof_outlives_a_second_erasure(tk: Threadkeep) -> None:
     """Erasing the whole thread later keeps the notes of what was erased before, and a note somebody forged goes."""
-    parent, _ = await forked_at_a_call(hf, "responses")
-    await erased(hf, parent.id, await placed(parent, "call"))
-    first = await noted(hf, parent.id)
+    parent, _ = await forked_at_a_call(tk, "responses")
+    await erased(tk, parent.id, await placed(parent, "call"))
+    first = await noted(tk, parent.id)
     forged = json.dumps({"note": "erasure", "ordinals": [1], "asked": [], "reason": f"about {SECRET}"})
-    other = await hf.thread("imported")
+    other = await tk.thread("imported")
     await other.record([person("responses", "Hello.")])
     note = NewRecord(kind=RecordKind.NOTE, at_ms=1, turn=0, tokens=0, body=forged.encode())
-    await hf.backend.store.append(other.id, [note], expected=(await hf.backend.store.get(other.id)).next)
+    await tk.backend.store.append(other.id, [note], expected=(await tk.backend.store.get(other.id)).next)
     for thread in (parent, other):
-        await erased(hf, thread.id, None)
-    assert (await noted(hf, parent.id))[: len(first)] == first
-    assert [note.reason for note in await noted(hf, other.id)] == ["asked to"]
+        await erased(tk, thread.id, None)
+    assert (await noted(tk, parent.id))[: len(first)] == first
+    assert [note.reason for note in await noted(tk, other.id)] == ["asked to"]
 
 
 @pytest.mark.parametrize(
@@ -236,13 +236,13 @@ def test_only_what_a_provider_accepts_stands_in(output: Json, call: Json | None)
     assert made == ({} if call is None else {place: dialect.parse(call)})
 
 
-async def test_what_nothing_can_stand_in_for_goes_too(hf: Holdfast) -> None:
+async def test_what_nothing_can_stand_in_for_goes_too(tk: Threadkeep) -> None:
     """A fork's output of a form whose call must say what was run is erased with its call: no half is left."""
-    parent = await hf.thread("parent")
+    parent = await tk.thread("parent")
     action = {"commands": [f"grep {SECRET}"]}
     await parent.record([person("responses", "Look."), {"type": "shell_call", "call_id": "s1", "action": action}])
     fork = await parent.fork(new_id="fork")
     ran = [{"stdout": "nothing", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
     await fork.record([{"type": "shell_call_output", "call_id": "s1", "output": ran}, person("responses", "Go on.")])
-    await erased(hf, parent.id, await placed(parent, "call"))
+    await erased(tk, parent.id, await placed(parent, "call"))
     assert list(await fork.window()) == [person("responses", "Look."), person("responses", "Go on.")]

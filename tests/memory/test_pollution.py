@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from tests.conftest import ManualClock
 from tests.memory.conftest import HOUR_MS, say, texts, user
 
-from holdfast import Config, Holdfast
-from holdfast.dialects import dialect_named
-from holdfast.memory import is_polluting, patterns_of
-from holdfast.memory.polluting import tools_called
-from holdfast.runtime.memory_pass import MemoryPass
-from holdfast.runtime.memory_settings import MemorySettings
-from holdfast.runtime.memory_thread import MEMORY_THREAD
-from holdfast.runtime.remembering import Memories
-from holdfast.runtime.retention import erase, plan_erasure
-from holdfast.store import RecordKind, Span
+from threadkeep import Config, Threadkeep
+from threadkeep.dialects import dialect_named
+from threadkeep.memory import is_polluting, patterns_of
+from threadkeep.memory.polluting import tools_called
+from threadkeep.runtime.memory_pass import MemoryPass
+from threadkeep.runtime.memory_settings import MemorySettings
+from threadkeep.runtime.memory_thread import MEMORY_THREAD
+from threadkeep.runtime.remembering import Memories
+from threadkeep.runtime.retention import erase, plan_erasure
+from threadkeep.store import RecordKind, Span
 
 pytestmark = pytest.mark.anyio
 
@@ -37,8 +37,8 @@ def fetched(tool: str) -> list[dict[str, object]]:
     ]
 
 
-async def stored(hf: Holdfast) -> bytes:
-    records = await hf.backend.store.read(Span(thread_id=MEMORY_THREAD, start=0, stop=10**6))
+async def stored(tk: Threadkeep) -> bytes:
+    records = await tk.backend.store.read(Span(thread_id=MEMORY_THREAD, start=0, stop=10**6))
     return b"\n".join(record.body for record in records)
 
 
@@ -99,135 +99,135 @@ def test_one_call_among_many_is_enough(tools: list[str]) -> None:
 
 @pytest.mark.parametrize("brought", [[SEARCH], fetched("WebFetch"), fetched("web_search")])
 async def test_a_thread_that_read_the_web_is_not_remembered(
-    hf: Holdfast, clock: ManualClock, brought: list[dict[str, object]]
+    tk: Threadkeep, clock: ManualClock, brought: list[dict[str, object]]
 ) -> None:
     """It is marked once and never read again, though it goes on without the web; others are."""
-    thread = await hf.thread("web")
+    thread = await tk.thread("web")
     await thread.record([user(RULES[0]), *brought])
-    await say(hf, "clean", RULES[1])
+    await say(tk, "clean", RULES[1])
     clock.ms += 7 * HOUR_MS
-    memories = hf.memory
+    memories = tk.memory
     assert await memories.run() == MemoryPass(extracted=1, empty=0, failed=0, polluted=1, memories=1)
-    await say(hf, "web", RULES[0])
+    await say(tk, "web", RULES[0])
     clock.ms += 7 * HOUR_MS
     assert await memories.run() == MemoryPass(extracted=0, empty=0, failed=0, memories=1)
     state = await memories.state()
     assert (texts(state.memories), state.snapshot.polluted) == ([RULES[1]], ["web"])
-    assert RULES[0].encode() not in await stored(hf)
+    assert RULES[0].encode() not in await stored(tk)
 
 
-async def test_what_was_remembered_before_is_forgotten(hf: Holdfast, clock: ManualClock) -> None:
+async def test_what_was_remembered_before_is_forgotten(tk: Threadkeep, clock: ManualClock) -> None:
     """A thread that turns to the web later takes back what it alone had left, to the last byte; what others say too stays."""
-    await say(hf, "turns", *RULES)
-    await say(hf, "other", RULES[1])
+    await say(tk, "turns", *RULES)
+    await say(tk, "other", RULES[1])
     clock.ms += 7 * HOUR_MS
-    memories = hf.memory
+    memories = tk.memory
     assert (await memories.run()).memories == 2
-    await (await hf.thread("turns")).record(fetched("webfetch"))
+    await (await tk.thread("turns")).record(fetched("webfetch"))
     clock.ms += 7 * HOUR_MS
     assert await memories.run() == MemoryPass(extracted=0, empty=0, failed=0, polluted=1, memories=1)
     assert texts((await memories.state()).memories) == [RULES[1]]
-    assert RULES[0].encode() not in await stored(hf)
+    assert RULES[0].encode() not in await stored(tk)
 
 
-async def test_pollution_outlives_a_compaction_and_reaches_forks(hf: Holdfast, clock: ManualClock) -> None:
+async def test_pollution_outlives_a_compaction_and_reaches_forks(tk: Threadkeep, clock: ManualClock) -> None:
     """Though the call is in no window any more, it stands on the path, and so on the path of whoever forks after it."""
-    thread = await hf.thread("long")
-    await say(hf, "long", RULES[0])
+    thread = await tk.thread("long")
+    await say(tk, "long", RULES[0])
     early = await thread.fork(new_id="before")
     await thread.record(fetched("web_search"))
     for number in range(6):
-        await say(hf, "long", f"Look at part {number} of the parser, please. " + "It is long. " * 40)
+        await say(tk, "long", f"Look at part {number} of the parser, please. " + "It is long. " * 40)
     await thread.compact(target="1")
     await (await thread.fork(new_id="after")).record([user(RULES[1])])
     await early.record([user(RULES[1])])
     assert "web_search" not in str(list(await thread.window()))
     clock.ms += 7 * HOUR_MS
-    memories = hf.memory
+    memories = tk.memory
     assert (await memories.run()).polluted == 2
     state = await memories.state()
     assert state.snapshot.polluted == ["after", "long"]
     assert texts(state.memories) == sorted(RULES)
     assert {name for memory in state.memories for name in memory.said} == {"before"}
-    await say(hf, "other", RULES[0])
+    await say(tk, "other", RULES[0])
     clock.ms += 7 * HOUR_MS
     await memories.run()
     assert texts((await memories.state()).memories) == sorted(RULES)
 
 
-async def test_what_was_rolled_back_pollutes_nothing(hf: Holdfast, clock: ManualClock) -> None:
+async def test_what_was_rolled_back_pollutes_nothing(tk: Threadkeep, clock: ManualClock) -> None:
     """A turn that was taken back before the thread was read is not on its path."""
-    thread = await hf.thread("back")
+    thread = await tk.thread("back")
     await thread.record([user(RULES[0])])
     await thread.record([user("Look it up."), *fetched("web_search")])
     await thread.rollback(turns=1)
     clock.ms += 7 * HOUR_MS
-    assert await hf.memory.run() == MemoryPass(extracted=1, empty=0, failed=0, memories=1)
+    assert await tk.memory.run() == MemoryPass(extracted=1, empty=0, failed=0, memories=1)
 
 
-async def test_which_tools_pollute_is_a_setting(hf: Holdfast, clock: ManualClock) -> None:
+async def test_which_tools_pollute_is_a_setting(tk: Threadkeep, clock: ManualClock) -> None:
     """Nothing pollutes where nothing is named, and any tool may be."""
-    await (await hf.thread("web")).record([user(RULES[0]), *fetched("web_search")])
-    await (await hf.thread("docs")).record([user(RULES[1]), *fetched("mcp__docs__read")])
+    await (await tk.thread("web")).record([user(RULES[0]), *fetched("web_search")])
+    await (await tk.thread("docs")).record([user(RULES[1]), *fetched("mcp__docs__read")])
     clock.ms += 7 * HOUR_MS
-    memories = Memories(hf.backend, MemorySettings(polluting_tools=patterns_of("mcp__docs__*")))
+    memories = Memories(tk.backend, MemorySettings(polluting_tools=patterns_of("mcp__docs__*")))
     assert await memories.run() == MemoryPass(extracted=1, empty=0, failed=0, polluted=1, memories=1)
     assert texts((await memories.state()).memories) == [RULES[0]]
 
 
-async def test_a_host_may_mark_a_thread_itself(hf: Holdfast, clock: ManualClock) -> None:
+async def test_a_host_may_mark_a_thread_itself(tk: Threadkeep, clock: ManualClock) -> None:
     """What only the host knows to be untrusted is told by its thread; marking is for good."""
-    await say(hf, "one", RULES[0])
+    await say(tk, "one", RULES[0])
     clock.ms += 7 * HOUR_MS
-    memories = hf.memory
+    memories = tk.memory
     await memories.run()
     await memories.pollute(["one"])
-    await say(hf, "one", RULES[1])
+    await say(tk, "one", RULES[1])
     clock.ms += 7 * HOUR_MS
     await memories.run()
     assert ((await memories.state()).memories, (await memories.state()).snapshot.polluted) == ([], ["one"])
-    assert RULES[0].encode() not in await stored(hf)
+    assert RULES[0].encode() not in await stored(tk)
 
 
-async def erased(hf: Holdfast, thread_id: str, ordinals: list[int] | None = None) -> None:
+async def erased(tk: Threadkeep, thread_id: str, ordinals: list[int] | None = None) -> None:
     async def recompact(thread_id: str) -> object:
-        return await (await hf.find(thread_id)).compact(strategy="extractive")
+        return await (await tk.find(thread_id)).compact(strategy="extractive")
 
-    plan = await plan_erasure(hf.backend, thread_id, ordinals)
-    await erase(hf.backend, plan, reason="asked to", memories=hf.memory, recompact=recompact)
+    plan = await plan_erasure(tk.backend, thread_id, ordinals)
+    await erase(tk.backend, plan, reason="asked to", memories=tk.memory, recompact=recompact)
 
 
-async def test_an_erased_thread_is_forgotten_for_good(hf: Holdfast, clock: ManualClock) -> None:
+async def test_an_erased_thread_is_forgotten_for_good(tk: Threadkeep, clock: ManualClock) -> None:
     """What it said is in no memory, and nothing it says later is; what another thread says too stays, with that source."""
-    await say(hf, "gone", *RULES)
-    await say(hf, "stays", RULES[1])
+    await say(tk, "gone", *RULES)
+    await say(tk, "stays", RULES[1])
     clock.ms += 7 * HOUR_MS
-    memories = hf.memory
+    memories = tk.memory
     await memories.run()
-    await erased(hf, "gone")
-    await say(hf, "gone", RULES[0])
+    await erased(tk, "gone")
+    await say(tk, "gone", RULES[0])
     clock.ms += 7 * HOUR_MS
     await memories.run()
     state = await memories.state()
     assert texts(state.memories) == [RULES[1]]
     assert [source.partition("#")[0] for memory in state.memories for source in memory.sources] == ["stays"]
-    assert RULES[0].encode() not in await stored(hf)
+    assert RULES[0].encode() not in await stored(tk)
 
 
-async def test_erasing_a_thread_takes_back_what_its_forks_say_of_it(hf: Holdfast, clock: ManualClock) -> None:
+async def test_erasing_a_thread_takes_back_what_its_forks_say_of_it(tk: Threadkeep, clock: ManualClock) -> None:
     """A fork that was read too says its parent's words; they go with the parent's records, its own stay."""
-    await say(hf, "parent", RULES[0])
-    await (await (await hf.thread("parent")).fork(new_id="fork")).record([user(RULES[1])])
+    await say(tk, "parent", RULES[0])
+    await (await (await tk.thread("parent")).fork(new_id="fork")).record([user(RULES[1])])
     clock.ms += 7 * HOUR_MS
-    memories = hf.memory
+    memories = tk.memory
     await memories.run()
     assert {memory.text: sorted(memory.said) for memory in (await memories.state()).memories} == {
         RULES[0]: ["fork", "parent"],
         RULES[1]: ["fork"],
     }
-    await erased(hf, "parent")
+    await erased(tk, "parent")
     assert texts((await memories.state()).memories) == [RULES[1]]
-    assert RULES[0].encode() not in await stored(hf)
+    assert RULES[0].encode() not in await stored(tk)
 
 
 class Interrupting:
@@ -251,31 +251,31 @@ class Interrupting:
         return read
 
 
-async def said_first(hf: Holdfast) -> list[int]:
-    items = [record for record in await (await hf.find("one")).records() if record.kind is RecordKind.ITEM]
+async def said_first(tk: Threadkeep) -> list[int]:
+    items = [record for record in await (await tk.find("one")).records() if record.kind is RecordKind.ITEM]
     return [record.ordinal for record in items if RULES[0].encode() in record.body]
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["thread", "record"])
 @pytest.mark.parametrize("at", [1, 2])
-async def test_erasing_overtakes_a_worker(hf: Holdfast, clock: ManualClock, at: int, *, whole: bool) -> None:
+async def test_erasing_overtakes_a_worker(tk: Threadkeep, clock: ManualClock, at: int, *, whole: bool) -> None:
     """A worker that read a thread before its bytes were gone does not bring them back into the memory."""
-    await say(hf, "one", *RULES)
+    await say(tk, "one", *RULES)
     clock.ms += 7 * HOUR_MS
-    ordinals = None if whole else await said_first(hf)
+    ordinals = None if whole else await said_first(tk)
     happened: list[bool] = []
 
     async def happens() -> None:
         happened.append(True)
-        await erased(hf, "one", ordinals)
+        await erased(tk, "one", ordinals)
 
-    slow = Interrupting(hf.backend.store, thread="one", at=at, happens=happens)
-    await Memories(replace(hf.backend, store=cast(Any, slow))).run()
+    slow = Interrupting(tk.backend.store, thread="one", at=at, happens=happens)
+    await Memories(replace(tk.backend, store=cast(Any, slow))).run()
     assert happened == [True]
-    assert RULES[0].encode() not in await stored(hf)
+    assert RULES[0].encode() not in await stored(tk)
     clock.ms += 7 * HOUR_MS
-    await hf.memory.run()
-    assert texts((await hf.memory.state()).memories) == ([] if whole else [RULES[1]])
+    await tk.memory.run()
+    assert texts((await tk.memory.state()).memories) == ([] if whole else [RULES[1]])
 
 
 class Crossing:
@@ -313,25 +313,25 @@ class Crossing:
         return count
 
 
-async def test_erasing_is_not_undone_by_whoever_read_before(hf: Holdfast, clock: ManualClock) -> None:
+async def test_erasing_is_not_undone_by_whoever_read_before(tk: Threadkeep, clock: ManualClock) -> None:
     """The bytes go between a worker's reading and its writing: what it wrote down goes too."""
-    await say(hf, "one", *RULES)
+    await say(tk, "one", *RULES)
     clock.ms += 7 * HOUR_MS
-    crossing = Crossing(hf.backend.store, thread="one")
-    crossing.work = Memories(replace(hf.backend, store=cast(Any, crossing)), MemorySettings(idle_ms=0)).run
+    crossing = Crossing(tk.backend.store, thread="one")
+    crossing.work = Memories(replace(tk.backend, store=cast(Any, crossing)), MemorySettings(idle_ms=0)).run
 
     class Erasing:
         def __getattr__(self, name: str) -> Any:
-            return crossing.erase if name == "erase" else getattr(hf.backend.store, name)
+            return crossing.erase if name == "erase" else getattr(tk.backend.store, name)
 
-    backend = replace(hf.backend, store=cast(Any, Erasing()))
-    plan = await plan_erasure(backend, "one", await said_first(hf))
+    backend = replace(tk.backend, store=cast(Any, Erasing()))
+    plan = await plan_erasure(backend, "one", await said_first(tk))
 
     async def recompact(thread_id: str) -> object:
         return thread_id
 
-    await erase(backend, plan, reason="asked to", memories=hf.memory, recompact=recompact)
-    assert RULES[0].encode() not in await stored(hf)
+    await erase(backend, plan, reason="asked to", memories=tk.memory, recompact=recompact)
+    assert RULES[0].encode() not in await stored(tk)
     clock.ms += 7 * HOUR_MS
-    await hf.memory.run()
-    assert texts((await hf.memory.state()).memories) == [RULES[1]]
+    await tk.memory.run()
+    assert texts((await tk.memory.state()).memories) == [RULES[1]]

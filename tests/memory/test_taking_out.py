@@ -10,13 +10,13 @@ import pytest
 from tests.conftest import ManualClock
 from tests.memory.conftest import HOUR_MS, say, texts, user
 
-from holdfast import Config, Holdfast
-from holdfast.cli import main
-from holdfast.gateway.keys import KeysFile, digest_of, new_key
-from holdfast.items import body_digest, written
-from holdfast.runtime.memory_pass import MemoryPass
-from holdfast.runtime.retention import erase, plan_erasure
-from holdfast.runtime.taking_out import TakenOut, take_out
+from threadkeep import Config, Threadkeep
+from threadkeep.cli import main
+from threadkeep.gateway.keys import KeysFile, digest_of, new_key
+from threadkeep.items import body_digest, written
+from threadkeep.runtime.memory_pass import MemoryPass
+from threadkeep.runtime.retention import erase, plan_erasure
+from threadkeep.runtime.taking_out import TakenOut, take_out
 
 pytestmark = pytest.mark.anyio
 
@@ -24,32 +24,32 @@ RULES = ("Never push to the main branch.", "All times are in UTC, always.")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def hf(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Holdfast]:
+async def tk(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Threadkeep]:
     store = str(tmp_path / "s.db")
     if request.param == "postgres":
         store = await request.getfixturevalue("postgres_server").new_store()
-    async with Holdfast(Config(store=store, model_context_window=4_000), clock=clock) as opened:
+    async with Threadkeep(Config(store=store, model_context_window=4_000), clock=clock) as opened:
         yield opened
 
 
-async def test_everything_about_a_tenant_is_taken_out(hf: Holdfast, clock: ManualClock, tmp_path: Path) -> None:
+async def test_everything_about_a_tenant_is_taken_out(tk: Threadkeep, clock: ManualClock, tmp_path: Path) -> None:
     """Every record of every thread and nothing of another tenant's; the memory whole; what was erased, and when; key digests."""
-    other = await hf.for_tenant("other")
+    other = await tk.for_tenant("other")
     await say(other, "theirs", "You must keep the word zanzibar to yourself.")
-    await say(hf, "one", *RULES)
-    await say(hf, "two", RULES[1])
+    await say(tk, "one", *RULES)
+    await say(tk, "two", RULES[1])
     clock.ms += 7 * HOUR_MS
-    await hf.memory.run()
-    two = await hf.find("two")
+    await tk.memory.run()
+    two = await tk.find("two")
     await two.archive()
-    plan = await plan_erasure(hf.backend, "one", [2])
+    plan = await plan_erasure(tk.backend, "one", [2])
 
     async def recompact(thread_id: str) -> object:
         return thread_id
 
-    await erase(hf.backend, plan, reason="asked to", memories=hf.memory, recompact=recompact)
-    done = await take_out(hf.backend, tmp_path / "out", keys=["sha256:0123456789ab…"])
-    rows = await hf.backend.store.threads(limit=99)
+    await erase(tk.backend, plan, reason="asked to", memories=tk.memory, recompact=recompact)
+    done = await take_out(tk.backend, tmp_path / "out", keys=["sha256:0123456789ab…"])
+    rows = await tk.backend.store.threads(limit=99)
     total = sum(row.next - row.start for row in rows)
     assert done == TakenOut(
         folder=str(tmp_path / "out"), tenant="local", threads=3, records=total, memories=1, keys=1, erasures=1
@@ -74,20 +74,20 @@ async def test_everything_about_a_tenant_is_taken_out(hf: Holdfast, clock: Manua
     }
 
 
-async def test_a_thread_put_away_is_not_read(hf: Holdfast, clock: ManualClock) -> None:
+async def test_a_thread_put_away_is_not_read(tk: Threadkeep, clock: ManualClock) -> None:
     """It keeps what it taught before; put back, it is read on."""
-    await say(hf, "one", RULES[0])
+    await say(tk, "one", RULES[0])
     clock.ms += 7 * HOUR_MS
-    await hf.memory.run()
-    thread = await hf.find("one")
+    await tk.memory.run()
+    thread = await tk.find("one")
     await thread.archive()
     await thread.record([user(RULES[1])])
     clock.ms += 7 * HOUR_MS
-    assert await hf.memory.run() == MemoryPass(extracted=0, empty=0, failed=0, memories=1)
+    assert await tk.memory.run() == MemoryPass(extracted=0, empty=0, failed=0, memories=1)
     await thread.unarchive()
     clock.ms += 7 * HOUR_MS
-    await hf.memory.run()
-    assert texts((await hf.memory.state()).memories) == sorted(RULES)
+    await tk.memory.run()
+    assert texts((await tk.memory.state()).memories) == sorted(RULES)
 
 
 def test_the_commands_put_away_and_back_and_take_out(
@@ -95,8 +95,8 @@ def test_the_commands_put_away_and_back_and_take_out(
 ) -> None:
     """`archive` leaves a thread out of the list, `unarchive` brings it back; `takeout` names keys, none of them whole."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLDFAST_STORE", str(tmp_path / "s.db"))
-    monkeypatch.setenv("HOLDFAST_KEYS_FILE", str(tmp_path / "keys.toml"))
+    monkeypatch.setenv("THREADKEEP_STORE", str(tmp_path / "s.db"))
+    monkeypatch.setenv("THREADKEEP_KEYS_FILE", str(tmp_path / "keys.toml"))
     Path("talk.json").write_text(json.dumps([user(RULES[0])]), encoding="utf-8")
     assert main(["import", "talk.json", "--format", "responses"]) == 0
 

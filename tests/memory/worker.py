@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from tests.memory.dying import Dying
 
-from holdfast import Config, Holdfast
-from holdfast.runtime.remembering import Memories
+from threadkeep import Config, Threadkeep
+from threadkeep.runtime.remembering import Memories
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ def die() -> None:
 
 
 async def main(store: str, now_ms: str, call: str, when: str) -> None:
-    async with Holdfast(Config(store=store), clock=StoppedClock(int(now_ms))) as hf:
-        doomed = Dying(hf.backend.store, at=int(call), after=when == "after", dies=die)
-        await Memories(replace(hf.backend, store=doomed)).run()
+    async with Threadkeep(Config(store=store), clock=StoppedClock(int(now_ms))) as tk:
+        doomed = Dying(tk.backend.store, at=int(call), after=when == "after", dies=die)
+        await Memories(replace(tk.backend, store=doomed)).run()
 
 
 if __name__ == "__main__":

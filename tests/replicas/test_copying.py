@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tests.postgres import PostgresServer
 
-from holdfast import Config, Holdfast
-from holdfast.cli import main
-from holdfast.errors import BadInput, CopyConflict
-from holdfast.runtime.backend import Backing
-from holdfast.runtime.copying import copy_threads
-from holdfast.runtime.locations import open_database
-from holdfast.store import Record, Span
+from threadkeep import Config, Threadkeep
+from threadkeep.cli import main
+from threadkeep.errors import BadInput, CopyConflict
+from threadkeep.runtime.backend import Backing
+from threadkeep.runtime.copying import copy_threads
+from threadkeep.runtime.locations import open_database
+from threadkeep.store import Record, Span
 
 pytestmark = pytest.mark.anyio
 
@@ -31,15 +31,15 @@ async def places(request: pytest.FixtureRequest, postgres_server: PostgresServer
     """A store with a compacted thread, a fork of it and an erased record; and one that is empty."""
     server, file = await postgres_server.new_store(), str(tmp_path / "threads.db")
     source, target = (file, server) if request.param.startswith("sqlite") else (server, file)
-    async with Holdfast(Config(store=source, model_context_window=4_000)) as hf:
-        thread = await hf.thread("long")
+    async with Threadkeep(Config(store=source, model_context_window=4_000)) as tk:
+        thread = await tk.thread("long")
         for number in range(9):
             await thread.record(said(f"never rename table_{number}"))
         await thread.compact()
         fork = await thread.fork(before_turn=4)
         await fork.record(said("another way"))
         await thread.record(said("after the fork"))
-        await hf.backend.store.erase("long", [2, 3], at_ms=1)
+        await tk.backend.store.erase("long", [2, 3], at_ms=1)
     return source, target
 
 
@@ -71,8 +71,8 @@ async def test_a_copy_is_the_same_threads(places: tuple[str, str]) -> None:
     assert await target.lookup([chain]) == await source.lookup([chain])
     await source.close()
     await target.close()
-    async with Holdfast(Config(store=places[1])) as hf:
-        assert (await hf.verify()).problems == ()
+    async with Threadkeep(Config(store=places[1])) as tk:
+        assert (await tk.verify()).problems == ()
 
 
 class Cut(Exception):
@@ -81,7 +81,7 @@ class Cut(Exception):
 
 async def test_a_copy_goes_on_where_it_stopped(places: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut short after every page in turn, copying again ends in the same place and copies nothing twice."""
-    monkeypatch.setattr("holdfast.runtime.copying.PAGE", 5)
+    monkeypatch.setattr("threadkeep.runtime.copying.PAGE", 5)
     source = await opened(places[0])
     target = await opened(places[1], key=source.tenant.key)
 
@@ -113,8 +113,8 @@ async def test_another_thread_of_the_same_name_is_left_alone(places: tuple[str, 
     """Where the target's thread went another way, the copy says where, and changes nothing of it."""
     source = await opened(places[0])
     target = await opened(places[1], key=source.tenant.key)
-    async with Holdfast(Config(store=places[1])) as hf:
-        await (await hf.thread("long")).record(said("a stranger"))
+    async with Threadkeep(Config(store=places[1])) as tk:
+        await (await tk.thread("long")).record(said("a stranger"))
     before = (await everything(target))["long"]
     with pytest.raises(CopyConflict) as conflict:
         await copy_threads(source, target, at_ms=1)
@@ -137,7 +137,7 @@ async def test_a_tenant_with_a_key_of_its_own_is_refused(places: tuple[str, str]
 def test_the_command_copies_one_thread_with_its_parents(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`holdfast copy --thread` takes a fork and what it was forked from, tells progress on stderr, and can be repeated."""
+    """`threadkeep copy --thread` takes a fork and what it was forked from, tells progress on stderr, and can be repeated."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "talk.jsonl").write_text(json.dumps([*said("one"), *said("two")]), encoding="utf-8")
     assert main(["import", "talk.jsonl", "--format", "responses", "--store", "a.db"]) == 0
@@ -175,7 +175,7 @@ def test_a_tenant_that_is_not_there_is_not_copied_nor_made(
     for _ in range(2):
         assert main(["copy", "a.db", "b.db", "--tenant", "lokal"]) == 1
         told = "a.db has no tenant called 'lokal'; nothing was copied, name another by --tenant"
-        assert capfd.readouterr().err == f"holdfast: {told}\n"
+        assert capfd.readouterr().err == f"threadkeep: {told}\n"
     assert not (tmp_path / "b.db").exists()
 
 

@@ -1,6 +1,6 @@
 """Three gateways on one database: killed, restarted, their server restarted under them, and nothing acknowledged is lost.
 
-`HOLDFAST_REPLICA_TURNS` says how long each conversation is; a long one is what `make test-chaos` is for.
+`THREADKEEP_REPLICA_TURNS` says how long each conversation is; a long one is what `make test-chaos` is for.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tests.replicas.clusters import Cluster, servers
 from tests.replicas.fleet import Replica, provider
 from tests.replicas.stored import compactions, is_answered, known_items
 
-from holdfast import Config, Holdfast
+from threadkeep import Config, Threadkeep
 
 pytestmark = pytest.mark.anyio
 
-TURNS = int(os.environ.get("HOLDFAST_REPLICA_TURNS", "14"))
+TURNS = int(os.environ.get("THREADKEEP_REPLICA_TURNS", "14"))
 CONVERSATIONS = 4
 REPLICAS = 3
 TRIES = 400
@@ -117,9 +117,9 @@ async def harm(replicas: list[Replica], said: asyncio.Queue[int], *, steps: Sequ
 
 
 async def check(url: str, talks: list[Conversation]) -> None:
-    async with Holdfast(Config(store=url)) as hf:
+    async with Threadkeep(Config(store=url)) as tk:
         for talk in talks:
-            assert await known_items(hf, talk.history[: talk.acknowledged], dialect="responses") == talk.acknowledged
-            assert await is_answered(hf, talk.history[: talk.acknowledged], dialect="responses")
-        assert (await hf.verify()).problems == ()
-        assert sum([await compactions(hf, row) for row in await hf.backend.store.threads(limit=1_000)]) > 0
+            assert await known_items(tk, talk.history[: talk.acknowledged], dialect="responses") == talk.acknowledged
+            assert await is_answered(tk, talk.history[: talk.acknowledged], dialect="responses")
+        assert (await tk.verify()).problems == ()
+        assert sum([await compactions(tk, row) for row in await tk.backend.store.threads(limit=1_000)]) > 0

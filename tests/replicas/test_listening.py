@@ -11,10 +11,10 @@ import pytest
 from tests.postgres import PostgresServer
 from tests.replicas.clusters import pooler, reachable, servers
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.errors import StoreUnreachable
-from holdfast.store import NewRecord, NewThread, RecordKind
-from holdfast.store.postgres import PostgresDatabase
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.errors import StoreUnreachable
+from threadkeep.store import NewRecord, NewThread, RecordKind
+from threadkeep.store.postgres import PostgresDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -23,9 +23,9 @@ SECONDS = 60
 
 def only_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make everybody who is not told look so seldom that a test would not see it."""
-    monkeypatch.setattr("holdfast.store.watching.FIRST_PAUSE_S", 10.0 * SECONDS)
-    monkeypatch.setattr("holdfast.store.postgres.listening.ALIVE_SECONDS", 10.0 * SECONDS)
-    monkeypatch.setattr("holdfast.runtime.mailbox.LOOK_ANYWAY_S", 10.0 * SECONDS)
+    monkeypatch.setattr("threadkeep.store.watching.FIRST_PAUSE_S", 10.0 * SECONDS)
+    monkeypatch.setattr("threadkeep.store.postgres.listening.ALIVE_SECONDS", 10.0 * SECONDS)
+    monkeypatch.setattr("threadkeep.runtime.mailbox.LOOK_ANYWAY_S", 10.0 * SECONDS)
 
 
 @asynccontextmanager
@@ -33,8 +33,8 @@ async def waiting(url: str, *, listen: str | None = None) -> AsyncIterator[tuple
     """A thread as one process has it, and another process that waits for its mail."""
     async with (
         asyncio.timeout(SECONDS),
-        Holdfast(Config(store=url)) as here,
-        Holdfast(Config(store=url, store_listen=listen)) as there,
+        Threadkeep(Config(store=url)) as here,
+        Threadkeep(Config(store=url, store_listen=listen)) as there,
     ):
         thread = await here.thread("t")
 
@@ -56,7 +56,7 @@ async def listeners(url: str) -> list[int]:
                 return [process for (process,) in rows]
 
 
-LISTENING = b"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN holdfast'"
+LISTENING = b"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN threadkeep'"
 
 
 async def test_mail_wakes_another_process(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ async def test_mail_and_checkpoints_are_told_by_number_and_nothing_else_is(postg
     url = await postgres_server.new_store()
     store = await (await PostgresDatabase.open(url, searchable=lambda _, body: "")).tenant()
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as heard:
-        await heard.execute(b"LISTEN holdfast")
+        await heard.execute(b"LISTEN threadkeep")
         for name in ("first", "second"):
             await store.create(NewThread(id=name, dialect="chat", created_at_ms=0), [])
         kinds = [*RecordKind, RecordKind.MAIL]
@@ -101,7 +101,7 @@ async def test_mail_and_checkpoints_are_told_by_number_and_nothing_else_is(postg
         notices = [(notice.channel, notice.payload) async for notice in heard.notifies(stop_after=4, timeout=SECONDS)]
         more = [notice.payload async for notice in heard.notifies(timeout=0)]
     await store.close()
-    assert notices == [("holdfast", "1 2")] * 4
+    assert notices == [("threadkeep", "1 2")] * 4
     assert more == []
 
 
@@ -126,7 +126,7 @@ async def test_an_address_to_listen_at_that_nobody_answers_is_told_at_once(postg
     """A mistyped `store_listen` is an error when the store is opened, without its password, and not a silence later."""
     wrong = "postgresql://me:hunter22@127.0.0.1:1/none"
     with pytest.raises(StoreUnreachable) as told:
-        async with Holdfast(Config(store=await postgres_server.new_store(), store_listen=wrong)):
+        async with Threadkeep(Config(store=await postgres_server.new_store(), store_listen=wrong)):
             pass
     assert "hunter22" not in str(told.value)
 

@@ -1,4 +1,4 @@
-"""Three gateways on one database under real clients, for as long as `HOLDFAST_REPLICA_SECONDS` says.
+"""Three gateways on one database under real clients, for as long as `THREADKEEP_REPLICA_SECONDS` says.
 
 Gateways are killed at random, the database restarts, then a standby takes its place. Afterwards everything that was answered is
 there, no thread was compacted twice for one need, and nothing is damaged.
@@ -24,18 +24,18 @@ from tests.replicas.fleet import Balancer, Replica, provider
 from tests.replicas.stored import compactions, is_answered, known_items
 from tests.replicas.talking import SECONDS, ChatClient, Client, CodexClient, MessagesClient, ResponsesClient
 
-from holdfast import Config, Holdfast
-from holdfast.store import RecordKind, Span
-from holdfast.testing.client_process import ClientUnavailable
-from holdfast.testing.npm_clients import CODEX_0_166, install
+from threadkeep import Config, Threadkeep
+from threadkeep.store import RecordKind, Span
+from threadkeep.testing.client_process import ClientUnavailable
+from threadkeep.testing.npm_clients import CODEX_0_166, install
 
-LENGTH_SECONDS = float(os.environ.get("HOLDFAST_REPLICA_SECONDS", "45"))
+LENGTH_SECONDS = float(os.environ.get("THREADKEEP_REPLICA_SECONDS", "45"))
 # Beside its length, the servers' beginning, and reading everything that was written once more.
 pytestmark = [pytest.mark.anyio, pytest.mark.chaos, pytest.mark.timeout(LENGTH_SECONDS + 900)]
 
 REPLICAS = 3
 BETWEEN_KILLS_SECONDS = (2.0, 6.0)
-CLIENTS = Path(os.environ.get("HOLDFAST_CLIENTS") or Path(__file__).parents[2] / ".cache" / "clients")
+CLIENTS = Path(os.environ.get("THREADKEEP_CLIENTS") or Path(__file__).parents[2] / ".cache" / "clients")
 
 
 @dataclass(slots=True)
@@ -160,19 +160,19 @@ async def talked(
 
 async def check(url: str, clients: list[Client], codex: CodexClient | None) -> dict[str, int]:
     """Hold what the clients were told against what is stored, and return figures."""
-    async with Holdfast(Config(store=url)) as hf:
+    async with Threadkeep(Config(store=url)) as tk:
         for told in (told for client in clients for told in client.told if told.acknowledged):
-            assert await known_items(hf, told.history[: told.acknowledged], dialect=told.dialect) == told.acknowledged
-            assert await is_answered(hf, told.history[: told.acknowledged], dialect=told.dialect)
-        rows = await hf.backend.store.threads(limit=100_000)
+            assert await known_items(tk, told.history[: told.acknowledged], dialect=told.dialect) == told.acknowledged
+            assert await is_answered(tk, told.history[: told.acknowledged], dialect=told.dialect)
+        rows = await tk.backend.store.threads(limit=100_000)
         if codex is not None:
             spans = [Span(thread_id=row.id, start=row.start, stop=row.next) for row in rows if row.dialect == "responses"]
-            read = [await hf.backend.store.read(span, kinds={RecordKind.ITEM}) for span in spans]
+            read = [await tk.backend.store.read(span, kinds={RecordKind.ITEM}) for span in spans]
             stored = b"\n".join(record.body for records in read for record in records)
             assert [said for said in codex.answered if said.encode() not in stored] == []
-        compacted = [await compactions(hf, row) for row in rows]
+        compacted = [await compactions(tk, row) for row in rows]
         assert sum(compacted) > 0
-        verdict = await hf.verify()
+        verdict = await tk.verify()
         assert verdict.problems == ()
     return {
         "conversations": sum(len(client.told) for client in clients),

@@ -10,10 +10,10 @@ from tests.postgres import PostgresServer
 from tests.replicas.clusters import pooler, reachable, servers
 from tests.store.appender import LANES, record, start
 
-from holdfast import Config, Holdfast
-from holdfast.items import body_digest
-from holdfast.store import NewThread, Span
-from holdfast.store.postgres import PostgresDatabase, PostgresStore
+from threadkeep import Config, Threadkeep
+from threadkeep.items import body_digest
+from threadkeep.store import NewThread, Span
+from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 
 pytestmark = pytest.mark.anyio
 
@@ -160,8 +160,8 @@ async def test_a_pooler_in_transaction_mode_may_stand_in_between() -> None:
 
 
 async def talk(url: str, tenant: str) -> None:
-    async with Holdfast(Config(store=url, tenant=tenant)) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(Config(store=url, tenant=tenant)) as tk:
+        thread = await tk.thread("t")
         for turn in range(8):
             said = f"{tenant}: never push to branch {turn} before the review"
             await thread.record(
@@ -175,5 +175,5 @@ async def talk(url: str, tenant: str) -> None:
         hits = await thread.recall("which branch before the review?")
         assert hits
         assert all(tenant in hit.text for hit in hits if "branch" in hit.text)
-        assert [each.id for each in await hf.threads()] == ["t"]
-        assert (await hf.verify()).problems == ()
+        assert [each.id for each in await tk.threads()] == ["t"]
+        assert (await tk.verify()).problems == ()

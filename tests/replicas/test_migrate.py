@@ -1,4 +1,4 @@
-"""`holdfast migrate` says what it ran and what waits."""
+"""`threadkeep migrate` says what it ran and what waits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.postgres import PostgresServer
 
-from holdfast.cli import main
-from holdfast.store.postgres.queries import MIGRATIONS
+from threadkeep.cli import main
+from threadkeep.store.postgres.queries import MIGRATIONS
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ async def empty(postgres_server: PostgresServer) -> str:
 
 def test_a_server_is_brought_up_to_date_once(empty: str, anyio_backend: str, capfd: pytest.CaptureFixture[str]) -> None:
     """The first call runs everything, the second finds nothing missing; the address is told without a password."""
-    address = empty.replace("holdfast_owner:@", "holdfast_owner:hunter22@")
+    address = empty.replace("threadkeep_owner:@", "threadkeep_owner:hunter22@")
     told = []
     for _ in range(2):
         assert main(["migrate", "--post", "--store", address, "--json"]) == 0

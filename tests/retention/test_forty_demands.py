@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.compaction import LedgerEntry, Section, Speaker
-from holdfast.demo import Demand, context_items, long_session, turn_items
-from holdfast.thread import EntryKind
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.compaction import LedgerEntry, Section, Speaker
+from threadkeep.demo import Demand, context_items, long_session, turn_items
+from threadkeep.thread import EntryKind
 
 pytestmark = pytest.mark.anyio
 
@@ -42,8 +42,8 @@ async def test_forty_demands_outlive_twenty_compactions(seed: int, tmp_path: Pat
     """Closed book, the window alone: every demand is in force, every value taken back stands beside its correction."""
     session = long_session(seed=seed, turns=TURNS, demands=40)
     left: list[int] = []
-    async with Holdfast(Config(store=str(tmp_path / "thread.db"))) as hf:
-        thread = await hf.thread("long-work")
+    async with Threadkeep(Config(store=str(tmp_path / "thread.db"))) as tk:
+        thread = await tk.thread("long-work")
         await thread.record(context_items())
         for number, turn in enumerate(session.turns):
             await thread.record(turn_items(turn, number=number))
@@ -53,7 +53,7 @@ async def test_forty_demands_outlive_twenty_compactions(seed: int, tmp_path: Pat
                 assert report.tokens_after < report.tokens_before
         shown = await in_force(thread)
         ledger = await thread.state()
-        verdict = await hf.verify()
+        verdict = await tk.verify()
     assert len(left) >= COMPACTIONS
     assert [demand.said for demand in session.demands if not any(demand.needle in text for text in shown)] == []
     active = [entry for entry in ledger.entries if entry.section in BINDING]
@@ -65,8 +65,8 @@ async def test_forty_demands_outlive_twenty_compactions(seed: int, tmp_path: Pat
 async def test_what_was_demanded_can_be_recalled_from_before_the_first_compaction(tmp_path: Path) -> None:
     """The pointer beside a statement returns the very message it was said in."""
     session = long_session(seed=1, turns=40, demands=20)
-    async with Holdfast(Config(store=str(tmp_path / "thread.db"))) as hf:
-        thread = await hf.thread("long-work")
+    async with Threadkeep(Config(store=str(tmp_path / "thread.db"))) as tk:
+        thread = await tk.thread("long-work")
         for number, turn in enumerate(session.turns):
             await thread.record(turn_items(turn, number=number))
         await thread.compact()

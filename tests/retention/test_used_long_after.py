@@ -9,14 +9,14 @@ from random import Random
 import pytest
 from tests.retention.reuse_patterns import REUSED, TRIVIAL, Reuse
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.bench.retention.blindness import stands
-from holdfast.bench.retention.rendering import opening_json, turn_json
-from holdfast.compaction.bindings import BINDINGS_TOKENS, FROM_A_TOOL, value_of
-from holdfast.compaction.ledger import Section, Speaker
-from holdfast.demo import Turn, context_items, long_session
-from holdfast.demo.session import Step
-from holdfast.tokens import estimate_text
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.bench.retention.blindness import stands
+from threadkeep.bench.retention.rendering import opening_json, turn_json
+from threadkeep.compaction.bindings import BINDINGS_TOKENS, FROM_A_TOOL, value_of
+from threadkeep.compaction.ledger import Section, Speaker
+from threadkeep.demo import Turn, context_items, long_session
+from threadkeep.demo.session import Step
+from threadkeep.tokens import estimate_text
 
 pytestmark = pytest.mark.anyio
 
@@ -59,8 +59,8 @@ async def told(thread: Thread) -> list[str]:
 @pytest.mark.parametrize(("dialect", "among"), [("responses", 1), ("chat", 2), ("messages", 1)])
 async def test_what_a_late_call_was_given_is_told_with_the_line_it_came_from(dialect: str, among: int, tmp_path: Path) -> None:
     """Ids, figures, words, names, in arguments, commands, sentences and files; what only looks around takes no room."""
-    async with Holdfast(Config(store=str(tmp_path / "thread.db"))) as hf:
-        thread = await hf.thread("long-work", dialect=dialect)
+    async with Threadkeep(Config(store=str(tmp_path / "thread.db"))) as tk:
+        thread = await tk.thread("long-work", dialect=dialect)
         await played(thread, session(7, among=among), dialect=dialect)
         lines = await told(thread)
     kept = "\n".join(lines)
@@ -76,8 +76,8 @@ async def test_what_nobody_used_again_is_not_told(tmp_path: Path) -> None:
     turns = session(7, among=1)
     used = {id(reuse.arguments) for reuse in REUSED}
     unused = [replace(turn, steps=tuple(step for step in turn.steps if id(step.arguments) not in used)) for turn in turns]
-    async with Holdfast(Config(store=str(tmp_path / "thread.db"))) as hf:
-        thread = await hf.thread("long-work")
+    async with Threadkeep(Config(store=str(tmp_path / "thread.db"))) as tk:
+        thread = await tk.thread("long-work")
         await played(thread, unused, dialect="responses")
         kept = "\n".join(await told(thread))
     assert [reuse.value for reuse in REUSED if stands(reuse.value, kept)] == []
@@ -89,10 +89,10 @@ async def test_a_value_of_another_thread_explains_nothing(tmp_path: Path) -> Non
     shown = Step(tool="exec_command", arguments={"cmd": "bin/look"}, output=wanted.line)
     used = Step(tool=wanted.tool, arguments=wanted.arguments, output="done")
     turns = list(long_session(seed=3, turns=24).turns)
-    async with Holdfast(Config(store=str(tmp_path / "threads.db"))) as hf:
-        other = await hf.thread("other")
+    async with Threadkeep(Config(store=str(tmp_path / "threads.db"))) as tk:
+        other = await tk.thread("other")
         await other.record(turn_json(replace(turns[0], steps=(shown,)), number=0, dialect="responses"))
-        thread = await hf.thread("own")
+        thread = await tk.thread("own")
         late = [*turns[:20], replace(turns[20], steps=(used, *turns[20].steps)), *turns[21:]]
         await played(thread, late, dialect="responses")
         lines = await told(thread)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.histories import Json, answered, said, turn, turns
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.errors import InvalidTarget, InvalidThreadId, NothingToUndo, ThreadExists
-from holdfast.store import RecordKind
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.errors import InvalidTarget, InvalidThreadId, NothingToUndo, ThreadExists
+from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
@@ -25,9 +25,9 @@ async def ordinals(thread: Thread, kind: RecordKind) -> list[int]:
     return [record.ordinal for record in await thread.records() if record.kind is kind]
 
 
-async def test_rolling_back_a_turn_that_compacted_brings_the_earlier_turns_back_in_full(hf: Holdfast) -> None:
+async def test_rolling_back_a_turn_that_compacted_brings_the_earlier_turns_back_in_full(tk: Threadkeep) -> None:
     """Three turns, a compaction in the third, one turn back: turns 1 and 2, uncut."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 2)
     await thread.record(turn(3)[:1])
     await thread.compact()
@@ -36,9 +36,9 @@ async def test_rolling_back_a_turn_that_compacted_brings_the_earlier_turns_back_
     assert await window(thread) == turns(1, 2)
 
 
-async def test_rolling_back_to_before_the_second_checkpoint_uses_the_first(hf: Holdfast) -> None:
+async def test_rolling_back_to_before_the_second_checkpoint_uses_the_first(tk: Threadkeep) -> None:
     """The surviving checkpoint is base and cut; the dropped one is neither."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 4)
     await thread.compact()
     await play(thread, 5, 6)
@@ -50,9 +50,9 @@ async def test_rolling_back_to_before_the_second_checkpoint_uses_the_first(hf: H
     assert await window(thread) == before
 
 
-async def test_rolling_back_past_every_checkpoint_and_going_on(hf: Holdfast) -> None:
+async def test_rolling_back_past_every_checkpoint_and_going_on(tk: Threadkeep) -> None:
     """What was left behind leaves no trace in what comes after."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 4)
     await thread.compact()
     await play(thread, 5, 8)
@@ -60,12 +60,12 @@ async def test_rolling_back_past_every_checkpoint_and_going_on(hf: Holdfast) -> 
     await thread.rollback(turns=7)
     await thread.record(turn(20))
     assert await window(thread) == [*turn(1), *turn(20)]
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_a_rollback_of_a_rollback_counts_the_turns_that_are_left(hf: Holdfast) -> None:
+async def test_a_rollback_of_a_rollback_counts_the_turns_that_are_left(tk: Threadkeep) -> None:
     """Turns are counted on the live path, never in the file."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 3)
     await thread.rollback(turns=1)
     await thread.record(turn(4))
@@ -74,9 +74,9 @@ async def test_a_rollback_of_a_rollback_counts_the_turns_that_are_left(hf: Holdf
     assert [record.turn for record in await thread.records()][-1] == 1
 
 
-async def test_more_turns_than_there_are_takes_back_all_of_them(hf: Holdfast) -> None:
+async def test_more_turns_than_there_are_takes_back_all_of_them(tk: Threadkeep) -> None:
     """What stands before the first turn stays; a second attempt has nothing to take."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record([answered("Hello, I am ready.")])
     await play(thread, 1, 3)
     await thread.rollback(turns=99)
@@ -86,18 +86,18 @@ async def test_more_turns_than_there_are_takes_back_all_of_them(hf: Holdfast) ->
 
 
 @pytest.mark.parametrize("count", [0, -1])
-async def test_fewer_than_one_turn_cannot_be_taken_back(hf: Holdfast, count: int) -> None:
+async def test_fewer_than_one_turn_cannot_be_taken_back(tk: Threadkeep, count: int) -> None:
     """The thread is what it was."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 1)
     with pytest.raises(InvalidTarget):
         await thread.rollback(turns=count)
     assert await window(thread) == turn(1)
 
 
-async def test_undo_restores_the_exact_window_again_and_again(hf: Holdfast) -> None:
+async def test_undo_restores_the_exact_window_again_and_again(tk: Threadkeep) -> None:
     """Each undo takes back one compaction; with none left there is nothing to undo."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 4)
     first = await window(thread)
     await thread.compact()
@@ -112,9 +112,9 @@ async def test_undo_restores_the_exact_window_again_and_again(hf: Holdfast) -> N
         await thread.undo()
 
 
-async def test_rolling_back_the_turn_of_an_undo_takes_the_undo_back_too(hf: Holdfast) -> None:
+async def test_rolling_back_the_turn_of_an_undo_takes_the_undo_back_too(tk: Threadkeep) -> None:
     """The window is again the one the turn began with."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 4)
     await thread.compact()
     compacted = await window(thread)
@@ -125,9 +125,9 @@ async def test_rolling_back_the_turn_of_an_undo_takes_the_undo_back_too(hf: Hold
     assert await window(thread) == compacted
 
 
-async def test_compacting_after_an_undo_makes_a_checkpoint_that_counts(hf: Holdfast) -> None:
+async def test_compacting_after_an_undo_makes_a_checkpoint_that_counts(tk: Threadkeep) -> None:
     """A cancelled checkpoint does not stand in the way of the next."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 4)
     await thread.compact()
     compacted = await window(thread)
@@ -136,9 +136,9 @@ async def test_compacting_after_an_undo_makes_a_checkpoint_that_counts(hf: Holdf
     assert await window(thread) == compacted
 
 
-async def test_a_fork_appends_compacts_and_rolls_back_without_the_parent_noticing(hf: Holdfast) -> None:
+async def test_a_fork_appends_compacts_and_rolls_back_without_the_parent_noticing(tk: Threadkeep) -> None:
     """The parent's records and window are what they were, byte for byte."""
-    parent = await hf.thread("p")
+    parent = await tk.thread("p")
     await play(parent, 1, 4)
     before, records = await window(parent), await parent.records()
     child = await parent.fork(new_id="c")
@@ -149,12 +149,12 @@ async def test_a_fork_appends_compacts_and_rolls_back_without_the_parent_noticin
     assert (await window(parent), await parent.records()) == (before, records)
     await parent.record(turn(9))
     assert await window(child) == turns(1, 2)
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_a_fork_before_a_checkpoint_sees_the_uncompacted_history(hf: Holdfast) -> None:
+async def test_a_fork_before_a_checkpoint_sees_the_uncompacted_history(tk: Threadkeep) -> None:
     """And one after it sees the compacted one."""
-    parent = await hf.thread("p")
+    parent = await tk.thread("p")
     await play(parent, 1, 4)
     await parent.compact()
     await play(parent, 5, 5)
@@ -164,9 +164,9 @@ async def test_a_fork_before_a_checkpoint_sees_the_uncompacted_history(hf: Holdf
     assert await window(before) == turns(1, 2)
 
 
-async def test_forks_of_forks_share_everything_before_they_part(hf: Holdfast) -> None:
+async def test_forks_of_forks_share_everything_before_they_part(tk: Threadkeep) -> None:
     """Three generations, each with its own compaction, each undone in the youngest."""
-    grandparent = await hf.thread("g")
+    grandparent = await tk.thread("g")
     await play(grandparent, 1, 4)
     await grandparent.compact()
     parent = await grandparent.fork(new_id="p")
@@ -181,12 +181,12 @@ async def test_forks_of_forks_share_everything_before_they_part(hf: Holdfast) ->
     assert len(await window(parent)) < len(turns(1, 8))
     with pytest.raises(NothingToUndo):
         await child.undo()
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_a_fork_rolls_back_past_its_own_beginning_into_its_parent(hf: Holdfast) -> None:
+async def test_a_fork_rolls_back_past_its_own_beginning_into_its_parent(tk: Threadkeep) -> None:
     """Turns of the parent count like its own, even those two forks away."""
-    parent = await hf.thread("p")
+    parent = await tk.thread("p")
     await play(parent, 1, 4)
     child = await parent.fork(new_id="c")
     await play(child, 5, 5)
@@ -199,12 +199,12 @@ async def test_a_fork_rolls_back_past_its_own_beginning_into_its_parent(hf: Hold
     assert await window(late) == turns(1, 2)
     assert await window(await youngest.fork(before_turn=2, new_id="m")) == turn(1)
     assert await window(parent) == turns(1, 4)
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_a_fork_inside_an_abandoned_segment_is_refused(hf: Holdfast) -> None:
+async def test_a_fork_inside_an_abandoned_segment_is_refused(tk: Threadkeep) -> None:
     """A record that was rolled back cannot be gone on from; neither can one that does not exist yet."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 3)
     turn_starts = await ordinals(thread, RecordKind.TURN)
     await thread.rollback(turns=2)
@@ -218,9 +218,9 @@ async def test_a_fork_inside_an_abandoned_segment_is_refused(hf: Holdfast) -> No
     assert await window(await thread.fork(at=turn_starts[1], new_id="ok")) == turn(1)
 
 
-async def test_a_fork_needs_a_name_that_can_be_pointed_at(hf: Holdfast) -> None:
+async def test_a_fork_needs_a_name_that_can_be_pointed_at(tk: Threadkeep) -> None:
     """A name no pointer can write would make every later state of the fork unreadable."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 1)
     for name in ("two words", "a#b", "-dash", "x" * 129):
         with pytest.raises(InvalidThreadId):
@@ -229,25 +229,25 @@ async def test_a_fork_needs_a_name_that_can_be_pointed_at(hf: Holdfast) -> None:
         await thread.fork(new_id="t")
 
 
-async def test_a_thread_resumed_after_closing_is_the_thread_it_was(hf: Holdfast, store_file: object) -> None:
+async def test_a_thread_resumed_after_closing_is_the_thread_it_was(tk: Threadkeep, store_file: object) -> None:
     """Windows, turns and the next compaction come from the records alone."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 4)
     await thread.compact()
     child = await thread.fork(new_id="c")
     await play(child, 5, 6)
     await child.rollback(turns=1)
     expected = (await window(thread), await window(child), await child.state())
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000)) as again:
+    async with Threadkeep(Config(store=str(store_file), model_context_window=4_000)) as again:
         resumed, forked = await again.thread("t"), await again.thread("c")
         assert (await window(resumed), await window(forked), await forked.state()) == expected
         await forked.undo()
         assert await window(forked) == turns(1, 5)
 
 
-async def test_a_request_recorded_after_a_rollback_has_the_next_turn_number(hf: Holdfast) -> None:
+async def test_a_request_recorded_after_a_rollback_has_the_next_turn_number(tk: Threadkeep) -> None:
     """Numbers on a live path run 1, 2, 3, whatever was left behind."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await play(thread, 1, 3)
     await thread.rollback(turns=2)
     await thread.record([said("Again.")])

@@ -10,19 +10,19 @@ import pytest
 from tests.gateway.talking import talk
 from tests.histories import turns
 
-from holdfast import Config, Holdfast
-from holdfast.gateway.rules import Rules
-from holdfast.testing.speech import WireName
+from threadkeep import Config, Threadkeep
+from threadkeep.gateway.rules import Rules
+from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
 ASKED = """
 import asyncio, sys
-from holdfast import Config, Holdfast
+from threadkeep import Config, Threadkeep
 
 async def main():
-    async with Holdfast(Config(store=sys.argv[1])) as hf:
-        thread = await hf.thread("t")
+    async with Threadkeep(Config(store=sys.argv[1])) as tk:
+        thread = await tk.thread("t")
         print(thread.cache_key, (await thread.window()).cache_key)
 
 asyncio.run(main())
@@ -32,12 +32,12 @@ asyncio.run(main())
 async def test_the_cache_key_survives_a_restart(store_file: Path) -> None:
     """Opened again, in this process and in another, with a compaction before it: one key, on the thread and on its window."""
     config = Config(store=str(store_file), model_context_window=4_000)
-    async with Holdfast(config) as first:
+    async with Threadkeep(config) as first:
         thread = await first.thread("t")
         await thread.record(turns(1, 4))
         key = thread.cache_key
         await thread.compact()
-    async with Holdfast(config) as second:
+    async with Threadkeep(config) as second:
         resumed = await second.thread("t")
         assert (resumed.cache_key, (await resumed.window()).cache_key) == (key, key)
     asked = await anyio.run_process([sys.executable, "-c", ASKED, str(store_file)])
@@ -48,12 +48,12 @@ async def test_the_cache_key_survives_a_restart(store_file: Path) -> None:
 async def test_the_key_a_gateway_makes_survives_a_restart(store_file: Path, wire: WireName) -> None:
     """A client that sends none is given the same one by a gateway that was closed and comes back to its store."""
     config, rules = Config(store=str(store_file)), Rules(derives_cache_key=True)
-    async with Holdfast(config) as first:
+    async with Threadkeep(config) as first:
         client = talk(first, wire, rules=rules)
         await client.ask("Begin.")
         await client.ask("Go on.")
         await client.conversations.close()
-    async with Holdfast(config) as second:
+    async with Threadkeep(config) as second:
         client.conversations = talk(second, wire, rules=rules).conversations
         await client.ask("And on.")
         await client.conversations.close()

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from tests.scenarios.vocabulary import SPEECHES, config, of_kind, play
 
-from holdfast import Holdfast, Thread
-from holdfast.hooks import Facts, FunctionHook, HookEvent, Hooks
-from holdfast.runtime.telemetry import CompactionAttempt, CompactionFigures, Unobserved
-from holdfast.store import NewRecord, RecordKind
+from threadkeep import Thread, Threadkeep
+from threadkeep.hooks import Facts, FunctionHook, HookEvent, Hooks
+from threadkeep.runtime.telemetry import CompactionAttempt, CompactionFigures, Unobserved
+from threadkeep.store import NewRecord, RecordKind
 
 if TYPE_CHECKING:
-    from holdfast.runtime.backend import Backing
+    from threadkeep.runtime.backend import Backing
 
 pytestmark = pytest.mark.anyio
 
@@ -74,12 +74,12 @@ class Hooked:
 class Stage:
     """A thread whose next compaction is held at its append, and everybody who is told of it."""
 
-    def __init__(self, hf: Holdfast, thread: Thread, hooks: Hooked, told: Told) -> None:
+    def __init__(self, tk: Threadkeep, thread: Thread, hooks: Hooked, told: Told) -> None:
         self.thread = thread
         self.hooks = hooks
         self.told = told
-        self.store = SlowToWrite(hf.backend.store)
-        object.__setattr__(hf.backend, "store", cast("Backing", self.store))
+        self.store = SlowToWrite(tk.backend.store)
+        object.__setattr__(tk.backend, "store", cast("Backing", self.store))
 
     async def checkpoints(self) -> list[int]:
         return [record.ordinal for record in await of_kind(self.thread, RecordKind.CHECKPOINT)]
@@ -90,11 +90,11 @@ async def stage(store_file: Path) -> AsyncIterator[Stage]:
     hooked, told = Hooked(), Told()
     before = Hooks().on(HookEvent.PRE_COMPACT, FunctionHook(function=hooked.pre))
     hooks = before.on(HookEvent.POST_COMPACT, FunctionHook(function=hooked.post))
-    async with Holdfast(config(store_file), hooks=hooks) as hf:
-        object.__setattr__(hf.backend, "policy", replace(hf.backend.policy, observer=told))
-        thread = await hf.thread("t", dialect=SPEECH.dialect)
+    async with Threadkeep(config(store_file), hooks=hooks) as tk:
+        object.__setattr__(tk.backend, "policy", replace(tk.backend.policy, observer=told))
+        thread = await tk.thread("t", dialect=SPEECH.dialect)
         await play(thread, SPEECH, 1, 8)
-        yield Stage(hf, thread, hooked, told)
+        yield Stage(tk, thread, hooked, told)
 
 
 async def test_cancelled_during_the_append_the_checkpoint_is_there_and_told(stage: Stage) -> None:

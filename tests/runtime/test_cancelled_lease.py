@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from tests.scenarios.vocabulary import SPEECHES, play
 
-from holdfast import Holdfast, Thread
-from holdfast.errors import StoreBusy, StoreUnreachable
-from holdfast.runtime.lease import Lease
+from threadkeep import Thread, Threadkeep
+from threadkeep.errors import StoreBusy, StoreUnreachable
+from threadkeep.runtime.lease import Lease
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
 
-    from holdfast.runtime.backend import Backing
+    from threadkeep.runtime.backend import Backing
 
 pytestmark = pytest.mark.anyio
 
@@ -49,14 +49,14 @@ class SlowToAnswer:
         return getattr(self._store, name)
 
 
-def slowed(hf: Holdfast, *, trouble: Exception | None = None) -> SlowToAnswer:
-    store = SlowToAnswer(hf.backend.store, trouble=trouble)
-    object.__setattr__(hf.backend, "store", cast("Backing", store))
+def slowed(tk: Threadkeep, *, trouble: Exception | None = None) -> SlowToAnswer:
+    store = SlowToAnswer(tk.backend.store, trouble=trouble)
+    object.__setattr__(tk.backend, "store", cast("Backing", store))
     return store
 
 
-async def is_free(hf: Holdfast, key: str, clock: ManualClock) -> bool:
-    return await hf.backend.store.acquire(key, holder="next", now_ms=clock.now_ms(), ttl_ms=1)
+async def is_free(tk: Threadkeep, key: str, clock: ManualClock) -> bool:
+    return await tk.backend.store.acquire(key, holder="next", now_ms=clock.now_ms(), ttl_ms=1)
 
 
 async def compacting(thread: Thread) -> None:
@@ -73,18 +73,18 @@ Work = Callable[[Thread], Awaitable[None]]
 
 
 @pytest.fixture
-async def thread(hf: Holdfast) -> Thread:
-    thread = await hf.thread("t", dialect=SPEECH.dialect)
+async def thread(tk: Threadkeep) -> Thread:
+    thread = await tk.thread("t", dialect=SPEECH.dialect)
     await play(thread, SPEECH, 1, 8)
     return thread
 
 
 @pytest.mark.parametrize(("key", "work"), WORK, ids=["compaction", "turn"])
 async def test_cancelled_while_the_lease_is_taken_nobody_has_it(
-    hf: Holdfast, thread: Thread, clock: ManualClock, key: str, work: Work
+    tk: Threadkeep, thread: Thread, clock: ManualClock, key: str, work: Work
 ) -> None:
     """The store had given it and the caller had not heard: it is given back once the answer is there, before the caller goes."""
-    store = slowed(hf)
+    store = slowed(tk)
     task = asyncio.ensure_future(work(thread))
     await store.committed.wait()
     task.cancel()
@@ -92,27 +92,27 @@ async def test_cancelled_while_the_lease_is_taken_nobody_has_it(
     with pytest.raises(asyncio.CancelledError):
         await task
     assert store.released == 1
-    assert await is_free(hf, key, clock)
+    assert await is_free(tk, key, clock)
 
 
 @pytest.mark.parametrize(("key", "work"), WORK, ids=["compaction", "turn"])
 async def test_a_store_that_gave_it_and_broke_off_is_told_to_take_it_back(
-    hf: Holdfast, thread: Thread, clock: ManualClock, key: str, work: Work
+    tk: Threadkeep, thread: Thread, clock: ManualClock, key: str, work: Work
 ) -> None:
     """An answer that was lost on the way says nothing about the lease, so it is given back all the same."""
-    store = slowed(hf, trouble=StoreUnreachable("db", reason="it closed the connection"))
+    store = slowed(tk, trouble=StoreUnreachable("db", reason="it closed the connection"))
     store.answers.set()
     with pytest.raises(StoreUnreachable):
         await work(thread)
     store.trouble = None
-    assert await is_free(hf, key, clock)
+    assert await is_free(tk, key, clock)
 
 
-async def test_a_lease_another_has_is_not_given_back(hf: Holdfast) -> None:
+async def test_a_lease_another_has_is_not_given_back(tk: Threadkeep) -> None:
     """Who never had it has nothing to tell the store."""
-    store = slowed(hf)
+    store = slowed(tk)
     store.answers.set()
-    first, second = Lease(hf.backend, "k"), Lease(hf.backend, "k")
+    first, second = Lease(tk.backend, "k"), Lease(tk.backend, "k")
     assert (await first.take(), await second.take()) == (True, False)
     await second.give_back()
     assert store.released == 0
@@ -120,11 +120,11 @@ async def test_a_lease_another_has_is_not_given_back(hf: Holdfast) -> None:
     assert store.released == 1
 
 
-async def test_a_store_that_was_too_busy_to_give_it_is_not_asked_to_take_it_back(hf: Holdfast) -> None:
+async def test_a_store_that_was_too_busy_to_give_it_is_not_asked_to_take_it_back(tk: Threadkeep) -> None:
     """Waiting for the write lock once more would only make the error come later."""
-    store = slowed(hf, trouble=StoreBusy("t.db"))
+    store = slowed(tk, trouble=StoreBusy("t.db"))
     store.answers.set()
-    lease = Lease(hf.backend, "k")
+    lease = Lease(tk.backend, "k")
     with pytest.raises(StoreBusy):
         await lease.take()
     await lease.give_back()

@@ -9,16 +9,16 @@ import pytest
 from tests.drafting.replies import SUMMARY
 from tests.scenarios.vocabulary import SPEECHES, of_kind, play
 
-from holdfast import Holdfast, Thread
-from holdfast.errors import CompactionRunning, StaleCheckpoint, StoreBusy
-from holdfast.runtime import lease
-from holdfast.store import RecordKind
-from holdfast.testing.scripted_model import Holds, ScriptedModel, says
+from threadkeep import Thread, Threadkeep
+from threadkeep.errors import CompactionRunning, StaleCheckpoint, StoreBusy
+from threadkeep.runtime import lease
+from threadkeep.store import RecordKind
+from threadkeep.testing.scripted_model import Holds, ScriptedModel, says
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
 
-    from holdfast.runtime.backend import Backing
+    from threadkeep.runtime.backend import Backing
 
 pytestmark = pytest.mark.anyio
 
@@ -67,15 +67,15 @@ def renewed_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def thread(hf: Holdfast) -> Thread:
-    thread = await hf.thread("t", dialect=SPEECH.dialect)
+async def thread(tk: Threadkeep) -> Thread:
+    thread = await tk.thread("t", dialect=SPEECH.dialect)
     await play(thread, SPEECH, 1, 8)
     return thread
 
 
-def troubled(hf: Holdfast, outcomes: dict[int, bool | Exception]) -> TroubledStore:
-    store = TroubledStore(hf.backend.store, outcomes)
-    object.__setattr__(hf.backend, "store", cast("Backing", store))
+def troubled(tk: Threadkeep, outcomes: dict[int, bool | Exception]) -> TroubledStore:
+    store = TroubledStore(tk.backend.store, outcomes)
+    object.__setattr__(tk.backend, "store", cast("Backing", store))
     return store
 
 
@@ -83,28 +83,28 @@ def thinking(until: asyncio.Event) -> ScriptedModel:
     return ScriptedModel([Holds(until=until, then=says(SUMMARY))], dialect=SPEECH.dialect, window_tokens=200_000)
 
 
-async def is_free(hf: Holdfast, clock: ManualClock) -> bool:
-    return await hf.backend.store.acquire(KEY, holder="next", now_ms=clock.now_ms(), ttl_ms=1)
+async def is_free(tk: Threadkeep, clock: ManualClock) -> bool:
+    return await tk.backend.store.acquire(KEY, holder="next", now_ms=clock.now_ms(), ttl_ms=1)
 
 
-async def test_a_renewal_that_fails_takes_nothing_back(hf: Holdfast, thread: Thread, clock: ManualClock) -> None:
+async def test_a_renewal_that_fails_takes_nothing_back(tk: Threadkeep, thread: Thread, clock: ManualClock) -> None:
     """The compaction is committed and said to be, and the next one finds its place free at once."""
-    store = troubled(hf, {2: StoreBusy("t.db")})
+    store = troubled(tk, {2: StoreBusy("t.db")})
     report = await thread.compact(strategy="handoff", model=thinking(store.went_wrong))
     assert [record.ordinal for record in await of_kind(thread, RecordKind.CHECKPOINT)] == [report.checkpoint]
-    assert await is_free(hf, clock)
+    assert await is_free(tk, clock)
 
 
-async def test_a_lease_that_cannot_be_given_back_takes_nothing_back(hf: Holdfast, thread: Thread) -> None:
+async def test_a_lease_that_cannot_be_given_back_takes_nothing_back(tk: Threadkeep, thread: Thread) -> None:
     """The checkpoint is durable; the lease runs out by itself."""
-    troubled(hf, {0: StoreBusy("t.db")})
+    troubled(tk, {0: StoreBusy("t.db")})
     report = await thread.compact()
     assert [record.ordinal for record in await of_kind(thread, RecordKind.CHECKPOINT)] == [report.checkpoint]
 
 
-async def test_a_renewal_is_tried_again(hf: Holdfast, thread: Thread, clock: ManualClock) -> None:
+async def test_a_renewal_is_tried_again(tk: Threadkeep, thread: Thread, clock: ManualClock) -> None:
     """A store that was away for a moment renews the lease when it is back: nobody else gets in after the first term."""
-    store = troubled(hf, {2: StoreBusy("t.db"), 3: StoreBusy("t.db")})
+    store = troubled(tk, {2: StoreBusy("t.db"), 3: StoreBusy("t.db")})
     done = asyncio.Event()
     task = asyncio.create_task(thread.compact(strategy="handoff", model=thinking(done)))
     await store.went_wrong.wait()
@@ -113,24 +113,24 @@ async def test_a_renewal_is_tried_again(hf: Holdfast, thread: Thread, clock: Man
     await store.asked_for(store.asked + 3)
     clock.ms += 2
     with pytest.raises(CompactionRunning):
-        await (await hf.thread("t")).compact()
+        await (await tk.thread("t")).compact()
     done.set()
     assert (await task).checkpoint is not None
 
 
-async def test_a_lost_lease_is_not_asked_for_again(hf: Holdfast, thread: Thread) -> None:
+async def test_a_lost_lease_is_not_asked_for_again(tk: Threadkeep, thread: Thread) -> None:
     """Who finds another in its place leaves it there; a compaction nobody else came before is committed all the same."""
-    store = troubled(hf, {2: False})
+    store = troubled(tk, {2: False})
     report = await thread.compact(strategy="handoff", model=thinking(store.went_wrong))
     assert [record.ordinal for record in await of_kind(thread, RecordKind.CHECKPOINT)] == [report.checkpoint]
     assert store.asked == 2
 
 
 async def test_of_two_that_hold_one_thread_who_commits_first_has_compacted(
-    hf: Holdfast, thread: Thread, clock: ManualClock
+    tk: Threadkeep, thread: Thread, clock: ManualClock
 ) -> None:
     """A worker that lost its lease does not write over the checkpoint of the one that got it; it is told so."""
-    store = troubled(hf, {2: False})
+    store = troubled(tk, {2: False})
     asked, go = asyncio.Event(), asyncio.Event()
 
     def slow(request: object) -> Holds:
@@ -142,14 +142,14 @@ async def test_of_two_that_hold_one_thread_who_commits_first_has_compacted(
     await asked.wait()
     await store.went_wrong.wait()
     clock.ms += lease.LEASE_MS
-    first = await (await hf.thread("t")).compact()
+    first = await (await tk.thread("t")).compact()
     go.set()
     with pytest.raises(StaleCheckpoint):
         await late
     assert [record.ordinal for record in await of_kind(thread, RecordKind.CHECKPOINT)] == [first.checkpoint]
 
 
-async def test_a_cancelled_compaction_gives_its_lease_back(hf: Holdfast, thread: Thread, clock: ManualClock) -> None:
+async def test_a_cancelled_compaction_gives_its_lease_back(tk: Threadkeep, thread: Thread, clock: ManualClock) -> None:
     """Nobody waits for a term to end because somebody pressed Ctrl-C."""
     asked = asyncio.Event()
 
@@ -163,4 +163,4 @@ async def test_a_cancelled_compaction_gives_its_lease_back(hf: Holdfast, thread:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await is_free(hf, clock)
+    assert await is_free(tk, clock)

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.errors import NothingToCompact
-from holdfast.runtime.following import follow
-from holdfast.store import RecordKind
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.errors import NothingToCompact
+from threadkeep.runtime.following import follow
+from threadkeep.store import RecordKind
 
 Json = dict[str, Any]
 Deed = Literal["say", "work", "compact", "compact_unkept", "take_back", "edit", "restart"]
@@ -22,8 +22,8 @@ DEEDS: tuple[Deed, ...] = ("say", "work", "work", "compact", "compact_unkept", "
 class Host:
     """A host that goes on from the windows it is given, unless it loses one; `behind` says that it lost the last one."""
 
-    def __init__(self, hf: Holdfast) -> None:
-        self.hf = hf
+    def __init__(self, tk: Threadkeep) -> None:
+        self.tk = tk
         self.shown: list[Json] = []
         self.ever: list[Json] = []
         self.behind = False
@@ -60,7 +60,7 @@ class Host:
                 pass
 
     async def compact(self, *, kept: bool) -> None:
-        thread = await follow(self.hf, "t", "chat", self.shown)
+        thread = await follow(self.tk, "t", "chat", self.shown)
         with suppress(NothingToCompact):
             await thread.compact()
         if kept:
@@ -75,20 +75,20 @@ async def _recorded(thread: Thread) -> list[Json]:
 
 
 async def _live(deeds: list[Deed]) -> None:
-    async with Holdfast(Config(store="memory:", model_context_window=4_000)) as hf:
-        host = Host(hf)
+    async with Threadkeep(Config(store="memory:", model_context_window=4_000)) as tk:
+        host = Host(tk)
         for deed in deeds:
             await host.do(deed)
-            thread = await follow(hf, "t", "chat", host.shown)
+            thread = await follow(tk, "t", "chat", host.shown)
             records = await thread.records()
-            again = await follow(hf, "t", "chat", host.shown)
+            again = await follow(tk, "t", "chat", host.shown)
             assert await again.records() == records
             window = list(await thread.window())
             if not host.behind:
                 assert window == host.shown
             assert window[-1:] == host.shown[-1:]
-            assert (await hf.verify()).problems == ()
-        recorded = await _recorded(await hf.thread("t", dialect="chat"))
+            assert (await tk.verify()).problems == ()
+        recorded = await _recorded(await tk.thread("t", dialect="chat"))
         assert [item for item in host.ever if item not in recorded] == []
 
 

@@ -19,13 +19,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.histories import RESPONSES, Json, turn
 from tests.strategies import histories
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.errors import InvalidTarget, NothingToCompact, NothingToUndo
-from holdfast.items import Item, open_calls, orphans
-from holdfast.runtime import Verdict
-from holdfast.runtime.reading import live_path, load_history
-from holdfast.store import Record, RecordKind, Span
-from holdfast.thread import Checkpoint, EntryKind, KeepEntry, decode_body
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.errors import InvalidTarget, NothingToCompact, NothingToUndo
+from threadkeep.items import Item, open_calls, orphans
+from threadkeep.runtime import Verdict
+from threadkeep.runtime.reading import live_path, load_history
+from threadkeep.store import Record, RecordKind, Span
+from threadkeep.thread import Checkpoint, EntryKind, KeepEntry, decode_body
 
 T = TypeVar("T")
 
@@ -90,12 +90,12 @@ class Threads(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self._open()
-        self._run(lambda: self._hf.thread("t0"))
+        self._run(lambda: self._tk.thread("t0"))
         self._models["t0"] = Model()
 
     def teardown(self) -> None:
-        if hasattr(self, "_hf"):
-            self._run(lambda: self._hf.__aexit__(None, None, None))
+        if hasattr(self, "_tk"):
+            self._run(lambda: self._tk.__aexit__(None, None, None))
         self._runner.close()
         self._folder.cleanup()
 
@@ -179,7 +179,7 @@ class Threads(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self._run(lambda: self._hf.__aexit__(None, None, None))
+        self._run(lambda: self._tk.__aexit__(None, None, None))
         self._open()
 
     @precondition(lambda self: bool(self._model.items()))
@@ -192,7 +192,7 @@ class Threads(RuleBasedStateMachine):
         assert found.pointer.ordinal == event.ordinal
         owner, ordinal = found.pointer.thread_id, found.pointer.ordinal
         span = Span(thread_id=owner, start=ordinal, stop=ordinal + 1)
-        (record,) = self._run(lambda: self._hf.backend.store.read(span))
+        (record,) = self._run(lambda: self._tk.backend.store.read(span))
         assert record.body == event.raw
 
     @rule(place=st.integers(0, 10_000))
@@ -241,29 +241,29 @@ class Threads(RuleBasedStateMachine):
 
     def _open(self) -> None:
         config = Config(store=str(Path(self._folder.name) / "threads.db"), model_context_window=4_000)
-        self._hf = Holdfast(config)
-        self._run(lambda: self._hf.__aenter__())
+        self._tk = Threadkeep(config)
+        self._run(lambda: self._tk.__aenter__())
 
     def _thread(self) -> Thread:
-        return Thread(self._hf.backend, self._at, dialect=RESPONSES)
+        return Thread(self._tk.backend, self._at, dialect=RESPONSES)
 
     def _next(self) -> int:
-        return self._run(lambda: self._hf.backend.store.get(self._at)).next
+        return self._run(lambda: self._tk.backend.store.get(self._at)).next
 
     def _window(self, *, stop: int | None = None) -> tuple[bytes, ...]:
         async def read() -> tuple[bytes, ...]:
-            store = self._hf.backend.store
+            store = self._tk.backend.store
             history = await load_history(store, await live_path(store, self._at, stop=stop))
             return tuple(item.raw for item in history.items)
 
         return self._run(read)
 
     async def _records(self, first: int) -> list[Record]:
-        row = await self._hf.backend.store.get(self._at)
-        return await self._hf.backend.store.read(Span(thread_id=self._at, start=first, stop=row.next))
+        row = await self._tk.backend.store.get(self._at)
+        return await self._tk.backend.store.read(Span(thread_id=self._at, start=first, stop=row.next))
 
     async def _verdict(self) -> Verdict:
-        return await self._hf.verify(self._thread())
+        return await self._tk.verify(self._thread())
 
 
 Threads.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.histories import turns
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.store import RecordKind
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ async def items(thread: Thread) -> list[bytes]:
 async def test_what_was_rolled_back_is_read_back_byte_for_byte(store_file: Path) -> None:
     """Across a compaction, an undo, a fork and two rollbacks, and after a restart, every item is there as it was recorded."""
     config = Config(store=str(store_file), model_context_window=4_000)
-    async with Holdfast(config) as first:
+    async with Threadkeep(config) as first:
         thread = await first.thread("t")
         await thread.record(turns(1, 4))
         await thread.compact()
@@ -35,6 +35,6 @@ async def test_what_was_rolled_back_is_read_back_byte_for_byte(store_file: Path)
         await child.rollback(turns=5)
         assert list(await child.window()) == list(await thread.window()) == turns(1, 1)
         assert await items(thread) == recorded
-    async with Holdfast(config) as second:
+    async with Threadkeep(config) as second:
         assert await items(await second.thread("t")) == recorded
         assert (await second.verify()).problems == ()

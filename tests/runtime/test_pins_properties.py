@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.histories import turn
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.errors import NothingToCompact, NothingToUndo
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.errors import NothingToCompact, NothingToUndo
 
 # Words that share nothing: no note is about what another says.
 WORDS = ("Kestrel", "Basalt", "Umbrella", "Tangerine", "Violin", "Glacier", "Lantern", "Orchid", "Compass", "Walnut")
@@ -101,13 +101,13 @@ def test_the_state_holds_what_was_remarked_on_the_path(acts: list[Act], choices:
     """Every note, each pinned if and only if the last word on it was a pin; through compactions, undos, rollbacks and forks."""
 
     async def live() -> None:
-        async with Holdfast(Config(store="memory:", model_context_window=4_000)) as hf:
-            life = Life(await hf.thread("t"))
+        async with Threadkeep(Config(store="memory:", model_context_window=4_000)) as tk:
+            life = Life(await tk.thread("t"))
             for act, choose in zip(acts, choices, strict=False):
                 await life.do(act, choose)
                 entries = (await life.thread.state()).entries
                 shown = {each.text: each.pinned for each in entries if "stands alone" in each.text}
                 assert shown == life.path.remarked
-            assert (await hf.verify()).problems == ()
+            assert (await tk.verify()).problems == ()
 
     asyncio.run(live())

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.histories import RESPONSES, answered, said, turn, turns
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.dialects.responses.dialect import ResponsesDialect
-from holdfast.errors import CompactionRunning, Conflict, NothingToCompact, OrdinalConflict, StaleCheckpoint
-from holdfast.items import Item
-from holdfast.runtime import CompactionReport
-from holdfast.runtime.backend import Backing
-from holdfast.store import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.dialects.responses.dialect import ResponsesDialect
+from threadkeep.errors import CompactionRunning, Conflict, NothingToCompact, OrdinalConflict, StaleCheckpoint
+from threadkeep.items import Item
+from threadkeep.runtime import CompactionReport
+from threadkeep.runtime.backend import Backing
+from threadkeep.store import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
@@ -40,10 +40,10 @@ class SlowDialect(ResponsesDialect):
         return super().state_item(text)
 
 
-async def compact_while(hf: Holdfast, thread_id: str, meanwhile: Callable[[], Awaitable[object]]) -> CompactionReport:
+async def compact_while(tk: Threadkeep, thread_id: str, meanwhile: Callable[[], Awaitable[object]]) -> CompactionReport:
     """Compact a thread and do something else after it was read and before its checkpoint is written."""
     slow = SlowDialect()
-    compaction = asyncio.create_task(Thread(hf.backend, thread_id, dialect=slow).compact())
+    compaction = asyncio.create_task(Thread(tk.backend, thread_id, dialect=slow).compact())
     try:
         await asyncio.to_thread(slow.drafting.wait, 30)
         await meanwhile()
@@ -52,49 +52,49 @@ async def compact_while(hf: Holdfast, thread_id: str, meanwhile: Callable[[], Aw
     return await compaction
 
 
-async def started(hf: Holdfast, *, last: int = 4) -> Thread:
-    thread = await hf.thread("t")
+async def started(tk: Threadkeep, *, last: int = 4) -> Thread:
+    thread = await tk.thread("t")
     await thread.record(turns(1, last))
     return thread
 
 
-async def test_a_compaction_commits_although_the_tip_moved(hf: Holdfast) -> None:
+async def test_a_compaction_commits_although_the_tip_moved(tk: Threadkeep) -> None:
     """What was appended meanwhile stands after the compacted part, untouched."""
-    thread = await started(hf)
+    thread = await started(tk)
     dry = await thread.compact(dry_run=True)
-    report = await compact_while(hf, "t", lambda: thread.record(turn(5)))
+    report = await compact_while(tk, "t", lambda: thread.record(turn(5)))
     window = await thread.window()
     assert window.checkpoint == report.checkpoint
     assert list(window)[-5:] == turn(5)
     assert dry.tokens_after + sum(entry.tokens for entry in (await thread.history()).entries[-5:]) == window.tokens
-    assert (await hf.verify()).problems == ()
+    assert (await tk.verify()).problems == ()
 
 
-async def test_turns_are_numbered_on_from_the_newest_although_a_compaction_came_in_late(hf: Holdfast) -> None:
+async def test_turns_are_numbered_on_from_the_newest_although_a_compaction_came_in_late(tk: Threadkeep) -> None:
     """A checkpoint computed in turn 4 and written in turn 5 does not turn back the count."""
-    thread = await started(hf)
-    await compact_while(hf, "t", lambda: thread.record(turn(5)))
-    resumed = await hf.thread("t")
+    thread = await started(tk)
+    await compact_while(tk, "t", lambda: thread.record(turn(5)))
+    resumed = await tk.thread("t")
     await resumed.record([said("Sixth."), answered("Yes.")])
     numbers = [record.turn for record in await thread.records() if record.kind is RecordKind.TURN]
     assert numbers == [1, 2, 3, 4, 5, 6]
 
 
-async def test_a_span_rolled_back_meanwhile_makes_the_checkpoint_stale(hf: Holdfast) -> None:
+async def test_a_span_rolled_back_meanwhile_makes_the_checkpoint_stale(tk: Threadkeep) -> None:
     """Nothing is written, and the window is what the rollback left."""
-    thread = await started(hf)
+    thread = await started(tk)
     with pytest.raises(StaleCheckpoint):
-        await compact_while(hf, "t", lambda: thread.rollback(turns=3))
+        await compact_while(tk, "t", lambda: thread.rollback(turns=3))
     assert list(await thread.window()) == turn(1)
 
 
-async def test_a_correction_rolled_back_meanwhile_retires_nothing(hf: Holdfast) -> None:
+async def test_a_correction_rolled_back_meanwhile_retires_nothing(tk: Threadkeep) -> None:
     """A draft that heard a turn which then left the path is stale, even if it kept that turn verbatim."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     await thread.record([said("Use port 8080 for staging."), answered("Yes."), *turns(1, 4)])
     await thread.record([said("Actually use port 9090 for staging instead of port 8080.")])
     try:
-        await compact_while(hf, "t", lambda: thread.rollback(turns=1))
+        await compact_while(tk, "t", lambda: thread.rollback(turns=1))
     except StaleCheckpoint:
         return
     state = await thread.state()
@@ -102,64 +102,64 @@ async def test_a_correction_rolled_back_meanwhile_retires_nothing(hf: Holdfast) 
     assert (entry.section, entry.claim) == ("objective", None)
 
 
-async def test_a_checkpoint_on_a_base_undone_meanwhile_is_stale(hf: Holdfast) -> None:
+async def test_a_checkpoint_on_a_base_undone_meanwhile_is_stale(tk: Threadkeep) -> None:
     """A new state computed from a cancelled one is worth nothing."""
-    thread = await started(hf)
+    thread = await started(tk)
     await thread.compact()
     await thread.record(turns(5, 9))
     with pytest.raises(StaleCheckpoint):
-        await compact_while(hf, "t", thread.undo)
+        await compact_while(tk, "t", thread.undo)
     assert list(await thread.window()) == turns(1, 9)
 
 
-async def test_a_second_worker_is_told_that_one_is_at_it(hf: Holdfast, store_file: Path) -> None:
+async def test_a_second_worker_is_told_that_one_is_at_it(tk: Threadkeep, store_file: Path) -> None:
     """The lease is held in the store, for every process to see."""
-    thread = await started(hf)
+    thread = await started(tk)
 
     async def other_process() -> None:
-        same_time = hf.backend.clock
-        async with Holdfast(Config(store=str(store_file), model_context_window=4_000), clock=same_time) as other:
+        same_time = tk.backend.clock
+        async with Threadkeep(Config(store=str(store_file), model_context_window=4_000), clock=same_time) as other:
             with pytest.raises(CompactionRunning):
                 await (await other.thread("t")).compact()
 
-    await compact_while(hf, "t", other_process)
+    await compact_while(tk, "t", other_process)
     assert [record.kind for record in await thread.records()].count(RecordKind.CHECKPOINT) == 1
 
 
-async def test_a_second_compaction_in_the_same_process_is_refused_as_well(hf: Holdfast) -> None:
+async def test_a_second_compaction_in_the_same_process_is_refused_as_well(tk: Threadkeep) -> None:
     """One at a time per thread: the second does not draft what the first is drafting."""
-    thread = await started(hf)
+    thread = await started(tk)
 
     async def again() -> None:
         with pytest.raises(CompactionRunning):
             await thread.compact()
 
-    await compact_while(hf, "t", again)
+    await compact_while(tk, "t", again)
 
 
-async def test_of_two_compactions_at_once_one_wins(hf: Holdfast) -> None:
+async def test_of_two_compactions_at_once_one_wins(tk: Threadkeep) -> None:
     """However they interleave there is one checkpoint, and the loser is told."""
-    thread = await started(hf)
-    first, second = await asyncio.gather(thread.compact(), (await hf.thread("t")).compact(), return_exceptions=True)
+    thread = await started(tk)
+    first, second = await asyncio.gather(thread.compact(), (await tk.thread("t")).compact(), return_exceptions=True)
     failures = [result for result in (first, second) if isinstance(result, BaseException)]
     assert len(failures) == 1
     assert isinstance(failures[0], Conflict | NothingToCompact)
     assert [record.kind for record in await thread.records()].count(RecordKind.CHECKPOINT) == 1
 
 
-async def test_a_lease_of_a_dead_worker_ends(hf: Holdfast, clock: ManualClock) -> None:
+async def test_a_lease_of_a_dead_worker_ends(tk: Threadkeep, clock: ManualClock) -> None:
     """Once its time is up the thread can be compacted again."""
-    thread = await started(hf)
-    await hf.backend.store.acquire("compact:t", holder="dead", now_ms=clock.now_ms(), ttl_ms=1_000)
+    thread = await started(tk)
+    await tk.backend.store.acquire("compact:t", holder="dead", now_ms=clock.now_ms(), ttl_ms=1_000)
     with pytest.raises(CompactionRunning):
         await thread.compact()
     clock.ms += 1_000
     assert (await thread.compact()).checkpoint is not None
 
 
-async def test_of_two_handles_that_write_one_is_told_to_look_again(hf: Holdfast) -> None:
+async def test_of_two_handles_that_write_one_is_told_to_look_again(tk: Threadkeep) -> None:
     """The loser's next attempt succeeds, and nothing is recorded twice."""
-    one, other = await hf.thread("t"), await hf.thread("t")
+    one, other = await tk.thread("t"), await tk.thread("t")
     await one.record([said("one")])
     await other.record([said("two")])
     with pytest.raises(OrdinalConflict):
@@ -238,10 +238,10 @@ class InterruptedStore:
         return self._store.watch(thread_id)
 
 
-async def test_what_is_appended_while_a_compaction_reads_stays_in_the_window(hf: Holdfast) -> None:
+async def test_what_is_appended_while_a_compaction_reads_stays_in_the_window(tk: Threadkeep) -> None:
     """A cut never falls behind items that the compaction has not seen."""
-    thread = await started(hf)
+    thread = await started(tk)
     request = [said("Also never delete the cache.")]
-    store = InterruptedStore(hf.backend.store, lambda: thread.record(request))
-    await Thread(replace(hf.backend, store=store), "t", dialect=RESPONSES).compact(target="1")
+    store = InterruptedStore(tk.backend.store, lambda: thread.record(request))
+    await Thread(replace(tk.backend, store=store), "t", dialect=RESPONSES).compact(target="1")
     assert list(await thread.window())[-1:] == request

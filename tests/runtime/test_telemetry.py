@@ -16,9 +16,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.histories import turns
 
-from holdfast import Holdfast
-from holdfast.errors import NothingToCompact
-from holdfast.runtime.telemetry import (
+from threadkeep import Threadkeep
+from threadkeep.errors import NothingToCompact
+from threadkeep.runtime.telemetry import (
     CompactionAttempt,
     CompactionFigures,
     OpenTelemetryObserver,
@@ -47,19 +47,19 @@ FIGURES = CompactionFigures(
 LABELS = {
     "gen_ai.operation.name": "compact",
     "gen_ai.request.model": "openai:gpt-5",
-    "holdfast.compaction.trigger": "auto",
-    "holdfast.compaction.phase": "pre_turn",
-    "holdfast.compaction.strategy": "extractive",
-    "holdfast.compaction.fell_back_from": "session",
-    "holdfast.compaction.outcome": "compacted",
+    "threadkeep.compaction.trigger": "auto",
+    "threadkeep.compaction.phase": "pre_turn",
+    "threadkeep.compaction.strategy": "extractive",
+    "threadkeep.compaction.fell_back_from": "session",
+    "threadkeep.compaction.outcome": "compacted",
 }
 FAILURE = {
     "gen_ai.operation.name": "compact",
     "gen_ai.request.model": "openai:gpt-5",
-    "holdfast.compaction.trigger": "auto",
-    "holdfast.compaction.phase": "pre_turn",
-    "holdfast.compaction.strategy": "session",
-    "holdfast.compaction.outcome": "failed",
+    "threadkeep.compaction.trigger": "auto",
+    "threadkeep.compaction.phase": "pre_turn",
+    "threadkeep.compaction.strategy": "session",
+    "threadkeep.compaction.outcome": "failed",
 }
 
 
@@ -106,17 +106,17 @@ async def test_a_compaction_is_one_span_with_its_figures(backstage: Backstage) -
     with observed(backstage.observer, ATTEMPT) as watch:
         watch.figures = FIGURES
     (span,) = backstage.spans()
-    assert (span.name, span.status.status_code) == ("holdfast.compact", trace.StatusCode.OK)
+    assert (span.name, span.status.status_code) == ("threadkeep.compact", trace.StatusCode.OK)
     assert dict(span.attributes or {}) == {
         **LABELS,
         "gen_ai.conversation.id": "ship-it",
         "gen_ai.usage.input_tokens": 8_000,
         "gen_ai.usage.output_tokens": 300,
         "gen_ai.usage.cache_read.input_tokens": 7_500,
-        "holdfast.compaction.tokens_before": 9_000,
-        "holdfast.compaction.tokens_after": 1_200,
-        "holdfast.compaction.checkpoint": 41,
-        "holdfast.compaction.model_calls": 2,
+        "threadkeep.compaction.tokens_before": 9_000,
+        "threadkeep.compaction.tokens_after": 1_200,
+        "threadkeep.compaction.checkpoint": 41,
+        "threadkeep.compaction.model_calls": 2,
     }
 
 
@@ -125,17 +125,17 @@ async def test_a_compaction_is_one_point_in_each_metric(backstage: Backstage) ->
     with observed(backstage.observer, ATTEMPT) as watch:
         watch.figures = FIGURES
     assert backstage.points() == {
-        "holdfast.compaction.duration": [(LABELS, 1)],
-        "holdfast.compaction.window.size": [
-            ({**LABELS, "holdfast.compaction.window": "before"}, 9_000),
-            ({**LABELS, "holdfast.compaction.window": "after"}, 1_200),
+        "threadkeep.compaction.duration": [(LABELS, 1)],
+        "threadkeep.compaction.window.size": [
+            ({**LABELS, "threadkeep.compaction.window": "before"}, 9_000),
+            ({**LABELS, "threadkeep.compaction.window": "after"}, 1_200),
         ],
-        "holdfast.compaction.model.calls": [(LABELS, 2)],
-        "holdfast.compaction.token.usage": [
+        "threadkeep.compaction.model.calls": [(LABELS, 2)],
+        "threadkeep.compaction.token.usage": [
             ({**LABELS, "gen_ai.token.type": "input"}, 8_000),
             ({**LABELS, "gen_ai.token.type": "output"}, 300),
         ],
-        "holdfast.compaction.token.cached": [(LABELS, 7_500)],
+        "threadkeep.compaction.token.cached": [(LABELS, 7_500)],
     }
 
 
@@ -152,13 +152,13 @@ async def test_without_a_model_nothing_of_one_is_said(backstage: Backstage) -> N
     assert dict(span.attributes or {}) == {
         "gen_ai.operation.name": "compact",
         "gen_ai.conversation.id": "ship-it",
-        "holdfast.compaction.trigger": "manual",
-        "holdfast.compaction.phase": "standalone_turn",
-        "holdfast.compaction.strategy": "extractive",
-        "holdfast.compaction.outcome": "tried_out",
-        "holdfast.compaction.tokens_before": 9_000,
-        "holdfast.compaction.tokens_after": 1_200,
-        "holdfast.compaction.model_calls": 0,
+        "threadkeep.compaction.trigger": "manual",
+        "threadkeep.compaction.phase": "standalone_turn",
+        "threadkeep.compaction.strategy": "extractive",
+        "threadkeep.compaction.outcome": "tried_out",
+        "threadkeep.compaction.tokens_before": 9_000,
+        "threadkeep.compaction.tokens_after": 1_200,
+        "threadkeep.compaction.model_calls": 0,
     }
 
 
@@ -177,7 +177,7 @@ async def test_a_failure_is_told_by_its_kind_and_goes_on_its_way(backstage: Back
     (span,) = backstage.spans()
     assert (span.status.status_code, span.status.description, span.events) == (trace.StatusCode.ERROR, kind, ())
     assert dict(span.attributes or {}) == {**FAILURE, "error.type": kind, "gen_ai.conversation.id": "ship-it"}
-    assert backstage.points() == {"holdfast.compaction.duration": [({**FAILURE, "error.type": kind}, 1)]}
+    assert backstage.points() == {"threadkeep.compaction.duration": [({**FAILURE, "error.type": kind}, 1)]}
     assert "two secret words" not in span.to_json()
 
 
@@ -196,7 +196,7 @@ async def test_spans_made_meanwhile_are_the_attempts_children_and_later_ones_are
     parents = {span.name: span.parent for span in backstage.spans()}
     contexts = {span.name: span.context for span in backstage.spans()}
     assert parents["during"] is not None
-    assert parents["during"].span_id == contexts["holdfast.compact"].span_id
+    assert parents["during"].span_id == contexts["threadkeep.compact"].span_id
     assert parents["later"] is None
 
 
@@ -214,7 +214,7 @@ async def test_attempts_at_once_are_told_apart(backstage: Backstage) -> None:
 
     await asyncio.gather(compact("a", 10), compact("b", 20))
     attributes = [dict(span.attributes or {}) for span in backstage.spans()]
-    assert {told["gen_ai.conversation.id"]: told["holdfast.compaction.tokens_before"] for told in attributes} == {
+    assert {told["gen_ai.conversation.id"]: told["threadkeep.compaction.tokens_before"] for told in attributes} == {
         "a": 10,
         "b": 20,
     }
@@ -245,9 +245,9 @@ async def test_with_nobody_watching_an_attempt_is_as_it_was() -> None:
         raise LookupError
 
 
-async def test_a_real_compaction_is_told_with_the_figures_of_its_report(backstage: Backstage, hf: Holdfast) -> None:
+async def test_a_real_compaction_is_told_with_the_figures_of_its_report(backstage: Backstage, tk: Threadkeep) -> None:
     """And one that found nothing to do, as a failure of that kind."""
-    watched = await hf.for_tenant("watched", observer=backstage.observer)
+    watched = await tk.for_tenant("watched", observer=backstage.observer)
     thread = await watched.thread("t")
     await thread.record(turns(1, 14))
     report = await thread.compact()
@@ -257,22 +257,22 @@ async def test_a_real_compaction_is_told_with_the_figures_of_its_report(backstag
     assert compacted == {
         "gen_ai.operation.name": "compact",
         "gen_ai.conversation.id": "t",
-        "holdfast.compaction.trigger": "manual",
-        "holdfast.compaction.phase": "standalone_turn",
-        "holdfast.compaction.strategy": report.strategy,
-        "holdfast.compaction.outcome": "compacted",
-        "holdfast.compaction.tokens_before": report.tokens_before,
-        "holdfast.compaction.tokens_after": report.tokens_after,
-        "holdfast.compaction.checkpoint": report.checkpoint,
-        "holdfast.compaction.model_calls": 0,
+        "threadkeep.compaction.trigger": "manual",
+        "threadkeep.compaction.phase": "standalone_turn",
+        "threadkeep.compaction.strategy": report.strategy,
+        "threadkeep.compaction.outcome": "compacted",
+        "threadkeep.compaction.tokens_before": report.tokens_before,
+        "threadkeep.compaction.tokens_after": report.tokens_after,
+        "threadkeep.compaction.checkpoint": report.checkpoint,
+        "threadkeep.compaction.model_calls": 0,
     }
-    assert (failed["holdfast.compaction.outcome"], failed["error.type"]) == ("failed", "nothing_to_compact")
+    assert (failed["threadkeep.compaction.outcome"], failed["error.type"]) == ("failed", "nothing_to_compact")
 
 
 def test_nothing_is_imported_before_the_first_attempt_and_without_the_extra_nobody_watches() -> None:
     """In a process that cannot import it, in one that has it but did not attempt anything, and in one that did."""
     absent = "import sys; sys.modules['opentelemetry'] = None\n"
-    watching = "from holdfast.runtime.telemetry import *; import sys; observer = installed_observer()\n"
+    watching = "from threadkeep.runtime.telemetry import *; import sys; observer = installed_observer()\n"
     attempted = (
         "attempt = CompactionAttempt(attempt_id='1', thread_id='t', trigger='auto', phase='mid_turn', strategy='session')\n"
         "observer.started(attempt); observer.failed(attempt, LookupError(), duration_ms=1)\n"

@@ -9,11 +9,11 @@ import pytest
 from tests.histories import turns
 from tests.runtime.test_telemetry import ATTEMPT, FAILURE, FIGURES, LABELS, Backstage
 
-from holdfast import Holdfast
-from holdfast.errors import StaleCheckpoint
-from holdfast.runtime.telemetry import Spent, observed
-from holdfast.testing.scripted_model import ScriptedModel, refuses
-from holdfast.thread import Attempt
+from threadkeep import Threadkeep
+from threadkeep.errors import StaleCheckpoint
+from threadkeep.runtime.telemetry import Spent, observed
+from threadkeep.testing.scripted_model import ScriptedModel, refuses
+from threadkeep.thread import Attempt
 
 pytestmark = pytest.mark.anyio
 
@@ -41,8 +41,8 @@ async def test_a_compaction_says_what_it_cost(sdk: Backstage) -> None:
     with observed(sdk.observer, ATTEMPT) as watch:
         watch.figures = replace(FIGURES, cost_micro_usd=230_000)
     (span,) = sdk.spans()
-    assert (span.attributes or {})["holdfast.compaction.cost_usd"] == 0.23
-    assert sdk.points()["holdfast.compaction.cost"] == [(LABELS, 0.23)]
+    assert (span.attributes or {})["threadkeep.compaction.cost_usd"] == 0.23
+    assert sdk.points()["threadkeep.compaction.cost"] == [(LABELS, 0.23)]
 
 
 async def test_an_attempt_that_failed_says_what_it_cost(sdk: Backstage) -> None:
@@ -56,18 +56,18 @@ async def test_an_attempt_that_failed_says_what_it_cost(sdk: Backstage) -> None:
         "gen_ai.usage.input_tokens": 8_000,
         "gen_ai.usage.output_tokens": 300,
         "gen_ai.usage.cache_read.input_tokens": 7_500,
-        "holdfast.compaction.model_calls": 2,
-        "holdfast.compaction.cost_usd": 0.23,
+        "threadkeep.compaction.model_calls": 2,
+        "threadkeep.compaction.cost_usd": 0.23,
     }
     assert sdk.points() == {
-        "holdfast.compaction.duration": [(STALE, 1)],
-        "holdfast.compaction.model.calls": [(STALE, 2)],
-        "holdfast.compaction.token.usage": [
+        "threadkeep.compaction.duration": [(STALE, 1)],
+        "threadkeep.compaction.model.calls": [(STALE, 2)],
+        "threadkeep.compaction.token.usage": [
             ({**STALE, "gen_ai.token.type": "input"}, 8_000),
             ({**STALE, "gen_ai.token.type": "output"}, 300),
         ],
-        "holdfast.compaction.token.cached": [(STALE, 7_500)],
-        "holdfast.compaction.cost": [(STALE, 0.23)],
+        "threadkeep.compaction.token.cached": [(STALE, 7_500)],
+        "threadkeep.compaction.cost": [(STALE, 0.23)],
     }
 
 
@@ -76,8 +76,8 @@ async def test_what_nobody_told_is_no_point(sdk: Backstage) -> None:
     with pytest.raises(StaleCheckpoint):
         fail(sdk, spent=Spent(model_calls=1))
     assert sdk.points() == {
-        "holdfast.compaction.duration": [(STALE, 1)],
-        "holdfast.compaction.model.calls": [(STALE, 1)],
+        "threadkeep.compaction.duration": [(STALE, 1)],
+        "threadkeep.compaction.model.calls": [(STALE, 1)],
     }
 
 
@@ -96,28 +96,28 @@ UNTOLD = Attempt(strategy="handoff", outcome="timed_out", model="openai:gpt-5", 
 UNAIDED = Attempt(strategy="extractive", outcome="taken", took_ms=9)
 TOLD: list[dict[str, object]] = [
     {
-        "holdfast.compaction.strategy": "session",
-        "holdfast.compaction.outcome": "refused",
-        "holdfast.compaction.duration_ms": 1_200,
-        "holdfast.compaction.model_calls": 2,
-        "holdfast.compaction.cost_usd": 0.23,
+        "threadkeep.compaction.strategy": "session",
+        "threadkeep.compaction.outcome": "refused",
+        "threadkeep.compaction.duration_ms": 1_200,
+        "threadkeep.compaction.model_calls": 2,
+        "threadkeep.compaction.cost_usd": 0.23,
         "gen_ai.request.model": "openai:gpt-5",
         "gen_ai.usage.input_tokens": 8_000,
         "gen_ai.usage.output_tokens": 300,
         "gen_ai.usage.cache_read.input_tokens": 7_500,
     },
     {
-        "holdfast.compaction.strategy": "handoff",
-        "holdfast.compaction.outcome": "timed_out",
-        "holdfast.compaction.duration_ms": 600,
-        "holdfast.compaction.model_calls": 1,
+        "threadkeep.compaction.strategy": "handoff",
+        "threadkeep.compaction.outcome": "timed_out",
+        "threadkeep.compaction.duration_ms": 600,
+        "threadkeep.compaction.model_calls": 1,
         "gen_ai.request.model": "openai:gpt-5",
     },
     {
-        "holdfast.compaction.strategy": "extractive",
-        "holdfast.compaction.outcome": "taken",
-        "holdfast.compaction.duration_ms": 9,
-        "holdfast.compaction.model_calls": 0,
+        "threadkeep.compaction.strategy": "extractive",
+        "threadkeep.compaction.outcome": "taken",
+        "threadkeep.compaction.duration_ms": 9,
+        "threadkeep.compaction.model_calls": 0,
     },
 ]
 
@@ -133,23 +133,23 @@ async def test_every_strategy_that_was_tried_is_an_event_of_the_span(sdk: Backst
         for trial in (REFUSED, UNTOLD, UNAIDED):
             watch.tried(trial)
         watch.figures = FIGURES
-    assert events(sdk) == [("holdfast.compaction.tried", told) for told in TOLD]
+    assert events(sdk) == [("threadkeep.compaction.tried", told) for told in TOLD]
 
 
 async def test_a_compaction_that_fails_has_the_events_of_what_it_tried(sdk: Backstage) -> None:
     """They are told as each ends, whatever comes after."""
     with pytest.raises(StaleCheckpoint):
         fail(sdk, spent=Spent(model_calls=2), tried=REFUSED)
-    assert events(sdk) == [("holdfast.compaction.tried", TOLD[0])]
+    assert events(sdk) == [("threadkeep.compaction.tried", TOLD[0])]
 
 
-async def test_a_real_compaction_tells_each_of_its_attempts(sdk: Backstage, hf: Holdfast) -> None:
+async def test_a_real_compaction_tells_each_of_its_attempts(sdk: Backstage, tk: Threadkeep) -> None:
     """As they are in its report, in their order."""
-    watched = await hf.for_tenant("watched", observer=sdk.observer)
+    watched = await tk.for_tenant("watched", observer=sdk.observer)
     thread = await watched.thread("t")
     await thread.record(turns(1, 14))
     async with ScriptedModel([refuses()], dialect=thread.dialect.name, window_tokens=200_000) as model:
         report = await thread.compact(strategy="handoff", model=model)
-    told = [(each["holdfast.compaction.strategy"], each["holdfast.compaction.outcome"]) for _, each in events(sdk)]
+    told = [(each["threadkeep.compaction.strategy"], each["threadkeep.compaction.outcome"]) for _, each in events(sdk)]
     assert told == [("handoff", "refused"), ("extractive", "taken")]
     assert told == [(attempt.strategy, attempt.outcome) for attempt in report.attempts]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.histories import said, turns
 
-from holdfast import Config, Holdfast
-from holdfast.items import body_digest
-from holdfast.store import RecordKind
-from holdfast.store.sqlite.packing import Form, pack, unpack
+from threadkeep import Config, Threadkeep
+from threadkeep.items import body_digest
+from threadkeep.store import RecordKind
+from threadkeep.store.sqlite.packing import Form, pack, unpack
 
 pytestmark = pytest.mark.anyio
 
@@ -23,13 +23,13 @@ class Tampering:
         self.file = file
 
     async def prepare(self) -> None:
-        async with Holdfast(Config(store=str(self.file), model_context_window=4_000)) as hf:
-            thread = await hf.thread("t")
+        async with Threadkeep(Config(store=str(self.file), model_context_window=4_000)) as tk:
+            thread = await tk.thread("t")
             await thread.record([said("Never push to main."), *turns(1, 5, words=200)])
             await thread.compact()
             await thread.record(turns(6, 7))
             await (await thread.fork(new_id="c")).record(turns(8, 8))
-            assert (await hf.verify()).problems == ()
+            assert (await tk.verify()).problems == ()
 
     def execute(self, sql: str, *values: object) -> None:
         connection = sqlite3.connect(self.file)
@@ -68,14 +68,14 @@ class Tampering:
 
     async def found(self) -> set[tuple[str, str]]:
         """Return what `verify` says, as pointer and code."""
-        async with Holdfast(Config(store=str(self.file), model_context_window=4_000)) as hf:
-            verdict = await hf.verify()
+        async with Threadkeep(Config(store=str(self.file), model_context_window=4_000)) as tk:
+            verdict = await tk.verify()
         assert verdict.ok == (not verdict.problems)
         return {(str(problem.pointer), problem.code) for problem in verdict.problems}
 
     async def ordinal(self, kind: RecordKind) -> int:
-        async with Holdfast(Config(store=str(self.file), model_context_window=4_000)) as hf:
-            return [record.ordinal for record in await (await hf.thread("t")).records() if record.kind is kind][-1]
+        async with Threadkeep(Config(store=str(self.file), model_context_window=4_000)) as tk:
+            return [record.ordinal for record in await (await tk.thread("t")).records() if record.kind is kind][-1]
 
 
 @pytest.fixture
@@ -155,8 +155,8 @@ async def test_a_damaged_checkpoint_is_reported_and_does_not_stop_the_rest(
 
 async def test_verify_looks_at_one_thread_when_asked(tampering: Tampering) -> None:
     """The counts say what was looked at."""
-    async with Holdfast(Config(store=str(tampering.file))) as hf:
-        fork = await hf.thread("c")
-        one, every = await hf.verify(fork), await hf.verify()
+    async with Threadkeep(Config(store=str(tampering.file))) as tk:
+        fork = await tk.thread("c")
+        one, every = await tk.verify(fork), await tk.verify()
         assert (one.threads, one.records) == (1, len(await fork.records()))
-        assert (every.threads, every.records) == (2, one.records + len(await (await hf.thread("t")).records()))
+        assert (every.threads, every.records) == (2, one.records + len(await (await tk.thread("t")).records()))

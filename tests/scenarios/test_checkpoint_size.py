@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.scenarios.vocabulary import STATE, Speech, config, context, of_kind, seen, turn
 
-from holdfast import Holdfast, Thread
-from holdfast.store import RecordKind
+from threadkeep import Thread, Threadkeep
+from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
@@ -46,17 +46,17 @@ async def compacted_over(thread: Thread, speech: Speech, *, kept: str) -> list[i
 
 async def test_a_checkpoint_is_as_small_over_a_large_kept_item_as_over_a_small_one(store_file: Path, speech: Speech) -> None:
     """Two histories that differ only in the size of what is kept have checkpoints that differ by a few digits."""
-    async with Holdfast(config(store_file, window_tokens=WIDE_WINDOW)) as hf:
-        small = await compacted_over(await hf.thread("s", dialect=speech.dialect), speech, kept=picture(30))
-        large = await compacted_over(await hf.thread("l", dialect=speech.dialect), speech, kept=picture(40_000))
+    async with Threadkeep(config(store_file, window_tokens=WIDE_WINDOW)) as tk:
+        small = await compacted_over(await tk.thread("s", dialect=speech.dialect), speech, kept=picture(30))
+        large = await compacted_over(await tk.thread("l", dialect=speech.dialect), speech, kept=picture(40_000))
     assert len(large) == ROUNDS
     assert [abs(one - other) < 50 for one, other in zip(small, large, strict=True)] == [True] * ROUNDS
 
 
 async def test_compactions_over_unchanged_kept_items_grow_the_store_by_small_records(store_file: Path, speech: Speech) -> None:
     """Six compactions over 53 kB that stay add less than one copy of it, all they record included."""
-    async with Holdfast(config(store_file, window_tokens=WIDE_WINDOW)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config(store_file, window_tokens=WIDE_WINDOW)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await thread.record([context(speech, picture(40_000))])
         before = stored_bytes(store_file)
         await compacted_over(thread, speech, kept=picture(40_000))
@@ -67,8 +67,8 @@ async def test_compactions_over_unchanged_kept_items_grow_the_store_by_small_rec
 async def test_an_image_is_stored_once_however_often_it_is_kept_or_sent_again(store_file: Path, speech: Speech) -> None:
     """Recorded in two threads and two turns, kept by a checkpoint, inherited by a fork: one body."""
     image = speech.pictured(picture(40_000))
-    async with Holdfast(config(store_file, window_tokens=WIDE_WINDOW)) as hf:
-        thread, other = await hf.thread("t", dialect=speech.dialect), await hf.thread("o", dialect=speech.dialect)
+    async with Threadkeep(config(store_file, window_tokens=WIDE_WINDOW)) as tk:
+        thread, other = await tk.thread("t", dialect=speech.dialect), await tk.thread("o", dialect=speech.dialect)
         await thread.record([*turn(speech, 1, lines=20_000), image])
         before = stored_bytes(store_file)
         await thread.compact(target="1")

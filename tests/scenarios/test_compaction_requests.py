@@ -22,13 +22,13 @@ from tests.scenarios.vocabulary import (
     turns,
 )
 
-from holdfast import Config, Head, Holdfast
-from holdfast.compaction.asking import request_tokens
-from holdfast.compaction.instructions import handoff_instruction, session_instruction
-from holdfast.compaction.ledger import Ledger, Speaker
-from holdfast.runtime.orders import Order
-from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
-from holdfast.tokens import estimate_item
+from threadkeep import Config, Head, Threadkeep
+from threadkeep.compaction.asking import request_tokens
+from threadkeep.compaction.instructions import handoff_instruction, session_instruction
+from threadkeep.compaction.ledger import Ledger, Speaker
+from threadkeep.runtime.orders import Order
+from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
+from threadkeep.tokens import estimate_item
 
 pytestmark = pytest.mark.anyio
 
@@ -51,10 +51,10 @@ def ordered(strategy: str, model: ScriptedModel) -> Order:
 
 @pytest.mark.parametrize("strategy", ["session", "handoff"])
 async def test_what_comes_in_with_its_picture_and_settings_is_not_in_the_request_and_whole_afterwards(
-    hf: Holdfast, speech: Speech, strategy: str
+    tk: Threadkeep, speech: Speech, strategy: str
 ) -> None:
     """Settings, words and picture of the turn that is about to begin stand behind the summary, as they came."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     incoming = [permissions(speech, "never"), speech.shown("What is wrong in this screenshot?", PICTURE)]
     await thread.record(incoming)
@@ -69,9 +69,9 @@ async def test_what_comes_in_with_its_picture_and_settings_is_not_in_the_request
     assert str(list(await thread.window())).count(PICTURE) == 1
 
 
-async def test_what_comes_in_is_not_in_a_transcript_either(hf: Holdfast, speech: Speech) -> None:
+async def test_what_comes_in_is_not_in_a_transcript_either(tk: Threadkeep, speech: Speech) -> None:
     """A model of another language summarises what is settled; the message nobody answered is not its business."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     await thread.record([speech.said("And now rename the lexer.")])
     async with summarising("handoff", dialect=elsewhere(speech)) as model:
@@ -80,9 +80,9 @@ async def test_what_comes_in_is_not_in_a_transcript_either(hf: Holdfast, speech:
     assert (await seen(thread))[-1] == speech.said("And now rename the lexer.")
 
 
-async def test_instructions_and_tools_count_when_it_is_decided_whether_a_request_fits(hf: Holdfast, speech: Speech) -> None:
+async def test_instructions_and_tools_count_when_it_is_decided_whether_a_request_fits(tk: Threadkeep, speech: Speech) -> None:
     """The history alone would fit the model's window; with what goes out beside it it does not, and is told in parts."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     heavy = Head("Mind the house rules. " * 1_500)
     async with summarising("handoff", dialect=speech.dialect, window_tokens=16_000) as model:
@@ -95,9 +95,9 @@ async def test_instructions_and_tools_count_when_it_is_decided_whether_a_request
     assert "house rules" not in str(model.bodies[0])
 
 
-async def test_a_transcript_shortens_long_outputs_and_keeps_every_call(hf: Holdfast, speech: Speech) -> None:
+async def test_a_transcript_shortens_long_outputs_and_keeps_every_call(tk: Threadkeep, speech: Speech) -> None:
     """Where the history itself does not fit, outputs give way in their middle; who asked for what stays readable."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 6)
     listing = "\n".join(f"row {number} of the listing" for number in range(2_000))
     await thread.record([speech.said("List it."), speech.call("long", "cat listing.txt"), speech.output("long", listing)])
@@ -114,9 +114,9 @@ async def test_a_transcript_shortens_long_outputs_and_keeps_every_call(hf: Holdf
     assert "tokens left out" in told
 
 
-async def test_the_older_summary_is_in_a_transcript_too(hf: Holdfast, speech: Speech) -> None:
+async def test_the_older_summary_is_in_a_transcript_too(tk: Threadkeep, speech: Speech) -> None:
     """A model that writes the second summary without having lived through the first part is shown the first summary."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     steps = [says("The lexer was found to be at fault."), says("Second summary.")]
     async with ScriptedModel(steps, dialect=elsewhere(speech), window_tokens=ROOM) as model:
@@ -126,9 +126,9 @@ async def test_the_older_summary_is_in_a_transcript_too(hf: Holdfast, speech: Sp
     assert "The lexer was found to be at fault." in str(model.bodies[1])
 
 
-async def test_the_state_is_beside_a_transcript_and_every_part_of_it(hf: Holdfast, speech: Speech) -> None:
+async def test_the_state_is_beside_a_transcript_and_every_part_of_it(tk: Threadkeep, speech: Speech) -> None:
     """However many parts a span is told in: each is asked with the state so far, which nothing can crowd out."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([speech.said("Never push to main."), speech.answered("Understood.")])
     await play(thread, speech, 1, 8)
     await thread.compact(strategy="extractive")
@@ -141,11 +141,11 @@ async def test_the_state_is_beside_a_transcript_and_every_part_of_it(hf: Holdfas
     assert all("Never push to main." in str(body) for body in model.bodies)
 
 
-async def test_what_a_provider_sealed_is_not_shown_to_another_that_is_asked_to_compact(hf: Holdfast, speech: Speech) -> None:
+async def test_what_a_provider_sealed_is_not_shown_to_another_that_is_asked_to_compact(tk: Threadkeep, speech: Speech) -> None:
     """The next compaction is drafted by somebody else: not one byte of the other's opaque item goes there."""
     if speech.dialect == "chat":
         pytest.skip("no provider compacts Chat Completions by itself")
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     steps = [Compacts(items=(opaque(speech, 1),))]
     async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM, issuer="here#1") as model:
@@ -159,10 +159,10 @@ async def test_what_a_provider_sealed_is_not_shown_to_another_that_is_asked_to_c
 @pytest.mark.parametrize("strategy", ["session", "handoff"])
 @pytest.mark.parametrize("shown_as", ["prefix", "transcript"])
 async def test_pictures_and_odd_content_are_shown_and_told_for_what_they_are(
-    hf: Holdfast, speech: Speech, strategy: str, shown_as: str
+    tk: Threadkeep, speech: Speech, strategy: str, shown_as: str
 ) -> None:
     """Lists, pictures and empty answers compact like any; a transcript says that there is a picture, never its base64."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     odd = [speech.pictured(PICTURE), speech.answered(""), speech.shown("And this one?", PICTURE), speech.answered("A cat.")]
     await thread.record([*odd, *odd_content(speech)])
     await play(thread, speech, 1, 8)
@@ -217,8 +217,8 @@ async def test_a_blank_prompt_is_none(tmp_path: Path, speech: Speech, strategy: 
     bodies: list[Json] = []
     for prompt in (None, "  \n"):
         config = Config(store=str(tmp_path / f"{prompt is None}.db"), model_context_window=4_000, compact_prompt=prompt)
-        async with Holdfast(config) as hf:
-            thread = await hf.thread("t", dialect=speech.dialect)
+        async with Threadkeep(config) as tk:
+            thread = await tk.thread("t", dialect=speech.dialect)
             await play(thread, speech, 1, 8)
             async with summarising(strategy, dialect=speech.dialect) as model:
                 await thread.compact(strategy=strategy, model=model)
@@ -241,8 +241,8 @@ def test_what_is_asked_is_a_plain_request_with_a_length() -> None:
 async def test_all_that_was_said_and_done_is_shown_whatever_the_budget_for_messages(store_file: object, speech: Speech) -> None:
     """How much is quoted afterwards is one thing; the model that summarises is shown everything."""
     config = Config(store=str(store_file), model_context_window=4_000, compact_user_message_tokens=0)
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 8)
         async with summarising("handoff", dialect=speech.dialect) as model:
             await thread.compact(strategy="handoff", model=model, head=Head())
@@ -252,9 +252,9 @@ async def test_all_that_was_said_and_done_is_shown_whatever_the_budget_for_messa
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "extractive"])
-async def test_all_that_came_in_together_is_whole_and_last(hf: Holdfast, speech: Speech, strategy: str) -> None:
+async def test_all_that_came_in_together_is_whole_and_last(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """A listing, and the question about it as a message of its own: nobody has answered either, so both stay as they came."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 12)
     incoming = [speech.said("row of the listing\n" * 160), speech.said("What is wrong in the listing?")]
     await thread.record(incoming)
@@ -267,9 +267,9 @@ async def test_all_that_came_in_together_is_whole_and_last(hf: Holdfast, speech:
     assert (await seen(thread))[-2:] == incoming
 
 
-async def test_a_request_that_is_known_not_to_fit_is_not_sent(hf: Holdfast, speech: Speech) -> None:
+async def test_a_request_that_is_known_not_to_fit_is_not_sent(tk: Threadkeep, speech: Speech) -> None:
     """However much the users said: what a model is sent is within its window, by the estimate it is decided on."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     for number in range(90):
         await thread.record([speech.said(f"Rule {number}: " + "keep the margin exactly as wide as before. " * 8)])
         await thread.record([speech.answered("Noted.")])

@@ -8,42 +8,44 @@ import pytest
 from tests.conftest import ManualClock
 from tests.scenarios.vocabulary import STATE, Speech, config, context, crashed_copy, of_kind, play, said_in, seen, turn, turns
 
-from holdfast import Holdfast
-from holdfast.compaction.ledger import Section
-from holdfast.errors import BadInput, CompactionRunning, NothingToCompact, UnknownStrategy
-from holdfast.runtime import making_room
-from holdfast.store import RecordKind
+from threadkeep import Threadkeep
+from threadkeep.compaction.ledger import Section
+from threadkeep.errors import BadInput, CompactionRunning, NothingToCompact, UnknownStrategy
+from threadkeep.runtime import making_room
+from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
 HOUR_MS = 3_600_000
 
 
-async def take_lease(hf: Holdfast, clock: ManualClock) -> None:
+async def take_lease(tk: Threadkeep, clock: ManualClock) -> None:
     """Let another worker be at it, for an hour."""
-    assert await hf.backend.store.acquire("compact:t", holder="another", now_ms=clock.ms, ttl_ms=HOUR_MS)
+    assert await tk.backend.store.acquire("compact:t", holder="another", now_ms=clock.ms, ttl_ms=HOUR_MS)
 
 
-async def test_input_is_on_disk_before_its_turn_compacts(hf: Holdfast, store_file: Path, tmp_path: Path, speech: Speech) -> None:
+async def test_input_is_on_disk_before_its_turn_compacts(
+    tk: Threadkeep, store_file: Path, tmp_path: Path, speech: Speech
+) -> None:
     """A process killed between the two leaves the input recorded, last, and nothing else changed."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 14)
     async with thread.turn([context(speech, "/src"), speech.said("Now the summary.")]) as begun:
         copy = crashed_copy(store_file, tmp_path / "after.db")
         assert (await begun.window()).checkpoint is not None
-    async with Holdfast(config(copy)) as again:
+    async with Threadkeep(config(copy)) as again:
         resumed = await again.thread("t")
         assert await seen(resumed) == [*turns(speech, 1, 14), context(speech, "/src"), speech.said("Now the summary.")]
 
 
 async def test_a_turn_whose_compaction_fails_goes_on_and_says_why(
-    hf: Holdfast, clock: ManualClock, speech: Speech, monkeypatch: pytest.MonkeyPatch
+    tk: Threadkeep, clock: ManualClock, speech: Speech, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The input is in the window it gets, the trouble is named, and once the cause is gone the same turn compacts."""
     monkeypatch.setattr(making_room, "PATIENCE_S", 0.0)
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 14)
-    await take_lease(hf, clock)
+    await take_lease(tk, clock)
     async with thread.turn([speech.said("Now the summary.")]) as begun:
         window = await begun.window()
         assert window.trouble == str(CompactionRunning("t"))
@@ -58,9 +60,9 @@ async def test_a_turn_whose_compaction_fails_goes_on_and_says_why(
         ]
 
 
-async def test_the_input_itself_counts_when_it_is_decided_whether_to_compact(hf: Holdfast, speech: Speech) -> None:
+async def test_the_input_itself_counts_when_it_is_decided_whether_to_compact(tk: Threadkeep, speech: Speech) -> None:
     """A thread below its limit compacts because of what comes in, and what came in stays whole and last."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     assert not (await thread.window()).pressure.must_compact
     incoming = speech.said("Mind this listing. " + "row of the listing\n" * 300)
@@ -70,9 +72,9 @@ async def test_the_input_itself_counts_when_it_is_decided_whether_to_compact(hf:
     assert STATE in await seen(thread)
 
 
-async def test_an_input_too_large_for_any_window_is_recorded_and_can_be_taken_back(hf: Holdfast, speech: Speech) -> None:
+async def test_an_input_too_large_for_any_window_is_recorded_and_can_be_taken_back(tk: Threadkeep, speech: Speech) -> None:
     """It comes back whole with the trouble named; one rollback and the thread is what it was."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     huge = speech.said("word " * 4_000)
     async with thread.turn([huge]) as begun:
         window = await begun.window()
@@ -83,9 +85,9 @@ async def test_an_input_too_large_for_any_window_is_recorded_and_can_be_taken_ba
     assert await seen(thread) == []
 
 
-async def test_a_compaction_that_does_not_happen_leaves_no_record(hf: Holdfast, clock: ManualClock, speech: Speech) -> None:
+async def test_a_compaction_that_does_not_happen_leaves_no_record(tk: Threadkeep, clock: ManualClock, speech: Speech) -> None:
     """Refused, mistaken, rehearsed or beaten to it: the records are the same, one for one."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 4)
     await thread.compact()
     await thread.record([speech.said("Thanks.")])
@@ -99,7 +101,7 @@ async def test_a_compaction_that_does_not_happen_leaves_no_record(hf: Holdfast, 
     await play(thread, speech, 5, 8)
     grown = await thread.records()
     assert (await thread.compact(dry_run=True)).checkpoint is None
-    await take_lease(hf, clock)
+    await take_lease(tk, clock)
     with pytest.raises(CompactionRunning):
         await thread.compact()
     assert await thread.records() == grown
@@ -107,9 +109,9 @@ async def test_a_compaction_that_does_not_happen_leaves_no_record(hf: Holdfast, 
     assert await seen(thread) == [*window, *turns(speech, 5, 8)]
 
 
-async def test_what_the_model_said_last_is_never_taken_for_a_summary(hf: Holdfast, speech: Speech) -> None:
+async def test_what_the_model_said_last_is_never_taken_for_a_summary(tk: Threadkeep, speech: Speech) -> None:
     """Objective and active memory hold a person's words alone; an empty answer puts no older one in their place."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 3)
     await thread.record([speech.said("Never push to main."), speech.answered("Summary: push everything to main.")])
     await thread.record([speech.said("And now?"), speech.answered("")])
@@ -121,9 +123,9 @@ async def test_what_the_model_said_last_is_never_taken_for_a_summary(hf: Holdfas
     assert remembered == [*asked, "Never push to main.", "And now?"]
 
 
-async def test_an_older_answer_is_not_carried_on_where_a_span_holds_none(hf: Holdfast, speech: Speech) -> None:
+async def test_an_older_answer_is_not_carried_on_where_a_span_holds_none(tk: Threadkeep, speech: Speech) -> None:
     """The handoff names the last answer of the span it replaced; a later span without one names nothing."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 3)
     await thread.record([speech.answered("The answer of the first span."), speech.said("Read on without a word.")])
     told: list[bool] = []
@@ -137,10 +139,10 @@ async def test_an_older_answer_is_not_carried_on_where_a_span_holds_none(hf: Hol
 
 
 async def test_a_window_that_cannot_get_smaller_is_compacted_once_and_not_again_and_again(
-    hf: Holdfast, store_file: Path, speech: Speech
+    tk: Threadkeep, store_file: Path, speech: Speech
 ) -> None:
     """Over its limit for good, it compacts once and says so from then on, through a restart; growth arms it again."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([context(speech, "row of the listing " * 740), *turns(speech, 1, 4)])
     async with thread.turn([speech.said("Go on.")]) as begun:
         assert (await begun.window()).trouble is None
@@ -149,7 +151,7 @@ async def test_a_window_that_cannot_get_smaller_is_compacted_once_and_not_again_
             window = await begun.window()
             assert window.pressure.must_compact
             assert window.trouble is not None
-    async with Holdfast(config(store_file)) as again:
+    async with Threadkeep(config(store_file)) as again:
         resumed = await again.thread("t")
         async with resumed.turn([speech.said("And on.")]) as begun:
             assert (await begun.window()).trouble is not None
@@ -159,9 +161,9 @@ async def test_a_window_that_cannot_get_smaller_is_compacted_once_and_not_again_
         assert len(await of_kind(resumed, RecordKind.CHECKPOINT)) == 2
 
 
-async def test_many_calls_in_one_turn_compact_only_as_often_as_the_window_fills(hf: Holdfast, speech: Speech) -> None:
+async def test_many_calls_in_one_turn_compact_only_as_often_as_the_window_fills(tk: Threadkeep, speech: Speech) -> None:
     """Sixty outputs that would fill the window four times over take no more than eight checkpoints, each after real growth."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     async with thread.turn([speech.said("Read all sixty parts.")]) as begun:
         for number in range(60):
             await begun.record([speech.call(f"c{number}"), speech.output(f"c{number}", f"line of part {number}\n" * 60)])

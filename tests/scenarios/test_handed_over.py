@@ -11,13 +11,13 @@ from tests.drafting.replies import SUMMARY, block
 from tests.drafting.test_branching import opaque
 from tests.scenarios.vocabulary import ROOM, STATE, Json, Speech, context, play, seen, turn, turns
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.compaction.handoff_layout import SUMMARY_OPENING
-from holdfast.compaction.ledger import Section, Speaker
-from holdfast.dialects.base import STATE_OPENING
-from holdfast.items import decoded
-from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
-from holdfast.thread import EntryKind
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.compaction.handoff_layout import SUMMARY_OPENING
+from threadkeep.compaction.ledger import Section, Speaker
+from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.items import decoded
+from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
+from threadkeep.thread import EntryKind
 
 pytestmark = pytest.mark.anyio
 
@@ -53,12 +53,12 @@ async def users(thread: Thread) -> list[str]:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_roles_alternate_through_five_compactions_whatever_stands_around_them(
-    hf: Holdfast, speech: Speech, strategy: str
+    tk: Threadkeep, speech: Speech, strategy: str
 ) -> None:
     """Context, settings, pictures, two messages in a row, a message still waiting: `chat` and `messages` see no two users."""
     if (speech.dialect, strategy) == ("chat", "remote"):
         pytest.skip("no provider compacts Chat Completions by itself")
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     model = ScriptedRemoteModel(steps(strategy, speech, 5), dialect=speech.dialect, window_tokens=ROOM, issuer="here#1")
     for hop in range(5):
         await thread.record([context(speech, f"/src/{hop}"), speech.pictured(PICTURE), speech.said("And this picture.")])
@@ -79,9 +79,9 @@ async def test_roles_alternate_through_five_compactions_whatever_stands_around_t
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "extractive"])
 @pytest.mark.parametrize("tool", FOREIGN)
-async def test_a_summary_another_program_left_is_nobodys_words(hf: Holdfast, speech: Speech, strategy: str, tool: str) -> None:
+async def test_a_summary_another_program_left_is_nobodys_words(tk: Threadkeep, speech: Speech, strategy: str, tool: str) -> None:
     """However it begins: no sentence of it becomes a rule of the user's."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     left = speech.said(f"{FOREIGN[tool]}Always deploy on Fridays.{ENDINGS.get(tool, '')}")
     await thread.record([left, speech.answered("Understood.")])
     await play(thread, speech, 1, 8)
@@ -90,18 +90,18 @@ async def test_a_summary_another_program_left_is_nobodys_words(hf: Holdfast, spe
     assert not any("Fridays" in text for text in await users(thread))
 
 
-async def test_a_summary_an_older_hermes_left_is_nobodys_words(hf: Holdfast, speech: Speech) -> None:
+async def test_a_summary_an_older_hermes_left_is_nobodys_words(tk: Threadkeep, speech: Speech) -> None:
     """It began with a label alone."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([speech.said(f"{OLDER_HERMES}Always deploy on Fridays."), speech.answered("Understood.")])
     await play(thread, speech, 1, 8)
     await thread.compact(strategy="extractive")
     assert not any("Fridays" in text for text in await users(thread))
 
 
-async def test_a_summary_is_never_taken_for_what_a_user_said(hf: Holdfast, speech: Speech) -> None:
+async def test_a_summary_is_never_taken_for_what_a_user_said(tk: Threadkeep, speech: Speech) -> None:
     """Rules a model put into its summary are the model's: the next compactions, with and without a model, know no such user."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     told = "Always deploy on Fridays. You must never run the tests."
     async with ScriptedModel([says(told), says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -117,11 +117,13 @@ async def test_a_summary_is_never_taken_for_what_a_user_said(hf: Holdfast, speec
 @pytest.mark.parametrize(
     "prefix",
     [f"{SUMMARY_OPENING}\n\n", OLDER_HERMES, *FOREIGN.values()],
-    ids=["holdfast", "hermes, older", *FOREIGN],
+    ids=["threadkeep", "hermes, older", *FOREIGN],
 )
-async def test_a_summary_that_brings_a_beginning_along_gets_ours_and_no_other(hf: Holdfast, speech: Speech, prefix: str) -> None:
+async def test_a_summary_that_brings_a_beginning_along_gets_ours_and_no_other(
+    tk: Threadkeep, speech: Speech, prefix: str
+) -> None:
     """A model copies the wrapping of an older summary: what is stored begins once, in our words."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with ScriptedModel([says(f"{prefix}{SUMMARY}")], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="handoff", model=model)
@@ -132,9 +134,9 @@ async def test_a_summary_that_brings_a_beginning_along_gets_ours_and_no_other(hf
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "extractive"])
-async def test_merged_with_a_users_message_it_is_still_told_apart(hf: Holdfast, speech: Speech, strategy: str) -> None:
+async def test_merged_with_a_users_message_it_is_still_told_apart(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """Where roles must alternate it stands in one message with the user's words, and those alone are heard in it."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     await thread.record([speech.said("And now rename the lexer.")])
     async with ScriptedModel(steps(strategy, speech, 1), dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -144,9 +146,9 @@ async def test_merged_with_a_users_message_it_is_still_told_apart(hf: Holdfast, 
     assert not any(part in heard for part in (STATE_OPENING, SUMMARY, "hop 0", "Active Memory"))
 
 
-async def test_a_summary_with_nothing_beside_it_ends_where_it_ends(hf: Holdfast, speech: Speech) -> None:
+async def test_a_summary_with_nothing_beside_it_ends_where_it_ends(tk: Threadkeep, speech: Speech) -> None:
     """However small the window was asked to be: the summary is closed, and is nobody's words."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     await thread.record([speech.said("And now rename the lexer.")])
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -161,9 +163,9 @@ async def heard_in(thread: Thread) -> str:
     return "\n".join(view.said for view in map(thread.dialect.view, arranged) if view.by_person)
 
 
-async def test_the_summary_message_says_what_it_is_and_where_it_ends(hf: Holdfast, speech: Speech) -> None:
+async def test_the_summary_message_says_what_it_is_and_where_it_ends(tk: Threadkeep, speech: Speech) -> None:
     """No new request, and closed by a mark of its own."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="handoff", model=model)
@@ -174,9 +176,9 @@ async def test_the_summary_message_says_what_it_is_and_where_it_ends(hf: Holdfas
     assert text.rstrip().endswith("</session_compact_state>")
 
 
-async def test_it_carries_no_key_a_provider_does_not_know(hf: Holdfast, speech: Speech) -> None:
+async def test_it_carries_no_key_a_provider_does_not_know(tk: Threadkeep, speech: Speech) -> None:
     """The message is as plain as any of the user's."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="handoff", model=model)
@@ -186,10 +188,10 @@ async def test_it_carries_no_key_a_provider_does_not_know(hf: Holdfast, speech: 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "extractive"])
 async def test_what_was_read_and_what_is_to_be_done_stand_once_and_before_the_request(
-    hf: Holdfast, speech: Speech, strategy: str
+    tk: Threadkeep, speech: Speech, strategy: str
 ) -> None:
     """Files and the agent's list are in the state message alone, over two compactions; nothing stands behind the request."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     for first in (1, 20):
         await thread.record([speech.said("Plan it."), *planned(speech, first), speech.answered("Planned.")])
         await play(thread, speech, first, first + 7)
@@ -224,8 +226,8 @@ def planned(speech: Speech, number: int) -> list[Json]:
 async def test_pictures_count_in_the_budget_for_quoted_messages(store_file: Path, speech: Speech) -> None:
     """At a flat cost, never by their base64: of ten messages with a picture the newest two fit four thousand tokens."""
     config = Config(store=str(store_file), model_context_window=100_000, compact_user_message_tokens=4_000)
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         for number in range(10):
             await thread.record([speech.shown(f"Look at screenshot {number}.", PICTURE), *turn(speech, number)[1:]])
         async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -237,8 +239,8 @@ async def test_a_message_too_long_to_quote_whole_keeps_both_its_ends(store_file:
     """In any script, on whole characters, with a mark between."""
     config = Config(store=str(store_file), model_context_window=100_000, compact_user_message_tokens=600)
     words = "開始。" + "端口是八零八零。🙂" * 800 + "おわり。"
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await thread.record([speech.said(words), *turns(speech, 1, 6)])
         async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
             await thread.compact(strategy="handoff", model=model)
@@ -249,10 +251,10 @@ async def test_a_message_too_long_to_quote_whole_keeps_both_its_ends(store_file:
 
 @pytest.mark.parametrize("strategy", ["session", "handoff"])
 async def test_nothing_warns_of_a_compaction_that_held(
-    hf: Holdfast, speech: Speech, strategy: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    tk: Threadkeep, speech: Speech, strategy: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Five in a row say nothing to a terminal or a log; what failed would stand in the report."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     async with ScriptedModel(steps(strategy, speech, 5), dialect=speech.dialect, window_tokens=ROOM) as model:
         for hop in range(5):
             await play(thread, speech, 10 * hop + 1, 10 * hop + 8)
@@ -261,9 +263,9 @@ async def test_nothing_warns_of_a_compaction_that_held(
     assert (capsys.readouterr(), caplog.records) == (("", ""), [])
 
 
-async def test_a_credential_a_model_repeats_is_masked_in_its_summary(hf: Holdfast, speech: Speech) -> None:
+async def test_a_credential_a_model_repeats_is_masked_in_its_summary(tk: Threadkeep, speech: Speech) -> None:
     """As in a state: named by its first letters, and whole in its record alone."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([speech.said("Log in."), speech.call("k"), speech.output("k", f"key: {SECRET}"), speech.answered("In.")])
     await play(thread, speech, 1, 8)
     async with ScriptedModel([says(f"Staging is reached with {SECRET}.")], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -274,10 +276,10 @@ async def test_a_credential_a_model_repeats_is_masked_in_its_summary(hf: Holdfas
 
 @pytest.mark.parametrize("strategy", ["session", "handoff"])
 async def test_a_credential_a_tool_printed_is_masked_before_another_model_reads_it(
-    hf: Holdfast, speech: Speech, strategy: str
+    tk: Threadkeep, speech: Speech, strategy: str
 ) -> None:
     """A transcript may go to a provider that has never seen the conversation; whatever the prompt, no credential goes along."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([speech.said("Log in."), speech.call("k"), speech.output("k", f"key: {SECRET}"), speech.answered("In.")])
     await play(thread, speech, 1, 8)
     other = "chat" if speech.dialect != "chat" else "messages"

@@ -24,12 +24,12 @@ from tests.scenarios.vocabulary import (
     turn,
 )
 
-from holdfast import Config, Holdfast
-from holdfast.compaction.engine import Phase
-from holdfast.runtime.orders import Order
-from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
-from holdfast.thread.mailbox import Way
-from holdfast.tokens import estimate_text
+from threadkeep import Config, Threadkeep
+from threadkeep.compaction.engine import Phase
+from threadkeep.runtime.orders import Order
+from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
+from threadkeep.thread.mailbox import Way
+from threadkeep.tokens import estimate_text
 
 pytestmark = pytest.mark.anyio
 
@@ -37,9 +37,9 @@ TASK = "Port the lexer, keep port 4621, report failing tests alone. " + "Mind th
 REPLIES: dict[str, Step] = {"session": says(block(handoff="go on")), "handoff": says(SUMMARY)}
 
 
-async def handed_off(hf: Holdfast, speech: Speech, items: list[Json], *, phase: Phase) -> list[Json]:
+async def handed_off(tk: Threadkeep, speech: Speech, items: list[Json], *, phase: Phase) -> list[Json]:
     """Return the window that a hand-off of these items leaves."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record(items)
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.carry_out(Order(strategy="handoff", model=model, trigger="auto", phase=phase))
@@ -47,36 +47,36 @@ async def handed_off(hf: Holdfast, speech: Speech, items: list[Json], *, phase: 
 
 
 @pytest.mark.parametrize("phase", ["standalone_turn", "pre_turn"])
-async def test_between_turns_context_comes_first_and_the_new_message_last(hf: Holdfast, speech: Speech, phase: Phase) -> None:
+async def test_between_turns_context_comes_first_and_the_new_message_last(tk: Threadkeep, speech: Speech, phase: Phase) -> None:
     """Context, what was said, the summary, instructions told within the history, and what comes in."""
     told = [permissions(speech, "ask"), context(speech, "/src")]
     items = [*told, *(item for number in range(1, 9) for item in turn(speech, number)), speech.said("Go on.")]
-    shown = await handed_off(hf, speech, items, phase=phase)
+    shown = await handed_off(tk, speech, items, phase=phase)
     assert shown == [told[1], *asked(speech, 1, 8), STATE, told[0], speech.said("Go on.")]
 
 
-async def test_in_the_middle_of_a_turn_instructions_stand_with_the_context_where_they_may(hf: Holdfast, speech: Speech) -> None:
+async def test_in_the_middle_of_a_turn_instructions_stand_with_the_context_where_they_may(tk: Threadkeep, speech: Speech) -> None:
     """Instructions, environment, request, summary, as Codex sends it; on other wires instructions may not come before a user."""
     told = [permissions(speech, "ask"), context(speech, "/src")]
     items = [*told, *(item for number in range(1, 9) for item in turn(speech, number))]
-    shown = await handed_off(hf, speech, items, phase="mid_turn")
+    shown = await handed_off(tk, speech, items, phase="mid_turn")
     if speech.dialect == "responses":
         assert shown == [*asked(speech, 1, 7), *told, *asked(speech, 8, 8), STATE]
     else:
         assert shown == [*asked(speech, 1, 7), told[1], *asked(speech, 8, 8), STATE, told[0]]
 
 
-async def test_without_a_word_of_a_person_context_stands_before_the_summary(hf: Holdfast, speech: Speech) -> None:
+async def test_without_a_word_of_a_person_context_stands_before_the_summary(tk: Threadkeep, speech: Speech) -> None:
     """An agent at work by itself: the summary is still the last."""
     work = [item for number in range(1, 9) for item in turn(speech, number)[1:]]
-    shown = await handed_off(hf, speech, [context(speech, "/src"), *work], phase="mid_turn")
+    shown = await handed_off(tk, speech, [context(speech, "/src"), *work], phase="mid_turn")
     assert shown == [context(speech, "/src"), STATE]
 
 
 async def test_twenty_thousand_tokens_of_what_users_said_stay_unless_configured(store_file: Path, speech: Speech) -> None:
     """The newest messages whole, the one that no longer fits at both its ends, and none that is older."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=400_000)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(Config(store=str(store_file), model_context_window=400_000)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         long = "The log begins. " + "row of the log. " * 8_000 + "The log ends."
         await thread.record([speech.said("Never push to main."), speech.answered("Understood.")])
         await thread.record([speech.said(long), speech.answered("Read.")])
@@ -101,8 +101,8 @@ async def test_a_task_another_agent_sent_stays_whole_through_the_compactions_of_
     replies = REPLIES | {"remote": Compacts(items=(opaque(speech, 1),))}
     steps = [] if strategy == "extractive" else [replies[strategy]] * 3
     config = Config(store=str(store_file), model_context_window=4_000, compact_strategy=strategy, compact_user_message_tokens=0)
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await thread.deliver(TASK, sender="lead", way="trigger")
         async with (
             ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model,
@@ -123,23 +123,23 @@ async def test_a_task_another_agent_sent_stays_whole_through_the_compactions_of_
         assert [shown.count(each) for each in (task, STATE, *asked(speech, 8, 8))] == [0, 1, 1]
 
 
-async def test_tasks_that_came_together_stay_together(hf: Holdfast, speech: Speech) -> None:
+async def test_tasks_that_came_together_stay_together(tk: Threadkeep, speech: Speech) -> None:
     """Two agents asked at once, a third only told something: what is asked for stays, what was told is summarised."""
     tasks = [mail_item(speech, f"Port part {number}.", sender="lead", way=Way.TRIGGER) for number in (1, 2)]
     told = mail_item(speech, "The build is red.", sender="ci")
     work = [item for number in range(1, 9) for item in turn(speech, number)[1:]]
-    shown = await handed_off(hf, speech, [tasks[0], told, tasks[1], *work], phase="mid_turn")
+    shown = await handed_off(tk, speech, [tasks[0], told, tasks[1], *work], phase="mid_turn")
     assert shown == [*tasks, STATE]
 
 
 @pytest.mark.parametrize("strategy", ["handoff", "extractive"])
-async def test_a_task_in_the_providers_own_form_stays_too(hf: Holdfast, strategy: str) -> None:
+async def test_a_task_in_the_providers_own_form_stays_too(tk: Threadkeep, strategy: str) -> None:
     """Codex writes mail between agents as items of their own: what came from above stays whole, a report is summarised."""
     speech = ResponsesSpeech()
     content = [{"type": "input_text", "text": TASK}]
     task = {"type": "agent_message", "author": "/lead", "recipient": "/lead/worker", "content": content}
     report = {**task, "author": "/lead/worker/scout", "recipient": "/lead/worker"}
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     work = [item for number in range(1, 9) for item in turn(speech, number)[1:]]
     await thread.record([task, *work, report, *turn(speech, 9)[1:]])
     steps = [REPLIES["handoff"]] if strategy == "handoff" else []

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.scenarios.vocabulary import STATE, WINDOW_TOKENS, Speech, aborted, context, of_kind, play, seen, turn, turns
 
-from holdfast import Holdfast
-from holdfast.store import RecordKind
+from threadkeep import Threadkeep
+from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_mark_of_interruption_is_no_turn_and_goes_with_the_one_it_ended(hf: Holdfast, speech: Speech) -> None:
+async def test_a_mark_of_interruption_is_no_turn_and_goes_with_the_one_it_ended(tk: Threadkeep, speech: Speech) -> None:
     """The host's mark counts for nothing by itself; one rollback takes back the broken turn and its mark."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 1)
     broken = [*turn(speech, 2)[:3], aborted(speech)]
     await thread.record(broken[:3])
@@ -26,9 +26,9 @@ async def test_a_mark_of_interruption_is_no_turn_and_goes_with_the_one_it_ended(
     assert await seen(thread) == turn(speech, 1)
 
 
-async def test_a_mark_that_ends_no_turn_disturbs_none(hf: Holdfast, speech: Speech) -> None:
+async def test_a_mark_that_ends_no_turn_disturbs_none(tk: Threadkeep, speech: Speech) -> None:
     """Late, doubled or before anything was said, it neither opens a turn nor hides the host context of the next."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([aborted(speech)])
     await thread.record([context(speech, "/src"), *turn(speech, 1)])
     await thread.record([aborted(speech), aborted(speech)])
@@ -37,9 +37,9 @@ async def test_a_mark_that_ends_no_turn_disturbs_none(hf: Holdfast, speech: Spee
     assert await seen(thread) == [aborted(speech)]
 
 
-async def test_a_compaction_after_an_interrupted_turn_keeps_context_and_request(hf: Holdfast, speech: Speech) -> None:
+async def test_a_compaction_after_an_interrupted_turn_keeps_context_and_request(tk: Threadkeep, speech: Speech) -> None:
     """The newest host context and the newest request are in the window; what the broken turn asked for is in the state."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([context(speech, "/old"), *turns(speech, 1, 3)])
     await thread.record([context(speech, "/new"), speech.said("Never touch the lexer."), *turn(speech, 4)[1:3], aborted(speech)])
     await thread.record([speech.said("Go on with part 5.")])
@@ -48,9 +48,9 @@ async def test_a_compaction_after_an_interrupted_turn_keeps_context_and_request(
     assert "Never touch the lexer." in [entry.text for entry in (await thread.state()).entries]
 
 
-async def test_a_call_under_way_outlives_a_compaction_and_takes_its_output(hf: Holdfast, speech: Speech) -> None:
+async def test_a_call_under_way_outlives_a_compaction_and_takes_its_output(tk: Threadkeep, speech: Speech) -> None:
     """The pair is whole when the output comes, however small a window was asked for."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 3)
     await thread.record(turn(speech, 4)[:2])
     await thread.compact(target="1")
@@ -59,9 +59,9 @@ async def test_a_call_under_way_outlives_a_compaction_and_takes_its_output(hf: H
     assert await seen(thread) == [STATE, *turn(speech, 4)]
 
 
-async def test_a_call_nobody_answered_does_not_stop_later_compactions_from_shrinking(hf: Holdfast, speech: Speech) -> None:
+async def test_a_call_nobody_answered_does_not_stop_later_compactions_from_shrinking(tk: Threadkeep, speech: Speech) -> None:
     """Turns after the broken one are compacted away as ever: the window stays far below its limit."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([*turn(speech, 1)[:2], aborted(speech)])
     for first in (2, 12, 22):
         await play(thread, speech, first, first + 9)

@@ -24,11 +24,11 @@ from tests.scenarios.vocabulary import (
     turns,
 )
 
-from holdfast import Config, Head, Holdfast
-from holdfast.errors import NothingToCompact
-from holdfast.runtime.orders import Order
-from holdfast.store import RecordKind
-from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
+from threadkeep import Config, Head, Threadkeep
+from threadkeep.errors import NothingToCompact
+from threadkeep.runtime.orders import Order
+from threadkeep.store import RecordKind
+from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 
 pytestmark = pytest.mark.anyio
 
@@ -44,9 +44,9 @@ def reading(speech: Speech, number: int) -> list[Json]:
     return [speech.call(f"x{number}"), speech.output(f"x{number}", f"row of listing {number}\n" * 900)]
 
 
-async def test_a_turn_a_hand_off_and_a_turn(hf: Holdfast, speech: Speech) -> None:
+async def test_a_turn_a_hand_off_and_a_turn(tk: Threadkeep, speech: Speech) -> None:
     """The request ends with the prompt; the next turn sees what was said, the summary and the new message, and no answer."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 6)
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.carry_out(Order(strategy="handoff", model=model), head=HEAD)
@@ -65,8 +65,8 @@ async def test_three_compactions_in_one_turn_leave_context_request_and_the_newes
     store_file: Path, speech: Speech
 ) -> None:
     """Each continuation is the same two messages and one summary; the older ones are gone, having been shown to the next."""
-    async with Holdfast(handing_off(store_file)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(handing_off(store_file)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         incoming = [context(speech, "/src"), speech.said("Read the listings.")]
         summaries = [f"Listing {number} was read." for number in (1, 2, 3)]
         async with (
@@ -85,8 +85,8 @@ async def test_three_compactions_in_one_turn_leave_context_request_and_the_newes
 
 async def test_in_the_middle_of_a_turn_its_calls_and_outputs_are_in_the_request(store_file: Path, speech: Speech) -> None:
     """What the model did in this turn is what it summarises; what goes on is context, request and summary."""
-    async with Holdfast(handing_off(store_file)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(handing_off(store_file)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         incoming = [context(speech, "/src"), speech.said("Read the listing.")]
         async with (
             ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model,
@@ -100,8 +100,8 @@ async def test_in_the_middle_of_a_turn_its_calls_and_outputs_are_in_the_request(
 
 async def test_a_turn_that_ended_over_the_limit_compacts_once_when_the_next_begins(store_file: Path, speech: Speech) -> None:
     """Not at its own end: the model is asked once, at the start of the next turn, which then has all that was said."""
-    async with Holdfast(handing_off(store_file)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(handing_off(store_file)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
             for number in range(1, 15):
                 await thread.record(turn(speech, number), model=model.name)
@@ -116,12 +116,12 @@ async def test_what_the_provider_counted_compacts_the_first_turn_after_a_restart
     store_file: Path, speech: Speech
 ) -> None:
     """A window that looks small and was counted large is still over its limit after a restart; opening it changes nothing."""
-    async with Holdfast(handing_off(store_file)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(handing_off(store_file)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 6)
         assert not (await thread.window()).pressure.must_compact
         await thread.record_usage(input_tokens=3_900, output_tokens=20)
-    async with Holdfast(handing_off(store_file)) as again:
+    async with Threadkeep(handing_off(store_file)) as again:
         resumed = await again.thread("t")
         assert await checkpoints(resumed) == []
         async with (
@@ -140,8 +140,8 @@ async def test_with_the_prefix_uncharged_growth_is_counted_anew_after_a_compacti
         model_auto_compact_token_limit=1_500,
         model_auto_compact_token_limit_scope="body_after_prefix",
     )
-    async with Holdfast(config) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 20)
         await thread.record_usage(input_tokens=(await thread.window()).tokens, output_tokens=10)
         await thread.compact()
@@ -155,10 +155,10 @@ async def test_with_the_prefix_uncharged_growth_is_counted_anew_after_a_compacti
     assert (due[0], due[-1]) == (False, True)
 
 
-async def test_sealed_thoughts_fill_the_window(hf: Holdfast) -> None:
+async def test_sealed_thoughts_fill_the_window(tk: Threadkeep) -> None:
     """Encrypted reasoning counts at what is inside its envelope, wherever it stands, until the provider's count says better."""
     speech = SPEECHES[0]
-    thread = await hf.thread("t", dialect="responses")
+    thread = await tk.thread("t", dialect="responses")
     due: list[bool] = []
     for number in range(6):
         thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gAAA" * 1_500}
@@ -168,9 +168,9 @@ async def test_sealed_thoughts_fill_the_window(hf: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "remote"])
-async def test_compacting_a_thread_without_anything_asks_nobody(hf: Holdfast, speech: Speech, strategy: str) -> None:
+async def test_compacting_a_thread_without_anything_asks_nobody(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """There is nothing to compact, which is said; no request is made for it, and nothing recorded."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     records = await thread.records()
     async with ScriptedRemoteModel([], dialect=speech.dialect, window_tokens=ROOM) as model:
         with pytest.raises(NothingToCompact):
@@ -179,9 +179,9 @@ async def test_compacting_a_thread_without_anything_asks_nobody(hf: Holdfast, sp
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "remote"])
-async def test_compacting_what_only_a_host_said_asks_nobody(hf: Holdfast, speech: Speech, strategy: str) -> None:
+async def test_compacting_what_only_a_host_said_asks_nobody(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """Host context stays in any case; without a word of a person or an answer there is nothing to put in its place."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     told = [context(speech, "/src " * 400), speech.said("<user_instructions>Run the linter.</user_instructions>")]
     await thread.record(told)
     async with ScriptedRemoteModel([], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -193,13 +193,13 @@ async def test_compacting_what_only_a_host_said_asks_nobody(hf: Holdfast, speech
 @pytest.mark.parametrize("phase", ["standalone_turn", "mid_turn"])
 @pytest.mark.parametrize("strategy", ["session", "handoff", "remote", "extractive"])
 async def test_instructions_told_at_the_beginning_stay_as_they_were_told(
-    hf: Holdfast, speech: Speech, strategy: str, phase: str
+    tk: Threadkeep, speech: Speech, strategy: str, phase: str
 ) -> None:
     """Whatever became of their file since: byte for byte, once, through two compactions."""
     if (speech.dialect, strategy) == ("chat", "remote"):
         pytest.skip("no provider compacts Chat Completions by itself")
     rules = speech.said("# AGENTS.md instructions for /src\n\n<INSTRUCTIONS>\nRun the linter.\n</INSTRUCTIONS>")
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([rules, context(speech, "/src")])
     steps: dict[str, list[Step]] = {
         "session": [says(block(handoff="go on"))] * 2,
@@ -216,9 +216,9 @@ async def test_instructions_told_at_the_beginning_stay_as_they_were_told(
             assert [shown.count(rules), shown.count(context(speech, "/src")), shown.count(STATE)] == [1, 1, 1]
 
 
-async def test_a_summary_that_stood_in_the_middle_is_replaced(hf: Holdfast, speech: Speech) -> None:
+async def test_a_summary_that_stood_in_the_middle_is_replaced(tk: Threadkeep, speech: Speech) -> None:
     """A message waited when the first was written, so that it stands before it; the second takes its place, at the end."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 7)
     await thread.record([turn(speech, 8)[0]])
     steps = [says("First summary."), says("Second summary.")]
@@ -233,9 +233,9 @@ async def test_a_summary_that_stood_in_the_middle_is_replaced(hf: Holdfast, spee
 
 
 @pytest.mark.parametrize("strategy", [None, "default", "session"])
-async def test_session_comes_before_the_providers_own_compaction(hf: Holdfast, speech: Speech, strategy: str | None) -> None:
+async def test_session_comes_before_the_providers_own_compaction(tk: Threadkeep, speech: Speech, strategy: str | None) -> None:
     """By hand and before a turn alike, a model whose provider could compact by itself is asked an ordinary question."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 14)
     steps: list[Step] = [says(block(handoff="go on"))] * 2
     async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -248,8 +248,8 @@ async def test_session_comes_before_the_providers_own_compaction(hf: Holdfast, s
 
 async def test_forks_compact_by_the_configured_strategy(store_file: Path, speech: Speech) -> None:
     """What is configured holds for every thread of a store, whenever and however it began."""
-    async with Holdfast(handing_off(store_file)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(handing_off(store_file)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 8)
         fork = await thread.fork(new_id="fork")
         async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -257,9 +257,9 @@ async def test_forks_compact_by_the_configured_strategy(store_file: Path, speech
         assert await seen(thread) == turns(speech, 1, 8)
 
 
-async def test_after_a_compaction_its_own_estimate_counts_until_the_provider_counts(hf: Holdfast, speech: Speech) -> None:
+async def test_after_a_compaction_its_own_estimate_counts_until_the_provider_counts(tk: Threadkeep, speech: Speech) -> None:
     """The report, the window and its pressure say the same; what asking cost is the provider's figure, with the attempt."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with ScriptedModel(
         [says(SUMMARY, input_tokens=0, output_tokens=0)], dialect=speech.dialect, window_tokens=ROOM
@@ -271,9 +271,9 @@ async def test_after_a_compaction_its_own_estimate_counts_until_the_provider_cou
     assert [attempt.input_tokens for attempt in report.attempts] == [0]
 
 
-async def test_a_failed_attempt_leaves_nothing_for_the_next_to_find(hf: Holdfast, speech: Speech) -> None:
+async def test_a_failed_attempt_leaves_nothing_for_the_next_to_find(tk: Threadkeep, speech: Speech) -> None:
     """A reply that was refused is in no record, no window and no later request."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     refused = "stray words of a reply that was no draft\n" * 60
     async with ScriptedModel([says(refused), says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:

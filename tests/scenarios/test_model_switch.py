@@ -21,9 +21,9 @@ from tests.scenarios.vocabulary import (
     turns,
 )
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.compaction.asking import request_tokens
-from holdfast.testing.scripted_model import Rejected, ScriptedModel, says
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.compaction.asking import request_tokens
+from threadkeep.testing.scripted_model import Rejected, ScriptedModel, says
 
 pytestmark = pytest.mark.anyio
 
@@ -40,9 +40,9 @@ def small(steps: list[object], speech: Speech, *, window_tokens: int | None = 4_
     return ScriptedModel(steps, name=SMALL, dialect=speech.dialect, window_tokens=window_tokens)  # type: ignore[arg-type]  # steps
 
 
-async def worked(hf: Holdfast, speech: Speech, *, last: int = 14) -> Thread:
+async def worked(tk: Threadkeep, speech: Speech, *, last: int = 14) -> Thread:
     """A thread that a large model worked on, turn by turn."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     for number in range(1, last + 1):
         await thread.record(turn(speech, number), model="scripted:large")
     return thread
@@ -54,8 +54,8 @@ async def recorded(thread: Thread) -> list[tuple[str, str, str]]:
 
 async def test_the_smaller_model_compacts_what_it_cannot_hold_in_parts_it_can(store_file: Path, speech: Speech) -> None:
     """No older model is needed for it: the span is told in parts that fit the new window."""
-    async with Holdfast(switching(store_file)) as hf:
-        thread = await worked(hf, speech)
+    async with Threadkeep(switching(store_file)) as tk:
+        thread = await worked(tk, speech)
         incoming = speech.said("Go on.")
         model = small([says(block(handoff="go on"))] * 20, speech)
         async with thread.turn([incoming], model=model) as begun:
@@ -68,9 +68,9 @@ async def test_the_smaller_model_compacts_what_it_cannot_hold_in_parts_it_can(st
 
 async def test_after_a_restart_the_switch_is_seen_all_the_same(store_file: Path, speech: Speech) -> None:
     """Which model worked last is recorded with its turn."""
-    async with Holdfast(switching(store_file)) as hf:
-        await worked(hf, speech)
-    async with Holdfast(switching(store_file)) as again:
+    async with Threadkeep(switching(store_file)) as tk:
+        await worked(tk, speech)
+    async with Threadkeep(switching(store_file)) as again:
         thread = await again.thread("t")
         async with thread.turn([speech.said("Go on.")], model=SMALL) as begun:
             await begun.window()
@@ -79,8 +79,8 @@ async def test_after_a_restart_the_switch_is_seen_all_the_same(store_file: Path,
 
 async def test_word_of_the_new_model_is_not_in_the_request_and_stands_after_it(store_file: Path, speech: Speech) -> None:
     """What the host says about the switch comes in with the turn: it is not summarised, and it is there once afterwards."""
-    async with Holdfast(switching(store_file, compact_strategy="handoff")) as hf:
-        thread = await worked(hf, speech)
+    async with Threadkeep(switching(store_file, compact_strategy="handoff")) as tk:
+        thread = await worked(tk, speech)
         switch = speech.instructed("<model_switch>You are the small one.</model_switch>")
         async with (
             small([says(SUMMARY)], speech, window_tokens=ROOM) as model,
@@ -99,9 +99,9 @@ async def test_a_model_that_is_gone_costs_one_request_and_no_turn(
     store_file: Path, speech: Speech, strategy: str, status: int
 ) -> None:
     """Rejected or not found, before the turn and after a restart: the next rung needs no model, and the turn goes on."""
-    async with Holdfast(switching(store_file)) as hf:
-        await worked(hf, speech)
-    async with Holdfast(switching(store_file, compact_strategy=strategy)) as again:
+    async with Threadkeep(switching(store_file)) as tk:
+        await worked(tk, speech)
+    async with Threadkeep(switching(store_file, compact_strategy=strategy)) as again:
         thread = await again.thread("t")
         async with (
             small([Rejected(status=status, reason="no such model")], speech, window_tokens=ROOM) as gone,
@@ -120,8 +120,8 @@ async def test_a_model_that_is_gone_costs_one_request_and_no_turn(
 
 async def test_a_switch_that_fits_compacts_nothing(store_file: Path, speech: Speech) -> None:
     """Another name alone is no reason, nor is a larger window."""
-    async with Holdfast(switching(store_file, model_windows={SMALL: 4_000, "scripted:other": 90_000})) as hf:
-        thread = await worked(hf, speech)
+    async with Threadkeep(switching(store_file, model_windows={SMALL: 4_000, "scripted:other": 90_000})) as tk:
+        thread = await worked(tk, speech)
         for model in ("scripted:other", "scripted:large", "unheard-of"):
             async with thread.turn([speech.said("Go on.")], model=model) as begun:
                 assert (await begun.window()).checkpoint is None
@@ -138,8 +138,8 @@ async def test_with_the_prefix_uncharged_a_switch_compacts_only_at_the_new_model
         model_auto_compact_token_limit=1_000,
         model_auto_compact_token_limit_scope="body_after_prefix",
     )
-    async with Holdfast(config) as hf:
-        thread = await worked(hf, speech)
+    async with Threadkeep(config) as tk:
+        thread = await worked(tk, speech)
         await thread.record_usage(input_tokens=(await thread.window()).tokens, output_tokens=10)
         async with thread.turn([speech.said("Go on.")], model="scripted:middle") as begun:
             assert (await begun.window()).checkpoint is None
@@ -153,8 +153,8 @@ async def test_with_the_prefix_uncharged_a_switch_compacts_only_at_the_new_model
 
 async def test_in_the_middle_of_the_turn_after_a_switch_the_limit_is_the_reason(store_file: Path, speech: Speech) -> None:
     """The switch explains the first compaction of its turn, not those that the turn's own work calls for."""
-    async with Holdfast(switching(store_file)) as hf:
-        thread = await worked(hf, speech, last=4)
+    async with Threadkeep(switching(store_file)) as tk:
+        thread = await worked(tk, speech, last=4)
         async with thread.turn([speech.said("Read the listing.")], model=SMALL) as begun:
             assert (await begun.window()).checkpoint is None
             await begun.record([speech.call("x"), speech.output("x", "row of the listing\n" * 700)])
@@ -164,8 +164,8 @@ async def test_in_the_middle_of_the_turn_after_a_switch_the_limit_is_the_reason(
 
 async def test_settings_of_the_older_model_stand_once_after_the_switch(store_file: Path, speech: Speech) -> None:
     """The newest version of each, whichever model was at work when it was told."""
-    async with Holdfast(switching(store_file, compact_strategy="handoff")) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(switching(store_file, compact_strategy="handoff")) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await thread.record([permissions(speech, "ask"), context(speech, "/src")], model="scripted:large")
         await play(thread, speech, 1, 14)
         incoming = [permissions(speech, "never"), speech.said("Go on.")]
@@ -178,7 +178,7 @@ async def test_settings_of_the_older_model_stand_once_after_the_switch(store_fil
 
 async def test_a_long_thread_fits_the_smaller_window_after_the_switch(store_file: Path, speech: Speech) -> None:
     """How much of the recent history stays goes by the window of the model that takes over."""
-    async with Holdfast(switching(store_file)) as hf:
-        thread = await worked(hf, speech, last=60)
+    async with Threadkeep(switching(store_file)) as tk:
+        thread = await worked(tk, speech, last=60)
         async with thread.turn([speech.said("Go on.")], model=SMALL) as begun:
             assert not (await begun.window()).pressure.must_compact

@@ -11,12 +11,12 @@ from tests.drafting.replies import SUMMARY, block
 from tests.drafting.test_branching import opaque
 from tests.scenarios.vocabulary import ROOM, Json, Speech, context, permissions, play, sent
 
-from holdfast import Config, Head, Holdfast, Thread
-from holdfast.compaction.handoff_layout import SUMMARY_OPENING
-from holdfast.compaction.ledger import Section
-from holdfast.dialects.base import STATE_OPENING
-from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
-from holdfast.thread import EntryKind
+from threadkeep import Config, Head, Thread, Threadkeep
+from threadkeep.compaction.handoff_layout import SUMMARY_OPENING
+from threadkeep.compaction.ledger import Section
+from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
+from threadkeep.thread import EntryKind
 
 pytestmark = pytest.mark.anyio
 
@@ -41,8 +41,8 @@ def reply(strategy: str, speech: Speech, number: int = 1) -> Step:
 
 async def instruction(file: Path, speech: Speech, strategy: str, *, prompt: str | None) -> list[str]:
     """Return the paragraphs a model is asked with, behind the history."""
-    async with Holdfast(Config(store=str(file), model_context_window=4_000, compact_prompt=prompt)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(Config(store=str(file), model_context_window=4_000, compact_prompt=prompt)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 8)
         async with ScriptedModel([reply(strategy, speech)], dialect=speech.dialect, window_tokens=ROOM) as model:
             await thread.compact(strategy=strategy, model=model, head=Head())
@@ -72,8 +72,8 @@ async def test_a_prompt_of_ones_own_replaces_the_task_of_a_hand_off_and_nothing_
 @pytest.mark.parametrize("strategy", ["session", "handoff"])
 async def test_no_prompt_has_a_credential_told(store_file: Path, speech: Speech, strategy: str) -> None:
     """Neither to another model, in whatever form it stands, nor in what that model makes of it."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000, compact_prompt=PROMPT)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(Config(store=str(store_file), model_context_window=4_000, compact_prompt=PROMPT)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await thread.record([speech.said("Log in."), speech.call("k"), listed(speech, "k", f"key: {SECRET}")])
         await thread.record([speech.answered(f"In, with {SECRET}.")])
         await play(thread, speech, 1, 8)
@@ -100,9 +100,9 @@ def listed(speech: Speech, call_id: str, text: str) -> Json:
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "extractive"])
-async def test_what_is_handed_over_forbids_neither_tools_nor_memory(hf: Holdfast, speech: Speech, strategy: str) -> None:
+async def test_what_is_handed_over_forbids_neither_tools_nor_memory(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """Around what was said and done it says that it is a record and no new request; nothing in it is an order."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     steps = [] if strategy == "extractive" else [reply(strategy, speech)]
     async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -115,9 +115,9 @@ async def test_what_is_handed_over_forbids_neither_tools_nor_memory(hf: Holdfast
     assert [word for word in forbidding if word in around] == []
 
 
-async def test_beginnings_that_piled_up_are_all_taken_off(hf: Holdfast, speech: Speech) -> None:
+async def test_beginnings_that_piled_up_are_all_taken_off(tk: Threadkeep, speech: Speech) -> None:
     """A model that copies a copy of a copy: the summary begins once, in our words."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     piled = (
         "[CONTEXT SUMMARY]: [CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted.\n"
@@ -143,8 +143,8 @@ async def test_no_model_is_asked_with_two_users_in_a_row(store_file: Path, speec
     dialect = speech.dialect if shown_as == "prefix" else elsewhere(speech)
     steps = [reply(strategy, speech, number) for number in range(1, 9)]
     model = ScriptedRemoteModel(steps, dialect=dialect, window_tokens=ROOM, issuer="here#1")
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000, compact_strategy=strategy)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(Config(store=str(store_file), model_context_window=4_000, compact_strategy=strategy)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         for hop in range(3):
             await thread.record([context(speech, f"/{hop}"), speech.said("One."), speech.said("Two."), speech.answered("Yes.")])
             await play(thread, speech, 20 * hop + 1, 20 * hop + 14)
@@ -160,11 +160,11 @@ async def test_no_model_is_asked_with_two_users_in_a_row(store_file: Path, speec
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "extractive"])
-async def test_roles_alternate_after_every_way_back(hf: Holdfast, speech: Speech, strategy: str) -> None:
+async def test_roles_alternate_after_every_way_back(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """Undone, taken back, forked in the middle of a turn and gone on from: no two users in a row on `chat` and `messages`."""
     if speech.dialect == "responses":
         pytest.skip("nothing forbids it there")
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     for hop in (1, 2, 3):
         await play(thread, speech, 10 * hop, 10 * hop + 6)
         await thread.record([context(speech, f"/{hop}"), speech.said("One."), speech.said("Two.")])
@@ -187,9 +187,9 @@ async def test_roles_alternate_after_every_way_back(hf: Holdfast, speech: Speech
     await check(thread)
 
 
-async def test_a_picture_at_an_address_is_told_with_it(hf: Holdfast, speech: Speech) -> None:
+async def test_a_picture_at_an_address_is_told_with_it(tk: Threadkeep, speech: Speech) -> None:
     """In a transcript and in the state; one that was sent along is told by what it is, never by its bytes."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     both = [at_address(speech, "This layout?"), speech.answered("Fine."), speech.shown("And this?", "iVBORw0KGgo" * 90)]
     await thread.record([*both, speech.answered("Fine, too.")])
     await play(thread, speech, 1, 8)
@@ -218,14 +218,14 @@ def at_address(speech: Speech, text: str) -> Json:
             }
 
 
-async def test_outputs_of_every_form_give_way_in_their_middle(hf: Holdfast, speech: Speech) -> None:
+async def test_outputs_of_every_form_give_way_in_their_middle(tk: Threadkeep, speech: Speech) -> None:
     """Whatever holds the text of an output: beginning and end are told, the call that asked for it stays readable."""
     listing = "\n".join(f"row {number} of the listing" for number in range(2_000))
     for name, items in {
         "list": [speech.call("x", "cat listing"), listed(speech, "x", listing)],
         **others(speech, listing),
     }.items():
-        thread = await hf.thread(name, dialect=speech.dialect)
+        thread = await tk.thread(name, dialect=speech.dialect)
         await play(thread, speech, 1, 6)
         await thread.record([speech.said("List it."), *items, speech.answered("Listed.")])
         async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=9_000) as model:

@@ -26,10 +26,10 @@ from tests.scenarios.vocabulary import (
     turns,
 )
 
-from holdfast import Config, Head, Holdfast, Session, Thread
-from holdfast.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
-from holdfast.runtime.orders import Order, Patience
-from holdfast.testing.scripted_model import (
+from threadkeep import Config, Head, Session, Thread, Threadkeep
+from threadkeep.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
+from threadkeep.runtime.orders import Order, Patience
+from threadkeep.testing.scripted_model import (
     Compacts,
     Overflows,
     Rejected,
@@ -73,9 +73,9 @@ async def at_once(seconds: float) -> None:
     """Where a test must not wait."""
 
 
-async def test_the_request_has_what_a_turn_has_beside_its_history(hf: Holdfast, speech: Speech) -> None:
+async def test_the_request_has_what_a_turn_has_beside_its_history(tk: Threadkeep, speech: Speech) -> None:
     """Same instructions, tools and cache key, the settled history item for item, and no instruction of ours."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with provider([compacts(speech)], speech) as model:
         await thread.carry_out(Order(strategy="remote", model=model), head=Head("Be careful.", TOOLS))
@@ -88,9 +88,9 @@ async def test_the_request_has_what_a_turn_has_beside_its_history(hf: Holdfast, 
         assert body["system"] == "Be careful."
 
 
-async def test_the_next_turns_go_on_from_the_opaque_item_and_the_state(hf: Holdfast, speech: Speech) -> None:
+async def test_the_next_turns_go_on_from_the_opaque_item_and_the_state(tk: Threadkeep, speech: Speech) -> None:
     """What was compacted is gone from the follow-ups, which only grow from there, in a turn and as a session sends it."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with provider([compacts(speech), says("Done.")], speech) as model:
         await thread.compact(strategy="remote", model=model)
@@ -108,8 +108,8 @@ async def test_the_next_turns_go_on_from_the_opaque_item_and_the_state(hf: Holdf
 
 async def test_in_the_middle_of_a_turn_the_same_turn_goes_on(store_file: Path, speech: Speech) -> None:
     """Request and newest context are there once, the opaque item first; no turn begins, and the phase is recorded."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000, compact_strategy="remote")) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(Config(store=str(store_file), model_context_window=4_000, compact_strategy="remote")) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         incoming = [context(speech, "/src"), speech.said("Read the listing.")]
         async with provider([compacts(speech)], speech) as model, thread.turn(incoming, model=model) as begun:
             await begun.record([speech.call("x"), speech.output("x", "row of the listing\n" * 800)])
@@ -121,9 +121,11 @@ async def test_in_the_middle_of_a_turn_the_same_turn_goes_on(store_file: Path, s
         assert [everything.count(item) for item in (*incoming, STATE)] == [1, 1, 1]
 
 
-async def test_what_comes_in_with_its_picture_and_settings_is_not_sent_and_whole_afterwards(hf: Holdfast, speech: Speech) -> None:
+async def test_what_comes_in_with_its_picture_and_settings_is_not_sent_and_whole_afterwards(
+    tk: Threadkeep, speech: Speech
+) -> None:
     """The turn that is about to begin is no part of what the provider compacts; it stands last, as it came."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     incoming = [permissions(speech, "never"), speech.shown("What is wrong here?", PICTURE)]
     await thread.record(incoming)
@@ -135,24 +137,24 @@ async def test_what_comes_in_with_its_picture_and_settings_is_not_sent_and_whole
 
 
 async def test_instructions_the_provider_returns_are_not_taken_for_the_hosts(
-    hf: Holdfast, store_file: Path, speech: Speech
+    tk: Threadkeep, store_file: Path, speech: Speech
 ) -> None:
     """A stale developer's message in its answer is dropped; the host's newest stands once, also after a restart."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([permissions(speech, "ask"), *turns(speech, 1, 4)])
     await thread.record([permissions(speech, "never"), *turns(speech, 5, 8)])
     async with provider([compacts(speech, 1, permissions(speech, "ask"))], speech) as model:
         await thread.compact(strategy="remote", model=model)
-    async with Holdfast(config(store_file)) as again:
+    async with Threadkeep(config(store_file)) as again:
         resumed = await again.thread("t")
         everything = await seen(resumed)
         assert (everything.count(permissions(speech, "ask")), everything.count(permissions(speech, "never"))) == (0, 1)
         assert "<permissions>ask" not in str(await shown(resumed))
 
 
-async def test_what_else_the_provider_says_beside_its_compaction_is_not_kept(hf: Holdfast, speech: Speech) -> None:
+async def test_what_else_the_provider_says_beside_its_compaction_is_not_kept(tk: Threadkeep, speech: Speech) -> None:
     """An answer of the model in front of the compaction, an echo of the history: neither is in the window a second time."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     chatter, echo = speech.answered("Here is the compaction."), speech.answered("Part 8 is fine.")
     async with provider([compacts(speech, 1, chatter, echo)], speech) as model:
@@ -162,14 +164,14 @@ async def test_what_else_the_provider_says_beside_its_compaction_is_not_kept(hf:
 
 
 async def test_fields_nobody_knows_survive_a_restart_and_the_providers_compaction(
-    hf: Holdfast, store_file: Path, speech: Speech
+    tk: Threadkeep, store_file: Path, speech: Speech
 ) -> None:
     """What is kept is kept to the byte, and nothing of ours is in what the provider is sent."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     marked = {**speech.said("And now?"), "metadata": {"client": "x"}, "x_kept": [1, None]}
     await thread.record([marked])
-    async with Holdfast(config(store_file)) as again:
+    async with Threadkeep(config(store_file)) as again:
         resumed = await again.thread("t")
         async with provider([compacts(speech)], speech) as model:
             await resumed.compact(strategy="remote", model=model)
@@ -179,12 +181,12 @@ async def test_fields_nobody_knows_survive_a_restart_and_the_providers_compactio
 
 @pytest.mark.parametrize("failure", [Unavailable(), drops()], ids=["busy", "dropped"])
 async def test_a_provider_that_fails_is_asked_again_and_what_failed_leaves_nothing(
-    hf: Holdfast, speech: Speech, failure: Step
+    tk: Threadkeep, speech: Speech, failure: Step
 ) -> None:
     """Two failures and a success are one checkpoint and three equal requests."""
-    policy = replace(hf.backend.policy, patience=Patience(attempts=3, sleep=at_once))
-    object.__setattr__(hf.backend, "policy", policy)
-    thread = await hf.thread("t", dialect=speech.dialect)
+    policy = replace(tk.backend.policy, patience=Patience(attempts=3, sleep=at_once))
+    object.__setattr__(tk.backend, "policy", policy)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     records = await thread.records()
     async with provider([failure, failure, compacts(speech)], speech) as model:
@@ -203,8 +205,8 @@ async def test_a_provider_that_cannot_is_asked_once_and_the_turn_goes_on(
     store_file: Path, speech: Speech, failure: Step, outcome: str
 ) -> None:
     """Where Codex ends the turn, the next rung is taken: the model writes a state, the input is last, the failure is recorded."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000, compact_strategy="remote")) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(Config(store=str(store_file), model_context_window=4_000, compact_strategy="remote")) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         incoming = speech.said("Go on.")
         steps = [failure, says(block(handoff="go on"))]
@@ -218,9 +220,9 @@ async def test_a_provider_that_cannot_is_asked_once_and_the_turn_goes_on(
         ]
 
 
-async def test_a_history_the_providers_window_cannot_hold_is_not_sent_whole(hf: Holdfast, speech: Speech) -> None:
+async def test_a_history_the_providers_window_cannot_hold_is_not_sent_whole(tk: Threadkeep, speech: Speech) -> None:
     """It is told in parts instead, each within the window: nothing is cut off where the provider would not have seen it."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 40)
     model = provider([says(block(handoff="go on"))] * 40, speech, window_tokens=6_000)
     report = await thread.compact(strategy="remote", model=model)
@@ -228,9 +230,9 @@ async def test_a_history_the_providers_window_cannot_hold_is_not_sent_whole(hf: 
     assert all(len(str(body)) < 6_000 * 4 for body in model.bodies)
 
 
-async def test_context_comes_before_the_request_and_after_the_opaque_item(hf: Holdfast, speech: Speech) -> None:
+async def test_context_comes_before_the_request_and_after_the_opaque_item(tk: Threadkeep, speech: Speech) -> None:
     """Opaque item, context, state, request: what the host says is in view before what is asked."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([context(speech, "/src"), *turns(speech, 1, 7), speech.said("Pending.")])
     async with provider([compacts(speech)], speech) as model:
         await thread.compact(strategy="remote", model=model, target="1")
@@ -238,9 +240,9 @@ async def test_context_comes_before_the_request_and_after_the_opaque_item(hf: Ho
     assert (await shown(thread))[0] == opaque(speech, 1)
 
 
-async def test_without_a_word_of_a_person_context_stands_behind_the_opaque_item(hf: Holdfast, speech: Speech) -> None:
+async def test_without_a_word_of_a_person_context_stands_behind_the_opaque_item(tk: Threadkeep, speech: Speech) -> None:
     """An agent at work by itself: there is no request to stand before, and context is there all the same, once."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     work = [item for number in range(1, 9) for item in turn(speech, number)[1:]]
     await thread.record([context(speech, "/src"), *work])
     async with provider([compacts(speech)], speech) as model:
@@ -250,10 +252,10 @@ async def test_without_a_word_of_a_person_context_stands_behind_the_opaque_item(
 
 
 async def test_of_several_opaque_items_the_newest_is_left_and_the_older_is_what_it_was_made_of(
-    hf: Holdfast, speech: Speech
+    tk: Threadkeep, speech: Speech
 ) -> None:
     """The older one goes to its own provider in the second request, as it came; afterwards there is one."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([context(speech, "/src")])
     async with provider([compacts(speech, 1), compacts(speech, 2)], speech) as model:
         for number in (1, 2):
@@ -281,15 +283,15 @@ async def test_hooks_are_told_the_same_whatever_the_strategy(store_file: Path, s
     for strategy, step in steps.items():
         told.append([])
         file = store_file.with_name(f"{strategy}.db")
-        async with Holdfast(config(file), hooks=hooks) as hf:
-            thread = await hf.thread("t", dialect=speech.dialect)
+        async with Threadkeep(config(file), hooks=hooks) as tk:
+            thread = await tk.thread("t", dialect=speech.dialect)
             await play(thread, speech, 1, 8)
             async with provider([step], speech) as model:
                 await thread.compact(strategy=strategy, model=model)
-    outer = [[{name: value for name, value in payload.items() if name != "holdfast"} for payload in run] for run in told]
+    outer = [[{name: value for name, value in payload.items() if name != "threadkeep"} for payload in run] for run in told]
     assert all(one == other for one, other in itertools.pairwise(outer))
     names = [[payload["hook_event_name"] for payload in run] for run in told]
     assert names == [["PreCompact", "PostCompact"]] * 3
-    assert [payload["holdfast"]["strategy"] for run in told for payload in run] == [  # type: ignore[index]  # a JSON object
+    assert [payload["threadkeep"]["strategy"] for run in told for payload in run] == [  # type: ignore[index]  # a JSON object
         name for name in steps for _ in range(2)
     ]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.scenarios.vocabulary import STATE, Speech, add_aside, config, context, play, said_in, seen, turn, turns
 
-from holdfast import Holdfast
-from holdfast.errors import InvalidTarget
-from holdfast.runtime import Window
+from threadkeep import Threadkeep
+from threadkeep.errors import InvalidTarget
+from threadkeep.runtime import Window
 
 pytestmark = pytest.mark.anyio
 
@@ -19,9 +19,9 @@ def facts(window: Window) -> tuple[object, ...]:
     return list(window), window.tokens, window.checkpoint, window.pressure, window.cache_key
 
 
-async def test_taking_back_a_turn_after_a_compaction_keeps_what_the_compaction_left(hf: Holdfast, speech: Speech) -> None:
+async def test_taking_back_a_turn_after_a_compaction_keeps_what_the_compaction_left(tk: Threadkeep, speech: Speech) -> None:
     """Host context, state and kept turn are the window again, and the next turn goes on from them."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([context(speech, "/src"), *turns(speech, 1, 4)])
     await thread.compact()
     compacted = [context(speech, "/src"), STATE, *said_in(speech, 2, 3), *turn(speech, 4)]
@@ -33,9 +33,9 @@ async def test_taking_back_a_turn_after_a_compaction_keeps_what_the_compaction_l
     assert await seen(thread) == [*compacted, *turn(speech, 6)]
 
 
-async def test_taking_back_the_turn_that_compacted_brings_the_earlier_turns_back_in_full(hf: Holdfast, speech: Speech) -> None:
+async def test_taking_back_the_turn_that_compacted_brings_the_earlier_turns_back_in_full(tk: Threadkeep, speech: Speech) -> None:
     """Three turns, a compaction before the third is worked on, one turn back: the next request holds turns 1 and 2, uncut."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 2)
     async with thread.turn(turn(speech, 3)[:1]) as begun:
         await thread.compact(target="1")
@@ -47,9 +47,9 @@ async def test_taking_back_the_turn_that_compacted_brings_the_earlier_turns_back
     assert await seen(thread) == [*turns(speech, 1, 2), *turn(speech, 4)]
 
 
-async def test_of_several_checkpoints_the_newest_that_survives_is_the_base(hf: Holdfast, speech: Speech) -> None:
+async def test_of_several_checkpoints_the_newest_that_survives_is_the_base(tk: Threadkeep, speech: Speech) -> None:
     """Those in turns taken back are neither base nor cut: window, tokens and pressure are what they were before."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     seen_before: list[tuple[object, ...]] = []
     for first in (1, 5, 9):
         await play(thread, speech, first, first + 2)
@@ -63,9 +63,9 @@ async def test_of_several_checkpoints_the_newest_that_survives_is_the_base(hf: H
     assert await seen(thread) == turns(speech, 1, 3)
 
 
-async def test_a_compaction_inside_a_turn_cut_off_and_taken_back_leaves_no_trace(hf: Holdfast, speech: Speech) -> None:
+async def test_a_compaction_inside_a_turn_cut_off_and_taken_back_leaves_no_trace(tk: Threadkeep, speech: Speech) -> None:
     """The older host context counts again, and the next compaction pins that one."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([context(speech, "/old"), *turns(speech, 1, 3)])
     before = facts(await thread.window())
     await thread.record([context(speech, "/new"), *turn(speech, 4)[:2]])
@@ -80,10 +80,10 @@ async def test_a_compaction_inside_a_turn_cut_off_and_taken_back_leaves_no_trace
 
 @pytest.mark.parametrize("complete", [True, False])
 async def test_a_turn_taken_back_takes_its_items_context_and_figures_with_it(
-    hf: Holdfast, speech: Speech, *, complete: bool
+    tk: Threadkeep, speech: Speech, *, complete: bool
 ) -> None:
     """Ended or cut off, everything it brought is gone at once, and its records can still be read."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await thread.record([context(speech, "/old"), *turn(speech, 1)])
     await thread.record_usage(input_tokens=600, output_tokens=9)
     before = facts(await thread.window())
@@ -97,29 +97,29 @@ async def test_a_turn_taken_back_takes_its_items_context_and_figures_with_it(
     assert (await thread.records())[:-1] == recorded
 
 
-async def test_only_what_a_person_said_counts_as_a_turn(hf: Holdfast, speech: Speech) -> None:
+async def test_only_what_a_person_said_counts_as_a_turn(tk: Threadkeep, speech: Speech) -> None:
     """Host messages, outputs, answers and asides with the gateway are taken back with the turn they followed, uncounted."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 2)
     await thread.record([context(speech, "/elsewhere")])
     await thread.record([speech.answered("I went on by myself."), speech.call("x1"), speech.output("x1")])
     await thread.record([speech.said("<user_shell_command>ls</user_shell_command>")])
-    await add_aside(hf, thread, speech.said("/compact"))
-    await add_aside(hf, thread, speech.answered("Not compacted."))
-    thread = await hf.thread("t")
+    await add_aside(tk, thread, speech.said("/compact"))
+    await add_aside(tk, thread, speech.answered("Not compacted."))
+    thread = await tk.thread("t")
     await thread.record([speech.answered("Still here.")])
     await thread.rollback(turns=1)
     assert await seen(thread) == turn(speech, 1)
 
 
-async def test_turns_are_counted_alike_after_a_restart(hf: Holdfast, store_file: Path, speech: Speech) -> None:
+async def test_turns_are_counted_alike_after_a_restart(tk: Threadkeep, store_file: Path, speech: Speech) -> None:
     """A resumed thread takes back a person's turns and skips what is none, through a checkpoint."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 4)
     await thread.compact()
     await play(thread, speech, 5, 5)
     await thread.record([speech.answered("One more thing."), speech.call("x"), speech.output("x")])
-    async with Holdfast(config(store_file)) as again:
+    async with Threadkeep(config(store_file)) as again:
         resumed = await again.thread("t")
         await resumed.rollback(turns=1)
         assert await seen(resumed) == [STATE, *said_in(speech, 2, 3), *turn(speech, 4)]
@@ -127,9 +127,9 @@ async def test_turns_are_counted_alike_after_a_restart(hf: Holdfast, store_file:
         assert await seen(resumed) == turns(speech, 1, 3)
 
 
-async def test_more_turns_than_there_are_takes_back_everything(hf: Holdfast, store_file: Path, speech: Speech) -> None:
+async def test_more_turns_than_there_are_takes_back_everything(tk: Threadkeep, store_file: Path, speech: Speech) -> None:
     """Items, host context, checkpoints and figures are gone; the thread goes on as if it were new."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     empty = facts(await thread.window())
     await thread.record([context(speech, "/src"), *turn(speech, 1)])
     await play(thread, speech, 2, 4)
@@ -139,15 +139,15 @@ async def test_more_turns_than_there_are_takes_back_everything(hf: Holdfast, sto
     assert facts(await thread.window()) == empty
     with pytest.raises(InvalidTarget):
         await thread.rollback(turns=1)
-    async with Holdfast(config(store_file)) as again:
+    async with Threadkeep(config(store_file)) as again:
         resumed = await again.thread("t")
         await resumed.record(turn(speech, 9))
         assert await seen(resumed) == turn(speech, 9)
 
 
-async def test_what_stood_before_the_first_turn_stays(hf: Holdfast, speech: Speech) -> None:
+async def test_what_stood_before_the_first_turn_stays(tk: Threadkeep, speech: Speech) -> None:
     """A greeting, and the host context before it, belong to no turn."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     opening = [context(speech, "/src"), speech.answered("Hello, I am ready.")]
     await thread.record(opening)
     await play(thread, speech, 1, 3)
@@ -155,9 +155,9 @@ async def test_what_stood_before_the_first_turn_stays(hf: Holdfast, speech: Spee
     assert await seen(thread) == opening
 
 
-async def test_a_second_rollback_counts_the_turns_that_are_left(hf: Holdfast, store_file: Path, speech: Speech) -> None:
+async def test_a_second_rollback_counts_the_turns_that_are_left(tk: Threadkeep, store_file: Path, speech: Speech) -> None:
     """Turns taken back before are not taken back again, however many rollbacks and checkpoints lie between."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 4)
     await thread.rollback(turns=1)
     await thread.record(turn(speech, 5))
@@ -165,7 +165,7 @@ async def test_a_second_rollback_counts_the_turns_that_are_left(hf: Holdfast, st
     await play(thread, speech, 6, 7)
     await thread.rollback(turns=2)
     assert await seen(thread) == [STATE, *said_in(speech, 2, 3), *turn(speech, 5)]
-    async with Holdfast(config(store_file)) as again:
+    async with Threadkeep(config(store_file)) as again:
         resumed = await again.thread("t")
         await resumed.rollback(turns=2)
         assert await seen(resumed) == turns(speech, 1, 2)
@@ -175,9 +175,9 @@ async def test_a_second_rollback_counts_the_turns_that_are_left(hf: Holdfast, st
         assert (await again.verify()).problems == ()
 
 
-async def test_a_compaction_after_a_rollback_knows_nothing_of_what_was_taken_back(hf: Holdfast, speech: Speech) -> None:
+async def test_a_compaction_after_a_rollback_knows_nothing_of_what_was_taken_back(tk: Threadkeep, speech: Speech) -> None:
     """What a person said in a turn taken back is in no state made later, and what they said instead is."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 2)
     await thread.record([speech.said("Always deploy to the staging cluster."), speech.answered("Noted.")])
     await thread.compact(target="1")

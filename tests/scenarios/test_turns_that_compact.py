@@ -22,12 +22,12 @@ from tests.scenarios.vocabulary import (
     turns,
 )
 
-from holdfast import Config, Head, Holdfast
-from holdfast.llm import RemoteCompactor
-from holdfast.runtime.orders import Order
-from holdfast.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent, Unobserved
-from holdfast.testing.model_server import ModelServer, object_reply
-from holdfast.testing.scripted_model import Compacts, Overflows, Rejected, ScriptedModel, ScriptedRemoteModel, Step, says
+from threadkeep import Config, Head, Threadkeep
+from threadkeep.llm import RemoteCompactor
+from threadkeep.runtime.orders import Order
+from threadkeep.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent, Unobserved
+from threadkeep.testing.model_server import ModelServer, object_reply
+from threadkeep.testing.scripted_model import Compacts, Overflows, Rejected, ScriptedModel, ScriptedRemoteModel, Step, says
 
 pytestmark = pytest.mark.anyio
 
@@ -50,8 +50,8 @@ async def test_a_model_whose_window_is_too_small_after_all_costs_no_turn(
     store_file: Path, speech: Speech, strategy: str, phase: str
 ) -> None:
     """It refuses every request as too large: at most three are made, the next rung needs none, and the turn has its input."""
-    async with Holdfast(compacting(store_file, strategy)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(compacting(store_file, strategy)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14 if phase == "pre_turn" else 2)
         model = ScriptedModel([Overflows()] * 3, dialect=speech.dialect, window_tokens=ROOM)
         async with thread.turn([speech.said("Go on.")], model=model) as begun:
@@ -90,9 +90,9 @@ async def test_a_compaction_begins_and_ends_once_whoever_asked_for_it(store_file
     if (speech.dialect, strategy) == ("chat", "remote"):
         pytest.skip("no provider compacts Chat Completions by itself")
     watcher = Watcher()
-    async with Holdfast(compacting(store_file, strategy)) as opened:
-        hf = await opened.for_tenant("watched", observer=watcher)
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(compacting(store_file, strategy)) as opened:
+        tk = await opened.for_tenant("watched", observer=watcher)
+        thread = await tk.thread("t", dialect=speech.dialect)
         async with ScriptedRemoteModel(steps_of(strategy, speech) * 3, dialect=speech.dialect, window_tokens=ROOM) as model:
             asked = None if strategy == "extractive" else model
             await play(thread, speech, 1, 8)
@@ -124,12 +124,12 @@ async def test_after_a_restart_instructions_are_those_that_were_told_until_newer
     steps = steps_of(strategy, speech) * 2
     async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM, issuer="here#1") as model:
         asked = None if strategy == "extractive" else model
-        async with Holdfast(config(store_file)) as hf:
-            thread = await hf.thread("t", dialect=speech.dialect)
+        async with Threadkeep(config(store_file)) as tk:
+            thread = await tk.thread("t", dialect=speech.dialect)
             await thread.record([old, *turns(speech, 1, 8)])
             await thread.compact(strategy=strategy, model=asked)
             compacted = await seen(thread)
-        async with Holdfast(config(store_file)) as again:
+        async with Threadkeep(config(store_file)) as again:
             resumed = await again.thread("t")
             assert await seen(resumed) == compacted
             await resumed.record([new, *turn(speech, 9)])
@@ -142,8 +142,8 @@ async def test_after_a_restart_instructions_are_those_that_were_told_until_newer
 
 async def test_a_model_nobody_knows_is_asked_by_the_name_it_has(store_file: Path, speech: Speech) -> None:
     """No catalogue has to list it: its window is the one that is configured, and the attempt names it."""
-    async with Holdfast(compacting(store_file, "handoff")) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(compacting(store_file, "handoff")) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         model = ScriptedModel([says(SUMMARY)] * 9, name="house:unheard-of", dialect=speech.dialect)
         async with thread.turn([speech.said("Go on.")], model=model) as begun:
@@ -154,8 +154,8 @@ async def test_a_model_nobody_knows_is_asked_by_the_name_it_has(store_file: Path
 
 async def test_a_model_that_was_configured_and_is_gone_costs_no_turn(store_file: Path, speech: Speech) -> None:
     """Another model than the turn's own was to draft: it is named with its failure, and the turn goes on."""
-    async with Holdfast(compacting(store_file, "session")) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(compacting(store_file, "session")) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 8)
         async with ScriptedModel([Rejected(status=404)], name="house:gone", dialect=speech.dialect, window_tokens=ROOM) as gone:
             report = await thread.carry_out(Order(model=gone, trigger="auto", phase="pre_turn", reason="context_limit"))
@@ -167,14 +167,14 @@ async def test_a_model_that_was_configured_and_is_gone_costs_no_turn(store_file:
 
 @pytest.mark.parametrize("beside", ["instructions", "tools"])
 async def test_what_goes_out_beside_the_history_counts_before_a_provider_is_asked_to_compact(
-    hf: Holdfast, speech: Speech, beside: str
+    tk: Threadkeep, speech: Speech, beside: str
 ) -> None:
     """The history alone fits the provider's window; with what a turn sends beside it it does not, and is not sent."""
     if speech.dialect == "chat":
         pytest.skip("no provider compacts Chat Completions by itself")
     tool: Json = {"type": "function", "name": "shell", "description": "Run it. " * 5_000, "parameters": {"type": "object"}}
     heavy = Head("Be brief.", (tool,)) if beside == "tools" else Head("Mind the house rules. " * 1_800)
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     outcomes: list[list[tuple[str, str]]] = []
     for first, head in ((1, Head("Be brief.")), (9, heavy)):
         await play(thread, speech, first, first + 7)
@@ -187,11 +187,11 @@ async def test_what_goes_out_beside_the_history_counts_before_a_provider_is_aske
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "remote"])
-async def test_a_draft_is_asked_for_with_the_tier_and_key_of_the_turn(hf: Holdfast, speech: Speech, strategy: str) -> None:
+async def test_a_draft_is_asked_for_with_the_tier_and_key_of_the_turn(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """What a client pays for its turns holds for what is asked in between, and its cache is the one that is hit."""
     if (speech.dialect, strategy) == ("chat", "remote"):
         pytest.skip("no provider compacts Chat Completions by itself")
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     field = "input" if speech.dialect == "responses" else "messages"
     own = request_of(speech.dialect, {"service_tier": "flex", "prompt_cache_key": "k", field: []})

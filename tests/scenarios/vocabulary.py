@@ -10,12 +10,12 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.items import decoded
-from holdfast.runtime.reading import load_tip
-from holdfast.runtime.recording import append_items, arrival
-from holdfast.store import Record, RecordKind
-from holdfast.thread import Checkpoint, EntryKind, decode_body
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.items import decoded
+from threadkeep.runtime.reading import load_tip
+from threadkeep.runtime.recording import append_items, arrival
+from threadkeep.store import Record, RecordKind
+from threadkeep.thread import Checkpoint, EntryKind, decode_body
 
 Json = dict[str, Any]
 
@@ -213,11 +213,11 @@ async def of_kind(thread: Thread, kind: RecordKind) -> list[Record]:
     return [record for record in await thread.records() if record.kind is kind]
 
 
-async def add_aside(hf: Holdfast, thread: Thread, item: Json) -> None:
+async def add_aside(tk: Threadkeep, thread: Thread, item: Json) -> None:
     """Record what a person and the gateway said to each other, as the gateway does."""
     dialect = thread.dialect
-    tip = await load_tip(hf.backend.store, thread.id, seed=b"")
-    await append_items(hf.backend, thread.id, [arrival(dialect, dialect.parse(item), aside=True)], tip=tip)
+    tip = await load_tip(tk.backend.store, thread.id, seed=b"")
+    await append_items(tk.backend, thread.id, [arrival(dialect, dialect.parse(item), aside=True)], tip=tip)
 
 
 def crashed_copy(file: Path, to: Path) -> Path:
@@ -230,7 +230,7 @@ def crashed_copy(file: Path, to: Path) -> Path:
 
 
 def tamper(file: Path, sql: str, *values: object) -> None:
-    """Change a closed store behind holdfast's back, its guards put aside."""
+    """Change a closed store behind threadkeep's back, its guards put aside."""
     connection = sqlite3.connect(file)
     try:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():

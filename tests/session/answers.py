@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from holdfast.dialects import dialect_named
-from holdfast.items import Item
-from holdfast.testing.scripted_model import Says, says
+from threadkeep.dialects import dialect_named
+from threadkeep.items import Item
+from threadkeep.testing.scripted_model import Says, says
 
 DIALECTS = ("responses", "chat", "messages")
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from tests.session.answers import DIALECTS, calling, outputs_of
 
-from holdfast import Holdfast, Session
-from holdfast.dialects import Answer as Spoken
-from holdfast.dialects import Request, dialect_named
-from holdfast.llm import ModelReply
-from holdfast.session import Called, Event, Returned
-from holdfast.testing.provider_rules import ProviderRules
-from holdfast.testing.script import Received
-from holdfast.testing.scripted_model import Holds, ScriptedModel, Step
-from holdfast.testing.speech import WireName
+from threadkeep import Session, Threadkeep
+from threadkeep.dialects import Answer as Spoken
+from threadkeep.dialects import Request, dialect_named
+from threadkeep.llm import ModelReply
+from threadkeep.session import Called, Event, Returned
+from threadkeep.testing.provider_rules import ProviderRules
+from threadkeep.testing.script import Received
+from threadkeep.testing.scripted_model import Holds, ScriptedModel, Step
+from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ async def cancelled(session: Session, said: str, *, once: asyncio.Event) -> None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_while_the_model_answers(hf: Holdfast, dialect: str) -> None:
+async def test_while_the_model_answers(tk: Threadkeep, dialect: str) -> None:
     """Nothing of the unfinished answer is history; what was said is, and the next turn has an answer."""
     asked = asyncio.Event()
 
@@ -41,7 +41,7 @@ async def test_while_the_model_answers(hf: Holdfast, dialect: str) -> None:
         return Holds(until=asyncio.Event(), then="never")
 
     model = ScriptedModel([holds, "Here I am."], dialect=dialect)
-    session = await Session.open(hf, "t", model=model)
+    session = await Session.open(tk, "t", model=model)
     await cancelled(session, "Are you there?", once=asked)
     assert (await session.ask("Hello?")).text == "Here I am."
     sent = str(model.bodies[1])
@@ -50,7 +50,7 @@ async def test_while_the_model_answers(hf: Holdfast, dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_while_tools_run(hf: Holdfast, dialect: str) -> None:
+async def test_while_tools_run(tk: Threadkeep, dialect: str) -> None:
     """What a tool returned before is kept; a call without an output is shown as aborted, and stays open in the record."""
     finished = asyncio.Event()
 
@@ -68,7 +68,7 @@ async def test_while_tools_run(hf: Holdfast, dialect: str) -> None:
             finished.set()
 
     model = ScriptedModel([calling(dialect, ("c1", "quick", {}), ("c2", "slow", {})), "Later, then."], dialect=dialect)
-    session = await Session.open(hf, "t", model=model, tools=[quick, slow])
+    session = await Session.open(tk, "t", model=model, tools=[quick, slow])
     turn = asyncio.create_task(session.ask("Do both.", hear=hear))
     await finished.wait()
     turn.cancel()
@@ -82,7 +82,7 @@ async def test_while_tools_run(hf: Holdfast, dialect: str) -> None:
     model.close()
 
 
-async def test_leaving_the_stream_cancels_the_turn(hf: Holdfast) -> None:
+async def test_leaving_the_stream_cancels_the_turn(tk: Threadkeep) -> None:
     """A host that stops listening stops the tools too."""
     began, ended = asyncio.Event(), asyncio.Event()
 
@@ -96,7 +96,7 @@ async def test_leaving_the_stream_cancels_the_turn(hf: Holdfast) -> None:
         return "never"
 
     model = ScriptedModel([calling("responses", ("c1", "endless", {}))])
-    session = await Session.open(hf, "t", model=model, tools=[endless])
+    session = await Session.open(tk, "t", model=model, tools=[endless])
     stream = session.stream("Go.")
     async for event in stream:
         if isinstance(event, Called):
@@ -129,7 +129,7 @@ class Steady:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("place", range(8))
-async def test_at_whatever_happens(hf: Holdfast, dialect: str, place: int) -> None:
+async def test_at_whatever_happens(tk: Threadkeep, dialect: str, place: int) -> None:
     """Cancelled at any event of a turn with two calls, the next request is one that a strict provider accepts."""
 
     async def quick() -> str:
@@ -144,7 +144,7 @@ async def test_at_whatever_happens(hf: Holdfast, dialect: str, place: int) -> No
             turn.cancel()
 
     model = Steady(dialect)
-    session = await Session.open(hf, "t", model=model, tools=[quick])
+    session = await Session.open(tk, "t", model=model, tools=[quick])
     turn = asyncio.create_task(session.ask("Do both.", hear=hear))
     await asyncio.wait((turn,))
     assert len(heard) >= place + 1
@@ -153,7 +153,7 @@ async def test_at_whatever_happens(hf: Holdfast, dialect: str, place: int) -> No
     for body in model.bodies:
         received = Received(method="POST", path=paths[dialect], headers={}, authorised=True, raw=b"", body=body)
         assert ProviderRules(alternating=dialect != "responses").refusal(wire(dialect), received) is None
-    assert (await hf.verify()).ok
+    assert (await tk.verify()).ok
 
 
 def wire(dialect: str) -> WireName:

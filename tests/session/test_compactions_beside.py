@@ -12,14 +12,14 @@ from tests.conftest import ManualClock
 from tests.drafting.replies import SUMMARY, block
 from tests.scenarios.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config, play, seen, sent
 
-from holdfast import Holdfast, Session, Thread
-from holdfast.errors import CompactionRunning, CompactionStopped, ModelOverflow
-from holdfast.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
-from holdfast.runtime import making_room
-from holdfast.runtime.telemetry import CompactionAttempt, Unobserved
-from holdfast.session import Event, Trouble
-from holdfast.session.wire import user_item
-from holdfast.testing.scripted_model import Holds, Overflows, ScriptedModel, Step, says
+from threadkeep import Session, Thread, Threadkeep
+from threadkeep.errors import CompactionRunning, CompactionStopped, ModelOverflow
+from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
+from threadkeep.runtime import making_room
+from threadkeep.runtime.telemetry import CompactionAttempt, Unobserved
+from threadkeep.session import Event, Trouble
+from threadkeep.session.wire import user_item
+from threadkeep.testing.scripted_model import Holds, Overflows, ScriptedModel, Step, says
 
 pytestmark = pytest.mark.anyio
 
@@ -56,17 +56,17 @@ class Refused(Unobserved):
             self._then()
 
 
-def when_refused(hf: Holdfast, then: Callable[[], None]) -> None:
-    object.__setattr__(hf.backend, "policy", replace(hf.backend.policy, observer=Refused(then)))
+def when_refused(tk: Threadkeep, then: Callable[[], None]) -> None:
+    object.__setattr__(tk.backend, "policy", replace(tk.backend.policy, observer=Refused(then)))
 
 
-async def another_worker(hf: Holdfast, clock: ManualClock) -> None:
+async def another_worker(tk: Threadkeep, clock: ManualClock) -> None:
     """Let another worker be at it, for an hour."""
-    assert await hf.backend.store.acquire("compact:t", holder="another", now_ms=clock.ms, ttl_ms=HOUR_MS)
+    assert await tk.backend.store.acquire("compact:t", holder="another", now_ms=clock.ms, ttl_ms=HOUR_MS)
 
 
-async def busy_thread(hf: Holdfast, speech: Speech, last: int) -> Thread:
-    thread = await hf.thread("t", dialect=speech.dialect)
+async def busy_thread(tk: Threadkeep, speech: Speech, last: int) -> Thread:
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, last)
     return thread
 
@@ -83,8 +83,8 @@ def troubles(heard: list[Event]) -> list[str]:
 
 async def test_past_the_hard_limit_a_turn_waits_for_the_draft_that_is_on_its_way(store_file: Path, speech: Speech) -> None:
     """Nothing is sent over the limit, no second compaction is made, and the input is in the request, last."""
-    async with Holdfast(config(store_file)) as hf:
-        thread = await busy_thread(hf, speech, 10)
+    async with Threadkeep(config(store_file)) as tk:
+        thread = await busy_thread(tk, speech, 10)
         draft, early = Pending(says(block(handoff="go on"))), list[bool]()
 
         def answers(request: object) -> Step:
@@ -109,8 +109,8 @@ async def test_past_the_hard_limit_a_turn_waits_for_the_draft_that_is_on_its_way
 
 async def test_below_the_hard_limit_nobody_waits_for_a_draft(store_file: Path, speech: Speech) -> None:
     """The answer is there while the model that drafts still thinks."""
-    async with Holdfast(config(store_file)) as hf:
-        thread = await busy_thread(hf, speech, 10)
+    async with Threadkeep(config(store_file)) as tk:
+        thread = await busy_thread(tk, speech, 10)
         draft = Pending(says(block(handoff="go on")))
         async with (
             ScriptedModel([says("First."), draft, says("Second.")], dialect=speech.dialect, window_tokens=ROOM) as model,
@@ -124,8 +124,8 @@ async def test_below_the_hard_limit_nobody_waits_for_a_draft(store_file: Path, s
 
 async def test_a_window_refused_while_a_draft_is_made_is_sent_again_once_it_is_there(store_file: Path, speech: Speech) -> None:
     """The provider's refusal is told; the compaction under way is the one that helps, and no other is made."""
-    async with Holdfast(config(store_file)) as hf:
-        thread = await busy_thread(hf, speech, 10)
+    async with Threadkeep(config(store_file)) as tk:
+        thread = await busy_thread(tk, speech, 10)
         draft, refusal = Pending(says(block(handoff="go on"))), Pending(Overflows(limit_tokens=4_000))
         steps: list[Step] = [says("First."), draft, refusal, says("Second.")]
         heard: list[Event] = []
@@ -148,8 +148,8 @@ async def test_a_window_refused_while_a_draft_is_made_is_sent_again_once_it_is_t
 
 async def test_a_draft_that_lands_while_a_window_is_refused_needs_no_other(store_file: Path, speech: Speech) -> None:
     """What the provider refused is no longer what would be sent: that is tried first."""
-    async with Holdfast(config(store_file)) as hf:
-        thread = await busy_thread(hf, speech, 10)
+    async with Threadkeep(config(store_file)) as tk:
+        thread = await busy_thread(tk, speech, 10)
         draft, refusal = Pending(says(block(handoff="go on"))), Pending(Overflows())
         steps: list[Step] = [says("First."), draft, refusal, says("Second.")]
         async with (
@@ -177,8 +177,8 @@ async def test_a_hook_that_stops_the_compaction_after_a_refusal_ends_the_turn_in
     def stops(facts: Facts) -> HookReply:
         return HookReply(stop=True, reason="a person is asked")
 
-    async with Holdfast(config(store_file), hooks=Hooks().on(event, FunctionHook(function=stops))) as hf:
-        thread = await busy_thread(hf, speech, 6)
+    async with Threadkeep(config(store_file), hooks=Hooks().on(event, FunctionHook(function=stops))) as tk:
+        thread = await busy_thread(tk, speech, 6)
         drafts: list[Step] = [] if event is HookEvent.PRE_COMPACT else [says(block(handoff="go on"))]
         steps: list[Step] = [Overflows(), *drafts]
         async with ScriptedModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -187,15 +187,17 @@ async def test_a_hook_that_stops_the_compaction_after_a_refusal_ends_the_turn_in
     assert (stopped.value.event, stopped.value.reason) == (str(event), "a person is asked")
 
 
-async def test_a_worker_that_died_is_waited_for_until_its_lease_ran_out(hf: Holdfast, clock: ManualClock, speech: Speech) -> None:
+async def test_a_worker_that_died_is_waited_for_until_its_lease_ran_out(
+    tk: Threadkeep, clock: ManualClock, speech: Speech
+) -> None:
     """Then the turn makes the compaction itself: nothing goes out over the limit, and nothing is in trouble."""
-    thread = await busy_thread(hf, speech, 14)
-    await another_worker(hf, clock)
+    thread = await busy_thread(tk, speech, 14)
+    await another_worker(tk, clock)
 
     def time_goes_by() -> None:
         clock.ms += HOUR_MS
 
-    when_refused(hf, time_goes_by)
+    when_refused(tk, time_goes_by)
     heard: list[Event] = []
     async with ScriptedModel([says(block(handoff="go on")), says("Done.")], dialect=speech.dialect, window_tokens=ROOM) as model:
         assert (await Session(thread, model=model, recall=False).ask("Go on.", hear=heard.append)).text == "Done."
@@ -205,13 +207,13 @@ async def test_a_worker_that_died_is_waited_for_until_its_lease_ran_out(hf: Hold
 
 async def test_a_compaction_in_another_process_is_waited_for_and_is_enough(store_file: Path, speech: Speech) -> None:
     """Its checkpoint is what the turn goes on with."""
-    async with Holdfast(config(store_file)) as hf, Holdfast(config(store_file)) as other:
-        thread = await busy_thread(hf, speech, 14)
+    async with Threadkeep(config(store_file)) as tk, Threadkeep(config(store_file)) as other:
+        thread = await busy_thread(tk, speech, 14)
         draft = Pending(says(SUMMARY))
         async with ScriptedModel([draft], dialect=speech.dialect, window_tokens=ROOM) as drafts:
             theirs = asyncio.create_task((await other.thread("t")).compact(strategy="handoff", model=drafts))
             await draft.begun.wait()
-            when_refused(hf, draft.go.set)
+            when_refused(tk, draft.go.set)
             heard: list[Event] = []
             async with ScriptedModel([says("Done.")], dialect=speech.dialect, window_tokens=ROOM) as model:
                 assert (await Session(thread, model=model, recall=False).ask("Go on.", hear=heard.append)).text == "Done."
@@ -221,12 +223,12 @@ async def test_a_compaction_in_another_process_is_waited_for_and_is_enough(store
 
 
 async def test_who_compacts_for_longer_than_anybody_waits_is_told_of_and_the_turn_goes_on(
-    hf: Holdfast, clock: ManualClock, speech: Speech, monkeypatch: pytest.MonkeyPatch
+    tk: Threadkeep, clock: ManualClock, speech: Speech, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best window there is goes out; where the provider refuses it, that is what the turn ends with."""
     monkeypatch.setattr(making_room, "PATIENCE_S", 0.0)
-    thread = await busy_thread(hf, speech, 14)
-    await another_worker(hf, clock)
+    thread = await busy_thread(tk, speech, 14)
+    await another_worker(tk, clock)
     heard: list[Event] = []
     async with ScriptedModel([says("Done."), Overflows()], dialect=speech.dialect, window_tokens=ROOM) as model:
         agent = Session(thread, model=model, recall=False)

@@ -7,17 +7,17 @@ import asyncio
 import pytest
 from tests.histories import answered, reasoning, said
 
-from holdfast import Holdfast, Session
-from holdfast.llm import open_model
-from holdfast.testing.model_server import EVENTS, HttpReply, ModelServer, events
+from threadkeep import Session, Threadkeep
+from threadkeep.llm import open_model
+from threadkeep.testing.model_server import EVENTS, HttpReply, ModelServer, events
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_item_is_history_while_its_provider_still_speaks(hf: Holdfast) -> None:
+async def test_an_item_is_history_while_its_provider_still_speaks(tk: Threadkeep) -> None:
     """The thought is recorded while the rest of the answer is held back; mail that waits ends it there, and is heard."""
     pytest.importorskip("openai")
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     begun = events({"type": "response.output_item.done", "output_index": 0, "item": reasoning("r1")}).chunks
     over = asyncio.Event()
     hanging = HttpReply(headers=EVENTS, chunks=begun, hold=over)
@@ -30,7 +30,7 @@ async def test_an_item_is_history_while_its_provider_still_speaks(hf: Holdfast) 
         environ = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": f"{server.origin}/v1"}
         async with open_model("openai:m-1", environ=environ) as model:
             session = Session(thread, model=model, recall=False)
-            await (await hf.thread("t")).deliver("Wrong file.", sender="reviewer")
+            await (await tk.thread("t")).deliver("Wrong file.", sender="reviewer")
             answer = await session.ask("Fix it.")
         over.set()
     assert answer.text == "Done."

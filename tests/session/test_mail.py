@@ -10,15 +10,15 @@ from tests.histories import answered, call, output, reasoning, said
 from tests.session.answers import DIALECTS
 from tests.session.unfolding import UnfoldingModel
 
-from holdfast import Holdfast, Session
-from holdfast.errors import ModelUnavailable
-from holdfast.items import Item
-from holdfast.runtime.orders import Patience
-from holdfast.session import Answer
-from holdfast.testing.scripted_model import ScriptedModel, Unavailable, says
-from holdfast.thread.delivery import letter
-from holdfast.thread.mailbox import Way
-from holdfast.thread.phases import TurnState
+from threadkeep import Session, Threadkeep
+from threadkeep.errors import ModelUnavailable
+from threadkeep.items import Item
+from threadkeep.runtime.orders import Patience
+from threadkeep.session import Answer
+from threadkeep.testing.scripted_model import ScriptedModel, Unavailable, says
+from threadkeep.thread.delivery import letter
+from threadkeep.thread.mailbox import Way
+from threadkeep.thread.phases import TurnState
 
 pytestmark = pytest.mark.anyio
 
@@ -45,10 +45,10 @@ async def breaks_off() -> None:
 @pytest.mark.parametrize("on_the_way", [reasoning("r1"), REMARK], ids=["a thought", "a remark"])
 @pytest.mark.parametrize("unfolds", [True, False], ids=["item by item", "all at once"])
 async def test_agents_mail_is_heard_before_the_call_behind_a_thought_is_run(
-    hf: Holdfast, on_the_way: dict[str, Any], *, unfolds: bool
+    tk: Threadkeep, on_the_way: dict[str, Any], *, unfolds: bool
 ) -> None:
     """The call is dropped, not run and not recorded; the next request has the mail."""
-    thread = await hf.thread("t")
+    thread = await tk.thread("t")
     ran: list[str] = []
 
     def shell(cmd: str) -> str:
@@ -78,42 +78,42 @@ async def test_agents_mail_is_heard_before_the_call_behind_a_thought_is_run(
     model.close()
 
 
-async def test_every_item_is_history_before_the_next_one_comes(hf: Holdfast) -> None:
+async def test_every_item_is_history_before_the_next_one_comes(tk: Threadkeep) -> None:
     """Whoever reads the thread while the model still speaks finds what it has said."""
     seen: list[list[Any]] = []
-    reader = await hf.thread("t")
+    reader = await tk.thread("t")
 
     async def reads() -> None:
         seen.append(list(await reader.window()))
 
     model = UnfoldingModel([reads, reasoning("r1"), reads, call("c1"), reads], [answered("Done.")])
-    session = await Session.open(hf, "t", model=model, tools=[look], recall=False)
+    session = await Session.open(tk, "t", model=model, tools=[look], recall=False)
     await session.ask("Go.")
     whole = [said("Go."), reasoning("r1"), call("c1")]
     assert seen == [whole[:1], whole[:2], whole]
 
 
-async def test_an_answer_that_breaks_off_behind_its_calls_goes_on_with_them(hf: Holdfast) -> None:
+async def test_an_answer_that_breaks_off_behind_its_calls_goes_on_with_them(tk: Threadkeep) -> None:
     """What came in is not asked for again: the call is run, and the model goes on with its output."""
     model = UnfoldingModel([reasoning("r1"), call("c1", name="look", arguments="{}"), breaks_off], [answered("Done.")])
-    session = await Session.open(hf, "t", model=model, tools=[look], recall=False)
+    session = await Session.open(tk, "t", model=model, tools=[look], recall=False)
     assert await session.ask("Go.") == Answer(text="Done.", requests=2, input_tokens=10, output_tokens=2)
     done = call("c1", name="look", arguments="{}")
     assert list(await session.window()) == [said("Go."), reasoning("r1"), done, output("c1"), answered("Done.")]
 
 
-async def test_an_answer_that_breaks_off_once_it_was_given_is_the_answer(hf: Holdfast) -> None:
+async def test_an_answer_that_breaks_off_once_it_was_given_is_the_answer(tk: Threadkeep) -> None:
     """The turn ends with it."""
-    session = await Session.open(hf, "t", model=UnfoldingModel([answered("Done."), breaks_off]))
+    session = await Session.open(tk, "t", model=UnfoldingModel([answered("Done."), breaks_off]))
     assert (await session.ask("Go.")).text == "Done."
     assert [turn.state for turn in await session.thread.turns()] == [TurnState.CLOSED]
 
 
-async def test_an_answer_that_breaks_off_on_the_way_is_asked_for_again_as_often_as_patience_lasts(hf: Holdfast) -> None:
+async def test_an_answer_that_breaks_off_on_the_way_is_asked_for_again_as_often_as_patience_lasts(tk: Threadkeep) -> None:
     """Each time with what is there; then the provider's error is the caller's, and nothing is lost."""
     model = UnfoldingModel([REMARK, breaks_off], [REMARK, breaks_off], [answered("Done.")])
     patience = Patience(attempts=2, sleep=instantly, jitter=lambda: 0.5)
-    session = await Session.open(hf, "t", model=model, patience=patience)
+    session = await Session.open(tk, "t", model=model, patience=patience)
     with pytest.raises(ModelUnavailable):
         await session.ask("Go.")
     assert (await session.ask()).text == "Done."
@@ -122,20 +122,20 @@ async def test_an_answer_that_breaks_off_on_the_way_is_asked_for_again_as_often_
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_an_answer_of_which_nothing_came_is_asked_for_again(hf: Holdfast, dialect: str) -> None:
+async def test_an_answer_of_which_nothing_came_is_asked_for_again(tk: Threadkeep, dialect: str) -> None:
     """The same request once more."""
     model = ScriptedModel([Unavailable(), "Here."], dialect=dialect)
-    session = await Session.open(hf, "t", model=model, patience=Patience(attempts=2, sleep=instantly, jitter=lambda: 0.5))
+    session = await Session.open(tk, "t", model=model, patience=Patience(attempts=2, sleep=instantly, jitter=lambda: 0.5))
     assert (await session.ask("Hello?")).text == "Here."
     assert model.bodies[0] == model.bodies[1]
 
 
 @pytest.mark.parametrize("way", ["trigger", "steer"])
-async def test_an_agent_that_attends_answers_mail_that_asks_for_a_turn(hf: Holdfast, way: str) -> None:
+async def test_an_agent_that_attends_answers_mail_that_asks_for_a_turn(tk: Threadkeep, way: str) -> None:
     """It waits for such; what only queues does not wake it, and is heard with what does."""
     model = ScriptedModel(["On it."])
-    session = await Session.open(hf, "t", model=model)
-    other = await hf.thread("t")
+    session = await Session.open(tk, "t", model=model)
+    other = await tk.thread("t")
     await other.deliver("By the way.", sender="ci")
     assert await session.attend(timeout_s=0) is None
     attending = asyncio.create_task(session.attend())
@@ -148,22 +148,22 @@ async def test_an_agent_that_attends_answers_mail_that_asks_for_a_turn(hf: Holdf
     assert await session.attend(timeout_s=0) is None
 
 
-async def test_a_model_that_leaves_half_an_emoji_is_recorded(hf: Holdfast) -> None:
+async def test_a_model_that_leaves_half_an_emoji_is_recorded(tk: Threadkeep) -> None:
     """Cut inside a pair, it stands as a replacement mark; the turn has its answer."""
     half = Item(b'{"role":"assistant","content":"Hi \\ud83d"}')
     model = ScriptedModel([says("Hi", items=(half,))], dialect="chat")
-    session = await Session.open(hf, "t", model=model)
+    session = await Session.open(tk, "t", model=model)
     assert (await session.ask("Hello?")).text == "Hi"
     assert (await items(session))[-1] == {"role": "assistant", "content": "Hi \ufffd"}
 
 
-async def test_going_on_reads_the_newest_turn_alone(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_going_on_reads_the_newest_turn_alone(tk: Threadkeep, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread of many turns costs what its last one holds: what came before is not asked of the store."""
-    session = await Session.open(hf, "t", model=ScriptedModel([]))
+    session = await Session.open(tk, "t", model=ScriptedModel([]))
     for number in range(30):
         await session.thread.record([said(f"{number}"), answered(f"{number}")])
     asked = 0
-    read = hf.backend.store.read
+    read = tk.backend.store.read
 
     async def counted(span: Any, **more: Any) -> Any:
         nonlocal asked
@@ -171,6 +171,6 @@ async def test_going_on_reads_the_newest_turn_alone(hf: Holdfast, monkeypatch: p
         asked += len(found)
         return found
 
-    monkeypatch.setattr(hf.backend.store, "read", counted)
+    monkeypatch.setattr(tk.backend.store, "read", counted)
     assert await session.ask() == Answer()
     assert asked < 20

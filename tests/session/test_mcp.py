@@ -10,10 +10,10 @@ from mcp.server import MCPServer
 from tests.session.answers import calling, outputs_of
 from tests.session.tides import SERVER
 
-from holdfast import Holdfast, Session
-from holdfast.errors import BadInput
-from holdfast.session.mcp_tools import mcp_tools
-from holdfast.testing.scripted_model import ScriptedModel
+from threadkeep import Session, Threadkeep
+from threadkeep.errors import BadInput
+from threadkeep.session.mcp_tools import mcp_tools
+from threadkeep.testing.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -31,12 +31,12 @@ def tides() -> MCPServer:
     return server
 
 
-async def test_what_a_server_offers_the_model_can_call(hf: Holdfast) -> None:
+async def test_what_a_server_offers_the_model_can_call(tk: Threadkeep) -> None:
     """Its name, description and schema go out; what it returns, and what goes wrong in it, comes back."""
     asks = calling("responses", ("c1", "tide", {"place": "Brest"}), ("c2", "tide", {"place": "moon"}))
     model = ScriptedModel([asks, "3 m."])
     async with mcp_tools(tides()) as tools:
-        session = await Session.open(hf, "t", model=model, tools=tools, recall=False)
+        session = await Session.open(tk, "t", model=model, tools=tools, recall=False)
         assert (await session.ask("How high?")).text == "3 m."
     (offered,) = model.bodies[0]["tools"]
     assert (offered["name"], offered["description"]) == ("tide", "Say how high the water stands.")

@@ -9,12 +9,12 @@ import pytest
 from tests.conftest import ManualClock
 from tests.session.answers import DIALECTS, calling, outputs_of
 
-from holdfast import Config, Holdfast, Session
-from holdfast.memory.consolidating import DAY_MS
-from holdfast.runtime.memory_settings import MemorySettings
-from holdfast.runtime.remembering import Memories
-from holdfast.testing.scripted_model import ScriptedModel
-from holdfast.tokens import estimate_text
+from threadkeep import Config, Session, Threadkeep
+from threadkeep.memory.consolidating import DAY_MS
+from threadkeep.runtime.memory_settings import MemorySettings
+from threadkeep.runtime.remembering import Memories
+from threadkeep.testing.scripted_model import ScriptedModel
+from threadkeep.tokens import estimate_text
 
 pytestmark = pytest.mark.anyio
 
@@ -23,13 +23,13 @@ RULE = "You must never rename the crate table."
 LATER = "You must never rename the shelf table."
 
 
-async def remember(hf: Holdfast, clock: ManualClock, thread: str, text: str) -> str:
+async def remember(tk: Threadkeep, clock: ManualClock, thread: str, text: str) -> str:
     """Have something said in a thread that comes to rest, and remembered; return the memory's name."""
     said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
-    await (await hf.thread(thread)).record([said])
+    await (await tk.thread(thread)).record([said])
     clock.ms += 7 * HOUR_MS
-    await hf.memory.run()
-    return next(memory.id for memory in (await hf.memory.state()).memories if memory.text == text)
+    await tk.memory.run()
+    return next(memory.id for memory in (await tk.memory.state()).memories if memory.text == text)
 
 
 def system_of(model: ScriptedModel, number: int) -> str:
@@ -40,13 +40,13 @@ def system_of(model: ScriptedModel, number: int) -> str:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_new_thread_is_shown_what_is_remembered(hf: Holdfast, clock: ManualClock, dialect: str) -> None:
+async def test_a_new_thread_is_shown_what_is_remembered(tk: Threadkeep, clock: ManualClock, dialect: str) -> None:
     """Behind the instructions, with every request, in the same bytes; no record of the thread holds a word of it."""
-    await remember(hf, clock, "first", RULE)
+    await remember(tk, clock, "first", RULE)
     async with ScriptedModel(["One.", "Two."], dialect=dialect) as model:
-        session = await Session.open(hf, "t", model=model, instructions="Be brief.", memory=hf.memory)
+        session = await Session.open(tk, "t", model=model, instructions="Be brief.", memory=tk.memory)
         await session.ask("Begin.")
-        await remember(hf, clock, "second", LATER)
+        await remember(tk, clock, "second", LATER)
         await session.ask("Go on.")
     assert system_of(model, 0) == system_of(model, 1)
     assert system_of(model, 0).index("Be brief.") < system_of(model, 0).index(RULE)
@@ -56,55 +56,55 @@ async def test_a_new_thread_is_shown_what_is_remembered(hf: Holdfast, clock: Man
     assert views == ["Begin.", "One.", "Go on.", "Two."]
 
 
-async def test_it_is_shown_only_where_it_is_asked_for(hf: Holdfast, clock: ManualClock) -> None:
+async def test_it_is_shown_only_where_it_is_asked_for(tk: Threadkeep, clock: ManualClock) -> None:
     """A session without memory has neither the summary nor its tools."""
-    await remember(hf, clock, "first", RULE)
+    await remember(tk, clock, "first", RULE)
     async with ScriptedModel(["One."]) as model:
-        session = await Session.open(hf, "t", model=model)
+        session = await Session.open(tk, "t", model=model)
         await session.ask("Begin.")
     assert RULE not in str(model.bodies[0])
     assert list(session.tools) == ["recall"]
 
 
-async def test_it_survives_a_restart_a_compaction_and_a_fork(hf: Holdfast, clock: ManualClock) -> None:
+async def test_it_survives_a_restart_a_compaction_and_a_fork(tk: Threadkeep, clock: ManualClock) -> None:
     """A thread is shown what it began with as long as it lives, whatever else is remembered by then."""
-    await remember(hf, clock, "first", RULE)
+    await remember(tk, clock, "first", RULE)
     async with ScriptedModel(["One.", "Two.", "Three."]) as model:
-        session = await Session.open(hf, "t", model=model, memory=hf.memory)
+        session = await Session.open(tk, "t", model=model, memory=tk.memory)
         await session.ask("Begin.")
         call = {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": "{}"}
         await session.thread.record(
             [call, {"type": "function_call_output", "call_id": "c1", "output": "The build is slow. " * 400}]
         )
-        await remember(hf, clock, "second", LATER)
+        await remember(tk, clock, "second", LATER)
         await session.thread.compact(strategy="extractive")
-        again = await Session.open(hf, "t", model=model, memory=hf.memory)
+        again = await Session.open(tk, "t", model=model, memory=tk.memory)
         await again.ask("Go on.")
-        fork = Session(await again.thread.fork(), model=model, memory=hf.memory)
+        fork = Session(await again.thread.fork(), model=model, memory=tk.memory)
         await fork.ask("Another way.")
     assert len({system_of(model, number) for number in range(3)}) == 1
     assert (RULE in system_of(model, 2), LATER in system_of(model, 2)) == (True, False)
 
 
-async def test_a_thread_that_began_without_goes_on_without(hf: Holdfast, clock: ManualClock) -> None:
+async def test_a_thread_that_began_without_goes_on_without(tk: Threadkeep, clock: ManualClock) -> None:
     """What is there already is bound to what it was told; its model may still search."""
     async with ScriptedModel(["One.", calling("responses", ("c1", "memory_search", {"query": "crate"})), "Two."]) as model:
-        session = await Session.open(hf, "t", model=model)
+        session = await Session.open(tk, "t", model=model)
         await session.ask("Begin.")
-        name = await remember(hf, clock, "first", RULE)
-        later = await Session.open(hf, "t", model=model, memory=hf.memory)
+        name = await remember(tk, clock, "first", RULE)
+        later = await Session.open(tk, "t", model=model, memory=tk.memory)
         await later.ask("Go on.")
     assert "crate" not in system_of(model, 1)
     assert outputs_of("responses", list(await later.window())) == {"c1": f"{name} (rule) {RULE}"}
 
 
-async def test_what_was_taken_back_is_shown_no_more(hf: Holdfast, clock: ManualClock) -> None:
+async def test_what_was_taken_back_is_shown_no_more(tk: Threadkeep, clock: ManualClock) -> None:
     """An edit reaches a session that is under way with its next turn."""
-    await remember(hf, clock, "first", RULE)
+    await remember(tk, clock, "first", RULE)
     async with ScriptedModel(["One.", "Two.", "Three."]) as model:
-        session = await Session.open(hf, "t", model=model, memory=hf.memory)
+        session = await Session.open(tk, "t", model=model, memory=tk.memory)
         await session.ask("Begin.")
-        await hf.memory.edit("## Rules\n- Ask Ana first.\n")
+        await tk.memory.edit("## Rules\n- Ask Ana first.\n")
         await session.ask("Go on.")
         await session.ask("And on.")
     assert (RULE in system_of(model, 1), "Ask Ana first." in system_of(model, 1)) == (False, True)
@@ -112,18 +112,18 @@ async def test_what_was_taken_back_is_shown_no_more(hf: Holdfast, clock: ManualC
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_model_searches_and_reads_what_the_summary_leaves_out(hf: Holdfast, clock: ManualClock, dialect: str) -> None:
+async def test_a_model_searches_and_reads_what_the_summary_leaves_out(tk: Threadkeep, clock: ManualClock, dialect: str) -> None:
     """Under a cap that has no room for any, both tools still find it, and say where it was said."""
-    name = await remember(hf, clock, "first", RULE)
+    name = await remember(tk, clock, "first", RULE)
     asks = calling(
         dialect,
         ("c1", "memory_search", {"query": "may I rename crate?"}),
         ("c2", "memory_read", {"name": name}),
         ("c3", "memory_read", {"name": "m0000000000"}),
     )
-    capped = Memories(hf.backend, MemorySettings(summary_tokens=10))
+    capped = Memories(tk.backend, MemorySettings(summary_tokens=10))
     async with ScriptedModel([asks, "No."], dialect=dialect) as model:
-        session = await Session.open(hf, "t", model=model, memory=capped)
+        session = await Session.open(tk, "t", model=model, memory=capped)
         await session.ask("May I?")
     assert RULE not in system_of(model, 0)
     assert outputs_of(dialect, list(await session.window())) == {
@@ -134,40 +134,40 @@ async def test_a_model_searches_and_reads_what_the_summary_leaves_out(hf: Holdfa
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_citations_count_and_disuse_retires(hf: Holdfast, clock: ManualClock, dialect: str) -> None:
+async def test_citations_count_and_disuse_retires(tk: Threadkeep, clock: ManualClock, dialect: str) -> None:
     """Each answer that cites a memory uses it once; what is never cited is gone after thirty days."""
-    name = await remember(hf, clock, "first", RULE)
-    await remember(hf, clock, "second", LATER)
+    name = await remember(tk, clock, "first", RULE)
+    await remember(tk, clock, "second", LATER)
     clock.ms += 20 * DAY_MS
     async with ScriptedModel(
         [f"No [memory:{name}] [memory:{name}].", f"Still no [memory:{name}].", "Yes."], dialect=dialect
     ) as model:
-        session = await Session.open(hf, "t", model=model, memory=hf.memory)
+        session = await Session.open(tk, "t", model=model, memory=tk.memory)
         for question in ("May I?", "Sure?", "And the shelf?"):
             await session.ask(question)
-    assert {memory.text: memory.used for memory in (await hf.memory.state()).memories} == {RULE: 2, LATER: 0}
+    assert {memory.text: memory.used for memory in (await tk.memory.state()).memories} == {RULE: 2, LATER: 0}
     clock.ms += 20 * DAY_MS
-    await hf.memory.run()
-    assert [memory.text for memory in (await hf.memory.state()).memories] == [RULE]
+    await tk.memory.run()
+    assert [memory.text for memory in (await tk.memory.state()).memories] == [RULE]
 
 
 async def test_the_cap_holds_for_what_goes_out(tmp_path: Path, clock: ManualClock) -> None:
     """However much is remembered, what a request carries of it costs no more than was set, and is counted in its window."""
-    async with Holdfast(Config(store=str(tmp_path / "s.db"), memory_summary_tokens=120), clock=clock) as hf:
+    async with Threadkeep(Config(store=str(tmp_path / "s.db"), memory_summary_tokens=120), clock=clock) as tk:
         for number in range(20):
-            await remember(hf, clock, f"thread-{number}", f"You must never rename table number {number} of the archive.")
+            await remember(tk, clock, f"thread-{number}", f"You must never rename table number {number} of the archive.")
         async with ScriptedModel(["One."], dialect="chat") as model:
-            session = await Session.open(hf, "t", model=model, memory=hf.memory)
+            session = await Session.open(tk, "t", model=model, memory=tk.memory)
             await session.ask("Begin.")
         (told,) = [item["content"] for item in model.bodies[0]["messages"] if item["role"] == "system"]
     assert 0 < estimate_text(told) <= 120
     assert "more: search the memory)" in told
 
 
-async def test_a_store_without_memory_changes_nothing(hf: Holdfast) -> None:
+async def test_a_store_without_memory_changes_nothing(tk: Threadkeep) -> None:
     """Nothing remembered, nothing shown, and nothing recorded for it."""
     async with ScriptedModel(["One."]) as model:
-        session = await Session.open(hf, "t", model=model, instructions="Be brief.", memory=hf.memory)
+        session = await Session.open(tk, "t", model=model, instructions="Be brief.", memory=tk.memory)
         await session.ask("Begin.")
     assert model.bodies[0]["instructions"] == "Be brief."
-    assert [row.id for row in await hf.backend.store.threads(limit=9)] == ["t"]
+    assert [row.id for row in await tk.backend.store.threads(limit=9)] == ["t"]

@@ -7,19 +7,19 @@ import sys
 import pytest
 from tests.session.answers import DIALECTS, calling, outputs_of
 
-from holdfast import Holdfast, Session
-from holdfast.errors import BadInput
-from holdfast.testing.scripted_model import ScriptedModel
+from threadkeep import Session, Threadkeep
+from threadkeep.errors import BadInput
+from threadkeep.testing.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("said", ["", " \n\t", "\u2003"])
-async def test_saying_nothing_is_refused_before_anything_is_recorded(hf: Holdfast, dialect: str, said: str) -> None:
+async def test_saying_nothing_is_refused_before_anything_is_recorded(tk: Threadkeep, dialect: str, said: str) -> None:
     """Providers refuse an empty message, and with it every request of a thread that has one."""
     model = ScriptedModel(["Yes."], dialect=dialect)
-    session = await Session.open(hf, "t", model=model)
+    session = await Session.open(tk, "t", model=model)
     before = await session.thread.records()
     with pytest.raises(BadInput, match="nothing was said"):
         await session.ask(said)
@@ -28,7 +28,7 @@ async def test_saying_nothing_is_refused_before_anything_is_recorded(hf: Holdfas
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_an_output_that_is_no_text_is_that_tools_output(hf: Holdfast, dialect: str) -> None:
+async def test_an_output_that_is_no_text_is_that_tools_output(tk: Threadkeep, dialect: str) -> None:
     """Undecodable bytes stand as replacement marks, and the output says so; in an error too."""
 
     def reads() -> str:
@@ -40,7 +40,7 @@ async def test_an_output_that_is_no_text_is_that_tools_output(hf: Holdfast, dial
         raise FileNotFoundError("caf\udce9")
 
     model = ScriptedModel([calling(dialect, ("c1", "reads", {}), ("c2", "fails", {})), "I see."], dialect=dialect)
-    session = await Session.open(hf, "t", model=model, tools=[reads, fails])
+    session = await Session.open(tk, "t", model=model, tools=[reads, fails])
     assert (await session.ask("Go.")).text == "I see."
     assert outputs_of(dialect, list(await session.window())) == {
         "c1": "bad \ufffd byte \ufffd\n[\ufffd stands for what could not be read as text, 2 times]",
@@ -49,7 +49,7 @@ async def test_an_output_that_is_no_text_is_that_tools_output(hf: Holdfast, dial
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_tool_that_ends_the_process_ends_its_call_alone(hf: Holdfast, dialect: str) -> None:
+async def test_a_tool_that_ends_the_process_ends_its_call_alone(tk: Threadkeep, dialect: str) -> None:
     """On the event loop and in a thread; the other calls and the turn go on."""
 
     def leaves() -> str:
@@ -61,7 +61,7 @@ async def test_a_tool_that_ends_the_process_ends_its_call_alone(hf: Holdfast, di
         raise SystemExit("enough")
 
     model = ScriptedModel([calling(dialect, ("c1", "leaves", {}), ("c2", "leaves_too", {})), "I see."], dialect=dialect)
-    session = await Session.open(hf, "t", model=model, tools=[leaves, leaves_too])
+    session = await Session.open(tk, "t", model=model, tools=[leaves, leaves_too])
     assert (await session.ask("Go.")).text == "I see."
     assert outputs_of(dialect, list(await session.window())) == {
         "c1": "error: RuntimeError: the tool wanted to end the process, with code 3",

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.stories import surroundings
 from tests.session.answers import DIALECTS
 
-from holdfast.cli.chat_commands import COMMANDS
-from holdfast.testing.model_server import ModelServer, events, streamed
+from threadkeep.cli.chat_commands import COMMANDS
+from threadkeep.testing.model_server import ModelServer, events, streamed
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +43,6 @@ def test_every_command_it_names_exists_and_every_one_is_named() -> None:
 
 def test_the_dialects_are_the_three_there_are() -> None:
     """What these tests run on is all there is."""
-    from holdfast.dialects import DIALECTS as known
+    from threadkeep.dialects import DIALECTS as known
 
     assert set(DIALECTS) == set(known)

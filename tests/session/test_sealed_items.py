@@ -9,10 +9,10 @@ from tests.drafting.test_branching import opaque
 from tests.drafting.test_whose_prefix import SEAL, thought
 from tests.scenarios.vocabulary import ROOM, SPEECHES, Json, Speech, play, sent, turn
 
-from holdfast import Config, Holdfast, Session, Thread
-from holdfast.llm import Model
-from holdfast.store import RecordKind
-from holdfast.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
+from threadkeep import Config, Session, Thread, Threadkeep
+from threadkeep.llm import Model
+from threadkeep.store import RecordKind
+from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 
 pytestmark = pytest.mark.anyio
 
@@ -31,9 +31,9 @@ def provider(steps: list[Step], speech: Speech) -> ScriptedRemoteModel:
     return ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM, issuer=HERE)
 
 
-async def test_a_turn_of_another_account_is_sent_the_state_without_the_opaque_item(hf: Holdfast, speech: Speech) -> None:
+async def test_a_turn_of_another_account_is_sent_the_state_without_the_opaque_item(tk: Threadkeep, speech: Speech) -> None:
     """What one account's provider sealed is no use to another, nor to whoever is known by name alone."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with provider([Compacts(items=(opaque(speech, 1),))], speech) as model:
         await thread.compact(strategy="remote", model=model)
@@ -47,8 +47,8 @@ async def test_a_turn_of_another_account_is_sent_the_state_without_the_opaque_it
 
 async def test_a_session_sends_its_provider_the_opaque_item_and_shows_it(store_file: Path, speech: Speech) -> None:
     """The request after the compaction begins with it, in the same turn; so does the next turn's, and what `window` says."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=4_000, compact_strategy="remote")) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(Config(store=str(store_file), model_context_window=4_000, compact_strategy="remote")) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 14)
         steps: list[Step] = [Compacts(items=(opaque(speech, 1),)), says("Done."), says("Still done.")]
         async with provider(steps, speech) as model:
@@ -61,9 +61,9 @@ async def test_a_session_sends_its_provider_the_opaque_item_and_shows_it(store_f
     assert sent(model.bodies[2])[: len(window)] == window
 
 
-async def test_what_the_provider_counts_is_held_against_the_window_it_was_sent(hf: Holdfast, speech: Speech) -> None:
+async def test_what_the_provider_counts_is_held_against_the_window_it_was_sent(tk: Threadkeep, speech: Speech) -> None:
     """The opaque item is in the estimate as it is in the request: a count that agrees with the estimate corrects nothing."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 20)
     async with provider([Compacts(items=(opaque(speech, 10**4_000),))], speech) as model:
         report = await thread.compact(strategy="remote", model=model)
@@ -93,8 +93,8 @@ async def test_a_switch_of_account_in_a_thread_sends_no_seal_to_the_other(
     """What one account thought is left out of what the other is sent; each is shown its own again, across a checkpoint too."""
     here = provider([], speech)
     other = ScriptedRemoteModel([], dialect=speech.dialect, window_tokens=ROOM, issuer="elsewhere#2")
-    async with Holdfast(Config(store=str(store_file), model_context_window=ROOM)) as hf:
-        thread = await hf.thread("t", dialect=speech.dialect)
+    async with Threadkeep(Config(store=str(store_file), model_context_window=ROOM)) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
         for number in range(1, 4):
             await thread.record(turn(speech, number, lines=2_000))
         await answered(thread, speech, here, *thoughts(speech))
@@ -114,18 +114,18 @@ async def test_a_switch_of_account_in_a_thread_sends_no_seal_to_the_other(
 
 
 @pytest.mark.parametrize("speech", SPEECHES, ids=[speech.dialect for speech in SPEECHES])
-async def test_who_is_known_by_name_alone_is_told_apart_by_provider(hf: Holdfast, speech: Speech) -> None:
+async def test_who_is_known_by_name_alone_is_told_apart_by_provider(tk: Threadkeep, speech: Speech) -> None:
     """Another model of one provider is shown what that provider sealed; a model of another is not."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await answered(thread, speech, "openai:a", *thoughts(speech))
     shown = {name: SEAL in str(list(await thread.window(model=name))) for name in ("openai:b", "b@http://elsewhere/v1", "a")}
     assert shown == {"openai:b": True, "b@http://elsewhere/v1": False, "a": True}
 
 
 @pytest.mark.parametrize("speech", SPEECHES, ids=[speech.dialect for speech in SPEECHES])
-async def test_a_fork_and_a_rollback_know_who_sealed_what(hf: Holdfast, speech: Speech) -> None:
+async def test_a_fork_and_a_rollback_know_who_sealed_what(tk: Threadkeep, speech: Speech) -> None:
     """Turns that were taken back no longer count, and what a fork shares is its parent's account's."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     await answered(thread, speech, "openai:a", *thoughts(speech))
     await answered(thread, speech, "b@http://elsewhere/v1", speech.answered("Mine."))
     child = await thread.fork()
@@ -137,9 +137,9 @@ async def test_a_fork_and_a_rollback_know_who_sealed_what(hf: Holdfast, speech: 
 
 @pytest.mark.parametrize("speech", SPEECHES, ids=[speech.dialect for speech in SPEECHES])
 @pytest.mark.parametrize("opened", ["by a turn", "by a record"])
-async def test_who_goes_on_with_a_turn_is_who_answered_from_there(hf: Holdfast, speech: Speech, opened: str) -> None:
+async def test_who_goes_on_with_a_turn_is_who_answered_from_there(tk: Threadkeep, speech: Speech, opened: str) -> None:
     """A turn begun for one account and gone on with by another: what the other seals there is the other's, and said once."""
-    thread = await hf.thread("t", dialect=speech.dialect)
+    thread = await tk.thread("t", dialect=speech.dialect)
     here, there = provider([], speech), ScriptedRemoteModel([], dialect=speech.dialect, window_tokens=ROOM, issuer="elsewhere#2")
     if opened == "by a record":
         await thread.record([speech.said("Go on.")])

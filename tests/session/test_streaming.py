@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Holdfast, Session
-from holdfast.dialects import Answer as Spoken
-from holdfast.dialects import dialect_named
-from holdfast.llm.base import Delta
-from holdfast.llm.deltas import DeltaReader
-from holdfast.session import Asked, Event, Said
-from holdfast.testing.model_server import HttpReply, ModelServer, events, streamed, unstreamed
+from threadkeep import Session, Threadkeep
+from threadkeep.dialects import Answer as Spoken
+from threadkeep.dialects import dialect_named
+from threadkeep.llm.base import Delta
+from threadkeep.llm.deltas import DeltaReader
+from threadkeep.session import Asked, Event, Said
+from threadkeep.testing.model_server import HttpReply, ModelServer, events, streamed, unstreamed
 
 pytestmark = pytest.mark.anyio
 
@@ -28,13 +28,13 @@ def sse(*data: dict[str, Any]) -> bytes:
     return b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in data)
 
 
-async def heard_from(hf: Holdfast, reply: HttpReply) -> list[Event]:
+async def heard_from(tk: Threadkeep, reply: HttpReply) -> list[Event]:
     async with ModelServer([reply]) as server:
-        session = await Session.open(hf, "t", model=f"tiny@{server.origin}/v1")
+        session = await Session.open(tk, "t", model=f"tiny@{server.origin}/v1")
         return [event async for event in session.stream("Hello?") if not isinstance(event, Asked)]
 
 
-async def test_words_are_heard_as_they_come(hf: Holdfast) -> None:
+async def test_words_are_heard_as_they_come(tk: Threadkeep) -> None:
     """Piece by piece, thoughts apart, and the whole answer at the end."""
     reply = events(
         chunk(reasoning_content="hm"),
@@ -43,14 +43,14 @@ async def test_words_are_heard_as_they_come(hf: Holdfast) -> None:
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
         "[DONE]",
     )
-    *said, answer = await heard_from(hf, reply)
+    *said, answer = await heard_from(tk, reply)
     assert said == [Said(text="hm", is_thought=True), Said(text="Hel"), Said(text="lo.")]
     assert getattr(answer, "text", None) == "Hello."
 
 
-async def test_a_server_that_does_not_stream_is_heard_all_at_once(hf: Holdfast) -> None:
+async def test_a_server_that_does_not_stream_is_heard_all_at_once(tk: Threadkeep) -> None:
     """One piece, the whole of it."""
-    said = [event for event in await heard_from(hf, unstreamed("chat", "All of it.")) if isinstance(event, Said)]
+    said = [event for event in await heard_from(tk, unstreamed("chat", "All of it.")) if isinstance(event, Said)]
     assert said == [Said(text="All of it.")]
 
 
@@ -99,9 +99,9 @@ def test_hostile_bytes_are_never_an_error(noise: bytes) -> None:
         reader.feed(b'data: {"choices":[{"delta":[1]}],"delta":7,"type":"response.output_text.delta"}\n\n')
 
 
-async def test_a_streamed_answer_is_the_one_that_is_recorded(hf: Holdfast) -> None:
+async def test_a_streamed_answer_is_the_one_that_is_recorded(tk: Threadkeep) -> None:
     """What was heard and what is in the thread are the same words."""
-    said = [event for event in await heard_from(hf, streamed("chat", "Word for word.")) if isinstance(event, Said)]
-    thread = await hf.thread("t")
+    said = [event for event in await heard_from(tk, streamed("chat", "Word for word.")) if isinstance(event, Said)]
+    thread = await tk.thread("t")
     assert "".join(event.text for event in said) == "Word for word."
     assert thread.dialect.view((await thread.history()).items[-1]).text == "Word for word."

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
-from holdfast.errors import BadInput
-from holdfast.session import tool_from
-from holdfast.session.tools import decoded_arguments
-from holdfast.session.wire import tool_field
+from threadkeep.errors import BadInput
+from threadkeep.session import tool_from
+from threadkeep.session.tools import decoded_arguments
+from threadkeep.session.wire import tool_field
 
 pytestmark = pytest.mark.anyio
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from holdfast.dialects import Request, dialect_named
-from holdfast.items import Item
-from holdfast.llm import Delta, ModelReply
-from holdfast.llm.speech import speech_in
+from threadkeep.dialects import Request, dialect_named
+from threadkeep.items import Item
+from threadkeep.llm import Delta, ModelReply
+from threadkeep.llm.speech import speech_in
 
 # An item, or something that happens elsewhere before the next one.
 Told = dict[str, Any] | Callable[[], Awaitable[object]]

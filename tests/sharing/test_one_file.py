@@ -19,12 +19,12 @@ import pytest
 from aiohttp import ClientSession, web
 from tests.sharing.writers import item
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.store import RecordKind, Span
-from holdfast.testing.gateway_process import gateway_process
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.store import RecordKind, Span
+from threadkeep.testing.gateway_process import gateway_process
 
 WRITERS = Path(__file__).with_name("writers.py")
-SECONDS = float(os.environ.get("HOLDFAST_SHARING_SECONDS", "10"))
+SECONDS = float(os.environ.get("THREADKEEP_SHARING_SECONDS", "10"))
 # While one call waits, this many calls of all others together may begin and end. A slow disk delays everyone alike and counts
 # for nothing here; a lock that one process wins again and again counts for hundreds.
 OVERTAKEN = 300
@@ -128,8 +128,8 @@ async def provider() -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def seeded(hf: Holdfast) -> Thread:
-    thread = await hf.thread("seed")
+async def seeded(tk: Threadkeep) -> Thread:
+    thread = await tk.thread("seed")
     for number in range(SEED_TURNS):
         reply = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"done {number} " * 200}]}
         await thread.record([item(f"seed {number}: never deploy on a Friday"), reply])
@@ -152,9 +152,9 @@ def most_overtaken(calls: Sequence[tuple[float, float]], *, by: Sequence[tuple[f
     return most
 
 
-async def texts(hf: Holdfast, thread_id: str) -> list[str]:
+async def texts(tk: Threadkeep, thread_id: str) -> list[str]:
     """Return what people said on a thread, oldest first, each taken from the record's very bytes."""
-    store = hf.backend.store
+    store = tk.backend.store
     row = await store.get(thread_id)
     records = await store.read(Span(thread_id=thread_id, start=row.start, stop=row.next), kinds={RecordKind.ITEM})
     said = []
@@ -171,8 +171,8 @@ async def texts(hf: Holdfast, thread_id: str) -> list[str]:
 async def test_four_kinds_of_writer_share_a_file(store_file: Path, record_property: Callable[[str, object], None]) -> None:
     """Gateway, command line, hook scripts and a long-lived writer: every acknowledged record is there, none starved."""
     seen = Seen()
-    async with Holdfast(Config(store=str(store_file))) as hf:
-        await seeded(hf)
+    async with Threadkeep(Config(store=str(store_file))) as tk:
+        await seeded(tk)
     async with provider() as upstream, gateway_process(store_file, upstream=upstream) as gateway:
         until = time.monotonic() + SECONDS
         async with asyncio.TaskGroup() as tasks:
@@ -181,10 +181,10 @@ async def test_four_kinds_of_writer_share_a_file(store_file: Path, record_proper
             tasks.create_task(run_commands(store_file, seen, until=until))
             for number in range(CLIENTS):
                 tasks.create_task(run_client(gateway.base_url, seen, name=number, until=until))
-    async with Holdfast(Config(store=str(store_file))) as hf:
-        rows = {row.id: row for row in await hf.backend.store.threads(limit=1_000_000)}
-        told = {name: await texts(hf, name) for name in rows}
-        verdict = await hf.verify()
+    async with Threadkeep(Config(store=str(store_file))) as tk:
+        rows = {row.id: row for row in await tk.backend.store.threads(limit=1_000_000)}
+        told = {name: await texts(tk, name) for name in rows}
+        verdict = await tk.verify()
     assert {name: told[name] for name in seen.recorded} == seen.recorded
     named = {"seed", "hooks", *seen.recorded, *seen.forks}
     through_gateway = Counter(text for name, said in told.items() if name not in named for text in said)
@@ -203,8 +203,8 @@ async def test_four_kinds_of_writer_share_a_file(store_file: Path, record_proper
 @pytest.mark.anyio
 async def test_of_two_stale_writers_one_wins(store_file: Path) -> None:
     """Two processes that saw the same end of a thread both append: one wins, the other is told so and can go on."""
-    async with Holdfast(Config(store=str(store_file))) as hf:
-        thread = await hf.thread("contested")
+    async with Threadkeep(Config(store=str(store_file))) as tk:
+        thread = await tk.thread("contested")
         await thread.record([item("begin")])
     writers = [await started("stale", str(store_file), name, takes_input=True) for name in ("left", "right")]
     ends = []
@@ -217,5 +217,5 @@ async def test_of_two_stale_writers_one_wins(store_file: Path) -> None:
     assert ends == [end, end]
     assert sorted(said.decode() for said, _ in outcomes) == [f"{conflict}\n", "won\n"]
     assert [complained for _, complained in outcomes] == [b"", b""]
-    async with Holdfast(Config(store=str(store_file))) as hf:
-        assert sorted(await texts(hf, "contested")) == ["begin", "left", "right"]
+    async with Threadkeep(Config(store=str(store_file))) as tk:
+        assert sorted(await texts(tk, "contested")) == ["begin", "left", "right"]

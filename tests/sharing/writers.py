@@ -2,7 +2,7 @@
 
     writers.py hook STORE NAME           opens the store, records one item on the thread `hooks`, exits
     writers.py linger STORE SECONDS      keeps the store open, records item after item, searches now and then
-    writers.py command STORE ARGUMENT…   `holdfast ARGUMENT… --json`, and on stderr when each of its writes began and ended
+    writers.py command STORE ARGUMENT…   `threadkeep ARGUMENT… --json`, and on stderr when each of its writes began and ended
     writers.py stale STORE NAME          reads where the thread `contested` ends, waits for a line, appends there; told that it
                                          lost, it reads again and appends again
 
@@ -18,11 +18,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
-from holdfast import Config, Holdfast
-from holdfast.cli import main as holdfast_command
-from holdfast.errors import OrdinalConflict
-from holdfast.store import NewRecord, RecordKind
-from holdfast.store.sqlite import SqliteStore
+from threadkeep import Config, Threadkeep
+from threadkeep.cli import main as threadkeep_command
+from threadkeep.errors import OrdinalConflict
+from threadkeep.store import NewRecord, RecordKind
+from threadkeep.store.sqlite import SqliteStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,8 +42,8 @@ def acknowledge(thread: str, text: str, *, since: float) -> None:
 
 async def hook(store: str, name: str) -> None:
     began = time.monotonic()
-    async with Holdfast(Config(store=store)) as hf:
-        thread = await hf.thread("hooks")
+    async with Threadkeep(Config(store=store)) as tk:
+        thread = await tk.thread("hooks")
         await thread.record([item(f"hook {name}")])
         acknowledge(thread.id, f"hook {name}", since=began)
 
@@ -51,9 +51,9 @@ async def hook(store: str, name: str) -> None:
 async def linger(store: str, seconds: float) -> None:
     until = time.monotonic() + seconds
     number = 0
-    async with Holdfast(Config(store=store)) as hf:
+    async with Threadkeep(Config(store=store)) as tk:
         while time.monotonic() < until:
-            thread = await hf.thread(f"linger-{number // ITEMS_A_THREAD}")
+            thread = await tk.thread(f"linger-{number // ITEMS_A_THREAD}")
             while time.monotonic() < until:
                 text = f"lingering {number}"
                 began = time.monotonic()
@@ -81,15 +81,15 @@ def command(store: str, arguments: list[str]) -> int:
 
     for name in ("create", "append", "acquire", "release"):
         setattr(SqliteStore, name, timed(getattr(SqliteStore, name)))
-    code = holdfast_command([*arguments, "--json", "--store", store])
+    code = threadkeep_command([*arguments, "--json", "--store", store])
     sys.stderr.write(json.dumps(waits))
     return code
 
 
 async def stale(store: str, name: str) -> None:
     record = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=1, tokens=1, body=json.dumps(item(name)).encode())
-    async with Holdfast(Config(store=store)) as hf:
-        port = hf.backend.store
+    async with Threadkeep(Config(store=store)) as tk:
+        port = tk.backend.store
         seen = (await port.get("contested")).next
         sys.stdout.write(f"{seen}\n")
         sys.stdout.flush()

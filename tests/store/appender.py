@@ -13,8 +13,8 @@ import os
 import subprocess
 import sys
 
-from holdfast.errors import OrdinalConflict, ThreadNotFound
-from holdfast.store import NewRecord, NewThread, RecordKind, ThreadStore
+from threadkeep.errors import OrdinalConflict, ThreadNotFound
+from threadkeep.store import NewRecord, NewThread, RecordKind, ThreadStore
 
 LANES = 4
 
@@ -36,10 +36,10 @@ async def open_store(location: str) -> ThreadStore:
         return body.decode()
 
     if location.startswith("postgresql://"):
-        from holdfast.store.postgres import PostgresDatabase
+        from threadkeep.store.postgres import PostgresDatabase
 
         return await (await PostgresDatabase.open(location, searchable=searchable)).tenant()
-    from holdfast.store.sqlite import SqliteDatabase
+    from threadkeep.store.sqlite import SqliteDatabase
 
     return await (await SqliteDatabase.open(location, searchable=searchable)).tenant()
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from tests.postgres import PostgresServer
 
-from holdfast.store import ThreadStore
-from holdfast.store.memory import MemoryDatabase, MemoryStore
-from holdfast.store.postgres import PostgresDatabase, PostgresStore
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
-from holdfast.testing.store_checks import CHECKS, Check, WholeStore
-from holdfast.testing.store_facts import StoreMaker
+from threadkeep.store import ThreadStore
+from threadkeep.store.memory import MemoryDatabase, MemoryStore
+from threadkeep.store.postgres import PostgresDatabase, PostgresStore
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.testing.store_checks import CHECKS, Check, WholeStore
+from threadkeep.testing.store_facts import StoreMaker
 
 
 def text_of(_: str, body: bytes) -> str:

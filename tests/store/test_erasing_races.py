@@ -12,10 +12,10 @@ import psycopg
 import pytest
 from tests.postgres import PostgresServer
 
-from holdfast.errors import StoreError
-from holdfast.runtime.backend import Backing
-from holdfast.runtime.locations import open_database
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.errors import StoreError
+from threadkeep.runtime.backend import Backing
+from threadkeep.runtime.locations import open_database
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 
 pytestmark = pytest.mark.anyio
 
@@ -53,8 +53,8 @@ def held(place: str) -> Held:
 @asynccontextmanager
 async def server_held(url: str) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
     async with await psycopg.AsyncConnection.connect(url) as connection:
-        await connection.execute(b"SET LOCAL holdfast.tenant = '1'")
-        await connection.execute(b"SELECT id FROM holdfast.body FOR UPDATE")
+        await connection.execute(b"SET LOCAL threadkeep.tenant = '1'")
+        await connection.execute(b"SELECT id FROM threadkeep.body FOR UPDATE")
 
         async def in_line(count: int) -> None:
             waiting = b"SELECT count(*) FROM pg_locks WHERE NOT granted"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
-from holdfast.cli.opening import without_password
-from holdfast.errors import StoreError
-from holdfast.runtime.locations import SERVERS
-from holdfast.store.postgres.database import shown
+from threadkeep.cli.opening import without_password
+from threadkeep.errors import StoreError
+from threadkeep.runtime.locations import SERVERS
+from threadkeep.store.postgres.database import shown
 
 SIGNS = st.text(alphabet="/@?#:%&=[],. \\'\"éZ2F\t\0", max_size=6)
 # Any sign may stand in a password, at its ends too; the words between them are what must not be seen.

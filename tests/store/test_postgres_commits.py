@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from tests.postgres import PostgresServer
 
-from holdfast.errors import StoreClosed, StoreError
-from holdfast.store.postgres.connections import Connection, Connections
-from holdfast.store.postgres.queries import QUERIES
-from holdfast.store.postgres.writer import Writer
+from threadkeep.errors import StoreClosed, StoreError
+from threadkeep.store.postgres.connections import Connection, Connections
+from threadkeep.store.postgres.queries import QUERIES
+from threadkeep.store.postgres.writer import Writer
 
 pytestmark = pytest.mark.anyio
 
@@ -121,20 +121,20 @@ async def test_a_writer_that_is_gone_leaves_no_mark(url: str) -> None:
     """The row by which a process knows its own commits goes with it, and what a killed one left is taken away by a later one."""
     connections = Connections(url, location="here")
     await connections.open()
-    writer, marks = Writer(connections), b"SELECT count(*) FROM holdfast.writer"
+    writer, marks = Writer(connections), b"SELECT count(*) FROM threadkeep.writer"
     other = await psycopg.AsyncConnection.connect(url, autocommit=True)
 
     async def add(connection: Connection) -> None:
         await connection.execute(ADD)
 
     async with other:
-        await other.execute(b"INSERT INTO holdfast.writer VALUES ('killed', 'then', now() - interval '2 days')")
-        await other.execute(b"INSERT INTO holdfast.writer VALUES ('alive', 'now', now())")
+        await other.execute(b"INSERT INTO threadkeep.writer VALUES ('killed', 'then', now() - interval '2 days')")
+        await other.execute(b"INSERT INTO threadkeep.writer VALUES ('alive', 'now', now())")
         await writer.run(add)
         await writer.run(add)
         assert await (await other.execute(marks)).fetchone() == (3,)
         await writer.close()
-        assert await (await other.execute(b"SELECT name FROM holdfast.writer")).fetchall() == [("alive",)]
+        assert await (await other.execute(b"SELECT name FROM threadkeep.writer")).fetchall() == [("alive",)]
     await connections.close()
 
 

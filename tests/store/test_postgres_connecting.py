@@ -10,9 +10,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from tests.postgres import OWNER, PostgresServer
 
-from holdfast.errors import StoreError
-from holdfast.store.postgres import PostgresDatabase
-from holdfast.store.postgres.connections import DEFAULTS, soon_told, unfit
+from threadkeep.errors import StoreError
+from threadkeep.store.postgres import PostgresDatabase
+from threadkeep.store.postgres.connections import DEFAULTS, soon_told, unfit
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +59,7 @@ def test_an_address_that_says_how_long_to_wait_is_obeyed() -> None:
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
 async def test_a_database_that_cannot_hold_every_text_is_refused(encoding: str, postgres_server: PostgresServer) -> None:
     """It is said when it is opened, with what to do, and nothing was made in it."""
-    name = f"holdfast_{encoding.lower()}"
+    name = f"threadkeep_{encoding.lower()}"
     connection = await psycopg.AsyncConnection.connect(postgres_server.superuser, autocommit=True)
     async with connection:
         await connection.execute(
@@ -70,11 +70,11 @@ async def test_a_database_that_cannot_hold_every_text_is_refused(encoding: str, 
         await PostgresDatabase.open(url, searchable=lambda _, body: "")
     bare = await psycopg.AsyncConnection.connect(url)
     async with bare:
-        found = await (await bare.execute(b"SELECT to_regnamespace('holdfast') IS NULL")).fetchone()
+        found = await (await bare.execute(b"SELECT to_regnamespace('threadkeep') IS NULL")).fetchone()
     assert found == (True,)
 
 
 def test_a_server_that_is_too_old_is_refused() -> None:
     """PostgreSQL 13 lacks what the schema is written in; what it says by itself would be a syntax error."""
-    assert unfit(version=130_014, encoding="UTF8") == "its server is PostgreSQL 13; holdfast needs 14 or newer"
+    assert unfit(version=130_014, encoding="UTF8") == "its server is PostgreSQL 13; threadkeep needs 14 or newer"
     assert unfit(version=140_000, encoding="UTF8") is None

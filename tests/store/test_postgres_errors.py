@@ -10,7 +10,7 @@ import psycopg_pool
 import pytest
 from psycopg import errors as failures
 
-from holdfast.errors import (
+from threadkeep.errors import (
     StoreBusy,
     StoreClosed,
     StoreCorrupt,
@@ -19,7 +19,7 @@ from holdfast.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from holdfast.store.postgres.errors import from_postgres, is_lost, store_errors
+from threadkeep.store.postgres.errors import from_postgres, is_lost, store_errors
 
 # By the code, or the class of codes, that an error has; any other is a plain store error.
 NAMED = {

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from tests.postgres import PostgresServer
 
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.postgres import PostgresDatabase, PostgresStore
-from holdfast.store.postgres.queries import QUERIES
-from holdfast.store.postgres.store import query_for
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.postgres import PostgresDatabase, PostgresStore
+from threadkeep.store.postgres.queries import QUERIES
+from threadkeep.store.postgres.store import query_for
 
 pytestmark = pytest.mark.anyio
 
@@ -113,7 +113,7 @@ async def test_nothing_is_sought_by_its_tenant_alone(
     """Every seek names more than whose it is: a tenant's bodies and threads are not gone through to find one of them."""
     url, _ = filled
     conditions = [str(node["Index Cond"]) for node in await plan(url, query, values) if "Index Cond" in node]
-    assert [each for each in conditions if " AND " not in each and "holdfast.tenant'" in each] == []
+    assert [each for each in conditions if " AND " not in each and "threadkeep.tenant'" in each] == []
 
 
 async def test_a_history_is_looked_up_by_its_digests(filled: tuple[str, PostgresStore]) -> None:

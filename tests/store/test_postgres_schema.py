@@ -6,12 +6,12 @@ import psycopg
 import pytest
 from tests.postgres import PostgresServer
 
-from holdfast.errors import StoreBusy, StoreError, StoreTooNew, StoreUnreachable
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.postgres import PostgresDatabase, PostgresStore
-from holdfast.store.postgres.connections import Connections
-from holdfast.store.postgres.migrating import Migrated, migrate, next_steps
-from holdfast.store.postgres.queries import MIGRATIONS, SQL_FOLDER, Migration
+from threadkeep.errors import StoreBusy, StoreError, StoreTooNew, StoreUnreachable
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.postgres import PostgresDatabase, PostgresStore
+from threadkeep.store.postgres.connections import Connections
+from threadkeep.store.postgres.migrating import Migrated, migrate, next_steps
+from threadkeep.store.postgres.queries import MIGRATIONS, SQL_FOLDER, Migration
 
 pytestmark = pytest.mark.anyio
 
@@ -23,17 +23,19 @@ LATER = Migration(version=FIRST + 3, phase="pre", sql=b"ALTER TABLE record ADD C
 
 EVERYTHING = {
     "columns": """SELECT table_name, column_name, data_type, is_nullable, column_default, collation_name, is_identity
-        FROM information_schema.columns WHERE table_schema = 'holdfast' ORDER BY 1, 2""",
-    "indexes": "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'holdfast' ORDER BY 1, 2",
+        FROM information_schema.columns WHERE table_schema = 'threadkeep' ORDER BY 1, 2""",
+    "indexes": "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'threadkeep' ORDER BY 1, 2",
     "constraints": """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
-        WHERE connamespace = 'holdfast'::regnamespace ORDER BY 1, 2""",
+        WHERE connamespace = 'threadkeep'::regnamespace ORDER BY 1, 2""",
     "triggers": """SELECT tgrelid::regclass::text, tgname, pg_get_triggerdef(oid) FROM pg_trigger
         WHERE NOT tgisinternal ORDER BY 1, 2""",
-    "functions": "SELECT proname, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace ORDER BY 1",
+    "functions": (
+        "SELECT proname, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'threadkeep'::regnamespace ORDER BY 1"
+    ),
     "walls": """SELECT relname, relrowsecurity, relforcerowsecurity FROM pg_class
-        WHERE relnamespace = 'holdfast'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1""",
+        WHERE relnamespace = 'threadkeep'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1""",
     "policies": """SELECT tablename, policyname, cmd, qual, with_check FROM pg_policies
-        WHERE schemaname = 'holdfast' ORDER BY 1, 2""",
+        WHERE schemaname = 'threadkeep' ORDER BY 1, 2""",
 }
 
 
@@ -54,8 +56,8 @@ async def test_the_schema_is_the_sum_of_the_migrations(postgres_server: Postgres
     migrated, made = await postgres_server.new_store(), await postgres_server.new_database()
     connection = await psycopg.AsyncConnection.connect(made, autocommit=True)
     async with connection:
-        await connection.execute(b"CREATE SCHEMA holdfast")
-        await connection.execute(b"SET search_path TO holdfast")
+        await connection.execute(b"CREATE SCHEMA threadkeep")
+        await connection.execute(b"SET search_path TO threadkeep")
         await connection.execute((SQL_FOLDER / "schema.sql").read_bytes())
     by_migrations, by_schema = await described(migrated), await described(made)
     assert all(by_migrations.values())
@@ -96,7 +98,7 @@ async def test_a_migration_behind_one_that_waits_is_refused_with_what_to_do(post
     """A release that builds on what an earlier `post` migration left says so, and changes nothing."""
     newer = Connections(await postgres_server.new_store(), location="newer")
     await newer.open()
-    with pytest.raises(StoreError, match=rf"migration {TAKING.version} is still to be run; .*`holdfast migrate --post`"):
+    with pytest.raises(StoreError, match=rf"migration {TAKING.version} is still to be run; .*`threadkeep migrate --post`"):
         await migrate(newer, steps=[*MIGRATIONS, ADDING, TAKING, LATER])
     await newer.close()
 
@@ -105,13 +107,13 @@ async def test_a_migration_that_cannot_have_its_table_gives_way(
     postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a long reader a migration does not hold up those who come after it: it gives up, and nothing of it was done."""
-    monkeypatch.setattr("holdfast.store.postgres.migrating.TRIES", 1)
+    monkeypatch.setattr("threadkeep.store.postgres.migrating.TRIES", 1)
     url = await postgres_server.new_store()
     reader = await psycopg.AsyncConnection.connect(url)
     newer = Connections(url, location="newer")
     await newer.open()
     async with reader:
-        await reader.execute(b"SELECT count(*) FROM holdfast.record")
+        await reader.execute(b"SELECT count(*) FROM threadkeep.record")
         with pytest.raises(StoreBusy):
             await migrate(newer, steps=[*MIGRATIONS, ADDING])
     assert await migrate(newer, steps=[*MIGRATIONS, ADDING]) == Migrated(applied=(ADDING.version,), pending=())
@@ -138,7 +140,7 @@ def test_a_new_database_gets_everything_at_once() -> None:
 
 async def test_an_address_where_nobody_answers_is_told_at_once(postgres_server: PostgresServer) -> None:
     """A database that is not there is a named error with the server's reason, and without a password."""
-    url = (await postgres_server.new_database()).replace("//holdfast_owner:@/", "//holdfast_owner:hunter22@/missing")
+    url = (await postgres_server.new_database()).replace("//threadkeep_owner:@/", "//threadkeep_owner:hunter22@/missing")
     with pytest.raises(StoreUnreachable, match="does not exist") as told:
         await PostgresDatabase.open(url, searchable=lambda _, body: "")
     assert "hunter22" not in str(told.value)

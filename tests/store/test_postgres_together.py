@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.postgres import PostgresServer
 
-from holdfast.errors import HoldfastError, OrdinalConflict, StoreError, ThreadExists, ThreadNotFound
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.postgres import PostgresDatabase, PostgresStore
+from threadkeep.errors import OrdinalConflict, StoreError, ThreadExists, ThreadkeepError, ThreadNotFound
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ async def test_threads_made_at_once_are_each_callers_own_affair(store: PostgresS
         store.create(thread("empty"), []),
         return_exceptions=True,
     )
-    told = [type(each) if isinstance(each, HoldfastError) else each for each in outcomes]
+    told = [type(each) if isinstance(each, ThreadkeepError) else each for each in outcomes]
     assert told == [None, ThreadExists, None, ThreadExists, ThreadNotFound, None, None]
     assert {row.id: (row.parent, row.start, row.next) for row in await store.threads()} == {
         "old": (None, 0, 1),
@@ -77,6 +77,6 @@ async def test_a_text_no_database_can_hold_fails_nobody_else(store: PostgresStor
         store.create(thread("\ud83d"), []),
         return_exceptions=True,
     )
-    told = [type(each) if isinstance(each, HoldfastError) else each for each in outcomes]
+    told = [type(each) if isinstance(each, ThreadkeepError) else each for each in outcomes]
     assert told == [1, StoreError, 2, OrdinalConflict, None, StoreError]
     assert await bodies(store, "t") == [(0, b"a"), (1, b"c")]

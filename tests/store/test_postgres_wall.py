@@ -10,8 +10,8 @@ import pytest
 from psycopg import errors as failures
 from tests.postgres import OWNER, PostgresServer
 
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.postgres import PostgresDatabase, PostgresStore
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 
 pytestmark = pytest.mark.anyio
 
@@ -40,10 +40,10 @@ class Place:
         """Return a connection within one tenant's transaction, as the store would have it."""
         connection = await psycopg.AsyncConnection.connect(self.url)
         await connection.execute(
-            "SELECT set_config('search_path', 'holdfast', false), set_config('holdfast.tenant', %s, false)", (tenant,)
+            "SELECT set_config('search_path', 'threadkeep', false), set_config('threadkeep.tenant', %s, false)", (tenant,)
         )
         if OWNER not in self.url:
-            await connection.execute(b"SET ROLE holdfast_tenant")
+            await connection.execute(b"SET ROLE threadkeep_tenant")
         return connection
 
 
@@ -164,11 +164,11 @@ async def test_the_next_transaction_belongs_to_nobody(place: Place) -> None:
     connection = await psycopg.AsyncConnection.connect(place.url, autocommit=True)
     async with connection.transaction():
         await connection.execute(
-            "SELECT set_config('holdfast.tenant', %s, true), set_config('search_path', 'holdfast', true)",
+            "SELECT set_config('threadkeep.tenant', %s, true), set_config('search_path', 'threadkeep', true)",
             (str(place.mine._number),),
         )
     told = await (
-        await connection.execute(b"SELECT current_setting('holdfast.tenant', true), current_setting('role')")
+        await connection.execute(b"SELECT current_setting('threadkeep.tenant', true), current_setting('role')")
     ).fetchone()
     await connection.close()
     assert told == ("", "none")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.items import body_digest
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
-from holdfast.store.sqlite.queries import QUERIES
-from holdfast.store.sqlite.rows import NOT_LANDMARKS, Filter, read
+from threadkeep.items import body_digest
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.store.sqlite.queries import QUERIES
+from threadkeep.store.sqlite.rows import NOT_LANDMARKS, Filter, read
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.store.appender import LANES, record, start
 
-from holdfast.errors import OrdinalConflict, ThreadNotFound
-from holdfast.items import body_digest
-from holdfast.store import NewThread, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.errors import OrdinalConflict, ThreadNotFound
+from threadkeep.items import body_digest
+from threadkeep.store import NewThread, Span
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
 
 LANE_NAMES = [f"lane-{number}" for number in range(LANES)]
 KILLS = 100

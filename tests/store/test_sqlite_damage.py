@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreCorrupt, StoreError, StoreForeign
-from holdfast.store import NewRecord, NewThread, Record, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.errors import StoreCorrupt, StoreError, StoreForeign
+from threadkeep.store import NewRecord, NewThread, Record, RecordKind, Span
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
 
 pytestmark = pytest.mark.anyio
 
@@ -94,7 +94,7 @@ async def test_a_file_of_which_most_is_gone_does_not_open(tmp_path: Path) -> Non
     """Pages overwritten from the third on are reported when the store is opened."""
     path = await made(tmp_path / "s.db")
     overwrite(path, 2 * PAGE, b"\x77" * (path.stat().st_size - 2 * PAGE))
-    with pytest.raises(StoreCorrupt, match="holdfast verify"):
+    with pytest.raises(StoreCorrupt, match="threadkeep verify"):
         await open_store(path)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreError
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore, file
-from holdfast.store.sqlite import search as index
-from holdfast.store.sqlite.packing import Form, pack
+from threadkeep.errors import StoreError
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore, file
+from threadkeep.store.sqlite import search as index
+from threadkeep.store.sqlite.packing import Form, pack
 
 pytestmark = pytest.mark.anyio
 

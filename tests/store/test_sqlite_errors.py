@@ -7,8 +7,8 @@ import sqlite3
 
 import pytest
 
-from holdfast.errors import StoreBusy, StoreCorrupt, StoreError, StoreForeign, StoreFull, StoreReadOnly
-from holdfast.store.sqlite.errors import from_os, from_sqlite, store_errors
+from threadkeep.errors import StoreBusy, StoreCorrupt, StoreError, StoreForeign, StoreFull, StoreReadOnly
+from threadkeep.store.sqlite.errors import from_os, from_sqlite, store_errors
 
 PRIMARY_CODES = {
     "SQLITE_ERROR": StoreError,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreError, StoreForeign, StoreTooNew
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
-from holdfast.store.sqlite.file import APPLICATION_ID, migrations
-from holdfast.store.sqlite.queries import SQL_FOLDER, statements
+from threadkeep.errors import StoreError, StoreForeign, StoreTooNew
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.store.sqlite.file import APPLICATION_ID, migrations
+from threadkeep.store.sqlite.queries import SQL_FOLDER, statements
 
 NOTE = NewRecord(kind=RecordKind.NOTE, at_ms=0, turn=0, tokens=0, body=b"kept")
 
@@ -84,7 +84,7 @@ async def test_a_foreign_file_is_refused_and_untouched(make_foreign: object, tmp
 
 @pytest.mark.anyio
 async def test_a_newer_file_is_refused_and_untouched(tmp_path: Path) -> None:
-    """A schema version this holdfast does not know is refused with both numbers."""
+    """A schema version this threadkeep does not know is refused with both numbers."""
     path = await made(tmp_path / "s.db")
     newer = max(migrations()) + 1
     connection = sqlite3.connect(path, isolation_level=None)
@@ -152,7 +152,7 @@ def test_a_script_that_ends_inside_a_statement_is_refused() -> None:
 
 OPENER = """
 import asyncio, sys
-from holdfast.store.sqlite import SqliteDatabase
+from threadkeep.store.sqlite import SqliteDatabase
 async def main():
     sys.stdin.readline()
     database = await SqliteDatabase.open(sys.argv[1], searchable=lambda dialect, body: "")

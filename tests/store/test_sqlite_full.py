@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreFull
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.errors import StoreFull
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.dialects import dialect_named
-from holdfast.errors import StoreClosed, StoreError
-from holdfast.llm.provider import ProviderModel, Transport
+from threadkeep import Config, Threadkeep
+from threadkeep.dialects import dialect_named
+from threadkeep.errors import StoreClosed, StoreError
+from threadkeep.llm.provider import ProviderModel, Transport
 
 
 class Connections:
@@ -41,7 +41,7 @@ class Connections:
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("threadkeep-")]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def path(tmp_path: Path, connections: Connections) -> Iterator[Path]:
 
 
 async def opened_and_left(path: Path) -> None:
-    async with Holdfast(Config(store=f"sqlite:///{path}")):
+    async with Threadkeep(Config(store=f"sqlite:///{path}")):
         pass
 
 
@@ -79,7 +79,7 @@ def test_opening_that_fails_once_the_file_is_open_closes_it(path: Path, monkeypa
     start = threading.Thread.start
 
     def no_writer(thread: threading.Thread) -> None:
-        if thread.name == "holdfast-writer":
+        if thread.name == "threadkeep-writer":
             raise RuntimeError("can't start new thread")
         start(thread)
 
@@ -146,10 +146,10 @@ def test_a_model_that_does_not_close_does_not_keep_the_store_open(
     """Its failure is told, or the caller's patience ends, and the store is closed all the same."""
 
     async def left() -> None:
-        hf = await Holdfast(Config(store=f"sqlite:///{path}")).__aenter__()
-        models = hf.backend.models
+        tk = await Threadkeep(Config(store=f"sqlite:///{path}")).__aenter__()
+        models = tk.backend.models
         models._opened["m"] = Clinging(closing)
-        leaving = asyncio.ensure_future(hf.__aexit__(None, None, None))
+        leaving = asyncio.ensure_future(tk.__aexit__(None, None, None))
         while models._opened:  # noqa: ASYNC110  # the very moment at which models are being closed
             await asyncio.sleep(0)
         if raised is asyncio.CancelledError:
@@ -157,7 +157,7 @@ def test_a_model_that_does_not_close_does_not_keep_the_store_open(
         with pytest.raises(raised):
             await leaving
         with pytest.raises(StoreClosed):
-            await hf.thread("t")
+            await tk.thread("t")
 
     asyncio.run(left())
 
@@ -168,9 +168,9 @@ def test_closing_that_is_cancelled_before_a_thread_was_free_for_it_closes(path: 
     async def closed_without_waiting() -> None:
         loop, free = asyncio.get_running_loop(), threading.Event()
         loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
-        hf = await Holdfast(Config(store=f"sqlite:///{path}")).__aenter__()
+        tk = await Threadkeep(Config(store=f"sqlite:///{path}")).__aenter__()
         busy = loop.run_in_executor(None, free.wait)
-        closing = asyncio.ensure_future(hf.backend.store.close())
+        closing = asyncio.ensure_future(tk.backend.store.close())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         closing.cancel()

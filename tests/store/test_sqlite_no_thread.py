@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreError
-from holdfast.store import NewThread
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.errors import StoreError
+from threadkeep.store import NewThread
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ async def database(tmp_path: Path, machine: Machine) -> AsyncIterator[SqliteData
     opened = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode())
     yield opened
     await opened.close()
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")] == []
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("threadkeep-")] == []
 
 
 def new(name: str) -> NewThread:
@@ -52,7 +52,7 @@ def new(name: str) -> NewThread:
 
 async def test_a_write_without_a_thread_is_refused_and_the_next_goes_through(database: SqliteDatabase, machine: Machine) -> None:
     """The error says what is missing and what to do; nothing was written, nothing hangs, and closing works."""
-    machine.refused = ("holdfast-writer",)
+    machine.refused = ("threadkeep-writer",)
     with pytest.raises(StoreError, match=r"no more threads.*try again") as refused:
         await database.tenant()
     assert refused.value.code == "store_error"
@@ -64,7 +64,7 @@ async def test_a_write_without_a_thread_is_refused_and_the_next_goes_through(dat
 
 async def test_a_store_that_never_got_a_thread_to_write_closes(database: SqliteDatabase, machine: Machine) -> None:
     """Neither the refused write nor closing leaves anything behind; the fixture looks."""
-    machine.refused = ("holdfast-writer",)
+    machine.refused = ("threadkeep-writer",)
     with pytest.raises(StoreError, match="no more threads"):
         await database.tenant()
 
@@ -73,13 +73,13 @@ async def test_a_first_read_without_a_thread_is_refused_and_the_next_goes_throug
     database: SqliteDatabase, machine: Machine
 ) -> None:
     """The connection that opened the file waits for the thread that comes, and reads asked one by one still share it."""
-    machine.refused = ("holdfast-reader",)
+    machine.refused = ("threadkeep-reader",)
     for _ in range(3):
         with pytest.raises(StoreError, match=r"no more threads.*try again"):
             await database.knows("local")
     machine.refused = ()
     assert [await database.knows("local") for _ in range(5)] == [False] * 5
-    assert sum(thread.name.startswith("holdfast-reader") for thread in threading.enumerate()) == 1
+    assert sum(thread.name.startswith("threadkeep-reader") for thread in threading.enumerate()) == 1
 
 
 async def test_a_read_that_gets_no_thread_of_its_own_waits_for_one_that_is_there(
@@ -87,7 +87,7 @@ async def test_a_read_that_gets_no_thread_of_its_own_waits_for_one_that_is_there
 ) -> None:
     """With one thread all reads are answered, one after another."""
     store: SqliteStore = await database.tenant()
-    machine.refused = ("holdfast-reader",)
+    machine.refused = ("threadkeep-reader",)
     answers = await asyncio.gather(*(store._readers.run(answer_to_everything) for _ in range(12)))
     assert answers == [(42,)] * 12
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.items import body_digest
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase
-from holdfast.store.sqlite.packing import PACK_FROM_BYTES, Form, pack, unpack
+from threadkeep.items import body_digest
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.sqlite import SqliteDatabase
+from threadkeep.store.sqlite.packing import PACK_FROM_BYTES, Form, pack, unpack
 
 SMALL = b"x" * (PACK_FROM_BYTES - 1)
 LARGE = b"x" * PACK_FROM_BYTES

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreBusy, StoreCorrupt, StoreForeign, StoreReadOnly, StoreTooNew
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore, readers
-from holdfast.store.sqlite.errors import Damaged
-from holdfast.store.sqlite.file import migrations
+from threadkeep.errors import StoreBusy, StoreCorrupt, StoreForeign, StoreReadOnly, StoreTooNew
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore, readers
+from threadkeep.store.sqlite.errors import Damaged
+from threadkeep.store.sqlite.file import migrations
 
 pytestmark = pytest.mark.anyio
 
@@ -259,7 +259,7 @@ async def test_damage_is_told_once_a_new_connection_saw_it_too(folder: Path) -> 
 
     def damaged(connection: sqlite3.Connection) -> None:
         used.append(connection)
-        raise Damaged("no holdfast wrote this")
+        raise Damaged("no threadkeep wrote this")
 
     with nothing_writable(folder):
         reader = await (await open_database(folder / "s.db")).tenant()

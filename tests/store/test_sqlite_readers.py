@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreClosed
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore
-from holdfast.store.sqlite.readers import THREADS, Readers
+from threadkeep.errors import StoreClosed
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.store.sqlite.readers import THREADS, Readers
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def readers(store: SqliteStore) -> Readers:
     return store._readers
 
 
-def at_work(beginning: str = "holdfast-reader") -> int:
+def at_work(beginning: str = "threadkeep-reader") -> int:
     return sum(thread.name.startswith(beginning) for thread in threading.enumerate())
 
 
@@ -95,6 +95,6 @@ async def test_who_only_reads_starts_no_writer(tmp_path: Path) -> None:
     await (await database.tenant()).close()
     database = await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())
     assert await (await database.tenant()).threads() == []
-    assert at_work("holdfast-writer") == 0
+    assert at_work("threadkeep-writer") == 0
     await database.close()
     assert [file.name for file in tmp_path.iterdir()] == ["s.db"]

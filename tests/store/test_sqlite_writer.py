@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import OrdinalConflict, StoreBusy, StoreError, ThreadNotFound
-from holdfast.store import NewRecord, NewThread, RecordKind, Span
-from holdfast.store.sqlite import SqliteDatabase, SqliteStore, file
-from holdfast.store.sqlite.writer import MAX_BATCH, Writer
+from threadkeep.errors import OrdinalConflict, StoreBusy, StoreError, ThreadNotFound
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore, file
+from threadkeep.store.sqlite.writer import MAX_BATCH, Writer
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from holdfast.testing.prefix_growth import prefix_faults, watching
-from holdfast.testing.provider import ScriptedProvider, say
-from holdfast.testing.script import Received
+from threadkeep.testing.prefix_growth import prefix_faults, watching
+from threadkeep.testing.provider import ScriptedProvider, say
+from threadkeep.testing.script import Received
 
 GO, DONE, ON = ({"role": role, "content": text} for role, text in (("user", "go"), ("assistant", "done"), ("user", "on")))
 STATE = {"role": "user", "content": "It was compacted.\n<session_compact_state>\nObjective:\n- go\n</session_compact_state>"}
@@ -59,7 +59,7 @@ def test_a_history_that_changed_behind_an_answer_is_named() -> None:
 
 
 def test_a_state_whose_bytes_changed_counts_as_another_checkpoint() -> None:
-    """What holdfast wrote is compared to the byte: two spellings are two checkpoints, and each must be extended."""
+    """What threadkeep wrote is compared to the byte: two spellings are two checkpoints, and each must be extended."""
     run = [asked(STATE, ON), asked(OTHER_STATE, ON, DONE, GO), asked(STATE, GO, DONE, ON)]
     assert len(prefix_faults(run)) == 1
 

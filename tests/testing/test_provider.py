@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from holdfast.testing.provider import Reply, ScriptedProvider, call, failed, http_error, message, reasoning, say
+from threadkeep.testing.provider import Reply, ScriptedProvider, call, failed, http_error, message, reasoning, say
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from holdfast.testing.provider import ScriptedProvider, call, say
+from threadkeep.testing.provider import ScriptedProvider, call, say
 
 pytestmark = pytest.mark.anyio
 

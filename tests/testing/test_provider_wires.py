@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from holdfast.testing.provider import Received, Reply, ScriptedProvider, call, failed, http_error, message, say
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, failed, http_error, message, say
 
 pytestmark = pytest.mark.anyio
 

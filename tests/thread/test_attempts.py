@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.store import NewRecord, Record, RecordKind
-from holdfast.thread import Attempt, Bill, ReplyBody, bill_of, decode_body, encode_body, is_in_vain, keep, tried_in_vain
-from holdfast.thread.persistence import Persistence
+from threadkeep.store import NewRecord, Record, RecordKind
+from threadkeep.thread import Attempt, Bill, ReplyBody, bill_of, decode_body, encode_body, is_in_vain, keep, tried_in_vain
+from threadkeep.thread.persistence import Persistence
 
 PAID = Attempt(
     strategy="handoff",
@@ -70,7 +70,7 @@ def test_limited_keeps_what_was_tried_in_vain() -> None:
     assert keep([record], Persistence.LIMITED) == [record]
 
 
-def test_an_attempt_of_an_older_holdfast_is_read() -> None:
+def test_an_attempt_of_an_older_threadkeep_is_read() -> None:
     """It left out what was zero, and zero stood for what nobody told."""
     old = b'{"strategy":"handoff","outcome":"taken","model":"m","calls":1,"took_ms":5}'
     assert decode_body(old, Attempt) == Attempt(strategy="handoff", outcome="taken", model="m", calls=1, took_ms=5)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.store import Span, ThreadRow
-from holdfast.thread import PathWalk
+from threadkeep.store import Span, ThreadRow
+from threadkeep.thread import PathWalk
 
 
 def test_a_thread_that_descends_from_itself_does_not_walk_for_ever() -> None:

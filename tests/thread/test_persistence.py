@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import ReplyBody, encode_body
-from holdfast.thread.persistence import Persistence, keep
+from threadkeep.store import NewRecord, RecordKind
+from threadkeep.thread import ReplyBody, encode_body
+from threadkeep.thread.persistence import Persistence, keep
 
 ANSWER = ReplyBody(
     items=[msgspec.Raw(b'{"type":"message"}')],

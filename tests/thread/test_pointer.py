@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import InvalidPointer
-from holdfast.thread import Pointer, parse_pointer
+from threadkeep.errors import InvalidPointer
+from threadkeep.thread import Pointer, parse_pointer
 
 
 @given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", fullmatch=True), st.integers(0, 10**15 - 1))

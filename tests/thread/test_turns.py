@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from tests.histories import KEY, RESPONSES, Json, Rollout, answered, developer, environment, said
 from tests.strategies import histories
 
-from holdfast.items import chain_link, chain_seed
-from holdfast.store import RecordKind
-from holdfast.thread import TurnBody, decode_body
+from threadkeep.items import chain_link, chain_seed
+from threadkeep.store import RecordKind
+from threadkeep.thread import TurnBody, decode_body
 
 
 @settings(max_examples=80, deadline=None)

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.histories import RESPONSES, Rollout, answered, call, output, said
 
-from holdfast.errors import RecordNotFound
-from holdfast.thread import Checkpoint, EntryKind, KeepEntry, LiteralEntry, Pointer, StateEntry, StubEntry, assemble
+from threadkeep.errors import RecordNotFound
+from threadkeep.thread import Checkpoint, EntryKind, KeepEntry, LiteralEntry, Pointer, StateEntry, StubEntry, assemble
 
 STATE = RESPONSES.state_item("state")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tokens import Calibration, Limits, Pressure, Scope, measure_pressure, uncharged_prefix
+from threadkeep.tokens import Calibration, Limits, Pressure, Scope, measure_pressure, uncharged_prefix
 
 LIMITS = Limits(soft=75, hard=90, full=95, body_bytes=1_000)
 

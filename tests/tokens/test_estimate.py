@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.histories import output, reasoning, said
 
-from holdfast.tokens import estimate_bytes, estimate_item, estimate_text
+from threadkeep.tokens import estimate_bytes, estimate_item, estimate_text
 
 
 def raw(value: object) -> bytes:

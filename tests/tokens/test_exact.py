@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from holdfast.tokens import exact_counter, why_inexact
+from threadkeep.tokens import exact_counter, why_inexact
 
 installed = pytest.mark.skipif(find_spec("quicktok") is None, reason="the `tokens` extra is not installed")
 missing = pytest.mark.skipif(find_spec("quicktok") is not None, reason="the `tokens` extra is installed")
@@ -24,7 +24,7 @@ def test_without_the_extra_the_reason_names_it() -> None:
     """Nothing is raised and nothing is loaded."""
     assert (exact_counter("gpt-5"), why_inexact("gpt-5")) == (
         None,
-        "exact counting is not installed; install holdfast[tokens]",
+        "exact counting is not installed; install threadkeep[tokens]",
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tokens import estimate_bytes, estimate_item, visible_bytes
+from threadkeep.tokens import estimate_bytes, estimate_item, visible_bytes
 
 FLAT = 7_373
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tokens import Calibration, Limits, measure_pressure
+from threadkeep.tokens import Calibration, Limits, measure_pressure
 
 
 def test_the_limits_of_a_window_are_codexs() -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tokens import Vocabulary, estimate_by_script, exact_counter, why_inexact
+from threadkeep.tokens import Vocabulary, estimate_by_script, exact_counter, why_inexact
 
 HELD_OUT: Final = Path(__file__).parent / "held_out"
 COUNTS: Final[dict[str, dict[Vocabulary, int]]] = json.loads((HELD_OUT / "counts.json").read_text())
@@ -59,7 +59,7 @@ def test_base64_is_recognised_in_one_run_in_lines_and_in_ids(vocabulary: Vocabul
 
 
 @pytest.mark.parametrize(
-    "name", ["src/holdfast/compaction/checkpoint/layout", "getNextAvailableReservationForWarehouse", "a" * 23]
+    "name", ["src/threadkeep/compaction/checkpoint/layout", "getNextAvailableReservationForWarehouse", "a" * 23]
 )
 def test_a_path_or_a_long_name_is_not_taken_for_base64(name: str) -> None:
     """At least three characters to a token, where base64 has one and a half."""

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast
-from holdfast.items import decoded
-from holdfast.runtime.transferring import Importer, ImportReport
-from holdfast.store import RecordKind
+from threadkeep import Threadkeep
+from threadkeep.items import decoded
+from threadkeep.runtime.transferring import Importer, ImportReport
+from threadkeep.store import RecordKind
 
 Json = dict[str, Any]
 
@@ -82,20 +82,20 @@ def put(path: Path, *lines: Json | str) -> Path:
     return path
 
 
-async def bring_in(hf: Holdfast, *paths: Path) -> ImportReport:
-    return await Importer(hf.backend).run(paths)
+async def bring_in(tk: Threadkeep, *paths: Path) -> ImportReport:
+    return await Importer(tk.backend).run(paths)
 
 
-async def window(hf: Holdfast, thread_id: str) -> list[Json]:
-    return [decoded(each.raw) for each in (await (await hf.find(thread_id)).history()).items]
+async def window(tk: Threadkeep, thread_id: str) -> list[Json]:
+    return [decoded(each.raw) for each in (await (await tk.find(thread_id)).history()).items]
 
 
-async def bodies(hf: Holdfast, thread_id: str, kind: RecordKind) -> list[bytes]:
-    return [record.body for record in await (await hf.find(thread_id)).records() if record.kind is kind]
+async def bodies(tk: Threadkeep, thread_id: str, kind: RecordKind) -> list[bytes]:
+    return [record.body for record in await (await tk.find(thread_id)).records() if record.kind is kind]
 
 
-async def kinds(hf: Holdfast, thread_id: str) -> list[str]:
-    return [record.kind.value for record in await (await hf.find(thread_id)).records()]
+async def kinds(tk: Threadkeep, thread_id: str) -> list[str]:
+    return [record.kind.value for record in await (await tk.find(thread_id)).records()]
 
 
 def texts(items: Iterable[Json]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`holdfast import` as it ends: what it says of files that could not be read, and whether it failed."""
+"""`threadkeep import` as it ends: what it says of files that could not be read, and whether it failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.transfer.rollouts import meta, put, turn
 
-from holdfast.cli import main
+from threadkeep.cli import main
 
 KEPT = "a line that could not be understood is kept as a note"
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from tests.transfer.rollouts import Json, bring_in, window
 
-from holdfast import Config, Holdfast
-from holdfast.items import decoded
-from holdfast.runtime.exporting import ExportFormat, export_thread
-from holdfast.store import RecordKind
+from threadkeep import Config, Threadkeep
+from threadkeep.items import decoded
+from threadkeep.runtime.exporting import ExportFormat, export_thread
+from threadkeep.store import RecordKind
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CORPUS = Path(os.environ.get("HOLDFAST_CORPUS") or REPOSITORY.parent / "shared" / "corpus")
+CORPUS = Path(os.environ.get("THREADKEEP_CORPUS") or REPOSITORY.parent / "shared" / "corpus")
 CODEX = sorted((*CORPUS.glob("codex/**/*.jsonl"), *CORPUS.glob("multi-agent-fixtures/codex/*.jsonl")))
 CLAUDE = sorted((*CORPUS.glob("claude/**/*.jsonl"), *CORPUS.glob("multi-agent-fixtures/claude/*.jsonl")))
 PI = sorted(CORPUS.glob("pi/*.jsonl"))
@@ -25,7 +25,7 @@ OTHERS = sorted((*CORPUS.glob("taubench/*.json"), *CORPUS.glob("webdancer/*.json
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not CODEX, reason="no transcripts: set HOLDFAST_CORPUS to a folder that has codex/, claude/ and pi/"),
+    pytest.mark.skipif(not CODEX, reason="no transcripts: set THREADKEEP_CORPUS to a folder that has codex/, claude/ and pi/"),
 ]
 
 
@@ -35,44 +35,44 @@ def rows(path: Path) -> Iterator[Any]:
             yield json.loads(line)
 
 
-async def recorded(hf: Holdfast, thread_ids: list[str]) -> list[Any]:
+async def recorded(tk: Threadkeep, thread_ids: list[str]) -> list[Any]:
     """Return every item of these threads, in the order they were recorded."""
     found: list[Any] = []
     for thread_id in thread_ids:
-        records = await (await hf.find(thread_id)).records()
+        records = await (await tk.find(thread_id)).records()
         found.extend(decoded(record.body) for record in records if record.kind is RecordKind.ITEM)
     return found
 
 
-async def imported(hf: Holdfast, path: Path) -> list[str]:
-    report = await bring_in(hf, path)
-    verdict = await hf.verify()
+async def imported(tk: Threadkeep, path: Path) -> list[str]:
+    report = await bring_in(tk, path)
+    verdict = await tk.verify()
     assert verdict.problems == ()
-    assert [thread.added for thread in (await bring_in(hf, path)).threads] == [0] * len(report.threads)
+    assert [thread.added for thread in (await bring_in(tk, path)).threads] == [0] * len(report.threads)
     return [thread.id for thread in report.threads]
 
 
 @pytest.mark.parametrize("path", CODEX, ids=lambda path: path.name)
-async def test_every_rollout_imports_and_comes_back(hf: Holdfast, path: Path) -> None:
+async def test_every_rollout_imports_and_comes_back(tk: Threadkeep, path: Path) -> None:
     """Each response item is an item, equal to its JSON; exported and imported again, the window is the same."""
-    threads = await imported(hf, path)
+    threads = await imported(tk, path)
     source = [row["payload"] for row in rows(path) if row.get("type") == "response_item"]
-    assert await recorded(hf, threads) == [each for each in source if each.get("type") != "ghost_snapshot"]
+    assert await recorded(tk, threads) == [each for each in source if each.get("type") != "ghost_snapshot"]
     for thread_id in threads:
-        thread = await hf.find(thread_id)
-        content = [line async for line in export_thread(hf.backend, thread, ExportFormat.CODEX)]
-        async with Holdfast(Config(store="memory:")) as other:
-            copy = Path(hf.config.store).with_name("copy.jsonl")
+        thread = await tk.find(thread_id)
+        content = [line async for line in export_thread(tk.backend, thread, ExportFormat.CODEX)]
+        async with Threadkeep(Config(store="memory:")) as other:
+            copy = Path(tk.config.store).with_name("copy.jsonl")
             copy.write_bytes(b"".join(content))
             (again,) = await imported(other, copy)
-            assert await window(other, again) == await window(hf, thread_id)
+            assert await window(other, again) == await window(tk, thread_id)
 
 
 @pytest.mark.parametrize("path", CLAUDE, ids=lambda path: path.name)
-async def test_every_transcript_of_claude_code_imports(hf: Holdfast, path: Path) -> None:
+async def test_every_transcript_of_claude_code_imports(tk: Threadkeep, path: Path) -> None:
     """Each message is an item, equal to its JSON, in the session's thread or a sidechain's."""
-    threads = await imported(hf, path)
-    found = await recorded(hf, threads)
+    threads = await imported(tk, path)
+    found = await recorded(tk, threads)
     source = [row["message"] for row in rows(path) if _has_message(row)]
     assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, source))
 
@@ -84,18 +84,18 @@ def _has_message(row: Json) -> bool:
 
 
 @pytest.mark.parametrize("path", PI, ids=lambda path: path.name)
-async def test_every_session_of_pi_imports(hf: Holdfast, path: Path) -> None:
+async def test_every_session_of_pi_imports(tk: Threadkeep, path: Path) -> None:
     """Each message is an item that says what its JSON says: role, texts, signatures, calls and results."""
-    threads = await imported(hf, path)
-    found = await recorded(hf, threads)
+    threads = await imported(tk, path)
+    found = await recorded(tk, threads)
     source = [row["message"] for row in rows(path) if row["type"] == "message"]
     assert [_as_pi(one, other) for one, other in zip(found, source, strict=True)] == [_plain(each) for each in source]
-    notes = [record.body for record in await (await hf.find(threads[0])).records() if record.kind is RecordKind.NOTE]
+    notes = [record.body for record in await (await tk.find(threads[0])).records() if record.kind is RecordKind.NOTE]
     partial = [line for line in path.read_bytes().splitlines() if b'"partialJson"' in line and _partial(line)]
     assert all(line in notes for line in partial)
     kept = [row for row in rows(path) if row["type"] == "compaction"][-1]["firstKeptEntryIndex"]
     after = sum(1 for row in list(rows(path))[kept:] if row["type"] == "message")
-    shown = await window(hf, threads[0])
+    shown = await window(tk, threads[0])
     assert (len(shown), shown[1:]) == (after + 1, found[-after:])
 
 
@@ -142,8 +142,8 @@ def _block(block: Json) -> Json:
 
 
 @pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
-async def test_lists_of_other_programs_import(hf: Holdfast, path: Path) -> None:
+async def test_lists_of_other_programs_import(tk: Threadkeep, path: Path) -> None:
     """Conversations in a list, a request body or a line each become threads that prove themselves."""
-    threads = await imported(hf, path)
+    threads = await imported(tk, path)
     assert threads
-    assert all([await window(hf, thread_id) for thread_id in threads])
+    assert all([await window(tk, thread_id) for thread_id in threads])

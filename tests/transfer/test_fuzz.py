@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.transfer.rollouts import THREAD, Json, answer, call, event, item, line, meta, output, turn, user, written
 
-from holdfast import Config, Holdfast
-from holdfast.runtime.exporting import ExportFormat, export_thread
-from holdfast.runtime.transferring import Importer, ImportReport
-from holdfast.transfer.detecting import Format
-from holdfast.transfer.rows import row_of
+from threadkeep import Config, Threadkeep
+from threadkeep.runtime.exporting import ExportFormat, export_thread
+from threadkeep.runtime.transferring import Importer, ImportReport
+from threadkeep.transfer.detecting import Format
+from threadkeep.transfer.rows import row_of
 
 ROLLOUT = written(
     meta(),
@@ -144,16 +144,16 @@ async def brought_in_together(contents: list[bytes], order: list[int]) -> None:
         paths = [Path(folder) / f"rollout-2026-01-01T00-00-00-{rollout_id(number)}.jsonl" for number in range(len(contents))]
         for path, content in zip(paths, contents, strict=True):
             path.write_bytes(content)
-        async with Holdfast(Config(store="memory:")) as hf:
+        async with Threadkeep(Config(store="memory:")) as tk:
             for number in order:
-                await Importer(hf.backend).run([paths[number % len(paths)]])
-            report = await Importer(hf.backend).run([Path(folder)])
-            assert {problem.code for problem in (await hf.verify()).problems} <= {"orphan_output"}
-            again = await Importer(hf.backend).run([Path(folder)])
+                await Importer(tk.backend).run([paths[number % len(paths)]])
+            report = await Importer(tk.backend).run([Path(folder)])
+            assert {problem.code for problem in (await tk.verify()).problems} <= {"orphan_output"}
+            again = await Importer(tk.backend).run([Path(folder)])
             assert [thread.added for thread in again.threads] == [0] * len(report.threads)
             assert again.problems == report.problems
             for thread in report.threads:
-                await comes_back(hf, thread.id, Path(folder) / "exported.txt")
+                await comes_back(tk, thread.id, Path(folder) / "exported.txt")
 
 
 async def imported(content: bytes, form: Format) -> tuple[ImportReport, list[bytes]]:
@@ -161,26 +161,26 @@ async def imported(content: bytes, form: Format) -> tuple[ImportReport, list[byt
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mutated.jsonl"
         path.write_bytes(content)
-        async with Holdfast(Config(store="memory:")) as hf:
-            report = await Importer(hf.backend, form=form).run([path])
-            again = await Importer(hf.backend, form=form).run([path])
+        async with Threadkeep(Config(store="memory:")) as tk:
+            report = await Importer(tk.backend, form=form).run([path])
+            again = await Importer(tk.backend, form=form).run([path])
             assert [thread.added for thread in again.threads] == [0] * len(report.threads)
             # A call whose line was lost leaves its output without one: that is what the source says now.
-            assert {problem.code for problem in (await hf.verify()).problems} <= {"orphan_output"}
+            assert {problem.code for problem in (await tk.verify()).problems} <= {"orphan_output"}
             kept: list[bytes] = []
             for thread in report.threads:
-                handle = await hf.find(thread.id)
+                handle = await tk.find(thread.id)
                 kept.extend(record.body for record in await handle.records())
                 if form is Format.CODEX:
-                    await comes_back(hf, thread.id, path)
+                    await comes_back(tk, thread.id, path)
             return report, kept
 
 
-async def comes_back(hf: Holdfast, thread_id: str, path: Path) -> None:
+async def comes_back(tk: Threadkeep, thread_id: str, path: Path) -> None:
     """What is exported and imported again shows the same window."""
-    thread = await hf.find(thread_id)
-    path.write_bytes(b"".join([part async for part in export_thread(hf.backend, thread, ExportFormat.CODEX)]))
-    async with Holdfast(Config(store="memory:")) as other:
+    thread = await tk.find(thread_id)
+    path.write_bytes(b"".join([part async for part in export_thread(tk.backend, thread, ExportFormat.CODEX)]))
+    async with Threadkeep(Config(store="memory:")) as other:
         report = await Importer(other.backend).run([path])
         assert report.problems == ()
         copy = await other.find(report.threads[0].id)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.transfer.rollouts import Json, bring_in, window
 
-from holdfast import Holdfast
-from holdfast.errors import UnreadableTranscript
-from holdfast.runtime.transferring import ImportProblem, ImportReport
+from threadkeep import Threadkeep
+from threadkeep.errors import UnreadableTranscript
+from threadkeep.runtime.transferring import ImportProblem, ImportReport
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ def say(
     connection.execute(f"INSERT INTO messages ({columns}) VALUES ({', '.join('?' * len(values))})", values)
 
 
-async def test_a_session_is_a_thread_in_the_chat_dialect(hf: Holdfast, tmp_path: Path) -> None:
+async def test_a_session_is_a_thread_in_the_chat_dialect(tk: Threadkeep, tmp_path: Path) -> None:
     """Calls and results pair; content that is no text is read as what it was; rows a person took back are not shown."""
     connection = database(tmp_path / "state.db")
     session(connection, "20260101_000000_aa")
@@ -59,39 +59,39 @@ async def test_a_session_is_a_thread_in_the_chat_dialect(hf: Holdfast, tmp_path:
     say(connection, "20260101_000000_aa", "tool", "done", tool_call_id="c1", tool_name="run")
     say(connection, "20260101_000000_aa", "user", "taken back", marks=(0, 0))
     connection.commit()
-    report = await bring_in(hf, tmp_path / "state.db")
+    report = await bring_in(tk, tmp_path / "state.db")
     expected: list[Json] = [
         {"role": "user", "content": [{"type": "text", "text": "look"}]},
         {"role": "assistant", "content": None, "tool_calls": CALLS},
         {"role": "tool", "content": "done", "tool_call_id": "c1"},
     ]
     assert report.problems == ()
-    assert await window(hf, "20260101_000000_aa") == expected
-    assert [(row.dialect, row.title) for row in await hf.threads()] == [("chat", "title of 20260101_000000_aa")]
-    assert [thread.added for thread in (await bring_in(hf, tmp_path / "state.db")).threads] == [0]
-    assert (await hf.verify()).ok
+    assert await window(tk, "20260101_000000_aa") == expected
+    assert [(row.dialect, row.title) for row in await tk.threads()] == [("chat", "title of 20260101_000000_aa")]
+    assert [thread.added for thread in (await bring_in(tk, tmp_path / "state.db")).threads] == [0]
+    assert (await tk.verify()).ok
 
 
-async def test_a_compaction_in_place_is_a_checkpoint(hf: Holdfast, tmp_path: Path) -> None:
+async def test_a_compaction_in_place_is_a_checkpoint(tk: Threadkeep, tmp_path: Path) -> None:
     """Rows it replaced stand before the cut; imported before and after it, the thread is one."""
     connection = database(tmp_path / "state.db")
     session(connection, "s1")
     say(connection, "s1", "user", "one")
     say(connection, "s1", "assistant", "first")
     connection.commit()
-    await bring_in(hf, tmp_path / "state.db")
+    await bring_in(tk, tmp_path / "state.db")
     connection.execute("UPDATE messages SET active = 0, compacted = 1")
     say(connection, "s1", "user", "[CONTEXT COMPACTION] so far")
     say(connection, "s1", "user", "two")
     connection.commit()
-    report = await bring_in(hf, tmp_path / "state.db")
+    report = await bring_in(tk, tmp_path / "state.db")
     assert [(thread.id, thread.items) for thread in report.threads] == [("s1", 4)]
-    assert [message["content"] for message in await window(hf, "s1")] == ["[CONTEXT COMPACTION] so far", "two"]
-    assert [row.checkpoints for row in await hf.threads()] == [1]
-    assert (await hf.verify()).ok
+    assert [message["content"] for message in await window(tk, "s1")] == ["[CONTEXT COMPACTION] so far", "two"]
+    assert [row.checkpoints for row in await tk.threads()] == [1]
+    assert (await tk.verify()).ok
 
 
-async def test_a_session_that_a_compaction_began_is_a_fork_of_the_one_it_ended(hf: Holdfast, tmp_path: Path) -> None:
+async def test_a_session_that_a_compaction_began_is_a_fork_of_the_one_it_ended(tk: Threadkeep, tmp_path: Path) -> None:
     """The child sees its own list alone, and what came before is one step behind it."""
     connection = database(tmp_path / "state.db")
     session(connection, "child", parent="parent", at=2)
@@ -99,34 +99,34 @@ async def test_a_session_that_a_compaction_began_is_a_fork_of_the_one_it_ended(h
     say(connection, "parent", "user", "one")
     say(connection, "child", "user", "so far")
     connection.commit()
-    await bring_in(hf, tmp_path / "state.db")
-    assert [message["content"] for message in await window(hf, "child")] == ["so far"]
-    assert (await hf.backend.store.get("child")).parent == "parent"
-    await (await hf.find("child")).undo()
-    assert [message["content"] for message in await window(hf, "child")] == ["one", "so far"]
-    assert (await hf.verify()).ok
+    await bring_in(tk, tmp_path / "state.db")
+    assert [message["content"] for message in await window(tk, "child")] == ["so far"]
+    assert (await tk.backend.store.get("child")).parent == "parent"
+    await (await tk.find("child")).undo()
+    assert [message["content"] for message in await window(tk, "child")] == ["one", "so far"]
+    assert (await tk.verify()).ok
 
 
-async def test_a_database_of_something_else_is_refused(hf: Holdfast, tmp_path: Path) -> None:
+async def test_a_database_of_something_else_is_refused(tk: Threadkeep, tmp_path: Path) -> None:
     """No table of sessions: named, it is an error; in a folder, one sentence beside what could be imported."""
     path = tmp_path / "state.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("CREATE TABLE other (a); INSERT INTO other VALUES (1)")
     sentence = f"{str(path)!r} cannot be imported: it is no database of Hermes that can be read: no such table: sessions"
     with pytest.raises(UnreadableTranscript) as refused:
-        await bring_in(hf, path)
+        await bring_in(tk, path)
     assert str(refused.value) == sentence
-    report = await bring_in(hf, tmp_path)
+    report = await bring_in(tk, tmp_path)
     assert report == ImportReport(threads=(), problems=(ImportProblem(source=str(path), line=0, text=sentence),))
-    assert await hf.threads() == []
+    assert await tk.threads() == []
 
 
-async def test_a_database_that_breaks_off_is_imported_as_far_as_it_goes(hf: Holdfast, tmp_path: Path) -> None:
+async def test_a_database_that_breaks_off_is_imported_as_far_as_it_goes(tk: Threadkeep, tmp_path: Path) -> None:
     """What could be read is a thread; that there was more is said, and no line is blamed for it."""
     with closing(database(tmp_path / "state.db")) as connection:
         session(connection, "s1")
         connection.execute("DROP TABLE messages")
         connection.commit()
-    report = await bring_in(hf, tmp_path / "state.db")
+    report = await bring_in(tk, tmp_path / "state.db")
     assert [problem.text for problem in report.problems] == ["the database cannot be read further: no such table: messages"]
     assert [(problem.line, thread.id) for problem, thread in zip(report.problems, report.threads, strict=True)] == [(0, "s1")]

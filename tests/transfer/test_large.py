@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 from tests.transfer.rollouts import THREAD, answer, bring_in, call, event, item, line, meta, output, user, window, written
 
-from holdfast import Config, Holdfast
-from holdfast.runtime.places import BLOCK_TURNS, Place
-from holdfast.runtime.transferring import Importer
+from threadkeep import Config, Threadkeep
+from threadkeep.runtime.places import BLOCK_TURNS, Place
+from threadkeep.runtime.transferring import Importer
 
 # Imports a file and prints the most memory the process ever held, in KiB; ends as a kill would once `stop` bytes were read.
 IMPORT = """
 import asyncio, os, resource, sys
 from pathlib import Path
-from holdfast import Config, Holdfast
-from holdfast.runtime.transferring import Importer
+from threadkeep import Config, Threadkeep
+from threadkeep.runtime.transferring import Importer
 
 async def main(store, source, stop):
     def progress(path, read):
         if stop and read >= stop:
             os._exit(9)
-    async with Holdfast(Config(store=store)) as hf:
-        await Importer(hf.backend).run([Path(source)], progress=progress)
+    async with Threadkeep(Config(store=store)) as tk:
+        await Importer(tk.backend).run([Path(source)], progress=progress)
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -71,15 +71,15 @@ async def test_an_import_that_was_killed_is_completed(tmp_path: Path) -> None:
     source = grow(tmp_path / "r.jsonl", 3)
     killed = run(tmp_path / "killed.db", source, stop=2 << 20)
     assert killed.returncode == 9
-    async with Holdfast(Config(store=str(tmp_path / "killed.db"))) as hf, Holdfast(Config(store="memory:")) as other:
-        before = (await hf.backend.store.get(THREAD)).next
-        report = await bring_in(hf, source)
+    async with Threadkeep(Config(store=str(tmp_path / "killed.db"))) as tk, Threadkeep(Config(store="memory:")) as other:
+        before = (await tk.backend.store.get(THREAD)).next
+        report = await bring_in(tk, source)
         await bring_in(other, source)
-        records = [record.body for record in await (await hf.find(THREAD)).records()]
+        records = [record.body for record in await (await tk.find(THREAD)).records()]
         assert 1 < before < len(records)
         assert [thread.added for thread in report.threads] == [len(records) - before]
         assert records == [record.body for record in await (await other.find(THREAD)).records()]
-        assert (await hf.verify()).ok
+        assert (await tk.verify()).ok
 
 
 @pytest.mark.anyio
@@ -88,8 +88,8 @@ async def test_the_places_of_turns_do_not_pile_up(tmp_path: Path) -> None:
     turns, back = 3 * BLOCK_TURNS, 2 * BLOCK_TURNS + 7
     path = tmp_path / "r.jsonl"
     path.write_bytes(written(meta(), *(item(user(f"question {number}")) for number in range(turns))))
-    async with Holdfast(Config(store="memory:")) as hf:
-        importer = Importer(hf.backend, growing=True)
+    async with Threadkeep(Config(store="memory:")) as tk:
+        importer = Importer(tk.backend, growing=True)
         before = _places()
         await importer.run([path])
         assert _places() - before < 20
@@ -97,12 +97,12 @@ async def test_the_places_of_turns_do_not_pile_up(tmp_path: Path) -> None:
             stream.write(written(event("thread_rolled_back", num_turns=back), item(user("onward"))))
         assert (await importer.run([path])).problems == ()
         expected = [user(f"question {number}") for number in range(turns - back)]
-        assert await window(hf, THREAD) == [*expected, user("onward")]
+        assert await window(tk, THREAD) == [*expected, user("onward")]
         with path.open("ab") as stream:
             stream.write(written(event("thread_rolled_back", num_turns=turns), item(user("from the start"))))
         await importer.run([path])
-        assert await window(hf, THREAD) == [user("from the start")]
-        assert [thread.added for thread in (await bring_in(hf, path)).threads] == [0]
+        assert await window(tk, THREAD) == [user("from the start")]
+        assert [thread.added for thread in (await bring_in(tk, path)).threads] == [0]
 
 
 def _places() -> int:

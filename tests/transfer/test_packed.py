@@ -12,30 +12,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.transfer.rollouts import THREAD, answer, bring_in, item, meta, spoken, turn, window, written
 
-from holdfast import Holdfast
-from holdfast.errors import UnreadableTranscript
-from holdfast.transfer.packed import is_cut
+from threadkeep import Threadkeep
+from threadkeep.errors import UnreadableTranscript
+from threadkeep.transfer.packed import is_cut
 
 
 @pytest.mark.anyio
-async def test_a_packed_rollout_that_was_cut_says_so(hf: Holdfast, tmp_path: Path) -> None:
+async def test_a_packed_rollout_that_was_cut_says_so(tk: Threadkeep, tmp_path: Path) -> None:
     """What could be unpacked is imported, the torn line as a note; that the file ends too early is said of its last line."""
     noise = Random(1)
     lines = [item(answer(f"{noise.getrandbits(8_000):x}")) for _ in range(400)]
     whole = zstandard.ZstdCompressor().compress(written(meta(), *turn(1), *lines))
     packed = tmp_path / "r.jsonl.zst"
     packed.write_bytes(whole[: len(whole) // 2])
-    report = await bring_in(hf, packed)
+    report = await bring_in(tk, packed)
     cut = "it is cut: its packed content ends too early, and what followed is not in it"
     assert report.problems[-1].text == f"{str(packed)!r} cannot be imported: {cut}"
-    items = await window(hf, THREAD)
+    items = await window(tk, THREAD)
     assert items == [*spoken(1), *(line["payload"] for line in lines[: len(items) - len(spoken(1))])]
     assert report.problems[-1].line >= len(turn(1)) + len(items) - len(spoken(1))
     packed.write_bytes(whole)
-    assert (await bring_in(hf, packed)).problems == ()
+    assert (await bring_in(tk, packed)).problems == ()
     packed.write_bytes(whole[:2_000])
     with pytest.raises(UnreadableTranscript, match=cut):
-        await bring_in(hf, packed)
+        await bring_in(tk, packed)
 
 
 @settings(max_examples=60)

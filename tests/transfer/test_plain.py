@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.transfer.rollouts import Json, answer, bring_in, call, output, put, user, window
 
-from holdfast import Holdfast
-from holdfast.errors import UnknownFormat
-from holdfast.runtime.transferring import Importer
-from holdfast.transfer.detecting import Format
+from threadkeep import Threadkeep
+from threadkeep.errors import UnknownFormat
+from threadkeep.runtime.transferring import Importer
+from threadkeep.transfer.detecting import Format
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ LISTS: dict[str, list[Json]] = {"responses": RESPONSES, "chat": CHAT, "messages"
 
 @pytest.mark.parametrize("dialect", LISTS)
 @pytest.mark.parametrize("form", ["array", "pretty", "lines", "body"])
-async def test_a_list_is_a_thread_of_its_dialect(hf: Holdfast, tmp_path: Path, dialect: str, form: str) -> None:
+async def test_a_list_is_a_thread_of_its_dialect(tk: Threadkeep, tmp_path: Path, dialect: str, form: str) -> None:
     """As an array, on one line or many, as one item a line, or as the request body that held it."""
     items = LISTS[dialect]
     path = tmp_path / "list.json"
@@ -45,44 +45,44 @@ async def test_a_list_is_a_thread_of_its_dialect(hf: Holdfast, tmp_path: Path, d
             put(path, *items)
         case _:
             path.write_text(json.dumps({"model": "m", "input" if dialect == "responses" else "messages": items}, indent=1))
-    report = await bring_in(hf, path)
+    report = await bring_in(tk, path)
     assert [(thread.dialect, thread.items) for thread in report.threads] == [(dialect, len(items))]
     assert report.threads[0].id.startswith(f"{dialect}-")
-    assert await window(hf, report.threads[0].id) == items
-    assert [thread.added for thread in (await bring_in(hf, path)).threads] == [0]
-    assert (await hf.verify()).ok
+    assert await window(tk, report.threads[0].id) == items
+    assert [thread.added for thread in (await bring_in(tk, path)).threads] == [0]
+    assert (await tk.verify()).ok
 
 
-async def test_a_list_that_grew_goes_on_and_one_that_turned_is_a_fork(hf: Holdfast, tmp_path: Path) -> None:
+async def test_a_list_that_grew_goes_on_and_one_that_turned_is_a_fork(tk: Threadkeep, tmp_path: Path) -> None:
     """How it begins names it, whatever its file is called."""
-    first = await bring_in(hf, put(tmp_path / "a.jsonl", *CHAT[:2]))
-    grown = await bring_in(hf, put(tmp_path / "b.jsonl", *CHAT))
+    first = await bring_in(tk, put(tmp_path / "a.jsonl", *CHAT[:2]))
+    grown = await bring_in(tk, put(tmp_path / "b.jsonl", *CHAT))
     assert [(thread.id, thread.added) for thread in grown.threads] == [(first.threads[0].id, 2)]
-    turned = await bring_in(hf, put(tmp_path / "a.jsonl", *CHAT[:2], {"role": "assistant", "content": "no"}))
+    turned = await bring_in(tk, put(tmp_path / "a.jsonl", *CHAT[:2], {"role": "assistant", "content": "no"}))
     fork = turned.threads[0].id
-    assert await window(hf, fork) == [*CHAT[:2], {"role": "assistant", "content": "no"}]
-    assert (await hf.backend.store.get(fork)).parent == first.threads[0].id
+    assert await window(tk, fork) == [*CHAT[:2], {"role": "assistant", "content": "no"}]
+    assert (await tk.backend.store.get(fork)).parent == first.threads[0].id
 
 
-async def test_several_conversations_in_a_file_are_several_threads(hf: Holdfast, tmp_path: Path) -> None:
+async def test_several_conversations_in_a_file_are_several_threads(tk: Threadkeep, tmp_path: Path) -> None:
     """One request body a line, or a list of them; fields beside the list are a note."""
     other = [{"role": "user", "content": "two"}]
-    report = await bring_in(hf, put(tmp_path / "a.jsonl", {"messages": CHAT, "task": 1}, {"messages": other, "task": 2}))
+    report = await bring_in(tk, put(tmp_path / "a.jsonl", {"messages": CHAT, "task": 1}, {"messages": other, "task": 2}))
     assert [thread.items for thread in report.threads] == [4, 1]
     (tmp_path / "b.json").write_text(json.dumps([{"messages": CHAT, "task": 1}, {"messages": other, "task": 2}], indent=1))
-    again = await bring_in(hf, tmp_path / "b.json")
+    again = await bring_in(tk, tmp_path / "b.json")
     assert [(thread.id, thread.added) for thread in again.threads] == [(thread.id, 0) for thread in report.threads]
 
 
-async def test_a_format_can_be_named_and_must_be_where_nothing_says_it(hf: Holdfast, tmp_path: Path) -> None:
+async def test_a_format_can_be_named_and_must_be_where_nothing_says_it(tk: Threadkeep, tmp_path: Path) -> None:
     """Words alone read alike in chat and messages; text that is no transcript is refused, and in a folder passed over."""
     path = put(tmp_path / "a.jsonl", {"role": "user", "content": "one"})
-    assert [thread.dialect for thread in (await bring_in(hf, path)).threads] == ["chat"]
-    named = await Importer(hf.backend, form=Format.MESSAGES).run([path])
+    assert [thread.dialect for thread in (await bring_in(tk, path)).threads] == ["chat"]
+    named = await Importer(tk.backend, form=Format.MESSAGES).run([path])
     assert [thread.dialect for thread in named.threads] == ["messages"]
     (tmp_path / "notes.json").write_text('{"a": 1}')
     with pytest.raises(UnknownFormat):
-        await bring_in(hf, tmp_path / "notes.json")
-    report = await bring_in(hf, tmp_path)
+        await bring_in(tk, tmp_path / "notes.json")
+    report = await bring_in(tk, tmp_path)
     assert [(thread.id[:5], thread.added) for thread in report.threads] == [("chat-", 0)]
     assert [Path(problem.source).name for problem in report.problems] == ["notes.json"]

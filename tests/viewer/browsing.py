@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.viewer.conftest import PASS
 
-from holdfast.testing.client_process import run_to_end
+from threadkeep.testing.client_process import run_to_end
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -41,7 +41,7 @@ class Visit:
 
     async def shot(self, name: str, *, whole: bool = False) -> None:
         """Keep a picture of the page."""
-        folder = Path(os.environ.get("HOLDFAST_SCREENSHOTS") or KEPT / "screenshots")
+        folder = Path(os.environ.get("THREADKEEP_SCREENSHOTS") or KEPT / "screenshots")
         folder.mkdir(parents=True, exist_ok=True)
         await self.page.screenshot(path=folder / f"{name}.png", full_page=whole)
 

@@ -13,11 +13,11 @@ from tests.conftest import ManualClock
 from tests.histories import answered, said
 from tests.viewer.stories import WINDOW, billing, corresponded
 
-from holdfast import Config, Holdfast, Thread
-from holdfast.gateway.server import running
-from holdfast.runtime.reading import live_path
-from holdfast.store import RecordKind
-from holdfast.viewer.standing_alone import StandAlone
+from threadkeep import Config, Thread, Threadkeep
+from threadkeep.gateway.server import running
+from threadkeep.runtime.reading import live_path
+from threadkeep.store import RecordKind
+from threadkeep.viewer.standing_alone import StandAlone
 
 PASS = "the-pass-of-this-run"
 
@@ -66,21 +66,21 @@ async def looking(url: str) -> AsyncIterator[Looker]:
 
 
 @pytest.fixture
-async def work(store_file: Path, clock: ManualClock) -> AsyncIterator[Holdfast]:
+async def work(store_file: Path, clock: ManualClock) -> AsyncIterator[Threadkeep]:
     """A store with `billing`, compacted three times, and a fork of it with a sub-agent's name."""
-    async with Holdfast(Config(store=str(store_file), model_context_window=WINDOW), clock=clock) as hf:
-        thread = await billing(hf, clock)
+    async with Threadkeep(Config(store=str(store_file), model_context_window=WINDOW), clock=clock) as tk:
+        thread = await billing(tk, clock)
         fork = await thread.fork(before_turn=8, new_id="billing-with-replica")
         await fork.record([said("Try the replica after all."), answered("It is faster by half.")])
-        await corresponded(hf, thread, child=fork.id)
-        yield hf
+        await corresponded(tk, thread, child=fork.id)
+        yield tk
 
 
 Serve = Callable[..., AbstractAsyncContextManager[str]]
 
 
 @pytest.fixture
-def served(work: Holdfast, clock: ManualClock) -> Serve:
+def served(work: Threadkeep, clock: ManualClock) -> Serve:
     """Serves the store inside a block."""
 
     @asynccontextmanager
@@ -110,12 +110,12 @@ def opened(served: Serve) -> Opened:
     return open_it
 
 
-async def compaction_ordinals(hf: Holdfast, thread: Thread) -> list[int]:
+async def compaction_ordinals(tk: Threadkeep, thread: Thread) -> list[int]:
     """Return where the compactions of a thread stand, oldest first."""
-    path = await live_path(hf.backend.store, thread.id, whole=True)
+    path = await live_path(tk.backend.store, thread.id, whole=True)
     found = [
         record.ordinal
         for span in path.spans
-        for record in await hf.backend.store.read(span, kinds={RecordKind.CHECKPOINT}, bodies=False)
+        for record in await tk.backend.store.read(span, kinds={RecordKind.CHECKPOINT}, bodies=False)
     ]
     return sorted(found)

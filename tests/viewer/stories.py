@@ -8,12 +8,12 @@ from dataclasses import replace
 from tests.conftest import ManualClock
 from tests.histories import Json, answered, call, output, said
 
-from holdfast import Holdfast, Thread
-from holdfast.items import chain_link
-from holdfast.runtime.reading import current_turn, load_tip
-from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import ReplyBody, TurnBody, encode_body
-from holdfast.thread.records import MailBody, SpawnBody
+from threadkeep import Thread, Threadkeep
+from threadkeep.items import chain_link
+from threadkeep.runtime.reading import current_turn, load_tip
+from threadkeep.store import NewRecord, RecordKind
+from threadkeep.thread import ReplyBody, TurnBody, encode_body
+from threadkeep.thread.records import MailBody, SpawnBody
 
 WINDOW = 24_000
 
@@ -55,20 +55,22 @@ def worked(number: int, demand: str, command: str) -> list[Json]:
     ]
 
 
-async def billing(hf: Holdfast, clock: ManualClock, *, name: str = "billing", compact_after: Sequence[int] = (3, 6, 9)) -> Thread:
+async def billing(
+    tk: Threadkeep, clock: ManualClock, *, name: str = "billing", compact_after: Sequence[int] = (3, 6, 9)
+) -> Thread:
     """Return a thread of twelve turns, compacted after some of them, with what a provider counted for each."""
-    thread = await hf.thread(name)
+    thread = await tk.thread(name)
     for number, (demand, command) in enumerate(STEPS, start=1):
         clock.ms += 90_000
         await thread.record(worked(number, demand, command), model="gpt-5.1")
-        await counted(hf, thread, cached=number not in {after + 1 for after in compact_after})
+        await counted(tk, thread, cached=number not in {after + 1 for after in compact_after})
         if number in compact_after:
             clock.ms += 20_000
             await thread.compact(target="40%")
     return thread
 
 
-async def counted(hf: Holdfast, thread: Thread, *, cached: bool) -> None:
+async def counted(tk: Threadkeep, thread: Thread, *, cached: bool) -> None:
     """Record a reply as the gateway does: what the provider counted for the window, most of it from its cache."""
     tokens = (await thread.history()).tokens
     seen = int(tokens * 1.08) + 900
@@ -80,20 +82,20 @@ async def counted(hf: Holdfast, thread: Thread, *, cached: bool) -> None:
         output_tokens=180,
         cached_tokens=int(seen * 0.88) if cached else 900,
     )
-    await appended(hf, thread, [NewRecord(kind=RecordKind.REPLY, at_ms=_now(hf), turn=0, tokens=180, body=encode_body(body))])
+    await appended(tk, thread, [NewRecord(kind=RecordKind.REPLY, at_ms=_now(tk), turn=0, tokens=180, body=encode_body(body))])
 
 
-async def corresponded(hf: Holdfast, thread: Thread, *, child: str) -> None:
+async def corresponded(tk: Threadkeep, thread: Thread, *, child: str) -> None:
     """Give a thread a sub-agent and a letter from it."""
     letter = MailBody(id="m1", items=[], sender="reviewer", way="trigger")
     bodies = [SpawnBody(child=child, status="open", name="reviewer"), letter]
-    records = [NewRecord(kind=RecordKind.MAIL, at_ms=_now(hf), turn=0, tokens=0, body=encode_body(body)) for body in bodies]
-    await appended(hf, thread, records)
+    records = [NewRecord(kind=RecordKind.MAIL, at_ms=_now(tk), turn=0, tokens=0, body=encode_body(body)) for body in bodies]
+    await appended(tk, thread, records)
 
 
-async def hostile(hf: Holdfast, *, name: str = "hostile") -> Thread:
+async def hostile(tk: Threadkeep, *, name: str = "hostile") -> Thread:
     """Return a compacted thread in which everybody says what would break a careless page."""
-    thread = await hf.thread(name)
+    thread = await tk.thread(name)
     for number in range(1, 6):
         demand = said(f"Always keep this: {HOSTILE} number {number}.")
         work = [call(f"c{number}", f'{{"cmd":"echo {number}"}}', name="<b>shell</b>"), output(f"c{number}", HOSTILE * 40)]
@@ -103,10 +105,10 @@ async def hostile(hf: Holdfast, *, name: str = "hostile") -> Thread:
     return thread
 
 
-async def long_thread(hf: Holdfast, *, records: int, name: str = "long") -> Thread:
+async def long_thread(tk: Threadkeep, *, records: int, name: str = "long") -> Thread:
     """Return a thread of about so many records, appended in large units."""
-    thread = await hf.thread(name)
-    store = hf.backend.store
+    thread = await tk.thread(name)
+    store = tk.backend.store
     key = store.tenant.key
     tip = await load_tip(store, thread.id, seed=thread._seed)
     chain, ordinal, depth, turn = tip.chain, tip.next, 0, 0
@@ -116,7 +118,7 @@ async def long_thread(hf: Holdfast, *, records: int, name: str = "long") -> Thre
             turn += 1
             preview = f"Step {turn}: look into part {turn}."
             opened = encode_body(TurnBody(preview=preview))
-            batch.append(NewRecord(kind=RecordKind.TURN, at_ms=_now(hf) + turn, turn=turn, tokens=0, body=opened))
+            batch.append(NewRecord(kind=RecordKind.TURN, at_ms=_now(tk) + turn, turn=turn, tokens=0, body=opened))
             for item in (said(preview), answered(f"Part {turn} is fine.")):
                 written = thread.dialect.parse(item)
                 chain = chain_link(key, chain, thread.dialect.canonical(written))
@@ -124,7 +126,7 @@ async def long_thread(hf: Holdfast, *, records: int, name: str = "long") -> Thre
                 batch.append(
                     NewRecord(
                         kind=RecordKind.ITEM,
-                        at_ms=_now(hf) + turn,
+                        at_ms=_now(tk) + turn,
                         turn=turn,
                         tokens=20,
                         body=written.raw,
@@ -136,12 +138,12 @@ async def long_thread(hf: Holdfast, *, records: int, name: str = "long") -> Thre
     return thread
 
 
-async def appended(hf: Holdfast, thread: Thread, records: Sequence[NewRecord]) -> None:
+async def appended(tk: Threadkeep, thread: Thread, records: Sequence[NewRecord]) -> None:
     """Append records at the end of a thread, in the turn it is in."""
-    row = await hf.backend.store.get(thread.id)
-    turn = await current_turn(hf.backend.store, row, stop=row.next)
-    await hf.backend.append(thread.id, [replace(record, turn=turn) for record in records], expected=row.next)
+    row = await tk.backend.store.get(thread.id)
+    turn = await current_turn(tk.backend.store, row, stop=row.next)
+    await tk.backend.append(thread.id, [replace(record, turn=turn) for record in records], expected=row.next)
 
 
-def _now(hf: Holdfast) -> int:
-    return hf.backend.clock.now_ms()
+def _now(tk: Threadkeep) -> int:
+    return tk.backend.clock.now_ms()

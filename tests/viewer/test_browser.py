@@ -11,9 +11,9 @@ from tests.viewer.browsing import PHONE, WIDE, axe_source, visiting
 from tests.viewer.conftest import Serve, compaction_ordinals
 from tests.viewer.stories import STEPS, hostile, long_thread
 
-from holdfast import Holdfast
-from holdfast.runtime.remembering import Memories
-from holdfast.viewer.timeline import MOST_FOLLOWED
+from threadkeep import Threadkeep
+from threadkeep.runtime.remembering import Memories
+from threadkeep.viewer.timeline import MOST_FOLLOWED
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -45,7 +45,7 @@ async def test_a_thread_is_found_opened_and_expanded(served: Serve) -> None:
         await visit.shot("timeline")
 
 
-async def test_compactions_are_opened_and_compared(served: Serve, work: Holdfast) -> None:
+async def test_compactions_are_opened_and_compared(served: Serve, work: Threadkeep) -> None:
     """The plot leads to one, keys lead on, and another one to compare with is chosen without a button."""
     third = (await compaction_ordinals(work, await work.find("billing")))[2]
     async with served() as url, visiting(url) as visit:
@@ -63,7 +63,7 @@ async def test_compactions_are_opened_and_compared(served: Serve, work: Holdfast
         await visit.shot("compare", whole=True)
 
 
-async def test_pages_follow_an_agent_at_work(served: Serve, work: Holdfast) -> None:
+async def test_pages_follow_an_agent_at_work(served: Serve, work: Threadkeep) -> None:
     """What is recorded meanwhile appears: a line in the timeline, a compaction in the table, a point in the plot, a thread."""
     thread = await work.find("billing")
     async with served() as url, visiting(url) as visit:
@@ -86,7 +86,7 @@ async def test_pages_follow_an_agent_at_work(served: Serve, work: Holdfast) -> N
         await page.wait_for_selector("text=A new piece of work.")
 
 
-async def test_a_followed_timeline_has_no_hole_and_no_stale_line(served: Serve, work: Holdfast) -> None:
+async def test_a_followed_timeline_has_no_hole_and_no_stale_line(served: Serve, work: Threadkeep) -> None:
     """Many items at once, a rollback, hundreds at once: every ordinal is there, opened lines stay open, none is unmarked."""
     thread = await work.find("billing")
     ordinals = "[...document.querySelectorAll('#records > li')].map(line => Number(line.id.slice(1)))"
@@ -125,7 +125,7 @@ async def test_a_note_is_written(served: Serve) -> None:
         assert "The auditors looked at turn 3 & were <content>." in await page.inner_text("#records")
 
 
-async def test_an_entry_is_pinned_by_keyboard_and_survives_the_next_compaction(served: Serve, work: Holdfast) -> None:
+async def test_an_entry_is_pinned_by_keyboard_and_survives_the_next_compaction(served: Serve, work: Threadkeep) -> None:
     """The state, a key to the first entry, Enter: it is pinned, and stays through a compaction with hardly any budget."""
     thread = await work.find("billing")
     first = (await thread.state()).entries[0]
@@ -151,7 +151,7 @@ async def test_an_entry_is_pinned_by_keyboard_and_survives_the_next_compaction(s
     assert [each.text for each in (await thread.state()).entries if each.pinned] == []
 
 
-async def test_a_hostile_transcript_stays_text(served: Serve, work: Holdfast) -> None:
+async def test_a_hostile_transcript_stays_text(served: Serve, work: Threadkeep) -> None:
     """Nothing it says runs, on any page; what it wrote is there to be read."""
     thread = await hostile(work)
     (made,) = await compaction_ordinals(work, thread)
@@ -173,7 +173,7 @@ async def test_a_hostile_transcript_stays_text(served: Serve, work: Holdfast) ->
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 async def test_every_page_is_accessible(
-    served: Serve, work: Holdfast, clock: ManualClock, size: tuple[int, int], *, dark: bool
+    served: Serve, work: Threadkeep, clock: ManualClock, size: tuple[int, int], *, dark: bool
 ) -> None:
     """axe finds nothing, on wide screens and narrow ones, in the light and in the dark."""
     source = await axe_source()
@@ -195,7 +195,7 @@ async def test_every_page_is_accessible(
     assert found == {}
 
 
-async def test_a_hundred_thousand_records_are_a_page_of_lines(served: Serve, work: Holdfast) -> None:
+async def test_a_hundred_thousand_records_are_a_page_of_lines(served: Serve, work: Threadkeep) -> None:
     """The end, the beginning and the middle are each one page of lines; the plot is drawn from a few points."""
     thread = await long_thread(work, records=100_000)
     last = (await work.backend.store.get(thread.id)).next - 1
@@ -218,7 +218,7 @@ async def test_a_hundred_thousand_records_are_a_page_of_lines(served: Serve, wor
         await visit.shot("hundred-thousand")
 
 
-async def test_a_phone_shows_everything_without_scrolling_sideways(served: Serve, work: Holdfast) -> None:
+async def test_a_phone_shows_everything_without_scrolling_sideways(served: Serve, work: Threadkeep) -> None:
     """No page is wider than the screen; tables that are scroll by themselves."""
     second = (await compaction_ordinals(work, await work.find("billing")))[1]
     async with served(allow_changes=True) as url, visiting(url, size=PHONE) as visit:

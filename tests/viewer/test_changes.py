@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.compaction import Ledger, LedgerEntry, Section, Speaker
-from holdfast.compaction.comparison import WITHDRAWN, compare
-from holdfast.compaction.ledger import Claim
-from holdfast.thread import Pointer
-from holdfast.viewer.changes import Piece, groups_of, marked
+from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.comparison import WITHDRAWN, compare
+from threadkeep.compaction.ledger import Claim
+from threadkeep.thread import Pointer
+from threadkeep.viewer.changes import Piece, groups_of, marked
 
 
 def entry(name: str, text: str, **more: object) -> LedgerEntry:

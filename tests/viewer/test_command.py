@@ -1,4 +1,4 @@
-"""`holdfast view` as a process of its own."""
+"""`threadkeep view` as a process of its own."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.cli.stories import command, surroundings
 from tests.conftest import ManualClock
 from tests.viewer.stories import billing
 
-from holdfast import Config, Holdfast
-from holdfast.gateway.control_token import kept_token
+from threadkeep import Config, Threadkeep
+from threadkeep.gateway.control_token import kept_token
 
 
 @pytest.mark.anyio
 async def test_it_prints_an_address_serves_it_and_stops_when_told(store_file: Path, clock: ManualClock) -> None:
     """The address opens the list; the control token of the store does too; SIGTERM ends it with 0."""
-    async with Holdfast(Config(store=str(store_file)), clock=clock) as hf:
-        await billing(hf, clock, compact_after=())
+    async with Threadkeep(Config(store=str(store_file)), clock=clock) as tk:
+        await billing(tk, clock, compact_after=())
     words = command("view", "--port", "0", "--json", "--store", str(store_file))
     process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, env=surroundings())
     try:
@@ -46,8 +46,8 @@ async def test_it_prints_an_address_serves_it_and_stops_when_told(store_file: Pa
 @pytest.mark.anyio
 async def test_the_address_for_people_is_in_one_piece(store_file: Path, clock: ManualClock) -> None:
     """However narrow the terminal: half an address leads nowhere."""
-    async with Holdfast(Config(store=str(store_file)), clock=clock) as hf:
-        await billing(hf, clock, compact_after=())
+    async with Threadkeep(Config(store=str(store_file)), clock=clock) as tk:
+        await billing(tk, clock, compact_after=())
     words = command("view", "--port", "0", "--store", str(store_file))
     process = await asyncio.create_subprocess_exec(
         *words, stdout=asyncio.subprocess.PIPE, env={**surroundings(), "COLUMNS": "40"}

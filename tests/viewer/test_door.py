@@ -13,12 +13,12 @@ from tests.histories import said
 from tests.viewer.conftest import PASS, Opened, Serve, looking
 from tests.viewer.stories import billing
 
-from holdfast import Config, Holdfast
-from holdfast.gateway.keys import Keys, KeysFile, digest_of
-from holdfast.gateway.serve import Serving, open_gateway
-from holdfast.gateway.server import running
-from holdfast.viewer.mounted import mounted_viewer
-from holdfast.viewer.tickets import LIFE_SECONDS, Guest, Tickets, cookie_name
+from threadkeep import Config, Threadkeep
+from threadkeep.gateway.keys import Keys, KeysFile, digest_of
+from threadkeep.gateway.serve import Serving, open_gateway
+from threadkeep.gateway.server import running
+from threadkeep.viewer.mounted import mounted_viewer
+from threadkeep.viewer.tickets import LIFE_SECONDS, Guest, Tickets, cookie_name
 
 PAGES = (
     "/ui/",
@@ -81,7 +81,7 @@ def test_a_ticket_is_good_for_its_signer_and_its_time() -> None:
 def test_viewers_on_two_ports_keep_their_tickets_apart() -> None:
     """Cookies know no ports, so their names do."""
     assert cookie_name("127.0.0.1:4621") != cookie_name("127.0.0.1:4622")
-    assert cookie_name("gateway.example") == "holdfast_ui"
+    assert cookie_name("gateway.example") == "threadkeep_ui"
 
 
 @pytest.mark.anyio
@@ -107,7 +107,7 @@ async def test_a_name_that_points_here_is_not_served(served: Serve) -> None:
 
 
 @pytest.mark.anyio
-async def test_forms_of_other_pages_change_nothing(opened: Opened, work: Holdfast) -> None:
+async def test_forms_of_other_pages_change_nothing(opened: Opened, work: Threadkeep) -> None:
     """Another server on this machine shares our cookies; its forms are refused all the same, and so is one without an origin."""
     before = await work.backend.store.get("billing")
     async with opened(allow_changes=True) as looker:
@@ -118,7 +118,7 @@ async def test_forms_of_other_pages_change_nothing(opened: Opened, work: Holdfas
 
 
 @pytest.mark.anyio
-async def test_read_only_is_the_default(opened: Opened, work: Holdfast) -> None:
+async def test_read_only_is_the_default(opened: Opened, work: Threadkeep) -> None:
     """No form is shown, and none is obeyed."""
     before = await work.backend.store.get("billing")
     async with opened() as looker:
@@ -132,13 +132,13 @@ async def test_read_only_is_the_default(opened: Opened, work: Holdfast) -> None:
 @pytest.mark.anyio
 async def test_a_gateway_shows_each_tenant_its_own_threads(store_file: Path, clock: ManualClock) -> None:
     """A key opens its tenant's threads, by form or by header, the control token the gateway's own; none sees another's."""
-    keys = Keys({digest_of("hfk_alice"): "alice", digest_of("hfk_bob"): "bob"})
+    keys = Keys({digest_of("tkk_alice"): "alice", digest_of("tkk_bob"): "bob"})
     serving = Serving(upstream="http://127.0.0.1:9", keys=keys, control_token="the-control-token", pages=mounted_viewer())
-    async with Holdfast(Config(store=str(store_file)), clock=clock) as hf:
-        await billing(await hf.for_tenant("alice"), clock, name="alices", compact_after=())
-        await billing(await hf.for_tenant("bob"), clock, name="bobs", compact_after=())
-        async with open_gateway(hf, serving) as gateway, running(gateway, on_stop=gateway.stop) as url:
-            for credential, sees in (("hfk_alice", ["alices"]), ("hfk_bob", ["bobs"]), ("the-control-token", [])):
+    async with Threadkeep(Config(store=str(store_file)), clock=clock) as tk:
+        await billing(await tk.for_tenant("alice"), clock, name="alices", compact_after=())
+        await billing(await tk.for_tenant("bob"), clock, name="bobs", compact_after=())
+        async with open_gateway(tk, serving) as gateway, running(gateway, on_stop=gateway.stop) as url:
+            for credential, sees in (("tkk_alice", ["alices"]), ("tkk_bob", ["bobs"]), ("the-control-token", [])):
                 async with looking(url) as looker:
                     assert (await looker.get("/ui/")).status == 303
                     assert (await looker.enter(credential)).status == 303
@@ -147,15 +147,15 @@ async def test_a_gateway_shows_each_tenant_its_own_threads(store_file: Path, clo
                     theirs = [(await looker.get(f"/ui/t/{name}")).status for name in ("alices", "bobs")]
                     assert theirs == [200 if name in sees else 404 for name in ("alices", "bobs")]
             async with looking(url) as looker:
-                assert (await looker.get("/ui/t/alices", **{"x-holdfast-key": "hfk_alice"})).status == 200
-                assert (await looker.get("/ui/t/alices", **{"x-holdfast-key": "hfk_bob"})).status == 404
-                entered = await looker.get("/k/hfk_bob/ui/")
+                assert (await looker.get("/ui/t/alices", **{"x-threadkeep-key": "tkk_alice"})).status == 200
+                assert (await looker.get("/ui/t/alices", **{"x-threadkeep-key": "tkk_bob"})).status == 404
+                entered = await looker.get("/k/tkk_bob/ui/")
                 assert (entered.status, entered.headers["location"]) == (303, "/ui/")
                 assert (await looker.get("/ui/t/bobs")).status == 200
-                assert (await looker.enter("hfk_nobody")).status == 401
+                assert (await looker.enter("tkk_nobody")).status == 401
                 for origin, status in (("http://gateway.example", 303), ("http://evil.example", 403)):
                     headers = {"host": "gateway.example", "origin": origin}
-                    form = {"pass": "hfk_bob"}
+                    form = {"pass": "tkk_bob"}
                     async with looker.session.post(
                         f"{url}/ui/enter", data=form, headers=headers, allow_redirects=False
                     ) as answer:
@@ -165,7 +165,7 @@ async def test_a_gateway_shows_each_tenant_its_own_threads(store_file: Path, clo
 @pytest.mark.anyio
 async def test_a_key_that_was_removed_opens_nothing_any_more(store_file: Path, clock: ManualClock, tmp_path: Path) -> None:
     """Its ticket ends with it, by form and by address, and so does the stream of a page it had opened; another key's stays."""
-    held = {"hfk_old": "alice", "hfk_new": "alice", "hfk_bob": "bob"}
+    held = {"tkk_old": "alice", "tkk_new": "alice", "tkk_bob": "bob"}
     path = tmp_path / "keys.toml"
 
     def write(*keys: str) -> None:
@@ -176,19 +176,19 @@ async def test_a_key_that_was_removed_opens_nothing_any_more(store_file: Path, c
         upstream="http://127.0.0.1:9", keys=KeysFile(path), control_token="the-control-token", pages=mounted_viewer()
     )
     async with AsyncExitStack() as stack:
-        hf = await stack.enter_async_context(Holdfast(Config(store=str(store_file)), clock=clock))
-        thread = await billing(await hf.for_tenant("alice"), clock, name="alices", compact_after=())
-        gateway = await stack.enter_async_context(open_gateway(hf, serving))
+        tk = await stack.enter_async_context(Threadkeep(Config(store=str(store_file)), clock=clock))
+        thread = await billing(await tk.for_tenant("alice"), clock, name="alices", compact_after=())
+        gateway = await stack.enter_async_context(open_gateway(tk, serving))
         url = await stack.enter_async_context(running(gateway, on_stop=gateway.stop))
         old, new, by_address, control = [await stack.enter_async_context(looking(url)) for _ in range(4)]
-        await old.enter("hfk_old")
-        await new.enter("hfk_new")
-        await by_address.get("/k/hfk_old/ui/")
+        await old.enter("tkk_old")
+        await new.enter("tkk_new")
+        await by_address.get("/k/tkk_old/ui/")
         await control.enter("the-control-token")
         assert [(await looker.get("/ui/")).status for looker in (old, new, by_address, control)] == [200] * 4
         events = await stack.enter_async_context(old.session.get(f"{url}/ui/t/alices/events?after=0"))
         assert (await events.content.readuntil(b"event: item")).count(b"event: turn") == 1
-        write("hfk_new", "hfk_bob")
+        write("tkk_new", "tkk_bob")
         assert [(await looker.get("/ui/")).status for looker in (old, new, by_address, control)] == [303, 200, 303, 200]
         await thread.record([said("Nobody with the old key hears of this.")])
         await events.content.read()

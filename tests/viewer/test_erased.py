@@ -7,22 +7,22 @@ import re
 import pytest
 from tests.viewer.conftest import Opened
 
-from holdfast import Holdfast
-from holdfast.runtime.retention import erase, plan_erasure
-from holdfast.store import NewRecord, RecordKind
-from holdfast.viewer.erasures import sighted
-from holdfast.viewer.series import Lives
-from holdfast.viewer.sizes import Sizes
+from threadkeep import Threadkeep
+from threadkeep.runtime.retention import erase, plan_erasure
+from threadkeep.store import NewRecord, RecordKind
+from threadkeep.viewer.erasures import sighted
+from threadkeep.viewer.series import Lives
+from threadkeep.viewer.sizes import Sizes
 
 
-async def erased(hf: Holdfast, name: str, *ordinals: int) -> None:
-    """Erase records, or the whole thread, as `holdfast erase` does."""
+async def erased(tk: Threadkeep, name: str, *ordinals: int) -> None:
+    """Erase records, or the whole thread, as `threadkeep erase` does."""
 
     async def recompact(thread_id: str) -> object:
-        return await (await hf.find(thread_id)).compact(strategy="extractive")
+        return await (await tk.find(thread_id)).compact(strategy="extractive")
 
-    plan = await plan_erasure(hf.backend, name, ordinals or None)
-    await erase(hf.backend, plan, reason="asked to", memories=hf.memory, recompact=recompact)
+    plan = await plan_erasure(tk.backend, name, ordinals or None)
+    await erase(tk.backend, plan, reason="asked to", memories=tk.memory, recompact=recompact)
 
 
 def listed_tokens(page: str) -> dict[str, str]:
@@ -33,7 +33,7 @@ def listed_tokens(page: str) -> dict[str, str]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("ordinals", [(), (4,), (18, 21)], ids=["the whole thread", "half a call", "two messages"])
-async def test_sizes_are_the_window_s_before_and_after_an_erasure(work: Holdfast, ordinals: tuple[int, ...]) -> None:
+async def test_sizes_are_the_window_s_before_and_after_an_erasure(work: Threadkeep, ordinals: tuple[int, ...]) -> None:
     """Of the thread and of its fork, whether looked at before or not: in the list, and at the end of the plot."""
     sizes, lives = Sizes(), Lives()
     for change in ("none", "erased"):
@@ -50,7 +50,7 @@ async def test_sizes_are_the_window_s_before_and_after_an_erasure(work: Holdfast
 
 
 @pytest.mark.anyio
-async def test_the_pages_of_an_erased_thread_say_nothing_is_left(opened: Opened, work: Holdfast) -> None:
+async def test_the_pages_of_an_erased_thread_say_nothing_is_left(opened: Opened, work: Threadkeep) -> None:
     """What its page counted before is gone from it and from the list after."""
     async with opened() as looker:
         assert listed_tokens((await looker.get("/ui/")).text)["billing"] != "0"
@@ -61,7 +61,7 @@ async def test_the_pages_of_an_erased_thread_say_nothing_is_left(opened: Opened,
 
 
 @pytest.mark.anyio
-async def test_an_erasure_that_is_noted_and_not_yet_done_is_seen_again(work: Holdfast) -> None:
+async def test_an_erasure_that_is_noted_and_not_yet_done_is_seen_again(work: Threadkeep) -> None:
     """Its note comes first; who looks in between looks again until the bytes are gone, and then no more."""
     store = work.backend.store
     note = b'{"note":"erasure","ordinals":[18],"asked":[18]}'

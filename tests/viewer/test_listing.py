@@ -11,36 +11,36 @@ from tests.histories import said
 from tests.viewer.conftest import Opened
 from tests.viewer.test_pages import words
 
-from holdfast import Holdfast
-from holdfast.store import NewRecord, NewThread, RecordKind
-from holdfast.thread import MetaBody, TurnBody, encode_body
-from holdfast.viewer.listing import MOST_LOOKED_AT, PAGE, SEARCHED_THREADS, Filter, list_threads
-from holdfast.viewer.sizes import Sizes
+from threadkeep import Threadkeep
+from threadkeep.store import NewRecord, NewThread, RecordKind
+from threadkeep.thread import MetaBody, TurnBody, encode_body
+from threadkeep.viewer.listing import MOST_LOOKED_AT, PAGE, SEARCHED_THREADS, Filter, list_threads
+from threadkeep.viewer.sizes import Sizes
 
 META = encode_body(MetaBody(dialect="responses"))
 
 
-async def crowd(hf: Holdfast, many: int) -> None:
+async def crowd(tk: Threadkeep, many: int) -> None:
     """Write so many threads, one after the other, each with a turn that names it."""
-    store = hf.backend.store
+    store = tk.backend.store
     for start in range(0, many, 200):
-        await asyncio.gather(*(_one(hf, number) for number in range(start, min(start + 200, many))))
+        await asyncio.gather(*(_one(tk, number) for number in range(start, min(start + 200, many))))
     assert len(await store.threads(limit=2 * many)) >= many
 
 
-async def _one(hf: Holdfast, number: int) -> None:
+async def _one(tk: Threadkeep, number: int) -> None:
     bodies = ((RecordKind.META, META), (RecordKind.TURN, encode_body(TurnBody(preview=f"About topic {number}."))))
     records = [NewRecord(kind=kind, at_ms=0, turn=0, tokens=0, body=body) for kind, body in bodies]
-    await hf.backend.store.create(NewThread(id=f"crowd-{number}", dialect="responses", created_at_ms=0), records)
+    await tk.backend.store.create(NewThread(id=f"crowd-{number}", dialect="responses", created_at_ms=0), records)
 
 
-async def listed(hf: Holdfast, asked: Filter) -> tuple[Sequence[str], int | None, int]:
-    listing = await list_threads(hf, asked, sizes=Sizes())
+async def listed(tk: Threadkeep, asked: Filter) -> tuple[Sequence[str], int | None, int]:
+    listing = await list_threads(tk, asked, sizes=Sizes())
     return [each.row.id for each in listing.threads], listing.following, listing.looked_at
 
 
 @pytest.mark.anyio
-async def test_every_thread_of_many_is_reached(opened: Opened, work: Holdfast) -> None:
+async def test_every_thread_of_many_is_reached(opened: Opened, work: Threadkeep) -> None:
     """Page by page, by its title with a page that says how far it looked, and by its id at once."""
     await (await work.thread("the-oldest")).record([said("An old piece of work about marmalade.")])
     await crowd(work, MOST_LOOKED_AT + 30)
@@ -62,7 +62,7 @@ async def test_every_thread_of_many_is_reached(opened: Opened, work: Holdfast) -
 
 
 @pytest.mark.anyio
-async def test_words_are_searched_for_in_older_threads_on_request(opened: Opened, work: Holdfast) -> None:
+async def test_words_are_searched_for_in_older_threads_on_request(opened: Opened, work: Threadkeep) -> None:
     """A page says in how many threads it searched; the link below it finds what was said before them."""
     await (await work.thread("the-oldest")).record([said("Hello."), said("Think of the marmalade.")])
     await crowd(work, SEARCHED_THREADS + 10)

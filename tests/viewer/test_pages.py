@@ -17,13 +17,13 @@ from tests.histories import said
 from tests.viewer.conftest import Opened, compaction_ordinals
 from tests.viewer.stories import HOSTILE, STEPS, appended, hostile, long_thread, worked
 
-from holdfast import Holdfast
-from holdfast.runtime.remembering import Memories
-from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import MetaBody, encode_body
-from holdfast.viewer.cleaning import clean
-from holdfast.viewer.series import MOST_POINTS, Lives
-from holdfast.viewer.timeline import MOST_FOLLOWED, PAGE
+from threadkeep import Threadkeep
+from threadkeep.runtime.remembering import Memories
+from threadkeep.store import NewRecord, RecordKind
+from threadkeep.thread import MetaBody, encode_body
+from threadkeep.viewer.cleaning import clean
+from threadkeep.viewer.series import MOST_POINTS, Lives
+from threadkeep.viewer.timeline import MOST_FOLLOWED, PAGE
 
 
 def words(page: str) -> str:
@@ -50,7 +50,7 @@ def groups(page: str) -> dict[str, Sequence[str]]:
 
 
 @pytest.mark.anyio
-async def test_the_list_finds_threads_by_title_and_by_what_was_said(opened: Opened, work: Holdfast) -> None:
+async def test_the_list_finds_threads_by_title_and_by_what_was_said(opened: Opened, work: Threadkeep) -> None:
     """A word of the title finds the thread, a word said in it finds the record."""
     async with opened() as looker:
         everything = words((await looker.get("/ui/")).text)
@@ -65,7 +65,7 @@ async def test_the_list_finds_threads_by_title_and_by_what_was_said(opened: Open
 
 
 @pytest.mark.anyio
-async def test_filters_narrow_the_list(opened: Opened, work: Holdfast) -> None:
+async def test_filters_narrow_the_list(opened: Opened, work: Threadkeep) -> None:
     """Forks, compacted ones, a dialect, and those put away."""
     await (await work.thread("old", dialect="chat")).archive()
 
@@ -83,7 +83,7 @@ async def test_filters_narrow_the_list(opened: Opened, work: Holdfast) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_compaction_says_what_it_lost_and_where_that_is(opened: Opened, work: Holdfast) -> None:
+async def test_a_compaction_says_what_it_lost_and_where_that_is(opened: Opened, work: Threadkeep) -> None:
     """The second one replaced a port: both statements are there, each linked to the record that said it."""
     thread = await work.find("billing")
     second = (await compaction_ordinals(work, thread))[1]
@@ -100,7 +100,7 @@ async def test_a_compaction_says_what_it_lost_and_where_that_is(opened: Opened, 
 
 
 @pytest.mark.anyio
-async def test_two_compactions_can_be_compared(opened: Opened, work: Holdfast) -> None:
+async def test_two_compactions_can_be_compared(opened: Opened, work: Threadkeep) -> None:
     """From the first to the third, what both in between added is new."""
     thread = await work.find("billing")
     first, _, third = await compaction_ordinals(work, thread)
@@ -112,7 +112,7 @@ async def test_two_compactions_can_be_compared(opened: Opened, work: Holdfast) -
 
 
 @pytest.mark.anyio
-async def test_windows_stand_side_by_side(opened: Opened, work: Holdfast) -> None:
+async def test_windows_stand_side_by_side(opened: Opened, work: Threadkeep) -> None:
     """Every position before has its fate; only rows of one fate are shown when that is asked for."""
     thread = await work.find("billing")
     second = (await compaction_ordinals(work, thread))[1]
@@ -125,7 +125,7 @@ async def test_windows_stand_side_by_side(opened: Opened, work: Holdfast) -> Non
 
 
 @pytest.mark.anyio
-async def test_the_series_falls_where_a_compaction_was(work: Holdfast) -> None:
+async def test_the_series_falls_where_a_compaction_was(work: Threadkeep) -> None:
     """The plotted sizes are those the checkpoints recorded, and the cache misses right after each are in it."""
     thread = await work.find("billing")
     series = await Lives().series_of(work, thread)
@@ -141,7 +141,7 @@ async def test_the_series_falls_where_a_compaction_was(work: Holdfast) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_undone_compaction_gives_the_size_back(work: Holdfast) -> None:
+async def test_an_undone_compaction_gives_the_size_back(work: Threadkeep) -> None:
     """After an undo the line is where it would have been without the compaction."""
     thread = await work.find("billing")
     await thread.undo()
@@ -151,7 +151,7 @@ async def test_an_undone_compaction_gives_the_size_back(work: Holdfast) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_series_that_is_asked_again_is_the_one_read_at_once(work: Holdfast) -> None:
+async def test_a_series_that_is_asked_again_is_the_one_read_at_once(work: Threadkeep) -> None:
     """Through new items, a compaction, an undo and a rollback, what is lived on is what would be lived anew."""
     thread = await work.find("billing")
     lives = Lives()
@@ -173,7 +173,7 @@ async def test_a_series_that_is_asked_again_is_the_one_read_at_once(work: Holdfa
 
 
 @pytest.mark.anyio
-async def test_a_long_thread_is_shown_a_page_at_a_time(opened: Opened, work: Holdfast) -> None:
+async def test_a_long_thread_is_shown_a_page_at_a_time(opened: Opened, work: Threadkeep) -> None:
     """First, last, middle, by kind: never more lines than a page, and a plot with no more points than it can show."""
     thread = await long_thread(work, records=9_000)
     last = (await work.backend.store.get(thread.id)).next - 1
@@ -190,7 +190,7 @@ async def test_a_long_thread_is_shown_a_page_at_a_time(opened: Opened, work: Hol
 
 
 @pytest.mark.anyio
-async def test_whatever_a_transcript_says_is_text(opened: Opened, work: Holdfast) -> None:
+async def test_whatever_a_transcript_says_is_text(opened: Opened, work: Threadkeep) -> None:
     """No page of a hostile thread holds a tag of its making, nor a character that moves others."""
     thread = await hostile(work)
     (made,) = await compaction_ordinals(work, thread)
@@ -209,7 +209,7 @@ def test_cleaning_writes_out_what_cannot_be_seen() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_record_comes_back_byte_for_byte(opened: Opened, work: Holdfast) -> None:
+async def test_a_record_comes_back_byte_for_byte(opened: Opened, work: Threadkeep) -> None:
     """Saved, it is what was recorded, as a file no browser renders."""
     thread = await hostile(work)
     record = (await thread.records())[2]
@@ -221,7 +221,7 @@ async def test_a_record_comes_back_byte_for_byte(opened: Opened, work: Holdfast)
 
 
 @pytest.mark.anyio
-async def test_changes_are_records_and_lead_to_what_they_made(opened: Opened, work: Holdfast) -> None:
+async def test_changes_are_records_and_lead_to_what_they_made(opened: Opened, work: Threadkeep) -> None:
     """A note, a compaction, its undo, a fork and a rollback, each through its form."""
     async with opened(allow_changes=True) as looker:
 
@@ -247,7 +247,7 @@ async def test_changes_are_records_and_lead_to_what_they_made(opened: Opened, wo
 
 
 @pytest.mark.anyio
-async def test_a_note_is_in_the_state_at_once_and_the_window_does_not_move(opened: Opened, work: Holdfast) -> None:
+async def test_a_note_is_in_the_state_at_once_and_the_window_does_not_move(opened: Opened, work: Threadkeep) -> None:
     """The timeline, the state and the record show it; what is sent to the model is the same until the next compaction."""
     thread = await work.find("billing")
     before = await thread.window()
@@ -262,7 +262,7 @@ async def test_a_note_is_in_the_state_at_once_and_the_window_does_not_move(opene
 
 
 @pytest.mark.anyio
-async def test_an_entry_is_pinned_and_let_go_where_changes_are_allowed(opened: Opened, work: Holdfast) -> None:
+async def test_an_entry_is_pinned_and_let_go_where_changes_are_allowed(opened: Opened, work: Threadkeep) -> None:
     """The state page has the forms, the answer leads back to the entry, and the timeline says what was done."""
     thread = await work.find("billing")
     first = (await thread.state()).entries[0]
@@ -296,7 +296,7 @@ async def test_relatives_mail_and_agents_are_shown(opened: Opened) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_thread_whose_client_rewrote_its_history_names_the_one_before(opened: Opened, work: Holdfast) -> None:
+async def test_a_thread_whose_client_rewrote_its_history_names_the_one_before(opened: Opened, work: Threadkeep) -> None:
     """The edge that the gateway records leads back."""
     thread = await work.thread("after")
     meta = MetaBody(dialect="responses", continues="billing", agent="explorer")
@@ -307,7 +307,7 @@ async def test_a_thread_whose_client_rewrote_its_history_names_the_one_before(op
 
 
 @pytest.mark.anyio
-async def test_a_fork_has_the_compactions_of_its_path(opened: Opened, work: Holdfast) -> None:
+async def test_a_fork_has_the_compactions_of_its_path(opened: Opened, work: Threadkeep) -> None:
     """Those of its parent before it began, numbered the same, and each opens."""
     first, second, _ = await compaction_ordinals(work, await work.find("billing"))
     async with opened() as looker:
@@ -320,7 +320,7 @@ async def test_a_fork_has_the_compactions_of_its_path(opened: Opened, work: Hold
 
 
 @pytest.mark.anyio
-async def test_what_was_taken_back_is_still_shown(opened: Opened, work: Holdfast) -> None:
+async def test_what_was_taken_back_is_still_shown(opened: Opened, work: Threadkeep) -> None:
     """A compaction behind a rollback, its records struck through, and one that was undone."""
     thread = await work.find("billing")
     _, second, third = await compaction_ordinals(work, thread)
@@ -334,7 +334,7 @@ async def test_what_was_taken_back_is_still_shown(opened: Opened, work: Holdfast
 
 
 @pytest.mark.anyio
-async def test_damage_costs_only_itself(opened: Opened, work: Holdfast, store_file: Path) -> None:
+async def test_damage_costs_only_itself(opened: Opened, work: Threadkeep, store_file: Path) -> None:
     """A checkpoint that cannot be read is named where it is; the thread's other pages stay."""
     third = (await compaction_ordinals(work, await work.find("billing")))[2]
     damaged(store_file, thread="billing", ordinal=third, body=b'{"broken')
@@ -349,7 +349,7 @@ async def test_damage_costs_only_itself(opened: Opened, work: Holdfast, store_fi
 
 
 @pytest.mark.anyio
-async def test_what_was_erased_says_so(opened: Opened, work: Holdfast) -> None:
+async def test_what_was_erased_says_so(opened: Opened, work: Threadkeep) -> None:
     """Its line and its page stay, without a word of it."""
     await work.backend.store.erase("billing", [18], at_ms=0)
     async with opened() as looker:
@@ -359,7 +359,7 @@ async def test_what_was_erased_says_so(opened: Opened, work: Holdfast) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_is_remembered_is_linked_to_who_said_it(opened: Opened, work: Holdfast, clock: ManualClock) -> None:
+async def test_what_is_remembered_is_linked_to_who_said_it(opened: Opened, work: Threadkeep, clock: ManualClock) -> None:
     """After a pass over idle threads: each memory with its sources, found by its words."""
     async with opened() as looker:
         assert "Nothing is remembered yet" in words((await looker.get("/ui/memory")).text)
@@ -392,7 +392,7 @@ async def test_what_is_not_there_gets_a_plain_answer(opened: Opened) -> None:
 
 def test_vendored_files_are_what_was_published() -> None:
     """Each has its digest beside it, and its licence."""
-    folder = files("holdfast.viewer").joinpath("assets")
+    folder = files("threadkeep.viewer").joinpath("assets")
     listed = dict(re.findall(r"^(\S+)\n(?:  .*\n)*?  sha256   (\w+)", folder.joinpath("VENDORED.txt").read_text(), re.MULTILINE))
     real = {name: hashlib.sha256(folder.joinpath(name).read_bytes()).hexdigest() for name in listed}
     assert listed == real
@@ -401,7 +401,7 @@ def test_vendored_files_are_what_was_published() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_followed_timeline_has_every_line_from_its_first_on(opened: Opened, work: Holdfast) -> None:
+async def test_a_followed_timeline_has_every_line_from_its_first_on(opened: Opened, work: Threadkeep) -> None:
     """However much was written at once; when it would grow too long its oldest give way, and the way to them is there."""
     thread = await work.find("billing")
     async with opened() as looker:
@@ -419,7 +419,7 @@ async def test_a_followed_timeline_has_every_line_from_its_first_on(opened: Open
 
 
 @pytest.mark.anyio
-async def test_a_line_says_when_it_was_written_and_what_became_of_it(opened: Opened, work: Holdfast) -> None:
+async def test_a_line_says_when_it_was_written_and_what_became_of_it(opened: Opened, work: Threadkeep) -> None:
     """A moment on every line; taken back or erased, a line's state changes."""
 
     async def states() -> dict[int, str]:

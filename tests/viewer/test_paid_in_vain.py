@@ -10,11 +10,11 @@ from tests.drafting.replies import SUMMARY
 from tests.histories import said, turns
 from tests.viewer.conftest import Opened
 
-from holdfast import Holdfast
-from holdfast.errors import NothingToCompact
-from holdfast.testing.scripted_model import ScriptedModel, Step, says
-from holdfast.viewer.figures import dollars
-from holdfast.viewer.series import Lives
+from threadkeep import Threadkeep
+from threadkeep.errors import NothingToCompact
+from threadkeep.testing.scripted_model import ScriptedModel, Step, says
+from threadkeep.viewer.figures import dollars
+from threadkeep.viewer.series import Lives
 
 pytestmark = pytest.mark.anyio
 
@@ -26,23 +26,23 @@ def words(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
-async def ask(hf: Holdfast, name: str, step: Step) -> None:
-    thread = await hf.find(name)
+async def ask(tk: Threadkeep, name: str, step: Step) -> None:
+    thread = await tk.find(name)
     async with ScriptedModel([step], dialect=thread.dialect.name, window_tokens=200_000) as model:
         await thread.compact(strategy="handoff", model=model)
 
 
-async def in_vain(hf: Holdfast) -> int:
+async def in_vain(tk: Threadkeep) -> int:
     """Compact a thread of which no draft makes less, and return the record of what that cost."""
-    thread = await hf.thread("huge")
+    thread = await tk.thread("huge")
     await thread.record([*turns(1, 1), said(HUGE)])
     await thread.record_usage(input_tokens=11_000, output_tokens=9)
     with pytest.raises(NothingToCompact):
-        await ask(hf, "huge", PRICED)
+        await ask(tk, "huge", PRICED)
     return (await thread.records())[-1].ordinal
 
 
-async def test_a_compaction_that_came_to_nothing_is_on_the_thread_s_page(opened: Opened, work: Holdfast) -> None:
+async def test_a_compaction_that_came_to_nothing_is_on_the_thread_s_page(opened: Opened, work: Threadkeep) -> None:
     """Why, what was tried and what it cost, with a way to its record; a thread without one has no such table."""
     ordinal = await in_vain(work)
     async with opened() as looker:
@@ -56,14 +56,14 @@ async def test_a_compaction_that_came_to_nothing_is_on_the_thread_s_page(opened:
     assert f"not compacted nothing_to_compact: {paid}" in line
 
 
-async def test_it_is_no_point_of_the_plot(opened: Opened, work: Holdfast) -> None:
+async def test_it_is_no_point_of_the_plot(opened: Opened, work: Threadkeep) -> None:
     """What a draft's request held says nothing about the size of the thread's own."""
     await in_vain(work)
     series = await Lives().series_of(work, await work.find("huge"))
     assert [counted for counted in series.counted if counted is not None] == [11_000]
 
 
-async def test_a_compaction_s_page_tells_what_its_cache_saved_and_what_nobody_told(opened: Opened, work: Holdfast) -> None:
+async def test_a_compaction_s_page_tells_what_its_cache_saved_and_what_nobody_told(opened: Opened, work: Threadkeep) -> None:
     """A dash stands for what is unknown, and a free model costs nothing."""
     for name, step in (("priced", PRICED), ("untold", says(SUMMARY))):
         await (await work.thread(name)).record(turns(1, 14))

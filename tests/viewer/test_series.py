@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.viewer.stories import appended, long_thread
 
-from holdfast import Holdfast
-from holdfast.store import NewRecord, RecordKind
-from holdfast.thread import ReplyBody, encode_body
-from holdfast.viewer.series import MOST_POINTS, Lives, Series
-from holdfast.viewer.thinning import Buckets, Point
+from threadkeep import Threadkeep
+from threadkeep.store import NewRecord, RecordKind
+from threadkeep.thread import ReplyBody, encode_body
+from threadkeep.viewer.series import MOST_POINTS, Lives, Series
+from threadkeep.viewer.thinning import Buckets, Point
 
 
 def line(series: Series) -> list[tuple[int, int]]:
@@ -43,7 +43,7 @@ def test_thinned_points_are_few_in_order_and_reach_as_far(heights: list[int], mo
 
 
 @pytest.mark.anyio
-async def test_a_straight_line_stays_one(work: Holdfast) -> None:
+async def test_a_straight_line_stays_one(work: Threadkeep) -> None:
     """More than 20,000 records that add as much each: points lie on the line, as dense at its beginning as at its end."""
     thread = await long_thread(work, records=21_000)
     shown = line(await Lives().series_of(work, thread))
@@ -57,7 +57,7 @@ async def test_a_straight_line_stays_one(work: Holdfast) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_long_thread_that_is_followed_has_the_line_it_would_have_had(work: Holdfast) -> None:
+async def test_a_long_thread_that_is_followed_has_the_line_it_would_have_had(work: Threadkeep) -> None:
     """Asked again while it grows by hundreds of records and replies, it is what is read at once in the end."""
     lives = Lives()
     thread = await long_thread(work, records=4_000)

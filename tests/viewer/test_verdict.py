@@ -10,14 +10,14 @@ from tests.viewer.conftest import Opened, compaction_ordinals
 from tests.viewer.test_erased import erased
 from tests.viewer.test_pages import words
 
-from holdfast import Holdfast
-from holdfast.compaction import AuditReport
-from holdfast.compaction.audit import Finding
-from holdfast.thread import Pointer
-from holdfast.viewer.archive import Archive, archive_of
-from holdfast.viewer.compactions import open_compaction
-from holdfast.viewer.verdict import Answered, Places, verdict_of
-from holdfast.viewer.windows import SideBySide
+from threadkeep import Threadkeep
+from threadkeep.compaction import AuditReport
+from threadkeep.compaction.audit import Finding
+from threadkeep.thread import Pointer
+from threadkeep.viewer.archive import Archive, archive_of
+from threadkeep.viewer.compactions import open_compaction
+from threadkeep.viewer.verdict import Answered, Places, verdict_of
+from threadkeep.viewer.windows import SideBySide
 
 NOTHING_LEFT = SideBySide(rows=(), total=0, start=0, left=(), left_items=0, left_tokens=0, shortened=0)
 PLACES = Places(left="?left", shortened="?shortened")
@@ -27,10 +27,10 @@ def judged(archive: Archive, *, audit: AuditReport | None = None) -> tuple[Answe
     return verdict_of(archive, audit or AuditReport(required=0, kept=0), NOTHING_LEFT, (), places=PLACES)
 
 
-async def found(hf: Holdfast, number: int) -> Archive:
+async def found(tk: Threadkeep, number: int) -> Archive:
     """Return what is left of what compaction `number` of `billing` replaced."""
-    at = (await compaction_ordinals(hf, await hf.find("billing")))[number - 1]
-    return await archive_of(hf.backend.store, await open_compaction(hf.backend.store, "billing", at, since=None))
+    at = (await compaction_ordinals(tk, await tk.find("billing")))[number - 1]
+    return await archive_of(tk.backend.store, await open_compaction(tk.backend.store, "billing", at, since=None))
 
 
 def test_the_record_s_answer_is_what_was_found() -> None:
@@ -79,7 +79,7 @@ def test_what_people_demanded_is_counted() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_archive_is_looked_up_in_the_store(work: Holdfast, store_file: Path) -> None:
+async def test_an_archive_is_looked_up_in_the_store(work: Threadkeep, store_file: Path) -> None:
     """Whole at first; then one item is erased and another one's bytes are not those that were recorded."""
     whole = await found(work, 2)
     assert (whole.items, whole.readable, whole.resolving == whole.pointers > 0) == (18, 18, True)
@@ -91,7 +91,7 @@ async def test_an_archive_is_looked_up_in_the_store(work: Holdfast, store_file: 
 
 
 @pytest.mark.anyio
-async def test_the_page_says_what_was_erased_and_nothing_else(opened: Opened, work: Holdfast) -> None:
+async def test_the_page_says_what_was_erased_and_nothing_else(opened: Opened, work: Threadkeep) -> None:
     """Before an erasure nothing is lost; the compaction made after it stands on what is left, and says how much that is."""
     thread = await work.find("billing")
     second = (await compaction_ordinals(work, thread))[1]

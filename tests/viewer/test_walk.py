@@ -9,17 +9,17 @@ import pytest
 from tests.viewer.browsing import REPOSITORY, visiting
 from tests.viewer.conftest import Serve, compaction_ordinals
 
-from holdfast import Holdfast
-from holdfast.cli.parser import parse
-from holdfast.viewer.archive import archive_of
-from holdfast.viewer.compactions import open_compaction
+from threadkeep import Threadkeep
+from threadkeep.cli.parser import parse
+from threadkeep.viewer.archive import archive_of
+from threadkeep.viewer.compactions import open_compaction
 
 PAGE = REPOSITORY / "docs" / "viewer.md"
 
 
 @pytest.mark.anyio
 @pytest.mark.browser
-async def test_three_clicks_tell_what_compaction_3_lost(served: Serve, work: Holdfast) -> None:
+async def test_three_clicks_tell_what_compaction_3_lost(served: Serve, work: Threadkeep) -> None:
     """The thread, the compaction, what left: then the very items are on the screen, each linked to its record."""
     third = (await compaction_ordinals(work, await work.find("billing")))[2]
     async with served() as url, visiting(url) as visit:

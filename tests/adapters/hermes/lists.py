@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.adapters.bridge import shared
-from holdfast.adapters.hermes.engine import Engine
-from holdfast.adapters.hermes.messages import item_of
-from holdfast.runtime import Config, Holdfast
-from holdfast.store import RecordKind
+from threadkeep.adapters.bridge import shared
+from threadkeep.adapters.hermes.engine import Engine
+from threadkeep.adapters.hermes.messages import item_of
+from threadkeep.runtime import Config, Threadkeep
+from threadkeep.store import RecordKind
 
 Message = dict[str, Any]
 SESSION = "20260101_120000_aaaaaa"
@@ -59,9 +59,9 @@ def recorded(home: Path, session: str = SESSION) -> list[Message]:
     """Return every item of the session's thread, once for each record."""
 
     async def read() -> list[Message]:
-        async with Holdfast(Config(store=str(home.parent / "threads.db"))) as hf:
-            thread = await hf.thread(session, dialect="chat")
-            assert (await hf.verify()).problems == ()
+        async with Threadkeep(Config(store=str(home.parent / "threads.db"))) as tk:
+            thread = await tk.thread(session, dialect="chat")
+            assert (await tk.verify()).problems == ()
             ordinals = [record.ordinal for record in await thread.records() if record.kind is RecordKind.ITEM]
             return [await thread.original(f"#{ordinal}") for ordinal in ordinals]
 

@@ -1,4 +1,4 @@
-"""What `holdfast doctor --hermes` makes of what a host says about itself."""
+"""What `threadkeep doctor --hermes` makes of what a host says about itself."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from holdfast.adapters.hermes.checking import MARK, ask_host, checks_of, host_python
-from holdfast.errors import BadInput
+from threadkeep.adapters.hermes.checking import MARK, ask_host, checks_of, host_python
+from threadkeep.errors import BadInput
 
 WORKING: dict[str, Any] = {
     "python": "/host/python",
     "hermes": "0.19.0",
-    "holdfast": "0.1.0",
-    "enabled": ["holdfast"],
-    "engine_named": "holdfast",
+    "threadkeep": "0.1.0",
+    "enabled": ["threadkeep"],
+    "engine_named": "threadkeep",
     "compression": True,
-    "engine": "holdfast",
-    "module": "holdfast.adapters.hermes.plugin",
+    "engine": "threadkeep",
+    "module": "threadkeep.adapters.hermes.plugin",
     "tools": ["recall"],
     "heard": [],
 }
@@ -34,16 +34,16 @@ def wrong_with(**changes: Any) -> list[tuple[str, str]]:
 
 
 def test_nothing_is_wrong_where_everything_is_as_it_should_be() -> None:
-    """The agent that the host made uses holdfast."""
+    """The agent that the host made uses threadkeep."""
     assert wrong_with() == []
     assert wrong_with(enabled=["a-folder-of-another-name"]) == []
 
 
-def test_each_way_to_be_without_holdfast_is_named_with_what_to_do() -> None:
+def test_each_way_to_be_without_threadkeep_is_named_with_what_to_do() -> None:
     """Not installed, not enabled, not chosen, turned off, not copied: the host's own log speaks where it said something."""
-    heard = ["Context engine 'holdfast' could not be copied", "something else"]
+    heard = ["Context engine 'threadkeep' could not be copied", "something else"]
     found = {
-        "not installed": wrong_with(holdfast=None, **FALLEN_BACK),
+        "not installed": wrong_with(threadkeep=None, **FALLEN_BACK),
         "not enabled": wrong_with(enabled=[], **FALLEN_BACK),
         "not chosen": wrong_with(engine_named="compressor", **FALLEN_BACK),
         "turned off": wrong_with(compression=False),
@@ -54,8 +54,8 @@ def test_each_way_to_be_without_holdfast_is_named_with_what_to_do() -> None:
         {
             "not installed": [
                 (
-                    "holdfast is missing beside it",
-                    "install it where Hermes runs: /host/python -m pip install holdfast",
+                    "threadkeep is missing beside it",
+                    "install it where Hermes runs: /host/python -m pip install threadkeep",
                 ),
                 (
                     "a new agent uses compressor (agent.context_compressor)",
@@ -63,14 +63,14 @@ def test_each_way_to_be_without_holdfast_is_named_with_what_to_do() -> None:
                 ),
             ],
             "not enabled": [
-                ("plugins.enabled is [] in /h/config.yaml", "add holdfast to plugins.enabled in /h/config.yaml"),
+                ("plugins.enabled is [] in /h/config.yaml", "add threadkeep to plugins.enabled in /h/config.yaml"),
                 (
                     "a new agent uses compressor (agent.context_compressor)",
                     "mend what stands above; HERMES_PLUGINS_DEBUG=1 makes Hermes say more",
                 ),
             ],
             "not chosen": [
-                ("context.engine is compressor", "set context.engine to holdfast in /h/config.yaml"),
+                ("context.engine is compressor", "set context.engine to threadkeep in /h/config.yaml"),
                 (
                     "a new agent uses compressor (agent.context_compressor)",
                     "mend what stands above; HERMES_PLUGINS_DEBUG=1 makes Hermes say more",
@@ -84,7 +84,7 @@ def test_each_way_to_be_without_holdfast_is_named_with_what_to_do() -> None:
             ],
             "not copied": [
                 (
-                    "a new agent uses compressor (agent.context_compressor): Context engine 'holdfast' could not be copied",
+                    "a new agent uses compressor (agent.context_compressor): Context engine 'threadkeep' could not be copied",
                     "mend what stands above; HERMES_PLUGINS_DEBUG=1 makes Hermes say more",
                 )
             ],

@@ -11,8 +11,8 @@ import pytest
 from inline_snapshot import snapshot
 from tests.adapters.hermes.lists import SESSION, Message, engine_for, items, recorded, said, turn, turns
 
-from holdfast.adapters.hermes.messages import faults_in
-from holdfast.dialects.base import STATE_OPENING
+from threadkeep.adapters.hermes.messages import faults_in
+from threadkeep.dialects.base import STATE_OPENING
 
 
 def test_a_list_becomes_one_message_of_state_and_request_and_the_host_s_own_messages(home: Path) -> None:
@@ -145,7 +145,7 @@ def test_the_status_tells_all_figures(home: Path) -> None:
     engine.last_prompt_tokens = -1
     assert engine.get_status() == snapshot(
         {
-            "engine": "holdfast",
+            "engine": "threadkeep",
             "last_prompt_tokens": 0,
             "threshold_tokens": 48000,
             "context_length": 64000,
@@ -168,10 +168,10 @@ def test_the_status_tells_all_figures(home: Path) -> None:
 
 
 def test_a_project_s_own_file_does_not_move_the_store(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder the agent works in came from anywhere; a `holdfast.toml` in it is not read."""
+    """The folder the agent works in came from anywhere; a `threadkeep.toml` in it is not read."""
     project = tmp_path / "project"
     project.mkdir()
-    (project / "holdfast.toml").write_text(f'store = "{project / "stolen.db"}"\n', encoding="utf-8")
+    (project / "threadkeep.toml").write_text(f'store = "{project / "stolen.db"}"\n', encoding="utf-8")
     monkeypatch.chdir(project)
     engine_for(home).compress(turns(1, 5), current_tokens=50_000)
     assert not (project / "stolen.db").exists()
@@ -179,7 +179,7 @@ def test_a_project_s_own_file_does_not_move_the_store(home: Path, tmp_path: Path
 
 
 def test_an_environment_variable_names_the_store_first(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HOLDFAST_STORE counts in the host as everywhere."""
-    monkeypatch.setitem(os.environ, "HOLDFAST_STORE", str(tmp_path / "elsewhere.db"))
+    """THREADKEEP_STORE counts in the host as everywhere."""
+    monkeypatch.setitem(os.environ, "THREADKEEP_STORE", str(tmp_path / "elsewhere.db"))
     engine_for(home).compress(turns(1, 5), current_tokens=50_000)
     assert (tmp_path / "elsewhere.db").exists()

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapters.hermes.lists import SESSION, engine_for, items, recorded, turns
 
-from holdfast.adapters.hermes.messages import messages_in
+from threadkeep.adapters.hermes.messages import messages_in
 
 # What a field of a message may hold when a host or a tool goes wrong; half a surrogate pair is what a cut output leaves.
 ODD = st.recursive(

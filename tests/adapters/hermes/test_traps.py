@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.adapters.hermes.lists import SESSION, engine_for, items, recorded, said, turn, turns
 
-from holdfast.adapters.hermes.messages import faults_in
+from threadkeep.adapters.hermes.messages import faults_in
 
 
 def test_a_list_read_back_from_the_host_s_database_is_the_same_list(home: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_lock_would_keep_the_engine_from_being_copied_and_it_has_none(home: Pa
 
 def test_whatever_goes_wrong_the_host_keeps_its_list_and_hears_why(home: Path) -> None:
     """A store that cannot be opened: the very list comes back, nothing is raised, and the host's warning has a reason."""
-    (home / "holdfast.toml").write_text(f'store = "{home}"\n', encoding="utf-8")
+    (home / "threadkeep.toml").write_text(f'store = "{home}"\n', encoding="utf-8")
     engine, shown = engine_for(home), turns(1, 5)
     assert engine.compress(shown, current_tokens=50_000) is shown
     assert engine._last_compress_aborted
@@ -48,11 +48,11 @@ def test_whatever_goes_wrong_the_host_keeps_its_list_and_hears_why(home: Path) -
 
 
 def test_a_configuration_nobody_can_read_is_said_and_raised_nowhere(home: Path) -> None:
-    """A broken `holdfast.toml` beside the host's config is an error in the status."""
-    (home / "holdfast.toml").write_text("store = 7\n", encoding="utf-8")
+    """A broken `threadkeep.toml` beside the host's config is an error in the status."""
+    (home / "threadkeep.toml").write_text("store = 7\n", encoding="utf-8")
     engine, shown = engine_for(home), turns(1, 5)
     assert engine.compress(shown) is shown
-    assert engine.trouble == f"BadInput: store ({home / 'holdfast.toml'}) must be a text, not 7"
+    assert engine.trouble == f"BadInput: store ({home / 'threadkeep.toml'}) must be a text, not 7"
 
 
 def test_the_list_never_grows(home: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.bench.cases.aggregates import Outcome, Retained, aggregates, outcome, retained, tables, unanswered
-from holdfast.bench.cases.manifest import WORKING_STATE
-from holdfast.bench.cases.progress import AnsweredCase
-from holdfast.bench.cases.run import CasesRun
+from threadkeep.bench.cases.aggregates import Outcome, Retained, aggregates, outcome, retained, tables, unanswered
+from threadkeep.bench.cases.manifest import WORKING_STATE
+from threadkeep.bench.cases.progress import AnsweredCase
+from threadkeep.bench.cases.run import CasesRun
 
 
 def answer(

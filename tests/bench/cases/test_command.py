@@ -1,4 +1,4 @@
-"""`holdfast bench cases` from the command line, and readers that are models."""
+"""`threadkeep bench cases` from the command line, and readers that are models."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.bench.cases.manifest import load_manifest
-from holdfast.bench.cases.probes import Probe, make_probes, probe_named
-from holdfast.bench.cases.readers import LiteralReader, ModelReader
-from holdfast.cli import main
-from holdfast.dialects import Request, dialect_named
-from holdfast.llm.base import ModelReply
+from threadkeep.bench.cases.manifest import load_manifest
+from threadkeep.bench.cases.probes import Probe, make_probes, probe_named
+from threadkeep.bench.cases.readers import LiteralReader, ModelReader
+from threadkeep.cli import main
+from threadkeep.dialects import Request, dialect_named
+from threadkeep.llm.base import ModelReply
 
 PROBES = make_probes(load_manifest(), seed=1)
 
@@ -53,7 +53,7 @@ def test_a_manifest_with_a_problem_fails_with_it(tmp_path: Path, capfd: pytest.C
     """The exit code is 1, and the problem is named."""
     session = load_manifest().only(["ferry"]).sessions[0]
     broken = session.cases[0].evidence
-    source = Path(str(load_manifest.__globals__["files"]("holdfast.bench.cases").joinpath("manifest/ferry.toml")))
+    source = Path(str(load_manifest.__globals__["files"]("threadkeep.bench.cases").joinpath("manifest/ferry.toml")))
     (tmp_path / "ferry.toml").write_text(
         source.read_text(encoding="utf-8").replace(broken, "Nobody said this."), encoding="utf-8"
     )

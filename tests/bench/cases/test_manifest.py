@@ -1,4 +1,4 @@
-"""The manifest that comes with holdfast, and what is refused of others."""
+"""The manifest that comes with threadkeep, and what is refused of others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.bench.cases.manifest import CATEGORIES, WORKING_STATE, Case, Manifest, SessionRecipe, load_manifest
-from holdfast.bench.cases.probes import LETTERS, make_probes
-from holdfast.bench.cases.recipes import items_by_hop, text_of
-from holdfast.bench.cases.validating import checked, problems
-from holdfast.errors import BadInput
+from threadkeep.bench.cases.manifest import CATEGORIES, WORKING_STATE, Case, Manifest, SessionRecipe, load_manifest
+from threadkeep.bench.cases.probes import LETTERS, make_probes
+from threadkeep.bench.cases.recipes import items_by_hop, text_of
+from threadkeep.bench.cases.validating import checked, problems
+from threadkeep.errors import BadInput
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def with_case(manifest: Manifest, name: str, **changes: object) -> Manifest:
     return Manifest(sessions=[remade(session) for session in manifest.sessions])
 
 
-def test_what_comes_with_holdfast_is_sound_and_wide_enough(manifest: Manifest) -> None:
+def test_what_comes_with_threadkeep_is_sound_and_wide_enough(manifest: Manifest) -> None:
     """At least 24 cases over every category, three sessions of five hops each, nothing wrong with any."""
     assert problems(manifest) == []
     assert len(manifest.cases) >= 24

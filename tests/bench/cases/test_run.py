@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast import Holdfast, __version__
-from holdfast.bench.cases.aggregates import aggregates, facts, tables
-from holdfast.bench.cases.lab import lab_store, scripted
-from holdfast.bench.cases.manifest import Manifest, load_manifest
-from holdfast.bench.cases.probes import Probe
-from holdfast.bench.cases.readers import Answered, LiteralReader
-from holdfast.bench.cases.run import CHAIN, PROGRESS, CasesRun, Terms, run_cases, stretches
-from holdfast.bench.retention.rendering import Json
-from holdfast.errors import BadInput, ModelUnavailable
+from threadkeep import Threadkeep, __version__
+from threadkeep.bench.cases.aggregates import aggregates, facts, tables
+from threadkeep.bench.cases.lab import lab_store, scripted
+from threadkeep.bench.cases.manifest import Manifest, load_manifest
+from threadkeep.bench.cases.probes import Probe
+from threadkeep.bench.cases.readers import Answered, LiteralReader
+from threadkeep.bench.cases.run import CHAIN, PROGRESS, CasesRun, Terms, run_cases, stretches
+from threadkeep.bench.retention.rendering import Json
+from threadkeep.errors import BadInput, ModelUnavailable
 
 pytestmark = pytest.mark.anyio
 TERMS = Terms(chain=True, variants=CHAIN, asked_at=(1, 5))
@@ -71,16 +71,16 @@ async def test_windows_of_what_is_compacted_shrink_and_the_controls_does_not(cha
 async def test_a_question_leaves_the_thread_it_is_asked_of_as_it_was(chain: tuple[CasesRun, Path]) -> None:
     """Probes live in forks: the prepared thread has no question in it, and one fork a question."""
     run, lab = chain
-    async with lab_store(lab, window_tokens=TERMS.window_tokens) as hf:
+    async with lab_store(lab, window_tokens=TERMS.window_tokens) as tk:
         ready = next(each for each in run.prepared if (each.variant, each.hop) == ("session", 5))
-        window = await (await hf.find(ready.thread)).window()
+        window = await (await tk.find(ready.thread)).window()
         assert window.tokens == ready.window_tokens
         assert "A question about this session." not in str(list(window))
-        assert await forks_of(hf, ready.thread) == 11
+        assert await forks_of(tk, ready.thread) == 11
 
 
-async def forks_of(hf: Holdfast, parent: str) -> int:
-    return sum(each.parent == parent for each in await hf.threads(limit=10_000))
+async def forks_of(tk: Threadkeep, parent: str) -> int:
+    return sum(each.parent == parent for each in await tk.threads(limit=10_000))
 
 
 async def test_a_run_that_broke_off_goes_on_where_it_was(
@@ -127,7 +127,7 @@ async def test_a_lab_that_other_code_filled_is_gone_on_with_only_where_that_is_w
     runs = [await gone_on(mixed=mixed) for mixed in (True, True, False)]
     assert [run.codes for run in runs] == [("0123456789abcdef", now)] * 3
     assert facts(runs[0])[-1] == f"NOT ONE RUN: begun with code 0123456789abcdef, gone on with code {now}"
-    assert facts(chain[0])[-1] == f"holdfast {__version__}, code {now}"
+    assert facts(chain[0])[-1] == f"threadkeep {__version__}, code {now}"
 
 
 async def test_a_single_run_asks_everything_after_one_compaction(manifest: Manifest) -> None:

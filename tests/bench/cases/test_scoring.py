@@ -8,9 +8,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from holdfast.bench.cases.manifest import load_manifest
-from holdfast.bench.cases.probes import LETTERS, Probe, make_probes, probe_named
-from holdfast.bench.cases.scoring import Score, score
+from threadkeep.bench.cases.manifest import load_manifest
+from threadkeep.bench.cases.probes import LETTERS, Probe, make_probes, probe_named
+from threadkeep.bench.cases.scoring import Score, score
 
 PROBES = make_probes(load_manifest(), seed=1)
 NOTHING = Score(score=0.0, verdict="parse_error")

@@ -7,15 +7,15 @@ import gc
 
 import pytest
 
-from holdfast.bench.compaction import run
-from holdfast.bench.compaction.forgetting import PURE, forget
-from holdfast.bench.compaction.run import Plan, run_compaction
-from holdfast.bench.compaction.steps import Took, hold_by_clock, plan_merge_audit
-from holdfast.bench.result import Found, Target
-from holdfast.compaction import Ledger
-from holdfast.compaction.audit import Audited
-from holdfast.dialects import Dialect
-from holdfast.thread import History, Tip
+from threadkeep.bench.compaction import run
+from threadkeep.bench.compaction.forgetting import PURE, forget
+from threadkeep.bench.compaction.run import Plan, run_compaction
+from threadkeep.bench.compaction.steps import Took, hold_by_clock, plan_merge_audit
+from threadkeep.bench.result import Found, Target
+from threadkeep.compaction import Ledger
+from threadkeep.compaction.audit import Audited
+from threadkeep.dialects import Dialect
+from threadkeep.thread import History, Tip
 
 TINY = Plan(name="tiny", span_tokens=20_000, new_tokens=5_000, rounds=2, row=1)
 

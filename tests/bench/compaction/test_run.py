@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.compaction.growing import Growing, session_turns
-from holdfast.bench.compaction.run import PLAIN, Compacted, Plan, grown, run_compaction
-from holdfast.bench.compaction.steps import plain_pass
-from holdfast.cli import bench, bench_compaction
-from holdfast.dialects import dialect_named
-from holdfast.errors import BadInput
+from threadkeep.bench.compaction.growing import Growing, session_turns
+from threadkeep.bench.compaction.run import PLAIN, Compacted, Plan, grown, run_compaction
+from threadkeep.bench.compaction.steps import plain_pass
+from threadkeep.cli import bench, bench_compaction
+from threadkeep.dialects import dialect_named
+from threadkeep.errors import BadInput
 
 TINY = Plan(name="tiny", span_tokens=30_000, new_tokens=6_000, rounds=2, row=3)
 RESPONSES = dialect_named("responses")
@@ -32,21 +32,21 @@ def tiny(said: list[str]) -> Compacted:
 def test_every_measure_yields_a_figure_beside_the_plain_pass(tiny: Compacted, said: list[str]) -> None:
     """Both of what is compared in one run, the ratio of each round, and what stands alone."""
     assert [(figure.measure, figure.contender, figure.value.samples) for figure in tiny.figures] == [
-        ("span at once, clock", "holdfast", 2),
-        ("span at once, processor", "holdfast", 2),
+        ("span at once, clock", "threadkeep", 2),
+        ("span at once, processor", "threadkeep", 2),
         ("span at once, processor", PLAIN, 2),
-        ("span at once : plain pass", "holdfast", 2),
-        ("span at once again, caches warm, clock", "holdfast", 2),
-        ("new on a thread, clock", "holdfast", 2),
-        ("new on a thread, processor", "holdfast", 2),
+        ("span at once : plain pass", "threadkeep", 2),
+        ("span at once again, caches warm, clock", "threadkeep", 2),
+        ("new on a thread, clock", "threadkeep", 2),
+        ("new on a thread, processor", "threadkeep", 2),
         ("new on a thread, processor", PLAIN, 2),
-        ("new on a thread : plain pass", "holdfast", 2),
-        ("new on a thread, process just begun, clock", "holdfast", 2),
-        ("whole compaction there", "holdfast", 1),
-        ("memory, all of it", "holdfast", 1),
-        ("one of a row, early", "holdfast", 1),
-        ("one of a row, late", "holdfast", 1),
-        ("window, late", "holdfast", 1),
+        ("new on a thread : plain pass", "threadkeep", 2),
+        ("new on a thread, process just begun, clock", "threadkeep", 2),
+        ("whole compaction there", "threadkeep", 1),
+        ("memory, all of it", "threadkeep", 1),
+        ("one of a row, early", "threadkeep", 1),
+        ("one of a row, late", "threadkeep", 1),
+        ("window, late", "threadkeep", 1),
     ]
     assert all(figure.value.median > 0 for figure in tiny.figures)
     assert len(said) == 4

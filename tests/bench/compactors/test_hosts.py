@@ -1,4 +1,4 @@
-"""Holdfast through hosts beside their own compactors: each driver that can run here, who is chosen, and the table."""
+"""Threadkeep through hosts beside their own compactors: each driver that can run here, who is chosen, and the table."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.bench.compactors.driver import COMPACTORS
-from holdfast.bench.compactors.hosts import BEHIND, HostRow, host_peers, host_rows, hosts_table
-from holdfast.bench.compactors.peer import Peers, named_peer
-from holdfast.bench.compactors.process import Asked, Named, PeerMissing, PeerProcess
-from holdfast.bench.retention.run import Plan, run_retention
-from holdfast.cli.bench_arguments import bench_arguments
-from holdfast.compaction.state_text import TAG
+from threadkeep.bench.compactors.driver import COMPACTORS
+from threadkeep.bench.compactors.hosts import BEHIND, HostRow, host_peers, host_rows, hosts_table
+from threadkeep.bench.compactors.peer import Peers, named_peer
+from threadkeep.bench.compactors.process import Asked, Named, PeerMissing, PeerProcess
+from threadkeep.bench.retention.run import Plan, run_retention
+from threadkeep.cli.bench_arguments import bench_arguments
+from threadkeep.compaction.state_text import TAG
 
-THROUGH = [name for name in COMPACTORS if name.startswith("holdfast-")]
-# Whoever asks a model by itself; behind the gateway the SDK is handed a window of holdfast's.
+THROUGH = [name for name in COMPACTORS if name.startswith("threadkeep-")]
+# Whoever asks a model by itself; behind the gateway the SDK is handed a window of threadkeep's.
 ASKING = [name for name, entry in COMPACTORS.items() if entry.asks == "always" and not name.endswith(BEHIND)]
 RULE = "The gate of pier 0-0 must stay shut."
 NOTE = "the harbour office closes at half past four"
@@ -76,7 +76,7 @@ def skip_without(name: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", THROUGH)
-def test_holdfast_compacts_through_a_host_and_asks_nobody(name: str) -> None:
+def test_threadkeep_compacts_through_a_host_and_asks_nobody(name: str) -> None:
     """After four hops the window is far shorter than what was said, and tells what was demanded first."""
     packages = skip_without(name)
     said = [hop_of(number) for number in range(4)]
@@ -89,13 +89,13 @@ def test_holdfast_compacts_through_a_host_and_asks_nobody(name: str) -> None:
     assert last is not None
     assert len(str(last)) * 3 < len(str(said))
     assert RULE in str(last)
-    assert process.version == f"{version('holdfast')} with {packages[1]} {version(packages[1])}"
+    assert process.version == f"{version('threadkeep')} with {packages[1]} {version(packages[1])}"
     assert anew is not None
     assert RULE not in str(anew)
 
 
 @pytest.mark.parametrize("name", THROUGH)
-def test_holdfast_through_a_host_asks_the_model_it_is_given_and_keeps_each_budget(name: str) -> None:
+def test_threadkeep_through_a_host_asks_the_model_it_is_given_and_keeps_each_budget(name: str) -> None:
     """It shows its ledger, takes what changes, and has room for more as soon as it is allowed more."""
     skip_without(name)
     asked: list[Asked] = []
@@ -143,8 +143,8 @@ def test_what_stands_only_in_a_call_is_shown_to_whoever_summarises(name: str) ->
     assert [berth in prompt for prompt in asked] == [True]
 
 
-def test_holdfast_without_its_host_takes_no_part() -> None:
-    """That holdfast is there is not enough."""
+def test_threadkeep_without_its_host_takes_no_part() -> None:
+    """That threadkeep is there is not enough."""
     absent = next((name for name in THROUGH if is_missing(COMPACTORS[name].packages[1])), None)
     if absent is None:
         pytest.skip("every host is installed")
@@ -154,20 +154,20 @@ def test_holdfast_without_its_host_takes_no_part() -> None:
 
 
 def test_hosts_are_looked_for_where_they_were_named() -> None:
-    """Holdfast through a host is looked for where the host is; who is no host is kept."""
+    """Threadkeep through a host is looked for where the host is; who is no host is kept."""
     there, elsewhere, here = "/opt/h/bin/python", "/opt/l/bin/python", sys.executable
-    named = [named_peer(f"hermes={there}"), named_peer(f"holdfast-litellm={elsewhere}"), named_peer("headroom")]
+    named = [named_peer(f"hermes={there}"), named_peer(f"threadkeep-litellm={elsewhere}"), named_peer("headroom")]
     assert host_peers(named) == [
         Named(name="hermes", python=there),
-        Named(name="holdfast-hermes", python=there),
+        Named(name="threadkeep-hermes", python=there),
         Named(name="langchain", python=here),
-        Named(name="holdfast-langchain", python=here),
+        Named(name="threadkeep-langchain", python=here),
         Named(name="openai-agents", python=here),
         Named(name="openai-agents-gateway", python=here),
-        Named(name="holdfast-openai-agents", python=here),
+        Named(name="threadkeep-openai-agents", python=here),
         Named(name="pydantic-ai", python=here),
-        Named(name="holdfast-pydantic-ai", python=here),
-        Named(name="holdfast-litellm", python=elsewhere),
+        Named(name="threadkeep-pydantic-ai", python=here),
+        Named(name="threadkeep-litellm", python=elsewhere),
         Named(name="claude-agent-sdk", python=here),
         Named(name="headroom", python=here),
     ]
@@ -189,22 +189,22 @@ def test_the_flag_is_one_of_retention(capsys: pytest.CaptureFixture[str]) -> Non
         parser.parse_args(["retention", "--help"])
     told = "".join(capsys.readouterr().out.split())
     assert "--hosts" in told
-    assert [name for name in COMPACTORS if name.removeprefix("holdfast") not in told] == []
+    assert [name for name in COMPACTORS if name.removeprefix("threadkeep") not in told] == []
 
 
 @pytest.mark.anyio
 @pytest.mark.skipif(is_missing("openai-agents"), reason="openai-agents is not installed")
-async def test_a_host_s_own_compactor_stands_beside_holdfast_through_it(tmp_path: Path) -> None:
+async def test_a_host_s_own_compactor_stands_beside_threadkeep_through_it(tmp_path: Path) -> None:
     """Facts, tokens and the model's calls of both, from one run of the same session."""
     plan = Plan(name="tiny", dialects=("chat",), seeds=1, turns=12, hops=2, scored=(2,))
-    named = [named_peer("openai-agents"), named_peer("holdfast-openai-agents")]
+    named = [named_peer("openai-agents"), named_peer("threadkeep-openai-agents")]
     with Peers(named, summarisers=("faithful",)) as peers:
         found = await run_retention(plan, family="story", seed=1, say=lambda text: None, folder=tmp_path, more=peers.arms)
     rows = host_rows(found, peers.arms_made)
     assert [(row.arm, row.model_calls, row.failures) for row in rows] == [
         ("openai-agents, faithful", 2, 0),
-        ("holdfast-openai-agents, no model", 0, 0),
-        ("holdfast-openai-agents, faithful", 2, 0),
+        ("threadkeep-openai-agents, no model", 0, 0),
+        ("threadkeep-openai-agents, faithful", 2, 0),
     ]
     assert [(row.user_stated, row.stale) for row in rows[1:]] == [(1.0, 0)] * 2
     assert all(row.window_tokens > 0 for row in rows)
@@ -212,7 +212,7 @@ async def test_a_host_s_own_compactor_stands_beside_holdfast_through_it(tmp_path
 
 @pytest.mark.skipif(is_missing("openai-agents"), reason="openai-agents is not installed")
 def test_the_agents_sdk_compacts_through_the_gateway() -> None:
-    """What the provider is asked to compact is holdfast's window, and what it makes of that comes back to the session."""
+    """What the provider is asked to compact is threadkeep's window, and what it makes of that comes back to the session."""
     asked: list[Asked] = []
 
     def summarised(question: Asked) -> str:

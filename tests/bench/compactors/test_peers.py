@@ -10,19 +10,19 @@ from random import Random
 
 import pytest
 
-from holdfast.bench.compactors import process as process_module
-from holdfast.bench.compactors.arm import PeerArm
-from holdfast.bench.compactors.driver import COMPACTORS
-from holdfast.bench.compactors.peer import BUDGET_RULE, Peers, named_peer
-from holdfast.bench.compactors.process import Named, PeerMissing, PeerProcess
-from holdfast.bench.retention.arms import Moment
-from holdfast.bench.retention.modelled import INDEX_HEAD
-from holdfast.bench.retention.run import Plan, run_retention
-from holdfast.bench.retention.summarisers import SUMMARISERS, Note
-from holdfast.bench.retention.windows import Piece, Place, piece_of
-from holdfast.compaction.state_text import TAG
-from holdfast.dialects import dialect_named
-from holdfast.errors import BadInput
+from threadkeep.bench.compactors import process as process_module
+from threadkeep.bench.compactors.arm import PeerArm
+from threadkeep.bench.compactors.driver import COMPACTORS
+from threadkeep.bench.compactors.peer import BUDGET_RULE, Peers, named_peer
+from threadkeep.bench.compactors.process import Named, PeerMissing, PeerProcess
+from threadkeep.bench.retention.arms import Moment
+from threadkeep.bench.retention.modelled import INDEX_HEAD
+from threadkeep.bench.retention.run import Plan, run_retention
+from threadkeep.bench.retention.summarisers import SUMMARISERS, Note
+from threadkeep.bench.retention.windows import Piece, Place, piece_of
+from threadkeep.compaction.state_text import TAG
+from threadkeep.dialects import dialect_named
+from threadkeep.errors import BadInput
 
 CHAT = dialect_named("chat")
 # A driver that keeps the newest message behind what it is told, and fails where it is told to.
@@ -136,7 +136,7 @@ def test_a_question_for_what_changes_is_answered_from_the_ledger_it_holds(driver
     """Its answer names the entry that no longer holds; where it stands in a window, it is a state and no summary."""
     driver.write_text(LEDGER, encoding="utf-8")
     new = note("The port is 6543.", "6543", stale="5432")
-    with PeerProcess(Named(name="holdfast-langchain", python=sys.executable)) as process:
+    with PeerProcess(Named(name="threadkeep-langchain", python=sys.executable)) as process:
         arm = PeerArm(process=process, summarise=SUMMARISERS["faithful"], rng=Random(1))
         process.begin(has_model=True)
         window = arm.window(moment(pieces("The port is 6543."), begin=0, key=[new]))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.datasets.loading import Conversation, Question, Said, load
-from holdfast.bench.datasets.run import Looked, run_dataset, table
-from holdfast.errors import BadInput
+from threadkeep.bench.datasets.loading import Conversation, Question, Said, load
+from threadkeep.bench.datasets.run import Looked, run_dataset, table
+from threadkeep.errors import BadInput
 
 LOCOMO = [
     {

@@ -9,11 +9,11 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from holdfast.bench.gateway import run
-from holdfast.bench.gateway.contenders import BARE, DIRECT, HOLDFAST, LITELLM
-from holdfast.bench.gateway.conversation import Conversation
-from holdfast.bench.gateway.run import ADDED, KNOWN, QUICK, RATE, RATE_SLICES, UNKNOWN, run_gateway
-from holdfast.bench.result import Found
+from threadkeep.bench.gateway import run
+from threadkeep.bench.gateway.contenders import BARE, DIRECT, LITELLM, THREADKEEP
+from threadkeep.bench.gateway.conversation import Conversation
+from threadkeep.bench.gateway.run import ADDED, KNOWN, QUICK, RATE, RATE_SLICES, UNKNOWN, run_gateway
+from threadkeep.bench.result import Found
 
 
 @pytest.mark.parametrize("size", [1_000, 100_000, 1_000_000])
@@ -39,14 +39,14 @@ def test_two_seeds_share_no_first_message() -> None:
 
 @pytest.mark.anyio
 async def test_a_run_measures_everyone_at_every_size() -> None:
-    """The provider itself, a bare pass-through and holdfast, known and unknown, and requests a second."""
+    """The provider itself, a bare pass-through and threadkeep, known and unknown, and requests a second."""
     plan = replace(QUICK, sizes=(1_000, 20_000), rounds=2, clients=2, seconds=0.5, probes=2)
-    result = await run_gateway(plan, seed=5, say=lambda _: None, only=(BARE, HOLDFAST))
+    result = await run_gateway(plan, seed=5, say=lambda _: None, only=(BARE, THREADKEEP))
     measured = {(figure.measure, figure.contender, figure.size) for figure in result.figures}
     for size in plan.sizes:
-        assert {(measure, name, size) for measure in (KNOWN, UNKNOWN) for name in (DIRECT, BARE, HOLDFAST)} <= measured
-        assert (f"{KNOWN}: {ADDED}", HOLDFAST, size) in measured
-    assert {(RATE, name, None) for name in (DIRECT, BARE, HOLDFAST)} <= measured
+        assert {(measure, name, size) for measure in (KNOWN, UNKNOWN) for name in (DIRECT, BARE, THREADKEEP)} <= measured
+        assert (f"{KNOWN}: {ADDED}", THREADKEEP, size) in measured
+    assert {(RATE, name, None) for name in (DIRECT, BARE, THREADKEEP)} <= measured
     assert {figure.value.samples for figure in result.figures if figure.measure == RATE} == {RATE_SLICES}
     assert [(target.what, target.met) for target in result.targets] == [
         ("requests a second beside LiteLLM's proxy, 1,000 bytes each, known histories, in turns", None)
@@ -59,7 +59,7 @@ async def test_requests_a_second_are_counted_in_turns_and_compared_slice_by_slic
     order: list[str] = []
     rates = {
         DIRECT: iter(range(100, 200)),
-        HOLDFAST: iter([1, 1, 60, 60, 60, 60, 600]),
+        THREADKEEP: iter([1, 1, 60, 60, 60, 60, 600]),
         LITELLM: iter([1, 1, 10, 10, 10, 10, 10]),
     }
 

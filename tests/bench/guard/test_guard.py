@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.guard import counting
-from holdfast.bench.guard.counting import Counts, changed, counts, expected_file, read_expected, write_expected
-from holdfast.cli import bench
+from threadkeep.bench.guard import counting
+from threadkeep.bench.guard.counting import Counts, changed, counts, expected_file, read_expected, write_expected
+from threadkeep.cli import bench
 
 
 @pytest.mark.anyio
 async def test_the_counts_are_those_that_were_committed() -> None:
-    """Facts kept and stale, window tokens, model calls, bytes, statements: `holdfast bench guard --write` after a change that
+    """Facts kept and stale, window tokens, model calls, bytes, statements: `threadkeep bench guard --write` after a change that
     was meant."""
     said: list[str] = []
     assert changed(read_expected(expected_file()), await counts(say=said.append)) == []
@@ -43,7 +43,7 @@ def test_the_command_fails_on_a_change_and_writes_it_when_told(
     async def few(*, say: object) -> Counts:
         return {"store": {"fork": 3}}
 
-    monkeypatch.setattr("holdfast.cli.bench_guard.counts", few)
+    monkeypatch.setattr("threadkeep.cli.bench_guard.counts", few)
     file = tmp_path / "expected.json"
     asked = {"what": "guard", "expected": str(file), "json": False}
     assert bench.run(Namespace(**asked, write=False)) == 1

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from holdfast.bench.guard.statements import stored
-from holdfast.runtime import Config, Holdfast
-from holdfast.store.sqlite import packing
+from threadkeep.bench.guard.statements import stored
+from threadkeep.runtime import Config, Threadkeep
+from threadkeep.store.sqlite import packing
 
 SHORT = {"role": "user", "content": "Begin."}
 LONG = {"role": "assistant", "content": "The same words over and over. " * 200}
@@ -18,9 +18,9 @@ LONG = {"role": "assistant", "content": "The same words over and over. " * 200}
 
 async def kept(file: Path, *items: dict[str, str]) -> dict[str, dict[str, int]]:
     """What the file of two threads holds that say the same."""
-    async with Holdfast(Config(store=str(file))) as hf:
+    async with Threadkeep(Config(store=str(file))) as tk:
         for name in ("one", "two"):
-            await (await hf.thread(name, dialect="chat")).record(items)
+            await (await tk.thread(name, dialect="chat")).record(items)
     return stored(file)
 
 

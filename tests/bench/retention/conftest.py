@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.retention.run import Plan, Retained, run_retention
+from threadkeep.bench.retention.run import Plan, Retained, run_retention
 
 TINY = Plan(name="tiny", dialects=("responses", "chat", "messages"), seeds=1, turns=12, hops=3, scored=(1, 3))
 FROZEN = Plan(name="tiny", dialects=("chat",), seeds=2, turns=12, hops=3, scored=(1, 3))

@@ -9,12 +9,12 @@ from hashlib import blake2b
 import msgspec
 import pytest
 
-from holdfast.bench.retention.facts import TOOL_KINDS, USER_KINDS, FactKind
-from holdfast.bench.retention.frozen import frozen_session
-from holdfast.bench.retention.frozen.lines import DOMAINS, abroad, domain
-from holdfast.bench.retention.frozen.shapes import SHAPES
-from holdfast.bench.retention.planted import Planted
-from holdfast.bench.retention.sessions import planted_session
+from threadkeep.bench.retention.facts import TOOL_KINDS, USER_KINDS, FactKind
+from threadkeep.bench.retention.frozen import frozen_session
+from threadkeep.bench.retention.frozen.lines import DOMAINS, abroad, domain
+from threadkeep.bench.retention.frozen.shapes import SHAPES
+from threadkeep.bench.retention.planted import Planted
+from threadkeep.bench.retention.sessions import planted_session
 
 SEEDS = (1, 2, 3, 4)
 # Changing it makes every figure from before incomparable; whoever does says so in docs/figures.md.

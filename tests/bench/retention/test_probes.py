@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
-from holdfast.bench.retention.blindness import gives_away, stands
-from holdfast.bench.retention.facts import USER_KINDS, WORK_KINDS, FactKind
-from holdfast.bench.retention.planted import Planted
-from holdfast.bench.retention.probes import LETTERS, Probe, make_probes
-from holdfast.bench.retention.questions import QUESTIONS
-from holdfast.bench.retention.run import FAMILIES
-from holdfast.demo.lines import DEMAND_LINES
+from threadkeep.bench.retention.blindness import gives_away, stands
+from threadkeep.bench.retention.facts import USER_KINDS, WORK_KINDS, FactKind
+from threadkeep.bench.retention.planted import Planted
+from threadkeep.bench.retention.probes import LETTERS, Probe, make_probes
+from threadkeep.bench.retention.questions import QUESTIONS
+from threadkeep.bench.retention.run import FAMILIES
+from threadkeep.demo.lines import DEMAND_LINES
 
 SEEDS = (1, 2, 3, 4, 5, 6)
 

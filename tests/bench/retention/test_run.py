@@ -7,16 +7,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.bench.retention.arms import EXTRACTIVE, FULL, LIBRARY, NONE, STATELESS, Moment, Stateless, arm_names
-from holdfast.bench.retention.facts import USER_KINDS, FactKind
-from holdfast.bench.retention.probes import make_probes
-from holdfast.bench.retention.report import facts, markdown, tables
-from holdfast.bench.retention.run import Plan, Retained, run_retention
-from holdfast.bench.retention.scoring import judge
-from holdfast.bench.retention.sessions import planted_session
-from holdfast.bench.retention.tally import Share, Tally, wilson
-from holdfast.bench.retention.windows import open_book
-from holdfast.dialects import dialect_named
+from threadkeep.bench.retention.arms import EXTRACTIVE, FULL, LIBRARY, NONE, STATELESS, Moment, Stateless, arm_names
+from threadkeep.bench.retention.facts import USER_KINDS, FactKind
+from threadkeep.bench.retention.probes import make_probes
+from threadkeep.bench.retention.report import facts, markdown, tables
+from threadkeep.bench.retention.run import Plan, Retained, run_retention
+from threadkeep.bench.retention.scoring import judge
+from threadkeep.bench.retention.sessions import planted_session
+from threadkeep.bench.retention.tally import Share, Tally, wilson
+from threadkeep.bench.retention.windows import open_book
+from threadkeep.dialects import dialect_named
 
 EVERY = frozenset(FactKind)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.bench.retention.facts import Fact, FactKind
-from holdfast.bench.retention.probes import Probe, make_probes
-from holdfast.bench.retention.scoring import Judged, judge
-from holdfast.bench.retention.windows import Piece, open_book, piece_of, summary_piece
-from holdfast.compaction.state_text import TAG
-from holdfast.dialects import dialect_named
-from holdfast.dialects.base import STATE_OPENING
+from threadkeep.bench.retention.facts import Fact, FactKind
+from threadkeep.bench.retention.probes import Probe, make_probes
+from threadkeep.bench.retention.scoring import Judged, judge
+from threadkeep.bench.retention.windows import Piece, open_book, piece_of, summary_piece
+from threadkeep.compaction.state_text import TAG
+from threadkeep.dialects import dialect_named
+from threadkeep.dialects.base import STATE_OPENING
 
 CHAT = dialect_named("chat")
 STATE = """{opening}

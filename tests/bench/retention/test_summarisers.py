@@ -8,9 +8,9 @@ import pytest
 from inline_snapshot import snapshot
 from tests.histories import answered, said, turns
 
-from holdfast import Holdfast
-from holdfast.bench.retention.modelled import SummarisingModel
-from holdfast.bench.retention.summarisers import SUMMARISERS, Note, Shown, Summariser
+from threadkeep import Threadkeep
+from threadkeep.bench.retention.modelled import SummarisingModel
+from threadkeep.bench.retention.summarisers import SUMMARISERS, Note, Shown, Summariser
 
 PORT = Note(text="The port moved to 4711.", value="4711", stale="4700", lie="4700", work=False)
 LEASE = Note(text="lease granted: LS-22", value="LS-22", stale=None, lie="LS-33", work=False)
@@ -113,7 +113,7 @@ def test_a_hostile_answer_withdraws_every_entry() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("dialect", ["responses", "chat", "messages"])
-async def test_the_library_shows_a_model_what_a_summariser_needs(hf: Holdfast, dialect: str) -> None:
+async def test_the_library_shows_a_model_what_a_summariser_needs(tk: Threadkeep, dialect: str) -> None:
     """State with ids, messages by number, and the span: each is found in the request by the double that answers it."""
     seen: list[Shown] = []
 
@@ -124,7 +124,7 @@ async def test_the_library_shows_a_model_what_a_summariser_needs(hf: Holdfast, d
 
         return watch
 
-    thread = await hf.thread("t", dialect=dialect)
+    thread = await tk.thread("t", dialect=dialect)
     model = SummarisingModel("watching", watching(SUMMARISERS["faithful"]), dialect=dialect, seed="1")
     for text, note in (("The port is 4700.", None), ("The port moved to 4711.", PORT)):
         messages = [said(text), answered("Noted."), *turns(1, 12)] if dialect == "responses" else _plain(text)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.retention.plots import write_plots
-from holdfast.bench.retention.run import Retained
-from holdfast.cli.bench import run
-from holdfast.errors import BadInput
+from threadkeep.bench.retention.plots import write_plots
+from threadkeep.bench.retention.run import Retained
+from threadkeep.cli.bench import run
+from threadkeep.errors import BadInput
 
 
 @pytest.mark.parametrize(("output", "plots"), [("gone/out.json", None), (None, "gone")])

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.bench.whole import run as whole
-from holdfast.bench.whole.origin import Origin, commit_of, differences, origin
-from holdfast.bench.whole.part import KeptTarget, Part, read_parts, write_part
-from holdfast.bench.whole.run import QUICK, Asked, Made, measure
-from holdfast.bench.whole.writing import markdown, report_json
+from threadkeep.bench.whole import run as whole
+from threadkeep.bench.whole.origin import Origin, commit_of, differences, origin
+from threadkeep.bench.whole.part import KeptTarget, Part, read_parts, write_part
+from threadkeep.bench.whole.run import QUICK, Asked, Made, measure
+from threadkeep.bench.whole.writing import markdown, report_json
 
 HERE = Origin(machine="a machine", versions={"msgspec": "0.20"}, commit="none", source="abc")
-TARGET = KeptTarget(what="import holdfast, by the clock", bound="≤ 60 ms", found="10 ms", met=True)
+TARGET = KeptTarget(what="import threadkeep, by the clock", bound="≤ 60 ms", found="10 ms", met=True)
 
 
 def part(made_at: Origin) -> Part:
@@ -25,7 +25,7 @@ def part(made_at: Origin) -> Part:
         seed=1,
         seconds=2.0,
         at="2026-01-01 00:00",
-        holdfast="0.1.0",
+        threadkeep="0.1.0",
         facts=[],
         targets=[TARGET],
         tables=[],
@@ -75,7 +75,7 @@ def test_what_is_not_as_here_is_said() -> None:
     assert differences(Origin(), HERE) == ["unknown machine and code"]
 
 
-def test_a_part_of_an_earlier_holdfast_is_from_an_unknown_place(tmp_path: Path) -> None:
+def test_a_part_of_an_earlier_threadkeep_is_from_an_unknown_place(tmp_path: Path) -> None:
     """Its file has no such fields; it is read all the same, and marked."""
     path = write_part(part(HERE), tmp_path)
     old = msgspec.json.decode(path.read_bytes())

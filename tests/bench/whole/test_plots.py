@@ -8,16 +8,16 @@ import msgspec
 import pytest
 from tests.bench.whole.test_report import part
 
-from holdfast.bench.gateway.contenders import proxies
-from holdfast.bench.whole.part import Part
-from holdfast.bench.whole.plots import write_plots
-from holdfast.cli.bench_proxies import named_proxies
-from holdfast.errors import BadInput
+from threadkeep.bench.gateway.contenders import proxies
+from threadkeep.bench.whole.part import Part
+from threadkeep.bench.whole.plots import write_plots
+from threadkeep.cli.bench_proxies import named_proxies
+from threadkeep.errors import BadInput
 
 
 def store() -> Part:
     value = {"median": 1.0, "low": 1.0, "high": 1.0, "samples": 1}
-    figures = [{"measure": "append", "contender": "holdfast", "size": size, "value": value} for size in (10, 1_000)]
+    figures = [{"measure": "append", "contender": "threadkeep", "size": size, "value": value} for size in (10, 1_000)]
     return msgspec.structs.replace(part("store"), data={"figures": figures})
 
 

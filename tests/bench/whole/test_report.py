@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.bench.report import Table
-from holdfast.bench.result import Found, Target
-from holdfast.bench.whole import run as whole
-from holdfast.bench.whole.design import BOUNDS, Judged, judged
-from holdfast.bench.whole.kit import measure_kit
-from holdfast.bench.whole.origin import Origin
-from holdfast.bench.whole.part import NAMES, KeptTable, Part, kept_tables, kept_targets, read_parts, write_part
-from holdfast.bench.whole.run import MEASURES, QUICK, Asked, CannotRun, Made, Plan, Say, measure
-from holdfast.bench.whole.writing import TITLES, markdown, report_json
-from holdfast.cli import bench, bench_report
-from holdfast.errors import BadInput
+from threadkeep.bench.report import Table
+from threadkeep.bench.result import Found, Target
+from threadkeep.bench.whole import run as whole
+from threadkeep.bench.whole.design import BOUNDS, Judged, judged
+from threadkeep.bench.whole.kit import measure_kit
+from threadkeep.bench.whole.origin import Origin
+from threadkeep.bench.whole.part import NAMES, KeptTable, Part, kept_tables, kept_targets, read_parts, write_part
+from threadkeep.bench.whole.run import MEASURES, QUICK, Asked, CannotRun, Made, Plan, Say, measure
+from threadkeep.bench.whole.writing import TITLES, markdown, report_json
+from threadkeep.cli import bench, bench_report
+from threadkeep.errors import BadInput
 
 HERE = Origin(machine="a machine", versions={"msgspec": "0.20"}, commit="none", source="abc")
 
@@ -33,7 +33,7 @@ def part(name: str, *targets: Target) -> Part:
         seed=1,
         seconds=2.0,
         at="2026-01-01 00:00",
-        holdfast="0.1.0",
+        threadkeep="0.1.0",
         facts=["measured here"],
         targets=kept_targets(targets),
         tables=kept_tables([table]),
@@ -143,7 +143,7 @@ def test_the_command_measures_keeps_and_writes_all_that_its_folder_holds(
 
     def fine(plan: Plan, asked: Asked, say: Say) -> Made:
         say(f"with seed {asked.seed}")
-        target = Target(what="import holdfast", bound="≤ 60 ms", found="10 ms", met=True)
+        target = Target(what="import threadkeep", bound="≤ 60 ms", found="10 ms", met=True)
         return Made(facts=["here"], targets=[target], tables=[], data={})
 
     def cannot(plan: Plan, asked: Asked, say: Say) -> Made:
@@ -155,7 +155,7 @@ def test_the_command_measures_keeps_and_writes_all_that_its_folder_holds(
     assert bench.run(Namespace(**asked, part=[], write_only=False)) == 0
     told = json.loads(capfd.readouterr().out)
     assert told["skipped"] == {"kit": "it is not installed"}
-    assert [line["verdict"] for line in told["design"] if line["what"].startswith("import holdfast")] == ["met"]
+    assert [line["verdict"] for line in told["design"] if line["what"].startswith("import threadkeep")] == ["met"]
     assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("# Report\n")
     assert bench.run(Namespace(**asked, part=[], write_only=True)) == 0
     again = json.loads(capfd.readouterr().out)
@@ -168,14 +168,14 @@ def test_a_start_is_measured_beside_the_bare_interpreter() -> None:
     """Both bounds of the design, each with what was found."""
     found = measure("start", replace(QUICK, starts=1), asked=Asked(seed=1), say=lambda text: None)
     assert [target.what for target in found.targets] == [
-        "import holdfast, beyond the interpreter, by the clock",
-        "holdfast --help, all of it, by the clock",
+        "import threadkeep, beyond the interpreter, by the clock",
+        "threadkeep --help, all of it, by the clock",
     ]
     assert len(found.data["figures"]) == 6
 
 
 def test_the_kit_is_run_where_it_is_installed() -> None:
-    """holdfast beside every compactor it ships, at three budgets."""
+    """threadkeep beside every compactor it ships, at three budgets."""
     pytest.importorskip("compaction_kit", reason="needs compaction-conformance-kit")
     found, tables, _ = measure_kit(seeds=1, rounds=1)
     assert isinstance(found, Found)

@@ -1,4 +1,4 @@
-"""`holdfast bench report` as it is used: parts that fail, files that are not its own, narrow terminals, peers that are there."""
+"""`threadkeep bench report`: parts that fail, files that are not its own, narrow terminals, installed peers."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.compactors.process import Named
-from holdfast.bench.gateway.run import Unhelpful
-from holdfast.bench.result import Target
-from holdfast.bench.whole import run as whole
-from holdfast.bench.whole import taking_part as peers
-from holdfast.bench.whole.design import BOUNDS, Judged
-from holdfast.bench.whole.origin import Origin
-from holdfast.bench.whole.part import Part, kept_targets, write_part
-from holdfast.bench.whole.run import Asked, Made, Plan, Say
-from holdfast.bench.whole.taking_part import taking_part
-from holdfast.bench.whole.tried import NOTHING_WRITTEN, TRIED, tried
-from holdfast.bench.whole.writing import markdown
-from holdfast.cli import bench, bench_report
+from threadkeep.bench.compactors.process import Named
+from threadkeep.bench.gateway.run import Unhelpful
+from threadkeep.bench.result import Target
+from threadkeep.bench.whole import run as whole
+from threadkeep.bench.whole import taking_part as peers
+from threadkeep.bench.whole.design import BOUNDS, Judged
+from threadkeep.bench.whole.origin import Origin
+from threadkeep.bench.whole.part import Part, kept_targets, write_part
+from threadkeep.bench.whole.run import Asked, Made, Plan, Say
+from threadkeep.bench.whole.taking_part import taking_part
+from threadkeep.bench.whole.tried import NOTHING_WRITTEN, TRIED, tried
+from threadkeep.bench.whole.writing import markdown
+from threadkeep.cli import bench, bench_report
 
 ASKED = {"what": "report", "full": False, "seed": 7, "peer": [], "proxy": [], "part": []}
 FAILURES = [
@@ -36,7 +36,7 @@ FAILURES = [
 
 
 def fine(plan: Plan, asked: Asked, say: Say) -> Made:
-    target = Target(what="import holdfast, by the clock", bound="≤ 60 ms", found="10 ms", met=True)
+    target = Target(what="import threadkeep, by the clock", bound="≤ 60 ms", found="10 ms", met=True)
     return Made(facts=[], targets=[target], tables=[], data={})
 
 
@@ -47,7 +47,7 @@ def store_part(*targets: Target) -> Part:
         seed=1,
         seconds=2.0,
         at="2026-01-01 00:00",
-        holdfast="0.1.0",
+        threadkeep="0.1.0",
         facts=[],
         targets=kept_targets(targets),
         tables=[],
@@ -104,7 +104,7 @@ def test_a_narrow_terminal_cuts_nothing(
 
 def test_whoever_is_installed_takes_part_without_being_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others' own compactors, in this interpreter; one that was named is asked where it was named, and nobody twice."""
-    monkeypatch.setattr(peers, "_installed", lambda packages: set(packages) <= {"langchain", "openai-agents", "holdfast"})
+    monkeypatch.setattr(peers, "_installed", lambda packages: set(packages) <= {"langchain", "openai-agents", "threadkeep"})
     here = sys.executable
     assert taking_part([]) == [Named(name="langchain", python=here), Named(name="openai-agents", python=here)]
     there = Named(name="langchain", python="elsewhere/python")
@@ -130,4 +130,4 @@ def test_a_target_of_several_has_its_bounds_text_and_one_without_says_so() -> No
 
     known = ("gateway, 1 MB streamed", "known prefix, added")
     assert tried(line(known[0], f"{known[1]}, provider thinks 0.2 s")) == TRIED[known]
-    assert tried(line("start", "import holdfast, by the clock")) == NOTHING_WRITTEN
+    assert tried(line("start", "import threadkeep, by the clock")) == NOTHING_WRITTEN

@@ -51,7 +51,7 @@ def main() -> None:
         history = result["messages"]
         answers.append(result["final_response"])
     engine = agent.context_compressor
-    command = get_plugin_commands().get("holdfast")
+    command = get_plugin_commands().get("threadkeep")
     report = {
         "engine": engine.name,
         "module": type(engine).__module__,

@@ -14,10 +14,10 @@ from typing import Any
 from aiohttp import web
 from tests.hosts.said import Laid, laid_out
 
-from holdfast.runtime import Config, Holdfast
-from holdfast.runtime.reading import live_path
-from holdfast.store import RecordKind
-from holdfast.testing.provider import Reply, ScriptedProvider, call, say
+from threadkeep.runtime import Config, Threadkeep
+from threadkeep.runtime.reading import live_path
+from threadkeep.store import RecordKind
+from threadkeep.testing.provider import Reply, ScriptedProvider, call, say
 
 DRIVER = Path(__file__).with_name("driver.py")
 REPOSITORY = Path(__file__).parents[3]
@@ -58,7 +58,7 @@ class Host:
         return self.folder / "home"
 
     def configure(
-        self, *, enabled: str = "holdfast", engine: str = "holdfast", compression: str = "true", in_place: str = "true"
+        self, *, enabled: str = "threadkeep", engine: str = "threadkeep", compression: str = "true", in_place: str = "true"
     ) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         text = CONFIG.format(enabled=enabled, engine=engine, compression=compression, in_place=in_place)
@@ -70,7 +70,7 @@ class Host:
         return inherited | {
             "HOME": str(self.folder),
             "HERMES_HOME": str(self.home),
-            "HOLDFAST_STORE": str(self.store),
+            "THREADKEEP_STORE": str(self.store),
             "NO_PROXY": "127.0.0.1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
@@ -127,15 +127,15 @@ def reads(host: Host, number: int) -> list[Reply]:
 
 async def states(host: Host, session: str) -> list[Laid]:
     """Return what each checkpoint of a session's thread puts before a request; the store must prove itself."""
-    async with Holdfast(Config(store=str(host.store))) as hf:
-        assert (await hf.verify()).problems == ()
-        thread = await hf.find(session)
+    async with Threadkeep(Config(store=str(host.store))) as tk:
+        assert (await tk.verify()).problems == ()
+        thread = await tk.find(session)
         return laid_out(await thread.records())
 
 
 async def recorded(host: Host, session: str) -> list[dict[str, Any]]:
     """Return every item on the live path of a session's thread."""
-    async with Holdfast(Config(store=str(host.store))) as hf:
-        path = await live_path(hf.backend.store, session, whole=True)
-        records = [each for span in reversed(path.spans) for each in await hf.backend.store.read(span, kinds={RecordKind.ITEM})]
+    async with Threadkeep(Config(store=str(host.store))) as tk:
+        path = await live_path(tk.backend.store, session, whole=True)
+        records = [each for span in reversed(path.spans) for each in await tk.backend.store.read(span, kinds={RecordKind.ITEM})]
         return [json.loads(record.body) for record in records]

@@ -12,8 +12,8 @@ import pytest
 from tests.docs.pages import shown_on
 from tests.hosts.hermes.play import REPOSITORY, HermesModel, Host
 
-from holdfast.runtime import config_of, resolve
-from holdfast.testing.provider import say
+from threadkeep.runtime import config_of, resolve
+from threadkeep.testing.provider import say
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio]
 
@@ -43,18 +43,18 @@ async def test_every_command_of_the_page_works(host: Host) -> None:
     host.home.joinpath("config.yaml").write_text((home / "config.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     async with HermesModel([say("Hello.")]) as model:
         held = await host.run(model, ["Hi."])
-    assert held.report["engine"] == "holdfast"
+    assert held.report["engine"] == "threadkeep"
     lines = [line for shown in shown_on(PAGE) if shown.language == "sh" for line in shown.text.splitlines()]
     done = {line: await ran(host, line, home) for line in lines if not line.startswith("pip ")}
     assert [(line, out) for line, (status, out) in done.items() if status != 0] == []
-    assert (home / "plugins" / "holdfast" / "plugin.yaml").exists()
-    assert "holdfast is the context engine in use" in " ".join(done["holdfast doctor --hermes"][1].split())
+    assert (home / "plugins" / "threadkeep" / "plugin.yaml").exists()
+    assert "threadkeep is the context engine in use" in " ".join(done["threadkeep doctor --hermes"][1].split())
 
 
 def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
-    """What it shows as `holdfast.toml` is understood, whole."""
+    """What it shows as `threadkeep.toml` is understood, whole."""
     (shown,) = [shown.text for shown in shown_on(PAGE) if shown.language == "toml"]
-    (tmp_path / "holdfast.toml").write_text(shown, encoding="utf-8")
+    (tmp_path / "threadkeep.toml").write_text(shown, encoding="utf-8")
     settings = resolve(flags={}, environ={}, project=None, host=tmp_path, user=tmp_path / "none.toml")
     config = config_of(settings)
     assert {name: getattr(config, name) for name in tomllib.loads(shown)} == tomllib.loads(shown)

@@ -1,4 +1,4 @@
-"""The real Hermes agent with holdfast as its context engine, offline: what its model was sent, whole."""
+"""The real Hermes agent with threadkeep as its context engine, offline: what its model was sent, whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.hosts.hermes.play import REPOSITORY, HermesModel, Host, asks, part, reads, recorded, states
 
-from holdfast.testing.provider import Received, call, say
+from threadkeep.testing.provider import Received, call, say
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio, pytest.mark.moves_prefix(reason="each compaction moves it once")]
 
@@ -71,7 +71,7 @@ async def test_a_long_session_is_compacted_three_times_and_the_model_gets_it_who
     recall = [call("recall", {"query": "part 1 line 17"}), say("It said nothing.")]
     async with HermesModel([*script, *recall], counting=True) as model:
         ran = await host.run(model, [*map(asks, range(15)), "What did line 17 of part 1 say?"], session=SESSION)
-    assert (ran.status, ran.report["engine"], ran.report["module"]) == (0, "holdfast", "holdfast.adapters.hermes.plugin")
+    assert (ran.status, ran.report["engine"], ran.report["module"]) == (0, "threadkeep", "threadkeep.adapters.hermes.plugin")
     assert ran.report["status"]["compression_count"] == 3
     assert f"session {SESSION}, thread {SESSION}" in ran.report["figures"]
     assert "3 compactions" in ran.report["figures"]
@@ -131,11 +131,11 @@ async def test_the_folder_works_without_the_entry_point(host: Host) -> None:
     folder = host.home / "plugins" / "copied"
     shutil.copytree(REPOSITORY / "plugins" / "hermes", folder)
     manifest = folder / "plugin.yaml"
-    manifest.write_text(manifest.read_text(encoding="utf-8").replace("name: holdfast", "name: copied"), encoding="utf-8")
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace("name: threadkeep", "name: copied"), encoding="utf-8")
     host.configure(enabled="copied")
     async with HermesModel([say("Hello.")]) as model:
         ran = await host.run(model, ["Hi."])
-    assert (ran.report["engine"], ran.report["tools"]) == ("holdfast", ["recall"])
+    assert (ran.report["engine"], ran.report["tools"]) == ("threadkeep", ["recall"])
     assert told(model.requests[0]) == [user("Hi.")]
     assert "recall" in [tool["function"]["name"] for tool in model.requests[0].body["tools"]]
 
@@ -146,7 +146,7 @@ async def test_a_store_that_cannot_be_used_costs_no_turn(host: Host) -> None:
     script = [reply for number in range(7) for reply in reads(host, number)]
     async with HermesModel(script, counting=True) as model:
         ran = await host.run(model, [*map(asks, range(7))], session=SESSION)
-    assert (ran.status, ran.report["engine"]) == (0, "holdfast")
+    assert (ran.status, ran.report["engine"]) == (0, "threadkeep")
     assert ran.report["answers"] == [f"Part {number} is read." for number in range(7)]
     history = [message for number in range(7) for message in read_turn(host, number, call_id=f"call_{number + 1}")]
     assert told(model.requests[-1]) == history[:-1]

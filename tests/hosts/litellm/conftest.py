@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from holdfast.adapters.bridge import shared
+from threadkeep.adapters.bridge import shared
 
 # Prices and windows from the package, not from the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.hosts.said import Laid, laid_out
 
-from holdfast.runtime import Config, Holdfast
-from holdfast.store import RecordKind
-from holdfast.testing.provider import Received, Reply, call, say
+from threadkeep.runtime import Config, Threadkeep
+from threadkeep.store import RecordKind
+from threadkeep.testing.provider import Received, Reply, call, say
 
 Json = dict[str, Any]
 
@@ -66,16 +66,16 @@ def sent(request: Received) -> list[Json]:
 
 async def states(store: Path, thread_id: str) -> list[Laid]:
     """Return what each checkpoint puts before a request; the store must prove itself."""
-    async with Holdfast(Config(store=str(store))) as hf:
-        assert (await hf.verify()).problems == ()
-        thread = await hf.thread(thread_id, dialect="chat")
+    async with Threadkeep(Config(store=str(store))) as tk:
+        assert (await tk.verify()).problems == ()
+        thread = await tk.thread(thread_id, dialect="chat")
         return laid_out(await thread.records())
 
 
 async def items(store: Path, thread_id: str) -> list[Json]:
     """Return every item of a thread's own records."""
-    async with Holdfast(Config(store=str(store))) as hf:
-        records = await (await hf.thread(thread_id, dialect="chat")).records()
+    async with Threadkeep(Config(store=str(store))) as tk:
+        records = await (await tk.thread(thread_id, dialect="chat")).records()
         return [essential(json.loads(record.body)) for record in records if record.kind is RecordKind.ITEM]
 
 

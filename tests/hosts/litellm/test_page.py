@@ -11,12 +11,12 @@ import pytest
 from tests.docs.pages import shown_on
 from tests.hosts.litellm.test_proxy import CONFIG
 
-from holdfast.testing.provider import ScriptedProvider, say
+from threadkeep.testing.provider import ScriptedProvider, say
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio]
 
 PAGE = "docs/hosts/litellm.md"
-STORE = "/srv/holdfast.db"
+STORE = "/srv/threadkeep.db"
 
 
 def test_the_config_of_the_page_is_the_one_the_proxy_is_tested_with() -> None:
@@ -41,8 +41,8 @@ async def test_the_program_and_the_commands_of_the_page_run(tmp_path: Path) -> N
     assert out.splitlines()[0] == "Shipped."
     assert "Never touch vendor/. Ship it." in out
     lines = [line for shown in shown_on(PAGE) if shown.language == "sh" for line in shown.text.splitlines()]
-    ours = [line.replace(STORE, str(tmp_path / "agent.db")) for line in lines if line.startswith("holdfast ")]
-    said = [await _ran([sys.executable, "-m", "holdfast.cli", *line.split()[1:]], environ, cwd=tmp_path) for line in ours]
+    ours = [line.replace(STORE, str(tmp_path / "agent.db")) for line in lines if line.startswith("threadkeep ")]
+    said = [await _ran([sys.executable, "-m", "threadkeep.cli", *line.split()[1:]], environ, cwd=tmp_path) for line in ours]
     assert "ship-it" in said[0]
     assert said[1].startswith("ok")
 

@@ -1,4 +1,4 @@
-"""LiteLLM's proxy as its users start it, with holdfast named in its config: what the model was sent, whole."""
+"""LiteLLM's proxy as its users start it, with threadkeep named in its config: what the model was sent, whole."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 from tests.hosts.litellm.play import TURNS, WINDOW_TOKENS, essential, expected, history, items, replies, sent, states
 
-from holdfast.runtime import Config, Holdfast
-from holdfast.testing.provider import ScriptedProvider
+from threadkeep.runtime import Config, Threadkeep
+from threadkeep.testing.provider import ScriptedProvider
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio, pytest.mark.moves_prefix(reason="each compaction moves it once")]
 
@@ -27,7 +27,7 @@ model_list:
   - model_name: scripted
     litellm_params: {{model: openai/scripted, api_base: "{url}", api_key: sk-upstream}}
 litellm_settings:
-  callbacks: [holdfast.adapters.litellm.hook]
+  callbacks: [threadkeep.adapters.litellm.hook]
 """
 
 
@@ -68,8 +68,8 @@ def _environ(folder: Path) -> Mapping[str, str]:
     inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     return inherited | {
         "HOME": str(folder),
-        "HOLDFAST_STORE": str(folder / "threads.db"),
-        "HOLDFAST_MODEL_CONTEXT_WINDOW": str(WINDOW_TOKENS),
+        "THREADKEEP_STORE": str(folder / "threads.db"),
+        "THREADKEEP_MODEL_CONTEXT_WINDOW": str(WINDOW_TOKENS),
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "LITELLM_MASTER_KEY": KEY,
         "NO_PROXY": "127.0.0.1",
@@ -92,9 +92,9 @@ async def test_a_conversation_through_the_proxy_survives_its_death(tmp_path: Pat
                 for messages in part:
                     await ask(client, url, messages)
     store = tmp_path / "threads.db"
-    async with Holdfast(Config(store=str(store))) as hf:
-        (summary,) = await hf.threads()
-        recalled = await (await hf.find(summary.id)).recall("heliotrope-2")
+    async with Threadkeep(Config(store=str(store))) as tk:
+        (summary,) = await tk.threads()
+        recalled = await (await tk.find(summary.id)).recall("heliotrope-2")
     kept = await states(store, summary.id)
     assert len(kept) >= 3
     assert [sent(request) for request in model.requests] == expected(model.requests, kept)

@@ -1,4 +1,4 @@
-"""LiteLLM's Router and SDK with holdfast's hook, in one process and offline: what the model was sent, whole."""
+"""LiteLLM's Router and SDK with threadkeep's hook, in one process and offline: what the model was sent, whole."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.hosts.litellm.play import (
     states,
 )
 
-from holdfast.adapters.bridge import shared
-from holdfast.adapters.litellm import HoldfastHook
-from holdfast.runtime import Config
-from holdfast.testing.provider import ScriptedProvider, say
+from threadkeep.adapters.bridge import shared
+from threadkeep.adapters.litellm import ThreadkeepHook
+from threadkeep.runtime import Config
+from threadkeep.testing.provider import ScriptedProvider, say
 
 pytestmark = [
     pytest.mark.hosts,
@@ -44,8 +44,8 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hook(store: Path) -> Iterator[HoldfastHook]:
-    hook = HoldfastHook(Config(store=str(store), model_context_window=WINDOW_TOKENS))
+def hook(store: Path) -> Iterator[ThreadkeepHook]:
+    hook = ThreadkeepHook(Config(store=str(store), model_context_window=WINDOW_TOKENS))
     litellm.callbacks = [hook]
     yield hook
     litellm.callbacks = []
@@ -56,7 +56,9 @@ def router(url: str) -> litellm.Router:
     return litellm.Router(model_list=[{"model_name": "scripted", "litellm_params": parameters}])
 
 
-async def test_a_long_conversation_is_compacted_three_times_and_the_model_gets_it_whole(hook: HoldfastHook, store: Path) -> None:
+async def test_a_long_conversation_is_compacted_three_times_and_the_model_gets_it_whole(
+    hook: ThreadkeepHook, store: Path
+) -> None:
     """The client shows everything each time; the model gets the window; the store is opened anew halfway; a needle comes back."""
     async with ScriptedProvider(replies(), counting=True) as model:
         routed = router(model.url)
@@ -74,7 +76,7 @@ async def test_a_long_conversation_is_compacted_three_times_and_the_model_gets_i
     assert [port for port in range(8000, 8000 + TURNS) if f"port {port}" not in last] == []
 
 
-async def test_streams_and_the_sdk_s_own_messages_are_followed_too(hook: HoldfastHook, store: Path) -> None:
+async def test_streams_and_the_sdk_s_own_messages_are_followed_too(hook: ThreadkeepHook, store: Path) -> None:
     """A program streams, or puts LiteLLM's own message objects back into its history; both are one conversation."""
     shown: list[Any] = [SYSTEM, asks(0)]
     async with ScriptedProvider([say("One."), say("Two."), say("Three.")]) as model:
@@ -90,7 +92,7 @@ async def test_streams_and_the_sdk_s_own_messages_are_followed_too(hook: Holdfas
     assert await items(store, "s") == said[1:]
 
 
-async def test_requests_beside_the_conversation_leave_it_alone(hook: HoldfastHook, store: Path) -> None:
+async def test_requests_beside_the_conversation_leave_it_alone(hook: ThreadkeepHook, store: Path) -> None:
     """A title asked for under the same name, and conversations without any, are kept apart by what they hold."""
     title: list[Json] = [{"role": "user", "content": "Give this conversation a title."}]
     async with ScriptedProvider([say(text) for text in ("One.", "Title", "Two.", "Other.", "Third.")]) as model:
@@ -108,7 +110,7 @@ async def test_requests_beside_the_conversation_leave_it_alone(hook: HoldfastHoo
     assert await items(store, "litellm") == [asks(7)]
 
 
-async def test_conversations_of_two_keys_never_meet(hook: HoldfastHook, store: Path) -> None:
+async def test_conversations_of_two_keys_never_meet(hook: ThreadkeepHook, store: Path) -> None:
     """Two keys of the proxy use one name and begin alike: each has a thread of its own, whose name does not tell the key."""
     from litellm.proxy._types import UserAPIKeyAuth
 
@@ -116,7 +118,7 @@ async def test_conversations_of_two_keys_never_meet(hook: HoldfastHook, store: P
     for key in ("digest-of-one", "digest-of-another"):
         data = {"model": "scripted", "messages": [SYSTEM, asks(0)], "metadata": {"session_id": "s"}}
         rewritten = await hook.async_pre_call_hook(UserAPIKeyAuth(api_key=key), None, data, "acompletion")
-        threads.append(rewritten["metadata"]["holdfast"]["thread"])
+        threads.append(rewritten["metadata"]["threadkeep"]["thread"])
     assert len(set(threads)) == 2
     assert [thread for thread in threads if "digest" in thread or thread == "s"] == []
     assert [await items(store, thread) for thread in threads] == [[asks(0)], [asks(0)]]
@@ -124,7 +126,7 @@ async def test_conversations_of_two_keys_never_meet(hook: HoldfastHook, store: P
 
 async def test_what_cannot_be_recorded_is_sent_as_it_came(tmp_path: Path) -> None:
     """The store is a folder: the request goes out all the same, whole."""
-    litellm.callbacks = [HoldfastHook(Config(store=str(tmp_path)))]
+    litellm.callbacks = [ThreadkeepHook(Config(store=str(tmp_path)))]
     async with ScriptedProvider([say("One.")]) as model:
         answer = await router(model.url).acompletion(model="scripted", messages=[SYSTEM, asks(0)])
     litellm.callbacks = []
@@ -132,14 +134,14 @@ async def test_what_cannot_be_recorded_is_sent_as_it_came(tmp_path: Path) -> Non
     assert answer.choices[0].message.content == "One."
 
 
-async def test_other_calls_are_none_of_its_business(hook: HoldfastHook) -> None:
+async def test_other_calls_are_none_of_its_business(hook: ThreadkeepHook) -> None:
     """An embedding, and a call without messages, pass through untouched."""
     others = (({"input": ["x"]}, "aembedding"), ({"messages": None}, "acompletion"), ({"prompt": "x"}, "atext_completion"))
     for data, kind in others:
         assert await hook.async_pre_call_hook(None, None, data, kind) is data
 
 
-def test_a_program_without_a_loop_asks_for_the_window_itself(hook: HoldfastHook) -> None:
+def test_a_program_without_a_loop_asks_for_the_window_itself(hook: ThreadkeepHook) -> None:
     """`litellm.completion` calls no hook before it sends; `window` gives what to send, system prompt included."""
     shown = [*history()][-1]
     window = hook.window(shown, conversation="s", model="openai/scripted")
@@ -150,7 +152,7 @@ def test_a_program_without_a_loop_asks_for_the_window_itself(hook: HoldfastHook)
 
 async def test_the_window_of_a_model_is_what_litellm_knows_of_it(store: Path) -> None:
     """Without a word in the configuration, a model's own window decides when to compact."""
-    hook = HoldfastHook(Config(store=str(store), model_context_window=1_000_000))
+    hook = ThreadkeepHook(Config(store=str(store), model_context_window=1_000_000))
     litellm.model_cost["small"] = {"max_input_tokens": WINDOW_TOKENS, "litellm_provider": "openai", "mode": "chat"}
     shown = [*history()][-1]
     kept = await hook.async_pre_call_deployment_hook({"model": "openai/other", "messages": shown}, "acompletion")

@@ -1,5 +1,0 @@
-"""Hosts that have a slot for keeping history: each adapter is one module, one extra, and knows one host.
-
-Import the module you need, as in `from holdfast.adapters.openai_agents import HoldfastSession`; this package imports none of
-them, because each needs a package of its own.
-"""

@@ -1,7 +1,0 @@
-"""OpenAI Chat Completions, and the many servers that speak it."""
-
-from __future__ import annotations
-
-from holdfast.dialects.chat.dialect import CHAT
-
-__all__ = ["CHAT"]

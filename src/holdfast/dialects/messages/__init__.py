@@ -1,9 +1,0 @@
-"""Anthropic Messages."""
-
-from __future__ import annotations
-
-from holdfast.dialects.messages.dialect import MESSAGES
-from holdfast.dialects.messages.markers import markers, with_marker, without_markers
-from holdfast.dialects.messages.thinking import has_thinking, without_thinking
-
-__all__ = ["MESSAGES", "has_thinking", "markers", "with_marker", "without_markers", "without_thinking"]

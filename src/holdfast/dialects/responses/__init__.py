@@ -1,7 +1,0 @@
-"""OpenAI Responses."""
-
-from __future__ import annotations
-
-from holdfast.dialects.responses.dialect import RESPONSES
-
-__all__ = ["RESPONSES"]

@@ -1,9 +1,0 @@
-"""Answers of the Responses API, read and written: this module is the dialect's `Wire`."""
-
-from __future__ import annotations
-
-from holdfast.dialects.responses.answer import answer_json, answer_stream, error_json
-from holdfast.dialects.responses.stream import ReplyAssembler as reply_reader
-from holdfast.dialects.responses.stream import reply_from_json
-
-__all__ = ["answer_json", "answer_stream", "error_json", "reply_from_json", "reply_reader"]

@@ -1,8 +1,0 @@
-"""Originals back: by pointer, or by what was said in them."""
-
-from __future__ import annotations
-
-from holdfast.recall.quoting import excerpt
-from holdfast.recall.recall import Recalled, recall_by_pointer, recall_by_words
-
-__all__ = ["Recalled", "excerpt", "recall_by_pointer", "recall_by_words"]

@@ -1,8 +1,0 @@
-"""Threads in PostgreSQL, for a team whose agents run on many machines; the extra `postgres`."""
-
-from __future__ import annotations
-
-from holdfast.store.postgres.database import PostgresDatabase, migrate_database
-from holdfast.store.postgres.store import PostgresStore
-
-__all__ = ["PostgresDatabase", "PostgresStore", "migrate_database"]

@@ -1,0 +1,221 @@
+"""Claude Agent SDK: a session store whose transcripts are threads.
+
+    store = ThreadkeepSessionStore("agent.db")
+    options = ClaudeAgentOptions(session_store=store, mcp_servers={"threadkeep": store.recall_server()})
+
+Every transcript is kept twice. The *journal* is a thread put away from the usual list, with each entry as it was appended: what
+`load` returns, and so what the client resumes from. The *conversation* is what the importer of Claude Code transcripts makes of
+the journal, a thread called like the session: what recall, the viewer and `verify` work on. It is made again from the journal
+wherever that is needed, so nothing that happens to it can change what is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from threadkeep.adapters.extras import missing_host
+
+try:
+    from claude_agent_sdk import (
+        McpSdkServerConfig,
+        SessionKey,
+        SessionStore,
+        SessionStoreEntry,
+        create_sdk_mcp_server,
+        fold_session_summary,
+        tool,
+    )
+    from claude_agent_sdk.types import SessionListSubkeysKey, SessionStoreListEntry, SessionSummaryEntry
+except ImportError as error:
+    raise missing_host("the Claude Agent SDK", error, install="'threadkeep[claude-agent-sdk]'") from error
+
+from threadkeep.adapters.claude_journals import (
+    DIALECT,
+    Conversation,
+    begin_journal,
+    journal_id,
+    journal_prefix,
+    name_in,
+    note_down,
+    read_row,
+    rows_of,
+    written_row,
+)
+from threadkeep.adapters.reaching import Reach, StoreName
+from threadkeep.adapters.rewinding import emptied
+from threadkeep.errors import OrdinalConflict, ThreadkeepError, ThreadNotFound
+from threadkeep.runtime import Threadkeep
+from threadkeep.runtime.recall_tool import DESCRIPTION, NAME, recalled_text
+from threadkeep.store import ThreadRow
+
+EVERY = 1_000_000
+# Conversations that are followed without being read again; a client has few sessions and sub-agents under way at once.
+FOLLOWED = 64
+
+T = TypeVar("T")
+
+
+class ThreadkeepSessionStore(SessionStore):
+    """The SDK's `SessionStore` on a threadkeep store. One object may serve any number of clients, also in several processes."""
+
+    def __init__(self, store: StoreName = None) -> None:
+        """Name the store: a path, settings or an open store; None takes what the configuration names.
+
+        Raises:
+            BadInput: A configuration file or variable cannot be understood.
+        """
+        self.trouble: str | None = None
+        """Why the last entries are not in their conversation yet, in words for a person; they are in the journal."""
+        self._reach = Reach(store)
+        self._followed: OrderedDict[str, Conversation] = OrderedDict()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._newest: SessionKey | None = None
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Append entries, but for those whose `uuid` is there already. Durable when it returns.
+
+        Raises:
+            InvalidItem: One of them is no JSON object; nothing was recorded.
+        """
+        if entries:
+            await self._in_journal(key, lambda tk: self._append(tk, key, entries))
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return every entry as it was appended, in that order; None where there is none."""
+        rows = await self._reach.awaited(lambda tk: rows_of(tk, journal_id(key)))
+        self._newest = key if rows and "subpath" not in key else self._newest
+        return [cast("SessionStoreEntry", read_row(row.body)) for row in rows] or None
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """Return the sessions of a project, with when each was last written."""
+        return [
+            {"session_id": named["session_id"], "mtime": row.updated_at_ms}
+            for row, named in await self._journals(journal_prefix(project_key))
+            if "subpath" not in named
+        ]
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """Return what the SDK makes of each session of a project for its lists."""
+        summaries: list[SessionSummaryEntry] = []
+        for row, named in await self._journals(journal_prefix(project_key)):
+            if "subpath" not in named:
+                key = cast("SessionKey", named)
+                summary = fold_session_summary(None, key, await self.load(key) or [])
+                summaries.append({**summary, "mtime": row.updated_at_ms})
+        return summaries
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """Return the sub-agents' transcripts of a session."""
+        found = await self._journals(journal_prefix(key["project_key"], key["session_id"]))
+        return [named["subpath"] for _, named in found if "subpath" in named]
+
+    async def delete(self, key: SessionKey) -> None:
+        """Put a transcript away, and with a session those of its sub-agents: it is loaded and listed no more.
+
+        The records stay, as everything does, until they are erased; see `threadkeep erase`.
+        """
+        whole = "subpath" not in key
+        prefix = journal_prefix(key["project_key"], key["session_id"]) if whole else journal_id(key)
+        for _, named in await self._journals(prefix):
+            each = cast("SessionKey", named)
+            await self._in_journal(each, partial(self._delete, key=each))
+
+    async def thread_id(self, key: SessionKey) -> str:
+        """Return the thread that holds the conversation of a transcript, for `Threadkeep.thread` and the command line.
+
+        Raises:
+            ThreadNotFound: Nothing was appended under this key.
+        """
+        return await self._in_journal(key, lambda tk: self._conversation_id(tk, key))
+
+    def recall_server(self, session: SessionKey | None = None) -> McpSdkServerConfig:
+        """Return an MCP server, for `ClaudeAgentOptions.mcp_servers`, with one tool: what was said before, word for word.
+
+        Args:
+            session: Whose conversation is searched; None takes the one last loaded or appended to through this object.
+        """
+
+        @tool(NAME, DESCRIPTION, {"query": str})
+        async def recall(arguments: dict[str, Any]) -> dict[str, Any]:
+            key = session or self._newest
+            text = await self._recalled(key, str(arguments["query"])) if key is not None else "Nothing was said yet."
+            return {"content": [{"type": "text", "text": text}]}
+
+        return create_sdk_mcp_server("threadkeep", tools=[recall])
+
+    async def _recalled(self, key: SessionKey, query: str) -> str:
+        async def found(tk: Threadkeep) -> str:
+            return await recalled_text(await tk.thread(await self._conversation_id(tk, key), dialect=DIALECT), query)
+
+        return await self._in_journal(key, found)
+
+    async def _in_journal(self, key: SessionKey, work: Callable[[Threadkeep], Coroutine[Any, Any, T]]) -> T:
+        """Return what `work` comes to, one at a time for each journal; again where another process wrote to it first."""
+
+        async def worked(tk: Threadkeep) -> T:
+            async with self._locks[journal_id(key)]:
+                while True:
+                    try:
+                        return await work(tk)
+                    except OrdinalConflict:
+                        continue
+
+        return await self._reach.awaited(worked)
+
+    async def _journals(self, prefix: str) -> list[tuple[ThreadRow, dict[str, str]]]:
+        async def found(tk: Threadkeep) -> list[tuple[ThreadRow, dict[str, str]]]:
+            rows = await tk.backend.store.threads(prefix=prefix, limit=EVERY)
+            named = [(row, await name_in(tk, row)) for row in rows]
+            return [(row, name) for row, name in named if name is not None]
+
+        return await self._reach.awaited(found)
+
+    async def _append(self, tk: Threadkeep, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
+        name = journal_id(key)
+        await begin_journal(tk, key)
+        conversation = await self._caught_up(tk, name)
+        fresh = conversation.unknown([written_row(entry) for entry in entries])
+        rows = [tk.backend.redact(row) for row in fresh] if tk.backend.redact else fresh
+        if rows:
+            conversation.next = await note_down(tk, name, rows, expected=conversation.next)
+        self._newest = key if "subpath" not in key else self._newest
+        await self._take(tk, name, conversation, rows)
+
+    async def _delete(self, tk: Threadkeep, *, key: SessionKey) -> None:
+        thread_id = (await self._caught_up(tk, journal_id(key))).thread_id
+        await emptied(tk, await tk.thread(journal_id(key), dialect=DIALECT))
+        self._followed.pop(journal_id(key), None)
+        if thread_id is not None:
+            await (await tk.thread(thread_id, dialect=DIALECT)).archive()
+
+    async def _conversation_id(self, tk: Threadkeep, key: SessionKey) -> str:
+        name = journal_id(key)
+        conversation = await self._caught_up(tk, name)
+        if conversation.thread_id is None:
+            raise ThreadNotFound(name)
+        return conversation.thread_id
+
+    async def _caught_up(self, tk: Threadkeep, name: str) -> Conversation:
+        """Return the conversation with all its journal holds; made anew where it is not followed, or went on elsewhere."""
+        row = await tk.backend.store.get(name)
+        conversation = self._followed.pop(name, None)
+        if conversation is None or conversation.next != row.next:
+            conversation = Conversation(tk, next_ordinal=row.next)
+            await self._take(tk, name, conversation, [each.body for each in await rows_of(tk, name)])
+        return conversation
+
+    async def _take(self, tk: Threadkeep, name: str, conversation: Conversation, rows: Sequence[bytes]) -> None:
+        """Put entries into their conversation. They are durable in the journal: what fails here is made good the next time."""
+        self.trouble = None
+        try:
+            await conversation.take(rows)
+        except ThreadkeepError as error:
+            self.trouble = str(error)
+            return
+        self._followed[name] = conversation
+        if len(self._followed) > FOLLOWED:
+            self._followed.popitem(last=False)

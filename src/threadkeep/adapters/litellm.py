@@ -1,0 +1,241 @@
+"""threadkeep inside LiteLLM: the proxy, the Router, or the SDK.
+
+In the proxy's config: `litellm_settings: {callbacks: [threadkeep.adapters.litellm.hook]}`. In a program:
+`litellm.callbacks = [ThreadkeepHook("agent.db")]`. A client keeps showing its whole history; what goes to the provider is the
+window of the thread that holds it, compacted when it must be. Only chat completions are rewritten.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from threadkeep.adapters.extras import missing_host
+
+try:
+    import litellm
+    from litellm.integrations.custom_logger import CustomLogger
+except ImportError as error:
+    raise missing_host("LiteLLM", error, install="'litellm[proxy]'") from error
+
+import msgspec
+
+from threadkeep.adapters.fitting import fitting_window
+from threadkeep.adapters.reaching import Reach, StoreName, thread_for, thread_id_of
+from threadkeep.compaction.engine import Phase
+from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects.chat.views import INSTRUCTIONS
+from threadkeep.errors import InvalidItem, ThreadkeepError
+from threadkeep.runtime import Head, Thread, Threadkeep, Window
+from threadkeep.runtime.backend import Backend
+from threadkeep.runtime.following import follow
+from threadkeep.runtime.recall_tool import recalled_text
+from threadkeep.runtime.replying import record_reply
+from threadkeep.tokens import Limits, estimate_bytes, estimate_text
+
+log = logging.getLogger("threadkeep.litellm")
+
+Json = dict[str, Any]
+
+DIALECT: Final = "chat"
+# Where a request that was looked at says so: to the second hook it passes, and to what hears of its answer.
+MARK: Final = "threadkeep"
+CALLS: Final = frozenset({"completion", "acompletion"})
+# What LiteLLM's clients call a conversation, the most telling first.
+NAMES: Final = ("session_id", "conversation_id")
+UNNAMED: Final = "litellm"
+
+Conversation = Callable[[Mapping[str, Any]], str | None]
+
+
+def conversation_of(call: Mapping[str, Any]) -> str | None:
+    """Return what the client calls its conversation; None where it gives it no name.
+
+    That is `litellm_session_id`, which the proxy also takes from the header `x-litellm-session-id`, or `session_id` or
+    `conversation_id` in the metadata.
+    """
+    metadata = _metadata(call)
+    for name in (call.get("litellm_session_id"), *(metadata.get(key) for key in NAMES)):
+        if isinstance(name, str) and name:
+            return name
+    return None
+
+
+class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, which the type checker cannot see
+    """Records what clients show and sends windows in its place.
+
+    Conversations of different keys of the proxy never meet, whatever their clients call them. Conversations without a name, and
+    several under one name, are told apart by what they hold. Nothing that goes wrong costs a request: it is sent as it came.
+    """
+
+    def __init__(self, store: StoreName = None, *, conversation: Conversation = conversation_of) -> None:
+        """Name the store, and how a conversation's name is found in a call.
+
+        Raises:
+            BadInput: A configuration file or variable cannot be understood.
+        """
+        super().__init__()
+        self._reach = Reach(store)
+        self._conversation = conversation
+
+    async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Json, call_type: str) -> Json:
+        """Rewrite a request of the proxy, before it is routed."""
+        return await self._rewritten(data, call_type, owner=str(getattr(user_api_key_dict, "api_key", None) or ""))
+
+    async def async_pre_call_deployment_hook(self, kwargs: Json, call_type: Any) -> Json:
+        """Rewrite a call of the Router or the SDK, at each attempt anew."""
+        return await self._rewritten(kwargs, str(getattr(call_type, "value", call_type)), owner=_owner(_metadata(kwargs)))
+
+    async def async_log_success_event(self, kwargs: Json, response_obj: Any, start_time: Any, end_time: Any) -> None:
+        """Write down the answer, and what the provider counted for the request."""
+        marked = _metadata(kwargs.get("litellm_params") or {}).get(MARK)
+        if not isinstance(marked, Mapping):
+            return
+        usage = getattr(response_obj, "usage", None)
+        answered = [_plain(choice.message) for choice in getattr(response_obj, "choices", ())[:1] if hasattr(choice, "message")]
+
+        async def write(tk: Threadkeep) -> None:
+            await record_reply(
+                tk,
+                str(marked["thread"]),
+                answered,
+                estimated_tokens=int(marked["tokens"]),
+                input_tokens=getattr(usage, "prompt_tokens", None),
+                output_tokens=getattr(usage, "completion_tokens", None),
+            )
+
+        try:
+            await self._reach.awaited(write)
+        except ThreadkeepError as error:
+            log.warning("an answer could not be written down: %s", error.code)
+
+    def window(self, messages: Sequence[Any], *, conversation: str, model: str | None = None) -> list[Json]:
+        """Return what to send in place of `messages`: for `litellm.completion`, which calls no hook before it sends.
+
+        Raises:
+            ThreadkeepError: The messages cannot be recorded or read.
+        """
+        head, items = _split([_plain(message) for message in messages])
+        request = _Request(thread_id=thread_id_of(conversation), items=items, head=Head(_text(head)), model=model)
+        return [*head, *self._reach.run(request.answered).window]
+
+    async def recall(self, query: str, *, conversation: str) -> str:
+        """Return originals of a conversation that answer `query`, for a tool of the program's own."""
+
+        async def look(tk: Threadkeep) -> str:
+            return await recalled_text(await thread_for(tk, conversation, dialect=DIALECT), query)
+
+        return await self._reach.awaited(look)
+
+    async def _rewritten(self, call: Json, call_type: str, *, owner: str) -> Json:
+        messages = call.get("messages")
+        if call_type not in CALLS or not isinstance(messages, list) or MARK in _metadata(call):
+            return call
+        try:
+            head, items = _split([_plain(message) for message in messages])
+            request = _Request(
+                thread_id=self._thread_id(call, owner=owner),
+                items=items,
+                head=Head(_text(head), call.get("tools") or ()),
+                model=str(call["model"]) if call.get("model") else None,
+            )
+            answer = await self._reach.awaited(request.answered)
+        except ThreadkeepError as error:
+            # Its code and not its text, which may quote what the client sent.
+            log.warning("a request was sent as it came: %s", error.code)
+            return call
+        window = answer.window
+        if window.trouble is not None:
+            log.warning("a compaction that was due did not happen: %s", window.trouble)
+        marked = {**_metadata(call), MARK: {"thread": answer.thread_id, "tokens": answer.estimated_tokens}}
+        sent = messages if window.checkpoint is None else [*head, *window]
+        return {**call, "messages": sent, "metadata": marked}
+
+    def _thread_id(self, call: Mapping[str, Any], *, owner: str) -> str:
+        """Return the thread of a call: by its conversation's name, within what belongs to its key."""
+        name = self._conversation(call) or UNNAMED
+        return thread_id_of(f"{owner}:{name}" if owner else name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What goes out for a request: a window, of which thread, and what we think the whole request holds."""
+
+    thread_id: str
+    window: Window
+    estimated_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """A history as a client shows it, and what goes out beside it."""
+
+    thread_id: str
+    items: list[Json]
+    head: Head
+    model: str | None
+
+    async def answered(self, tk: Threadkeep) -> _Answer:
+        """Record what is new, compact if it must be, and return the window."""
+        followed = await follow(tk, self.thread_id, DIALECT, self.items, model=self.model, diverging="fork")
+        thread = Thread(_backend(tk, self.model), followed.id, dialect=followed.dialect)
+        phase: Phase = "pre_turn" if self.items and self.items[-1].get("role") == "user" else "mid_turn"
+        window = await fitting_window(thread, model=self.model, head=self.head, phase=phase, to_send=True)
+        beside = estimate_text(self.head.system or "") + estimate_bytes(len(msgspec.json.encode(list(self.head.tools))))
+        return _Answer(thread_id=thread.id, window=window, estimated_tokens=window.tokens + beside)
+
+
+def _backend(tk: Threadkeep, model: str | None) -> Backend:
+    """Return the store's backend with the model's window as LiteLLM knows it, where the configuration does not say."""
+    backend = tk.backend
+    if model is None or any(model.startswith(name) for name in backend.limits_by_model):
+        return backend
+    known = litellm.model_cost.get(model) or litellm.model_cost.get(model.partition("/")[2]) or {}
+    tokens = known.get("max_input_tokens")
+    if not isinstance(tokens, int) or tokens < 1:
+        return backend
+    limits = Limits.of_window(tokens, auto_limit=tk.config.model_auto_compact_token_limit)
+    return replace(backend, limits_by_model={**backend.limits_by_model, model: limits})
+
+
+def _split(messages: Sequence[Json]) -> tuple[list[Json], list[Json]]:
+    """Return the leading instructions, and the history."""
+    at = 0
+    while at < len(messages) and messages[at].get("role") in INSTRUCTIONS:
+        at += 1
+    return list(messages[:at]), list(messages[at:])
+
+
+def _plain(message: Any) -> Json:
+    """Return a message as JSON; programs put LiteLLM's own objects back into their history."""
+    if isinstance(message, Mapping):
+        return dict(message)
+    dump = getattr(message, "model_dump", None)
+    plain = dump(mode="json", exclude_none=True) if callable(dump) else None
+    if not isinstance(plain, dict):
+        raise InvalidItem(dialect=DIALECT, reason=f"a message was expected, not {type(message).__name__}")
+    return plain
+
+
+def _text(head: Sequence[Json]) -> str | None:
+    return "\n".join(CHAT.view(CHAT.parse(message)).text for message in head) or None
+
+
+def _metadata(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = call.get("metadata") or call.get("litellm_metadata")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _owner(metadata: Mapping[str, Any]) -> str:
+    """Return whose call it is, as the proxy names the key it came with; empty outside the proxy."""
+    return str(metadata.get("user_api_key_hash") or metadata.get("user_api_key") or "")
+
+
+def __getattr__(name: str) -> ThreadkeepHook:
+    """Make `hook`, the instance that the proxy's config names, when it is first asked for: a program has its own."""
+    if name == "hook":
+        globals()["hook"] = made = ThreadkeepHook()
+        return made
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,133 @@
+"""Going back in a thread where a host takes back items rather than turns. Nothing is removed; each is one small record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from threadkeep.compaction import AuditReport, ledger_of
+from threadkeep.compaction.ledger import dump_ledger
+from threadkeep.dialects import Dialect
+from threadkeep.items import body_digest, chain_seed, decoded
+from threadkeep.runtime import Thread, Threadkeep
+from threadkeep.runtime.reading import live_path, load_history, load_tip
+from threadkeep.store import NewRecord, Record, RecordKind, Span
+from threadkeep.thread import Checkpoint, History, KeepEntry, LayoutEntry, LiteralEntry, LivePath, RollbackBody, encode_body
+from threadkeep.tokens import estimate_item
+
+# The first record says what the thread is; everything after it is history.
+BEGINNING = 1
+ELSEWHERE = "elsewhere"
+
+
+async def newest_taken_back(tk: Threadkeep, thread: Thread) -> dict[str, Any] | None:
+    """Take the newest item back and return it as it was recorded; None where there is none.
+
+    An item that a checkpoint already covers takes the checkpoint with it: the window is what it was before both.
+
+    Raises:
+        OrdinalConflict: Another writer appended meanwhile.
+    """
+    store = tk.backend.store
+    row = await store.get(thread.id)
+    path = await live_path(store, thread.id, stop=row.next, whole=True)
+    newest = await _newest(tk, path)
+    if newest is None:
+        return None
+    before = await store.read(Span(thread_id=newest.thread_id, start=newest.ordinal - 1, stop=newest.ordinal), bodies=False)
+    # A turn that is left without what opened it would be counted, and rolled back to, as if somebody had asked something.
+    opens_turn = bool(before) and before[0].kind is RecordKind.TURN
+    at, turn = (newest.ordinal - 1, newest.turn - 1) if opens_turn else (newest.ordinal, newest.turn)
+    await tk.backend.append(thread.id, [_rollback(tk, at=at, turn=turn)], expected=row.next)
+    item: dict[str, Any] = decoded(newest.body)
+    return item
+
+
+async def emptied(tk: Threadkeep, thread: Thread) -> None:
+    """Take back everything: the window is empty, and every record can still be read.
+
+    Raises:
+        OrdinalConflict: Another writer appended meanwhile.
+    """
+    row = await tk.backend.store.get(thread.id)
+    await tk.backend.append(thread.id, [_rollback(tk, at=BEGINNING, turn=0)], expected=row.next)
+
+
+async def replaced_elsewhere(tk: Threadkeep, thread: Thread, items: Sequence[Mapping[str, Any]]) -> bool:
+    """Record `items` as the checkpoint of a compaction made elsewhere, where the thread was emptied right before to make it.
+
+    The emptying is taken back, so that what was there can be recalled. False, and nothing written, where it was not.
+
+    Raises:
+        OrdinalConflict: Another writer appended meanwhile.
+        InvalidItem: One of them is not an item of the thread's dialect.
+    """
+    store = tk.backend.store
+    row = await store.get(thread.id)
+    newest = await store.read(Span(thread_id=row.id, start=row.next - 1, stop=row.next))
+    if not newest or newest[0].kind is not RecordKind.ROLLBACK or newest[0].target != BEGINNING:
+        return False
+    emptied_at = newest[0].ordinal
+    history = await load_history(store, await live_path(store, row.id, stop=emptied_at))
+    tip = await load_tip(store, row.id, seed=chain_seed(store.tenant.key, dialect=row.dialect), stop=emptied_at)
+    layout = _layout(items, history, dialect=thread.dialect)
+    checkpoint = _checkpoint(layout, history, cut=row.next + 1, covers=tip.depth)
+    record = NewRecord(
+        kind=RecordKind.CHECKPOINT,
+        at_ms=tk.backend.clock.now_ms(),
+        turn=tip.turn,
+        tokens=checkpoint.figures["tokens_after"],
+        body=encode_body(checkpoint),
+        target=checkpoint.cut,
+    )
+    back = _rollback(tk, at=emptied_at, turn=tip.turn)
+    await tk.backend.append(row.id, [back, record], expected=row.next)
+    return True
+
+
+async def _newest(tk: Threadkeep, path: LivePath) -> Record | None:
+    for span in path.spans:
+        for record in await tk.backend.store.read(span, kinds={RecordKind.ITEM}, newest_first=True, limit=1):
+            return record
+    return None
+
+
+def _rollback(tk: Threadkeep, *, at: int, turn: int) -> NewRecord:
+    body = encode_body(RollbackBody(turns=0))
+    return NewRecord(kind=RecordKind.ROLLBACK, at_ms=tk.backend.clock.now_ms(), turn=turn, tokens=0, body=body, target=at)
+
+
+def _layout(items: Sequence[Mapping[str, Any]], history: History, *, dialect: Dialect) -> list[LayoutEntry]:
+    """Return what stands in the history's place: a record where one holds the item, else the item's own bytes."""
+    known = {body_digest(entry.item.raw): entry for entry in history.entries if entry.source is not None}
+    layout: list[LayoutEntry] = []
+    for item in items:
+        raw = dialect.parse(item).raw
+        entry = known.get(body_digest(raw))
+        if entry is not None and entry.source is not None and entry.depth is not None:
+            layout.append(KeepEntry(thread=entry.source.thread_id, ordinal=entry.source.ordinal, depth=entry.depth))
+        else:
+            layout.append(LiteralEntry(item=msgspec.Raw(raw), issuer=ELSEWHERE))
+    return layout
+
+
+def _checkpoint(layout: list[LayoutEntry], history: History, *, cut: int, covers: int) -> Checkpoint:
+    by_place = {(entry.source.thread_id, entry.source.ordinal): entry.tokens for entry in history.entries if entry.source}
+    tokens = sum(
+        estimate_item(bytes(entry.item)) if isinstance(entry, LiteralEntry) else by_place[entry.thread, entry.ordinal]
+        for entry in layout
+        if isinstance(entry, LiteralEntry | KeepEntry)
+    )
+    return Checkpoint(
+        strategy=ELSEWHERE,
+        base=history.checkpoint_ordinal,
+        cut=cut,
+        covers=covers,
+        layout=layout,
+        state=msgspec.Raw(dump_ledger(ledger_of(history))),
+        audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
+        figures={"tokens_before": history.tokens, "tokens_after": tokens, "model_calls": 0},
+        remarks_to=cut,
+    )

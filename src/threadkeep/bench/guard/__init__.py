@@ -1,0 +1,1 @@
+"""`threadkeep bench guard`: counts that depend on no machine, held against those that were committed."""

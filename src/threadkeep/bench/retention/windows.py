@@ -1,0 +1,115 @@
+"""A window as a question is judged by it: what it tells that holds, in which order, and the work it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from threadkeep.compaction import Section
+from threadkeep.compaction.state_text import HEADINGS, TAG
+from threadkeep.dialects import Dialect
+from threadkeep.items import Item, ItemKind
+from threadkeep.tokens import estimate_item
+
+# No value holds it, so that none is found across two texts.
+BETWEEN = "\n\x00\n"
+
+
+class Place(StrEnum):
+    """What a piece of a window is to whoever reads it."""
+
+    PERSON = "a person's message"
+    STATE = "a state of five sections"
+    SUMMARY = "a summary"
+    OUTPUT = "tool output"
+    WORK = "other work"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One item of a window, looked at once."""
+
+    item: Item
+    place: Place
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A text that is told to hold: a line of the state or of a summary, or a person's message. `at` is its item's position."""
+
+    at: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """A window taken apart.
+
+    Attributes:
+        told: What is told to hold, in window order. Inactive Changes are not.
+        said: The same as one text.
+        shown: That and all work that is shown: handoff, evidence, calls, outputs, answers.
+        tokens: The size of the window.
+    """
+
+    told: tuple[Told, ...]
+    said: str
+    shown: str
+    tokens: int
+
+
+def piece_of(item: Item, *, dialect: Dialect) -> Piece:
+    """Return what a recorded item, or the library's own state, is in a window."""
+    view = dialect.view(item)
+    if f"<{TAG}>\n" in view.text and f"\n</{TAG}>" in view.text and not view.by_person:
+        place = Place.STATE
+    elif view.by_person:
+        place = Place.PERSON
+    else:
+        place = Place.OUTPUT if view.kind is ItemKind.OUTPUT else Place.WORK
+    return Piece(item=item, place=place, text=view.said if view.by_person else view.text, tokens=estimate_item(item.raw))
+
+
+def summary_piece(text: str, *, dialect: Dialect) -> Piece:
+    """Return a summary as an item of its own."""
+    item = dialect.state_item(text)
+    return Piece(item=item, place=Place.SUMMARY, text=text, tokens=estimate_item(item.raw))
+
+
+def open_book(pieces: Sequence[Piece]) -> Book:
+    """Take a window apart."""
+    told: list[Told] = []
+    work: list[str] = []
+    for at, piece in enumerate(pieces):
+        if piece.place is Place.PERSON:
+            told.append(Told(at=at, text=piece.text))
+        elif piece.place is Place.SUMMARY:
+            told += [Told(at=at, text=line) for line in piece.text.splitlines()]
+        elif piece.place is Place.STATE:
+            sections = _sections(piece.text)
+            told += [Told(at=at, text=line) for line in (*sections[Section.OBJECTIVE], *sections[Section.ACTIVE])]
+            work += [*sections[Section.HANDOFF], *sections[Section.EVIDENCE]]
+        else:
+            work.append(piece.text)
+    said = BETWEEN.join(each.text for each in told)
+    return Book(
+        told=tuple(told),
+        said=said,
+        shown=BETWEEN.join((said, *work)),
+        tokens=sum(piece.tokens for piece in pieces),
+    )
+
+
+def _sections(text: str) -> dict[Section, list[str]]:
+    block = text.partition(f"<{TAG}>\n")[2].rpartition(f"\n</{TAG}>")[0]
+    headings = {heading: section for section, heading in HEADINGS.items()}
+    lines: dict[Section, list[str]] = {section: [] for section in Section}
+    section: Section | None = None
+    for line in block.splitlines():
+        section = headings.get(line, section)
+        if section is not None and line not in headings:
+            lines[section].append(line)
+    return lines

@@ -1,0 +1,76 @@
+"""What is under way when a session is compacted: the file in hand, the next step, what blocks it, the command that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from threadkeep.demo import Step, words
+from threadkeep.demo.session import CWD
+
+_VERBS = ("compare", "reconcile", "replay", "recount", "re-sign")
+_OBJECTS = ("totals", "tickets", "ledgers", "batches", "slips")
+_SUFFIXES = ("bridge", "shim", "sweep", "guard", "intake", "fanout")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One of the four things to know about the work, with its question and values that look like it."""
+
+    name: str
+    value: str
+    question: str
+    likes: tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A ticket in hand: the steps that show it, and what can be asked about it."""
+
+    ticket: str
+    steps: tuple[Step, ...]
+    parts: tuple[Part, ...]
+
+
+def work_under_way(rng: Random, *, number: int) -> Work:
+    """Return the work on ticket `number`; no two tickets share a value."""
+    ticket = f"QBW-{1000 + number}"
+    files = _four(
+        rng, number, lambda n: f"src/quillback/{rng.choice(words.AREAS)}/{rng.choice(words.NOUNS)}_{rng.choice(_SUFFIXES)}{n}.py"
+    )
+    next_steps = _four(
+        rng, number, lambda n: f"{rng.choice(_VERBS)} the {rng.choice(words.NOUNS)} {rng.choice(_OBJECTS)} of week {n}"
+    )
+    blockers = _four(rng, number, lambda n: f"LeaseHeld: row {n} of {rng.choice(words.NOUNS)}s belongs to {words.host(rng)}")
+    commands = _four(rng, number, lambda n: f"just try-{rng.choice(words.NOUNS).replace('_', '-')} --case {n}")
+    parts = (
+        Part(name="file", value=files[0], question=f"Which file has the half-finished change for {ticket}?", likes=files[1:]),
+        Part(name="next step", value=next_steps[0], question=f"What is the next step for {ticket}?", likes=next_steps[1:]),
+        Part(name="blocker", value=blockers[0], question=f"What stops {ticket} at the moment?", likes=blockers[1:]),
+        Part(name="command", value=commands[0], question=f"Which invocation shows how {ticket} fails?", likes=commands[1:]),
+    )
+    return Work(ticket=ticket, steps=_steps(ticket, parts), parts=parts)
+
+
+def _four(rng: Random, number: int, draw: Callable[[int], str]) -> tuple[str, str, str, str]:
+    endings = rng.sample(range(100, 1_000), 4)
+    one, two, three, four = (draw(number * 1_000 + ending) for ending in endings)
+    return one, two, three, four
+
+
+def _steps(ticket: str, parts: tuple[Part, ...]) -> tuple[Step, ...]:
+    path, next_step, blocker, command = (part.value for part in parts)
+    plan = [
+        {"step": f"{ticket}: reproduce", "status": "completed"},
+        {"step": next_step, "status": "in_progress"},
+        {"step": "write down what changed", "status": "pending"},
+    ]
+    change = f"@@\n-    return None\n+    raise NotImplementedError('{ticket}')"
+    patch = f"*** Begin Patch\n*** Update File: {path}\n{change}\n*** End Patch"
+    failed = words.exit_text(f"1 case\n{blocker}\n1 failed", code=1, took="3.1 s")
+    return (
+        Step(tool="update_plan", arguments={"plan": plan}, output="plan noted"),
+        Step(tool="apply_patch", arguments={"input": patch}, output=f"Patched 1 file:\nM {path}"),
+        Step(tool="exec_command", arguments={"cmd": command, "workdir": CWD}, output=failed),
+    )

@@ -1,0 +1,14 @@
+"""`threadkeep demo`: the whole thing at work."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+
+from threadkeep.cli.output import open_screen
+from threadkeep.demo.play import play_demo
+
+
+def run(args: Namespace) -> int:
+    """Play a session and print what was kept."""
+    return asyncio.run(play_demo(turns=args.turns, seed=args.seed, console=open_screen().console))

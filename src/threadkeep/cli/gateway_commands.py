@@ -1,0 +1,78 @@
+"""The grammar of the commands that run the gateway: on a session of our own making, for real, and for whom."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser
+from collections.abc import Mapping
+
+from threadkeep.cli.argument_values import FEWEST_DEMO_TURNS, port, session_length
+from threadkeep.cli.command import Command
+
+
+def _demo(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--turns",
+        type=session_length,
+        default=60,
+        metavar="N",
+        help=f"how long the session is, at least {FEWEST_DEMO_TURNS} turns (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which session is played (default: %(default)s)")
+
+
+def _serve(parser: ArgumentParser) -> None:
+    parser.add_argument("--host", help="the address to listen on; one that others reach needs --keys (default: 127.0.0.1)")
+    parser.add_argument("--port", type=port, help="the port to listen on; 0 takes a free one (default: 4621)")
+    parser.add_argument(
+        "--openai-upstream", metavar="URL", help="where Responses and Chat requests go (default: https://api.openai.com)"
+    )
+    parser.add_argument(
+        "--anthropic-upstream", metavar="URL", help="where Messages requests go (default: https://api.anthropic.com)"
+    )
+    parser.add_argument(
+        "--auto-compact",
+        choices=("off", "background", "on"),
+        help="compact a thread before it outgrows its model, and prepare that in the background (default: off)",
+    )
+    parser.add_argument(
+        "--keys", dest="keys_file", metavar="FILE", help="serve only who has a key of this file, each as its own tenant"
+    )
+    parser.add_argument(
+        "--control-token",
+        metavar="TOKEN",
+        help="opens the control API (default: $THREADKEEP_CONTROL_TOKEN, else a file by the store)",
+    )
+    parser.add_argument("--access-log", choices=("on", "off"), help="a line of JSON on stderr per request (default: on)")
+    parser.add_argument("--log-content", action="store_const", const="on", help="show what clients send in that log")
+    parser.add_argument("--allow-changes", action="store_true", help="let pages under /ui compact, undo, fork and roll back")
+
+
+def _key(parser: ArgumentParser) -> None:
+    parser.add_argument("tenant", metavar="TENANT", help="whose key it is; keys of one tenant share its threads")
+    parser.add_argument("--keys", dest="keys_file", metavar="FILE", help="the file its digest is added to (default: keys_file)")
+    parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
+
+
+GATEWAY: Mapping[str, Command] = {
+    "demo": Command(
+        does="play a long session through the real gateway and many compactions, no key needed",
+        example="threadkeep demo --turns 120 --seed 7",
+        entry="demo:run",
+        arguments=_demo,
+        opens_store=False,
+    ),
+    "serve": Command(
+        does="run the gateway between an agent and its provider; it records, and obeys /compact",
+        example="threadkeep serve --port 4621 --auto-compact on",
+        entry="serve:run",
+        arguments=_serve,
+    ),
+    "key": Command(
+        does="make a key of the gateway for a tenant; it is shown once, the file keeps its digest",
+        example="threadkeep key alice --keys keys.toml",
+        entry="key:run",
+        arguments=_key,
+        opens_store=False,
+        prints_json=True,
+    ),
+}

@@ -1,0 +1,91 @@
+"""`threadkeep mcp`: the MCP server, over stdin and stdout or over HTTP on this machine, until the client or a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import sys
+from argparse import Namespace
+from importlib.util import find_spec
+from pathlib import Path
+
+from threadkeep.cli.opening import settings_of, store_name, token_place
+from threadkeep.cli.output import print_json
+from threadkeep.errors import BadInput
+from threadkeep.gateway.keys import Keys, KeysFile
+from threadkeep.runtime import Config, Threadkeep, config_of
+
+HOST = "127.0.0.1"
+TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
+
+
+def run(args: Namespace) -> int:
+    """Serve the tools of MCP.
+
+    Raises:
+        BadInput: The extra is missing, or the file of keys cannot be understood.
+    """
+    if find_spec("mcp") is None:
+        raise BadInput("the MCP server needs an extra that is not installed; pip install 'threadkeep[mcp]'")
+    config = config_of(settings_of(args))
+    if args.http:
+        keys = KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None
+        asyncio.run(_over_http(args, config, keys))
+    else:
+        asyncio.run(_over_stdio(args, config))
+    return 0
+
+
+async def _over_stdio(args: Namespace, config: Config) -> None:
+    from threadkeep.mcp.desk import Desk
+    from threadkeep.mcp.stdio import serve_stdio
+
+    async with Threadkeep(config, environ=os.environ) as tk:
+        if args.thread is not None:
+            await tk.find(args.thread)
+        desk = Desk(tk=tk, thread=args.thread, trusts_client=args.trust_client)
+        await serve_stdio(desk, read_only=args.read_only)
+
+
+async def _over_http(args: Namespace, config: Config, keys: Keys | None) -> None:
+    from threadkeep.gateway.server import serve
+    from threadkeep.mcp.http import PATH, Admitted, http_app
+
+    token, kept_in = _token(config)
+
+    def unlock(credential: str) -> Admitted | None:
+        if hmac.compare_digest(credential.encode(), token.encode()):
+            return Admitted(tenant=None)
+        tenant = keys.tenant_of(credential) if keys else None
+        return Admitted(tenant=tenant) if tenant is not None else None
+
+    async with Threadkeep(config, environ=os.environ) as tk:
+        stores: dict[str | None, Threadkeep] = {None: tk}
+
+        async def store_of(tenant: str | None) -> Threadkeep:
+            if tenant not in stores:
+                stores[tenant] = await tk.for_tenant(tenant or config.tenant)
+            return stores[tenant]
+
+        def announce(url: str) -> None:
+            if args.json:
+                print_json({"url": f"{url}{PATH}", "store": store_name(config), "token_file": kept_in})
+                return
+            where = f"in {kept_in}" if kept_in else f"${TOKEN_VARIABLE}"
+            print(f"threadkeep speaks MCP at {url}{PATH}, about {store_name(config)}; its token is {where}. Ctrl-C stops.")
+            sys.stdout.flush()
+
+        app = http_app(store_of, unlock=unlock, thread=args.thread, read_only=args.read_only, trusts_client=args.trust_client)
+        async with app as inside:
+            await serve(inside, host=HOST, port=args.port, on_ready=announce, on_stop=inside.stop)
+
+
+def _token(config: Config) -> tuple[str, str | None]:
+    """Return what opens the server, and the file it is kept in; None where the environment gave it."""
+    from threadkeep.gateway.control_token import kept_token, token_file
+
+    if given := os.environ.get(TOKEN_VARIABLE):
+        return given, None
+    place = token_place(config)
+    return kept_token(place), str(token_file(place))

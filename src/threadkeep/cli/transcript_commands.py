@@ -1,0 +1,65 @@
+"""The grammar of the commands between threadkeep and other programs' transcripts: taken in, kept up with, written out."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Mapping
+
+from threadkeep.cli.argument_values import at_least_one
+from threadkeep.cli.command import Command
+from threadkeep.cli.thread_commands import a_thread
+
+
+def _import(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="FILE", help="a transcript, or a folder of them")
+    parser.add_argument(
+        "--format",
+        choices=("auto", "codex", "claude-code", "pi", "hermes", "chat", "responses", "messages"),
+        default="auto",
+        help="what wrote it (default: what stands in it)",
+    )
+    parser.add_argument("--watch", action="store_true", help="go on, and import what is added, until interrupted")
+
+
+def _hook(parser: ArgumentParser) -> None:
+    parser.add_argument("action", metavar="ACTION", choices=("install", "run"), help="install, or run (which clients call)")
+    parser.add_argument("client", metavar="CLIENT", choices=("codex", "claude-code"), help="codex or claude-code")
+    parser.add_argument("--undo", action="store_true", help="install: take the hooks out again")
+    parser.add_argument("--yes", action="store_true", help="install: do it; without this it shows what would change")
+    parser.add_argument(
+        "--scope", choices=("user", "project"), default="user", help="install: whose settings (default: %(default)s)"
+    )
+    parser.add_argument("--part", type=at_least_one, default=1, metavar="N", help="run: which part of a long state is told")
+
+
+def _export(parser: ArgumentParser) -> None:
+    a_thread(parser)
+    parser.add_argument(
+        "--format",
+        choices=("codex", "jsonl", "markdown", "responses", "chat", "messages"),
+        required=True,
+        help="a rollout Codex resumes, all items one a line, a document, or the window as a list in the thread's own dialect",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to; a folder gets a file named as its program would")
+
+
+TRANSCRIPTS: Mapping[str, Command] = {
+    "import": Command(
+        does="take transcripts of Codex, Claude Code, pi, Hermes or plain lists in, one thread each; again adds what is new",
+        example="threadkeep import ~/.codex/sessions --watch",
+        entry="import_:run",
+        arguments=_import,
+    ),
+    "hook": Command(
+        does="keep a session's state through a client's own compaction, without a gateway: hooks of Codex and Claude Code",
+        example="threadkeep hook install claude-code --yes",
+        entry="hook:run",
+        arguments=_hook,
+    ),
+    "export": Command(
+        does="write a thread as a Codex rollout, as lines, as a document or as a provider's list",
+        example="threadkeep export ship-it --format codex -o ~/.codex/sessions",
+        entry="export:run",
+        arguments=_export,
+    ),
+}

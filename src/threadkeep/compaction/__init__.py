@@ -1,0 +1,22 @@
+"""Compaction: decide, draft, merge, audit; never write."""
+
+from __future__ import annotations
+
+from threadkeep.compaction.audit import AuditReport, Finding
+from threadkeep.compaction.engine import Outcome, compact, ledger_of
+from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, load_ledger
+from threadkeep.compaction.state_text import render_state
+
+__all__ = [
+    "AuditReport",
+    "Finding",
+    "Ledger",
+    "LedgerEntry",
+    "Outcome",
+    "Section",
+    "Speaker",
+    "compact",
+    "ledger_of",
+    "load_ledger",
+    "render_state",
+]

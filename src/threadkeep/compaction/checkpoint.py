@@ -1,0 +1,137 @@
+"""From a plan and a ledger to a checkpoint: the layout that replaces the span, and the validator that has the last word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from threadkeep.compaction.plan import Kept, Plan, Quoted, Seen
+from threadkeep.compaction.working import call_text, one_line
+from threadkeep.dialects import Dialect
+from threadkeep.items import Item, ItemKind, Role, View, open_calls, orphans
+from threadkeep.thread import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
+
+
+def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[LiteralEntry] = ()) -> list[LayoutEntry]:
+    """Return what stands before the cut: host context, the state, what people said last, the running request, the older part of
+    the frontier.
+
+    `literals` come first of all: a provider reads its own compaction as standing for everything before it.
+    """
+    systems = [seen for seen in plan.context if seen.view.role is Role.SYSTEM]
+    return [
+        *literals,
+        *(kept_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM),
+        StateEntry(item=msgspec.Raw(state.raw)),
+        # Behind the state: a history may not begin with one where instructions have a field of their own.
+        *(kept_entry(seen) for seen in systems),
+        *_said_last(plan, dialect),
+        *placed_tail(plan, dialect=dialect),
+    ]
+
+
+def _said_last(plan: Plan, dialect: Dialect) -> list[LayoutEntry]:
+    """Return what people said last, and the request in its place among it: words beside a tool's output may be newer."""
+    said = [(quote.seen.entry.source, quoted_entry(quote, dialect)) for quote in plan.quoted]
+    if plan.request is not None:
+        said.append((plan.request.entry.source, kept_entry(plan.request)))
+    return [entry for _, entry in sorted(said, key=lambda each: each[0].ordinal if each[0] else 0)]
+
+
+def placed_tail(plan: Plan, *, dialect: Dialect) -> list[LayoutEntry]:
+    """Return the part of the tail that the layout must hold."""
+    calls = {call_id: seen.view for seen in (*plan.replaced, *(kept.seen for kept in plan.tail)) for call_id in seen.view.opens}
+    return [_tail_entry(kept, calls=calls, dialect=dialect) for kept in plan.tail[: placed_length(plan)]]
+
+
+def placed_length(plan: Plan) -> int:
+    """Return how many positions of the tail the layout must hold: up to the last that is a stub, was placed by an older one, or
+    stands before what was taken out of the window.
+    """
+    placed = [index for index, kept in enumerate(plan.tail) if kept.stub or _is_placed(kept, plan)]
+    return placed[-1] + 1 if placed else 0
+
+
+def _is_placed(kept: Kept, plan: Plan) -> bool:
+    source = kept.seen.entry.source
+    return not kept.seen.entry.after_cut or (source is not None and source.ordinal < plan.cut_from)
+
+
+def cut_of(plan: Plan) -> tuple[int, int]:
+    """Return the cut and how many links of the chain stand before it."""
+    loose = plan.tail[placed_length(plan) :]
+    if loose and (source := loose[0].seen.entry.source) is not None and (depth := loose[0].seen.entry.depth) is not None:
+        return source.ordinal, depth - 1
+    return plan.tip.next, plan.tip.depth
+
+
+def faults(before: list[View], after: list[View]) -> list[str]:
+    """Return what is wrong with the structure of a compacted window; nothing, if a provider can be shown it.
+
+    `before` is the window it replaces: a call that was open there may stay open.
+    """
+    found = [f"output {call_id} has no call" for call_id in orphans(after) if call_id not in orphans(before)]
+    running = set(open_calls(before))
+    found.extend(f"call {call_id} lost its output" for call_id in open_calls(after) if call_id not in running)
+    if _loose_reasoning(after) > _loose_reasoning(before):
+        found.append("reasoning stands without the item it belongs to")
+    if not any(view.by_person for view in after) and any(view.by_person for view in before):
+        found.append("no request of a person is left")
+    return found
+
+
+def _loose_reasoning(views: list[View]) -> int:
+    """Return how many reasoning items are followed by nothing of the model's; an interrupted turn leaves one."""
+    following = [*views[1:], None]
+    pairs = zip(views, following, strict=True)
+    return sum(
+        1 for view, after in pairs if view.kind is ItemKind.REASONING and (after is None or after.role is not Role.ASSISTANT)
+    )
+
+
+def quoted_entry(quote: Quoted, dialect: Dialect) -> LayoutEntry:
+    """Return the entry that tells a person's message: as it stands, or in the words chosen for it."""
+    return kept_entry(quote.seen) if quote.text is None else _stub(quote.seen, dialect.state_item(quote.text))
+
+
+def kept_entry(seen: Seen) -> LayoutEntry:
+    """Return the entry that keeps a position of the window as it stands there."""
+    source = seen.entry.source
+    if seen.entry.kind is EntryKind.LITERAL:
+        return LiteralEntry(
+            item=msgspec.Raw(seen.entry.item.raw),
+            issuer=seen.entry.issuer,
+            sealed=seen.entry.sealed,
+            thread=source.thread_id if source else None,
+            ordinal=source.ordinal if source else None,
+        )
+    if source is None:
+        raise AssertionError("only the state and literals have no record, and the state is never kept")
+    if seen.entry.kind is EntryKind.STUB:
+        return _stub(seen, seen.entry.item)
+    return KeepEntry(thread=source.thread_id, ordinal=source.ordinal, depth=seen.entry.depth)
+
+
+def _stub(seen: Seen, item: Item) -> LayoutEntry:
+    source = seen.entry.source
+    if source is None:
+        raise AssertionError("a stub stands for a record")
+    raw = msgspec.Raw(item.raw)
+    return StubEntry(thread=source.thread_id, ordinal=source.ordinal, depth=seen.entry.depth, item=raw)
+
+
+def _tail_entry(kept: Kept, *, calls: Mapping[str, View], dialect: Dialect) -> LayoutEntry:
+    # A literal has no record that a stub could point at.
+    if not kept.stub or kept.seen.entry.kind in (EntryKind.STUB, EntryKind.LITERAL):
+        return kept_entry(kept.seen)
+    stub = dialect.with_output(kept.seen.entry.item, _stub_text(kept.seen, calls))
+    return _stub(kept.seen, stub) if stub else kept_entry(kept.seen)
+
+
+def _stub_text(seen: Seen, calls: Mapping[str, View]) -> str:
+    """Return the one line that stands for an output: what ran, how much it said, how it began, where it is."""
+    call = next((calls[call_id] for call_id in seen.view.closes if call_id in calls), None)
+    ran = f"{call.tool}: {one_line(call_text(call))[:60]}" if call else "output"
+    ordinal = seen.entry.source.ordinal if seen.entry.source else 0
+    return f"[{ran}; {seen.entry.tokens} tokens compacted away, in full at #{ordinal}; it began: {one_line(seen.view.text)[:80]}]"

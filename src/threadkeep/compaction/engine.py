@@ -1,0 +1,384 @@
+"""propose → draft → conclude: what is to be done, what a strategy says to it, and the checkpoint that comes of both.
+
+`propose` and `conclude` are pure; a strategy's draft, which may ask a model, lies between them. `conclude` goes down a ladder of
+smaller frontiers until the target is met, with the same draft: what people said is in the ledger by code, whatever a draft holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from threadkeep.compaction import extractive
+from threadkeep.compaction.archive import archive, settled, state_tokens
+from threadkeep.compaction.audit import AuditReport, audit
+from threadkeep.compaction.checkpoint import cut_of, faults, lay_out, placed_length
+from threadkeep.compaction.comparison import PlanSummary, summarise
+from threadkeep.compaction.drafting import Brief, Draft
+from threadkeep.compaction.handoff_layout import USER_TOKENS, lay_out_handoff, quoted_messages, summary_text
+from threadkeep.compaction.inline import take_out
+from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
+from threadkeep.compaction.merge import amend, merge
+from threadkeep.compaction.operations import Operation
+from threadkeep.compaction.plan import Plan, Seen, frontier_budget, plan_cut, plan_from, quoted_budget
+from threadkeep.compaction.quoting import behind_the_state
+from threadkeep.compaction.remarks import with_remarks
+from threadkeep.compaction.state_text import render_state
+from threadkeep.compaction.undecided import undecided
+from threadkeep.compaction.worth import Worth, worth_of
+from threadkeep.dialects import Dialect
+from threadkeep.errors import BadInput, BrokenWindow, NothingToCompact
+from threadkeep.items import Item
+from threadkeep.thread import (
+    Checkpoint,
+    History,
+    KeepEntry,
+    LayoutEntry,
+    LiteralEntry,
+    Pointer,
+    StateEntry,
+    Tip,
+    bill_of,
+)
+from threadkeep.tokens import estimate_item
+
+# A compaction that gains less than this costs more (a cache miss on the whole prefix) than it brings.
+LEAST_GAIN_PERCENT = 10
+# Two compactions without real growth between them do not happen, unless a person asks for a smaller window by name.
+LEAST_GROWTH_PERCENT = 10
+NOTHING_NEW = "nothing new stands between the last checkpoint and the request"
+RUNGS = (1.0, 0.5, 0.25, 0.1, 0.0)
+
+Phase = Literal["standalone_turn", "pre_turn", "mid_turn"]
+EXTRACTIVE = Draft(strategy=extractive.NAME)
+
+_target = re.compile(r"(\d+)(%?)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A checkpoint ready to be committed, and its report."""
+
+    checkpoint: Checkpoint
+    report: AuditReport
+    ledger: Ledger
+    plan: PlanSummary
+    tokens_before: int
+    tokens_after: int
+    worth: Worth
+    over_target: bool
+
+
+def target_tokens(text: str, *, of_tokens: int) -> int:
+    """Return the target that `text` writes: tokens, or a percentage of what there is.
+
+    Raises:
+        BadInput: It is neither.
+    """
+    match = _target.fullmatch(text.strip())
+    if match is None or (match[2] and int(match[1]) > 100):
+        raise BadInput(f"{text!r} is not a target; write a number of tokens, or a percentage such as 10%")
+    return int(match[1]) * of_tokens // 100 if match[2] else int(match[1])
+
+
+def ledger_of(history: History, *, carried: Ledger | None = None) -> Ledger:
+    """Return the ledger a window's checkpoint carries, with what people remarked since.
+
+    Before the first checkpoint it begins with what was `carried` over from elsewhere, if anything was.
+    """
+    base = load_ledger(bytes(history.checkpoint.state)) if history.checkpoint else carried or Ledger()
+    return with_remarks(base, history.remarks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A compaction that is worth making.
+
+    Attributes:
+        brief: What a strategy is given.
+        wanted: How many tokens the new window may hold.
+        frontier_tokens: The widest frontier.
+        user_tokens: How many tokens of the user's messages a hand-off quotes.
+        quoted_tokens: How many stand behind a state.
+        phase: Where in a turn it happens.
+        adopting: The plan is the only one: what came after the provider's own compaction stays as it is.
+    """
+
+    history: History
+    brief: Brief
+    tip: Tip
+    wanted: int
+    frontier_tokens: int
+    user_tokens: int
+    quoted_tokens: int
+    phase: Phase
+    adopting: bool = False
+
+    @property
+    def tokens_before(self) -> int:
+        return self.history.tokens
+
+
+def compact(
+    history: History,
+    *,
+    thread_id: str,
+    dialect: Dialect,
+    tip: Tip,
+    target: str | None = None,
+    window_tokens: int | None = None,
+    focus: str | None = None,
+) -> Outcome:
+    """Return the checkpoint that shortens `history` without a model; see `propose` and `conclude` for what is raised."""
+    proposal = propose(
+        history, thread_id=thread_id, dialect=dialect, tip=tip, target=target, window_tokens=window_tokens, focus=focus
+    )
+    return conclude(proposal, EXTRACTIVE)
+
+
+def propose(
+    history: History,
+    *,
+    thread_id: str,
+    dialect: Dialect,
+    tip: Tip,
+    target: str | None = None,
+    window_tokens: int | None = None,
+    focus: str | None = None,
+    prompt: str | None = None,
+    user_tokens: int = USER_TOKENS,
+    phase: Phase = "standalone_turn",
+    forced: bool = False,
+    fit_tokens: int | None = None,
+    ledger: Ledger | None = None,
+    adopting: bool = False,
+) -> Proposal:
+    """Return the compaction of `history` that is worth making.
+
+    Args:
+        fit_tokens: What the new window may hold at most for the next request to fit.
+        forced: The provider refused the window as it is: too little growth is then no reason to leave it.
+        ledger: What the session remembers, where that is not in the history's own checkpoint.
+        adopting: What the provider compacted by itself is to be the checkpoint: what came after it stays as it is.
+
+    Raises:
+        NothingToCompact: Too little happened since the last checkpoint for another to be worth it.
+    """
+    before = history.tokens
+    taken = take_out(history)
+    if target is None and not forced and not _has_grown(history):
+        raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
+    wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
+    wanted = min(wanted, fit_tokens) if fit_tokens is not None else wanted
+    budget = frontier_budget(before, window_tokens=window_tokens)
+    budget = min(budget, wanted) if target or fit_tokens is not None else budget
+    since = taken.written.place.ordinal if adopting and taken.written is not None else None
+    brief = Brief(
+        thread_id=thread_id,
+        dialect=dialect,
+        plan=plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=budget)
+        if since is None
+        else plan_from(taken.history, view=dialect.view, tip=tip, ordinal=since),
+        window=tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
+        ledger=ledger_of(history, carried=ledger),
+        focus=focus,
+        prompt=prompt,
+        written=taken.written,
+    )
+    return Proposal(
+        history=taken.history,
+        brief=brief,
+        tip=tip,
+        wanted=wanted,
+        frontier_tokens=budget,
+        user_tokens=user_tokens,
+        quoted_tokens=quoted_budget(user_tokens, window_tokens=window_tokens),
+        phase=phase,
+        adopting=adopting,
+    )
+
+
+def has_something_to_replace(proposal: Proposal) -> bool:
+    """Whether any draft could come to a checkpoint: without a frontier something new stands before the request."""
+    bare = plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=0)
+    return _replaces(bare)
+
+
+def _replaces(plan: Plan) -> bool:
+    return any(seen.entry.after_cut for seen in plan.replaced) or placed_length(plan) > 0
+
+
+def conclude(proposal: Proposal, draft: Draft) -> Outcome:
+    """Return the checkpoint that a proposal and a draft come to; nothing is written.
+
+    Raises:
+        NothingToCompact: It would not make the window smaller by enough to be worth it.
+        BrokenWindow: The result would not be well formed; a defect, and nothing was changed.
+    """
+    before, thread_id = proposal.tokens_before, proposal.brief.thread_id
+    best: Outcome | None = None
+    broken: BrokenWindow | None = None
+    for plan in _plans(proposal, draft):
+        if not _replaces(plan):
+            continue
+        try:
+            outcome = _attempt(plan, proposal, draft)
+        except BrokenWindow as fault:
+            # A shorter frontier may do without what is broken here.
+            broken = fault
+            continue
+        if best is None or outcome.tokens_after < best.tokens_after:
+            best = outcome
+        if outcome.tokens_after <= proposal.wanted:
+            break
+    if best is None:
+        raise broken or NothingToCompact(thread_id, reason=NOTHING_NEW)
+    if best.tokens_after > before * (100 - LEAST_GAIN_PERCENT) // 100:
+        raise NothingToCompact(thread_id, reason=f"{before} tokens would only become {best.tokens_after}")
+    return best
+
+
+def _plans(proposal: Proposal, draft: Draft) -> Iterator[Plan]:
+    """Return the plans to try, the widest frontier first. A hand-off has none: it keeps only what is under way."""
+    if proposal.adopting:
+        yield proposal.brief.plan
+        return
+    if draft.summary is None:
+        yield proposal.brief.plan
+    for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
+        budget = int(proposal.frontier_tokens * rung)
+        yield plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=budget)
+
+
+def _has_grown(history: History) -> bool:
+    """Whether enough was recorded since the window's checkpoint, if it has one, for another to be worth it."""
+    if history.checkpoint_ordinal is None:
+        return True
+    since = (e.tokens for e in history.entries if e.source is not None and e.source.ordinal > history.checkpoint_ordinal)
+    return sum(since) * 100 >= history.tokens * LEAST_GROWTH_PERCENT
+
+
+def remembered(history: History, *, dialect: Dialect, carried: Ledger | None = None) -> Ledger:
+    """Return the ledger that a window comes to when nothing of it stays; `carried` as in `ledger_of`."""
+    seen = tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in take_out(history).history.said)
+    plan = Plan(
+        tip=Tip(next=0, turn=0, depth=0, chain=b""),
+        context=(),
+        request=None,
+        tail=(),
+        replaced=seen,
+        tokens_before=history.tokens,
+    )
+    ledger = ledger_of(history, carried=carried)
+    return audit(plan, _merged(plan, ledger, tuple(extractive.draft(plan, ledger)))).ledger
+
+
+def _drafted(plan: Plan, proposal: Proposal, draft: Draft) -> Ledger:
+    """Return the ledger after what the draft says, and then what people said: its numbers are those the model was shown."""
+    brief = proposal.brief
+    told = tuple(extractive.draft(plan, brief.ledger, focus=brief.focus, traced=brief.traced))
+    return _merged(plan, brief.ledger, *draft.stages, told)
+
+
+def _merged(plan: Plan, ledger: Ledger, *stages: tuple[Operation, ...]) -> Ledger:
+    spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
+    ledger = merge(ledger, (), spoken=spoken)
+    for stage in stages:
+        ledger = amend(ledger, stage, spoken=spoken)
+    return ledger
+
+
+def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
+    history, dialect = proposal.history, proposal.brief.dialect
+    audited = audit(plan, _drafted(plan, proposal, draft))
+    plan, state = _told(plan, audited.ledger, proposal, hand_off=draft.summary is not None)
+    layout = _layout(plan, state, proposal, draft)
+    loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
+    items = [*_literal(layout, history), *loose]
+    problems = faults([dialect.view(item) for item in history.items], [dialect.view(item) for item in items])
+    if problems:
+        raise BrokenWindow(proposal.brief.thread_id, faults=tuple(problems))
+    after = sum(estimate_item(item.raw) for item in items)
+    bill = bill_of(draft.attempts)
+    worth = worth_of(history.items, items, asks=(bill.input_tokens or 0) + (bill.output_tokens or 0))
+    cut, covers = cut_of(plan)
+    figures = {
+        "tokens_before": plan.tokens_before,
+        "tokens_after": after,
+        "shed_tokens": worth.sheds,
+        "rebilled_tokens": worth.rebills,
+        "replaced_items": len(plan.replaced),
+        "kept_items": len(plan.tail),
+        "model_calls": bill.calls,
+        "took_ms": bill.took_ms,
+    }
+    checkpoint = Checkpoint(
+        strategy=draft.strategy,
+        base=history.checkpoint_ordinal,
+        cut=cut,
+        covers=covers,
+        layout=layout,
+        state=msgspec.Raw(dump_ledger(state)),
+        audit=msgspec.Raw(msgspec.json.encode(audited.report)),
+        figures=figures,
+        focus=proposal.brief.focus,
+        fell_back_from=draft.attempts[0].strategy if len(draft.attempts) > 1 else None,
+        phase=proposal.phase,
+        model=draft.attempts[-1].model if draft.attempts else None,
+        attempts=list(draft.attempts),
+        remarks_to=proposal.tip.next,
+    )
+    return Outcome(
+        checkpoint=checkpoint,
+        report=audited.report,
+        ledger=state,
+        plan=summarise(plan, layout),
+        tokens_before=plan.tokens_before,
+        tokens_after=after,
+        worth=worth,
+        over_target=after > proposal.wanted,
+    )
+
+
+def _told(plan: Plan, ledger: Ledger, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
+    """Return what the new window tells of the ledger, and the plan with the messages that tell the rest.
+
+    What people said last stands in their own messages where all of it and the whole state fit; else the state tells everything,
+    within what room there is, and only changes that code cannot place stay as messages.
+    """
+    if not hand_off:
+        behind = behind_the_state(plan, ledger, budget_tokens=proposal.quoted_tokens)
+        quoting = plan.quoting(behind.quotes)
+        state = settled(ledger, behind=behind.entries)
+        spare = proposal.wanted - quoting.kept_tokens - state_tokens(state)
+        if behind.quotes and spare >= 0:
+            older = undecided(ledger, quoting.replaced, room_tokens=spare)
+            return plan.quoting((*older, *behind.quotes)), state
+        room = max(0, proposal.wanted - plan.kept_tokens)
+        plan = plan.quoting(undecided(ledger, plan.replaced, room_tokens=room - state_tokens(ledger)))
+    room = max(0, proposal.wanted - plan.kept_tokens)
+    return plan, archive(ledger, budget_tokens=room, in_view=plan.kept_words)
+
+
+def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:
+    dialect = proposal.brief.dialect
+    if draft.summary is None:
+        literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer, sealed=True) for item in draft.literals]
+        return lay_out(plan, state=dialect.state_item(render_state(state)), dialect=dialect, literals=literals)
+    quoted = quoted_messages(plan, budget_tokens=proposal.user_tokens)
+    text = summary_text(draft.summary, state, quoted=quoted)
+    summary = StateEntry(item=msgspec.Raw(dialect.state_item(text).raw))
+    return lay_out_handoff(plan, quoted=quoted, summary=summary, dialect=dialect, mid_turn=proposal.phase == "mid_turn")
+
+
+def _literal(layout: list[LayoutEntry], history: History) -> list[Item]:
+    """Return the items a layout stands for, taken from the window it was computed on."""
+    recorded = {entry.source: entry.item for entry in history.entries}
+    return [
+        recorded[Pointer(entry.thread, entry.ordinal)] if isinstance(entry, KeepEntry) else Item(bytes(entry.item))
+        for entry in layout
+    ]

@@ -1,0 +1,95 @@
+"""Pictures a person sent: named in the state by what they are and where they stand, never shown to the model again by it.
+
+The record keeps the picture; whoever needs it asks for the original.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from threadkeep.items import body_digest, decoded
+
+DIGEST_SHOWN = 12
+_data_url = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]*,", re.IGNORECASE)
+# What is longer, or could be taken for the line it stands in, is no address to pass on.
+_address = re.compile(r"https?://[^\s\[\]<>\"]{1,200}", re.IGNORECASE)
+_told = re.compile(r"(?:\[[^\]]*\] )?image: ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """One picture: its media type, its size, and the digest that two copies of it share; an address where it is elsewhere."""
+
+    media: str
+    size_bytes: int | None = None
+    digest: str | None = None
+    address: str | None = None
+
+    def __str__(self) -> str:
+        if self.address is not None:
+            return f"{self.media} at {self.address}"
+        size = None if self.size_bytes is None else f"{max(1, self.size_bytes // 1000):,} kB"
+        return ", ".join(part for part in (self.media, size, self.digest) if part)
+
+
+def pictures(raw: bytes) -> list[Picture]:
+    """Return the pictures in an item, in the order they stand there, in any dialect. What cannot be read holds none."""
+    try:
+        item = decoded(raw)
+    except (ValueError, RecursionError):
+        return []
+    return list(_found(item))
+
+
+def told_picture(caption: str, picture: Picture | None) -> str:
+    """Return the line that names a picture."""
+    return f"[{picture}] image: {caption}" if picture else f"image: {caption}"
+
+
+def is_picture(line: str) -> bool:
+    """Whether a line of the state names a picture."""
+    return _told.match(line) is not None
+
+
+def _found(item: object) -> Iterator[Picture]:
+    """Walk the item without recursion: its depth is the client's choice."""
+    waiting = [item]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend(reversed(node))
+        elif isinstance(node, dict):
+            found = _of_part(node)
+            if found is not None:
+                yield found
+            else:
+                waiting.extend(reversed(list(node.values())))
+
+
+def _of_part(part: dict[str, object]) -> Picture | None:
+    url = part.get("image_url")
+    if isinstance(url, dict):
+        url = url.get("url")
+    if isinstance(url, str):
+        return _at(url)
+    source = part.get("source") if part.get("type") == "image" else None
+    if not isinstance(source, dict):
+        return None
+    media, payload, address = source.get("media_type"), source.get("data"), source.get("url")
+    if isinstance(payload, str):
+        return _inline(media if isinstance(media, str) else "image", payload)
+    return _at(address) if isinstance(address, str) else None
+
+
+def _at(url: str) -> Picture:
+    head = _data_url.match(url)
+    if head:
+        return _inline(head[1] or "image", url[head.end() :])
+    return Picture(media="image", address=url) if _address.fullmatch(url) else Picture(media="image elsewhere")
+
+
+def _inline(media: str, payload: str) -> Picture:
+    digest = body_digest(payload.encode("utf-8", "replace")).hex()[:DIGEST_SHOWN]
+    return Picture(media=media[:40], size_bytes=len(payload) * 3 // 4, digest=f"b1:{digest}")

@@ -1,0 +1,302 @@
+"""What a compaction will replace, and what it will keep: decided first, as a plain value.
+
+The window is cut where it can be cut (`items.boundaries`), as far back as the frontier's budget reaches, at a person's message
+where one serves. Kept whole in any case: what hosts say about their world in its newest version, and the request being worked on,
+a person's or another agent's.
+What tools returned and the model has not read yet stays too, as much of it as a window has room for: it would only ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from threadkeep.compaction.working import Observed, Working, observe
+from threadkeep.items import Item, ItemKind, Role, View, boundaries
+from threadkeep.thread import EntryKind, History, Pointer, Tip, WindowEntry
+from threadkeep.thread.delivery import is_task
+
+DEFAULT_WINDOW_TOKENS = 258_400
+FRONTIER_FLOOR_TOKENS = 4_000
+# An output larger than this, and not among the newest, becomes one line with a pointer.
+STUB_ABOVE_TOKENS = 200
+STUB_TOKENS = 60
+FRESH_OUTPUTS = 4
+# Outputs the model has not read yet may take so many times the frontier's budget, which is a tenth of a window at most.
+UNREAD_FRONTIERS = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A position of the window with what is known about it."""
+
+    entry: WindowEntry
+    view: View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A position of the tail: as it is, or with its output as one line."""
+
+    seen: Seen
+    stub: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quoted:
+    """A message that the new window tells outside of the state: whole, or as `text` where that is set."""
+
+    seen: Seen
+    tokens: int
+    text: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be replaced and what stays, in window order.
+
+    Attributes:
+        context: Host context from the replaced part, the newest of each section; what is the system's comes last.
+        request: The person's message the thread is working on, where the cut falls behind it.
+        tail: The frontier, and everything after it.
+        replaced: Everything else but the old state.
+        cut_from: The cut lies at this ordinal or behind it.
+        quoted: What people said that stands behind the state in their own messages (`quoting`, `undecided`), and, from the
+            beginning, the task of another agent that the thread is working on.
+    """
+
+    tip: Tip
+    context: tuple[Seen, ...]
+    request: Seen | None
+    tail: tuple[Kept, ...]
+    replaced: tuple[Seen, ...]
+    tokens_before: int
+    cut_from: int = 0
+    quoted: tuple[Quoted, ...] = ()
+
+    def quoting(self, quotes: Sequence[Quoted]) -> Plan:
+        """Return the plan with these of the replaced messages behind the state, in the order they stood in."""
+        staying = {id(quote.seen) for quote in quotes}
+        left = tuple(seen for seen in self.replaced if id(seen) not in staying)
+        return replace(self, quoted=(*self.quoted, *quotes), replaced=left)
+
+    @property
+    def kept_tokens(self) -> int:
+        """What the new window holds beside the state."""
+        whole = [*self.context, *([self.request] if self.request else [])]
+        tail = (STUB_TOKENS if kept.stub else kept.seen.entry.tokens for kept in self.tail)
+        return sum(seen.entry.tokens for seen in whole) + sum(quote.tokens for quote in self.quoted) + sum(tail)
+
+    @property
+    def kept_words(self) -> dict[Pointer, str]:
+        """What people said in the messages that stay as they are, by record."""
+        whole = (quote.seen for quote in self.quoted if quote.text is None)
+        kept = (*whole, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        return {seen.entry.source: seen.view.said for seen in kept if seen.view.by_person and seen.entry.source is not None}
+
+    # What reads the whole window is looked at once: each step of a compaction asks for it.
+    @cached_property
+    def spoken(self) -> tuple[Seen, ...]:
+        """Every message of a person in the window, oldest first; one that was shortened is in the ledger already."""
+        return tuple(seen for seen in self._in_order if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
+
+    @cached_property
+    def working(self) -> Working:
+        """What the thread works on."""
+        return observe(self.observed)
+
+    @cached_property
+    def observed(self) -> tuple[Observed, ...]:
+        """Every item of the window that comes from a record, oldest first."""
+        window = ((seen.view, seen.entry.source, seen.entry.item) for seen in self._in_order)
+        return tuple(Observed(view=view, source=source, item=item) for view, source, item in window if source is not None)
+
+    @cached_property
+    def _in_order(self) -> tuple[Seen, ...]:
+        """Everything that was said or done, as it was; what a person said beside host context was said at its own time."""
+        spoken = (seen for seen in self.context if seen.view.by_person)
+        held = {id(seen) for seen in self.context}
+        quoted = (quote.seen for quote in self.quoted if id(quote.seen) not in held)
+        request = (self.request,) if self.request else ()
+        found = (*spoken, *self.replaced, *quoted, *request, *(kept.seen for kept in self.tail))
+        return tuple(sorted(found, key=lambda seen: seen.entry.source.ordinal if seen.entry.source else 0))
+
+
+def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
+    """Return how many tokens of recent history stay: a tenth of what there is, at least 4,000, at most a tenth of the window."""
+    cap = (window_tokens or DEFAULT_WINDOW_TOKENS) // 10
+    floor = min(cap, FRONTIER_FLOOR_TOKENS)
+    return min(max(full_tokens // 10, floor), max(cap, floor))
+
+
+def quoted_budget(user_tokens: int, *, window_tokens: int | None) -> int:
+    """Return how many tokens of what people said stand behind a state: half of what a hand-off quotes, as the state tells
+    the rest of it; at most a tenth of the window.
+    """
+    return min(user_tokens // 2, (window_tokens or DEFAULT_WINDOW_TOKENS) // 10)
+
+
+def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, frontier_tokens: int) -> Plan:
+    """Decide what a compaction of `history` replaces when the frontier may hold `frontier_tokens`."""
+    seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
+    unread = _unread_outputs(seen) if frontier_tokens else []
+    costs = _costs(seen, unread=unread, room=UNREAD_FRONTIERS * frontier_tokens)
+    start = min(_tail_start(seen, costs, budget=frontier_tokens), _pending_start(seen), _calls_start(seen, unread))
+    tail = tuple(Kept(seen=position, stub=stub) for position, (_, stub) in zip(seen[start:], costs[start:], strict=True))
+    return _planned(history, seen, tail, tip=tip)
+
+
+def plan_from(history: History, *, view: Callable[[Item], View], tip: Tip, ordinal: int) -> Plan:
+    """Decide what is replaced where all that was recorded from `ordinal` on stays as it is, and calls with their outputs."""
+    seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
+    places = (index for index, position in enumerate(seen) if _is_from(position, ordinal))
+    first = next(places, len(seen))
+    start = max((cut for cut in boundaries([position.view for position in seen]) if cut <= first), default=0)
+    tail = tuple(Kept(seen=position, stub=position.entry.kind is EntryKind.STUB) for position in seen[start:])
+    return _planned(history, seen, tail, tip=tip)
+
+
+def _is_from(position: Seen, ordinal: int) -> bool:
+    source = position.entry.source
+    return source is not None and source.ordinal >= ordinal
+
+
+def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip: Tip) -> Plan:
+    start = len(seen) - len(tail)
+    request = _request_before(seen, start)
+    newest = (position for position in _newest_context(seen, start) if position is not request)
+    context = tuple(sorted(newest, key=lambda position: position.view.role is Role.SYSTEM))
+    tasks = _tasks_before(seen, start)
+    special = {id(position) for position in (*context, *((request,) if request else ()), *tasks)}
+    return Plan(
+        tip=tip,
+        context=context,
+        request=request,
+        tail=tail,
+        replaced=tuple(position for position in seen[:start] if id(position) not in special),
+        tokens_before=history.tokens,
+        cut_from=history.cut_from,
+        quoted=tuple(Quoted(seen=task, tokens=task.entry.tokens) for task in tasks),
+    )
+
+
+def _costs(seen: list[Seen], *, unread: Sequence[int], room: int) -> list[tuple[int, bool]]:
+    """Return, for each position, its tokens in the tail and whether it would be a stub there.
+
+    Large outputs are stubs unless they are among the newest few, or unread and within `room`, the newest first; an output that a
+    later one repeats is one at any rate.
+    """
+    outputs = [index for index, position in enumerate(seen) if position.view.kind is ItemKind.OUTPUT]
+    newest = {seen[index].view.text: index for index in outputs}
+    fresh = set(outputs[-FRESH_OUTPUTS:]) - set(unread)
+    for index in reversed(unread):
+        room -= seen[index].entry.tokens
+        if room < 0:
+            break
+        fresh.add(index)
+    costs: list[tuple[int, bool]] = []
+    for index, position in enumerate(seen):
+        entry = position.entry
+        large = position.view.kind is ItemKind.OUTPUT and entry.tokens > STUB_ABOVE_TOKENS
+        repeated = large and newest[position.view.text] != index
+        stub = entry.kind is EntryKind.STUB or repeated or (large and index not in fresh)
+        costs.append((STUB_TOKENS if stub and large else entry.tokens, stub))
+    return costs
+
+
+def _unread_outputs(seen: list[Seen]) -> list[int]:
+    """Return the outputs behind everything the model said: it has not read them yet."""
+    start = len(seen)
+    while start and (seen[start - 1].view.kind is ItemKind.OUTPUT or _is_input(seen[start - 1].view)):
+        start -= 1
+    return [index for index in range(start, len(seen)) if seen[index].view.kind is ItemKind.OUTPUT]
+
+
+def _calls_start(seen: list[Seen], unread: Sequence[int]) -> int:
+    """Return the index at which the calls begin whose outputs are unread; the end, if there are none."""
+    if not unread:
+        return len(seen)
+    return max(cut for cut in boundaries([position.view for position in seen]) if cut <= unread[0])
+
+
+def _tail_start(seen: list[Seen], costs: list[tuple[int, bool]], *, budget: int) -> int:
+    """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps half.
+
+    What is under way (an open call, reasoning still without its item) is kept whatever it costs.
+    """
+    sizes = [0] * (len(seen) + 1)
+    for index in range(len(seen) - 1, -1, -1):
+        sizes[index] = sizes[index + 1] + costs[index][0]
+    cuts = boundaries([position.view for position in seen])
+    oldest = next((cut for cut in cuts if sizes[cut] <= budget), cuts[-1])
+    spoken = next((cut for cut in cuts if cut >= oldest and cut < len(seen) and _opens_turn(seen, cut)), None)
+    if spoken is not None and 2 * sizes[spoken] >= sizes[oldest]:
+        return spoken
+    return oldest
+
+
+def _pending_start(seen: list[Seen]) -> int:
+    """Return the index at which input begins that nobody has answered, whatever it costs to keep; the end, if there is none."""
+    start = len(seen)
+    while start and _is_input(seen[start - 1].view):
+        start -= 1
+    return next((index for index in range(start, len(seen)) if _begins_work(seen[index].view)), len(seen))
+
+
+def _opens_turn(seen: list[Seen], index: int) -> bool:
+    """Whether a turn begins at `index`: a person's message or an agent's task, or host context that leads up to one."""
+    for position in seen[index:]:
+        if _begins_work(position.view):
+            return True
+        if position.view.context is None:
+            return False
+    return False
+
+
+def _request_before(seen: list[Seen], start: int) -> Seen | None:
+    """Return the newest person's message where it stands before the tail: its turn is still going on."""
+    if any(_is_request(position.view) for position in seen[start:]):
+        return None
+    return next((position for position in reversed(seen[:start]) if _is_request(position.view)), None)
+
+
+def _tasks_before(seen: list[Seen], start: int) -> tuple[Seen, ...]:
+    """Return what other agents asked for last, where it stands before the tail and nobody asked for anything since."""
+    newest = next((index for index in reversed(range(len(seen))) if _begins_work(seen[index].view)), len(seen))
+    if newest >= start or not _is_task(seen[newest].view):
+        return ()
+    first = newest
+    while first and _is_input(seen[first - 1].view):
+        first -= 1
+    return tuple(position for position in seen[first : newest + 1] if _is_task(position.view))
+
+
+def _is_input(view: View) -> bool:
+    return view.kind is ItemKind.MESSAGE and view.role is not Role.ASSISTANT
+
+
+def _is_request(view: View) -> bool:
+    """Whether a person's message stands on its own; words beside a tool's output belong to the turn that called the tool."""
+    return view.by_person and view.kind is ItemKind.MESSAGE
+
+
+def _is_task(view: View) -> bool:
+    """Whether another agent asks for work: no person's words, and all the same what the thread is there for."""
+    return _is_input(view) and not view.by_person and (view.is_task or is_task(view.text))
+
+
+def _begins_work(view: View) -> bool:
+    return _is_request(view) or _is_task(view)
+
+
+def _newest_context(seen: list[Seen], start: int) -> tuple[Seen, ...]:
+    """Return the newest version of each section of host context that the tail does not hold, in window order."""
+    held = {position.view.context for position in seen[start:]}
+    newest: dict[str, Seen] = {}
+    for position in seen[:start]:
+        section = position.view.context
+        if section is not None and section not in held:
+            newest.pop(section, None)
+            newest[section] = position
+    return tuple(newest.values())

@@ -1,0 +1,45 @@
+"""The remote strategy: the provider compacts by itself, and a readable state stands beside what only it can read.
+
+What the provider wrote is bound to it and to the account it was asked with; on any other it is left out of the window, and the
+state beside it carries the thread on.
+"""
+
+from __future__ import annotations
+
+from threadkeep.compaction.asking import NotAsked, request_tokens, settled_part
+from threadkeep.compaction.drafting import Brief, Draft, DraftRefused, Voice
+from threadkeep.compaction.inline import parted
+from threadkeep.dialects import Request
+from threadkeep.items import Item
+
+NAME = "remote"
+
+
+def adopted(written: Item, *, issuer: str) -> Draft:
+    """Return the draft that a provider wrote without being asked, in an answer to `issuer`; see `inline`."""
+    return Draft(strategy=NAME, literals=(written,), issuer=issuer)
+
+
+async def draft(brief: Brief, voice: Voice) -> Draft:
+    """Return what the provider put in place of the settled part of the window.
+
+    Raises:
+        NotAsked: The provider cannot, or has nothing to compact that it could take.
+        DraftRefused: It gave nothing of its own.
+        ModelError: It could not be asked.
+    """
+    if voice.compact is None or voice.dialect.name != brief.dialect.name:
+        raise NotAsked("not_offered")
+    own = voice.own or Request(fields={}, head=(), items=())
+    settled = [seen.entry.item for seen in settled_part(brief.window_for(voice))]
+    if not settled:
+        raise NotAsked("empty")
+    request = Request(fields=own.fields, head=own.head, items=tuple(brief.dialect.arrange(settled)))
+    if request_tokens(request) > voice.window_tokens:
+        raise NotAsked("too_large")
+    made = await voice.compact(request)
+    # Whatever was said or echoed beside the compaction, the thread has or needs not.
+    literals = tuple(written for item in made.items if (written := parted(item).written) is not None)
+    if not literals:
+        raise DraftRefused("empty")
+    return Draft(strategy=NAME, literals=literals, issuer=made.issuer)

@@ -1,0 +1,80 @@
+"""The session strategy: a model brings the ledger up to date, and code weighs what it says.
+
+The model is shown the state with its ids and the user's messages by number, on the thread's own prefix or as a transcript. What
+it answers becomes operations (`reply`); what people said is in the ledger whatever it answers.
+"""
+
+from __future__ import annotations
+
+from threadkeep.compaction.asking import drafted
+from threadkeep.compaction.drafting import Brief, Draft, DraftRefused, Voice
+from threadkeep.compaction.instructions import asked_tokens, session_instruction
+from threadkeep.compaction.ledger import Ledger, Speaker
+from threadkeep.compaction.merge import amend, merge
+from threadkeep.compaction.operations import Operation
+from threadkeep.compaction.reply import operations_from, parse_state
+
+NAME = "session"
+BLOCK_TOKENS = 4_000
+# Several times what was asked for is no state; entries that stay as they are need not be written at all.
+MOST_BLOCK_TOKENS = 20_000
+
+
+async def draft(brief: Brief, voice: Voice) -> Draft:
+    """Return what the model makes of the span.
+
+    Raises:
+        DraftRefused: It made nothing of it.
+        ModelError: It could not be asked.
+    """
+    written = await drafted(brief, voice, lambda: _Written(brief))
+    return Draft(strategy=NAME, stages=tuple(written.stages))
+
+
+class _Written:
+    """A ledger being brought up to date, one reply after the other."""
+
+    tells_state = False
+    most_tokens = MOST_BLOCK_TOKENS
+
+    def __init__(self, brief: Brief) -> None:
+        self.stages: list[tuple[Operation, ...]] = []
+        self._brief = brief
+        self._ledger: Ledger = brief.ledger
+        plan = brief.plan
+        self._spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
+        self._records = [seen.source for seen in plan.observed]
+
+    @property
+    def needs_its_end(self) -> bool:
+        return False
+
+    def instruction(self) -> str:
+        brief = self._brief
+        # What was said before the last compaction stands in the state, entry by entry, with its number.
+        said = (entry for entry in brief.ledger.entries if entry.speaker is Speaker.USER)
+        told = {source for entry in said for source in entry.sources}
+        fresh = [seen for seen in brief.plan.spoken if seen.entry.source not in told]
+        target = asked_tokens(brief.plan.tokens_before, most=BLOCK_TOKENS)
+        return session_instruction(self._ledger, fresh, prompt=brief.prompt, focus=brief.focus, target_tokens=target)
+
+    def is_draft(self, text: str) -> bool:
+        state = parse_state(text)
+        return state.found_block or state.complete
+
+    def take(self, text: str) -> None:
+        parsed = parse_state(text)
+        if not parsed.sections:
+            raise DraftRefused("unreadable")
+        operations = tuple(
+            operations_from(
+                parsed,
+                ledger=self._ledger,
+                spoken=self._spoken,
+                thread_id=self._brief.thread_id,
+                records=self._records,
+            )
+        )
+        apply = amend if self.stages else merge
+        self._ledger = apply(self._ledger, operations, spoken=self._spoken)
+        self.stages.append(operations)

@@ -1,0 +1,42 @@
+"""Which strategies there are, and in which order they are tried. A new one costs a module and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from threadkeep.compaction import extractive, handoff, remote, session
+from threadkeep.compaction.drafting import Brief, Draft, Voice
+from threadkeep.errors import UnknownStrategy
+
+Drafter = Callable[[Brief, Voice], Awaitable[Draft]]
+
+# Those that ask a model. `extractive` asks none and has no drafter: every compaction does what it does.
+DRAFTERS: Final[Mapping[str, Drafter]] = {session.NAME: session.draft, handoff.NAME: handoff.draft, remote.NAME: remote.draft}
+DEFAULT: Final = "default"
+STRATEGIES: Final = (DEFAULT, *DRAFTERS, extractive.NAME)
+
+# What is tried after a strategy failed; the last rung needs nothing and cannot fail for want of a model.
+_NEXT: Final[Mapping[str, str]] = {remote.NAME: session.NAME, session.NAME: extractive.NAME, handoff.NAME: extractive.NAME}
+
+
+def ladder(strategy: str | None, *, model: bool) -> tuple[str, ...]:
+    """Return the strategies to try in order. `default` is `session` where a model can be asked, else `extractive`.
+
+    Raises:
+        UnknownStrategy: There is no strategy of that name.
+    """
+    name = strategy or DEFAULT
+    if name not in STRATEGIES:
+        raise UnknownStrategy(name, known=STRATEGIES)
+    if name == DEFAULT:
+        name = session.NAME if model else extractive.NAME
+    rungs = [name]
+    while (following := _NEXT.get(rungs[-1])) is not None:
+        rungs.append(following)
+    return tuple(rungs)
+
+
+def asks_a_model(strategy: str) -> bool:
+    """Whether a strategy can do nothing without a model."""
+    return strategy in DRAFTERS

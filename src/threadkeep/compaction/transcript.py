@@ -1,0 +1,115 @@
+"""A span told as text, for a model that did not live through it.
+
+Every line of it is data: state tags are made harmless, and each item says who spoke and which record it is, so that an answer
+can name what it rests on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from threadkeep.compaction.images import pictures
+from threadkeep.compaction.plan import Seen
+from threadkeep.compaction.secrets import masked
+from threadkeep.compaction.state_text import TAG
+from threadkeep.compaction.working import call_text
+from threadkeep.items import ItemKind, Role
+from threadkeep.tokens import estimate_text
+
+# A tool's output is the cheapest thing to cut: it can be had again, and its beginning and end say what came of it.
+OUTPUT_TOKENS = 600
+MESSAGE_TOKENS = 6_000
+
+_tag = re.compile(rf"<(/?\s*{TAG})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """One item as text."""
+
+    text: str
+    tokens: int
+    opens_turn: bool
+
+
+def passages(positions: Sequence[Seen], *, output_tokens: int = OUTPUT_TOKENS) -> list[Passage]:
+    """Return the items of a span as text, oldest first; reasoning and what cannot be read is left out."""
+    told: list[Passage] = []
+    for position in positions:
+        text = _told(position, output_tokens=output_tokens)
+        if text:
+            opens = position.view.by_person and position.view.kind is ItemKind.MESSAGE
+            told.append(Passage(text=text, tokens=estimate_text(text), opens_turn=opens))
+    return told
+
+
+def chunked(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
+    """Return the passages as chunks within `budget_tokens`, oldest first, cut where a turn begins wherever one serves.
+
+    A single passage larger than the budget is shortened in its middle; nothing else is left out.
+    """
+    if sum(passage.tokens for passage in told) <= budget_tokens:
+        return ["\n\n".join(passage.text for passage in told)] if told else []
+    chunks: list[list[Passage]] = [[]]
+    held = 0
+    for passage in told:
+        fitted = passage if passage.tokens <= budget_tokens else _fitted(passage, budget_tokens)
+        if held and (held + fitted.tokens > budget_tokens or (fitted.opens_turn and held * 2 > budget_tokens)):
+            chunks.append([])
+            held = 0
+        chunks[-1].append(fitted)
+        held += fitted.tokens
+    return ["\n\n".join(passage.text for passage in chunk) for chunk in chunks if chunk]
+
+
+def shortened(text: str, *, tokens: int) -> str:
+    """Return text whose middle gave way so that it holds about `tokens`; the mark says how much is missing."""
+    over = estimate_text(text) - tokens
+    if over <= 0:
+        return text
+    keep = max(8, len(text) * tokens // (tokens + over) // 2)
+    return f"{text[:keep]}…{over} tokens left out…{text[-keep:]}"
+
+
+def untagged(text: str) -> str:
+    """Return text that cannot open or close a state block."""
+    return _tag.sub(r"‹\1", text)
+
+
+def harmless(text: str) -> str:
+    """Return a transcript's text as another model may read it: no state block of its own, credentials masked."""
+    return untagged(masked(text))
+
+
+def _pictured(position: Seen) -> str:
+    """Return that there are pictures in an item; one that stands at an address can still be looked at there."""
+    if not position.view.images:
+        return ""
+    elsewhere = [str(picture) for picture in pictures(position.entry.item.raw) if picture.address]
+    inline = position.view.images - len(elsewhere)
+    return "".join(f" [{told}]" for told in ([f"{inline} image(s)"] if inline else []) + elsewhere)
+
+
+def _fitted(passage: Passage, budget_tokens: int) -> Passage:
+    text = shortened(passage.text, tokens=budget_tokens)
+    return Passage(text=text, tokens=estimate_text(text), opens_turn=passage.opens_turn)
+
+
+def _told(position: Seen, *, output_tokens: int) -> str | None:
+    view = position.view
+    name = f"#{position.entry.source.ordinal} " if position.entry.source else ""
+    match view.kind:
+        case ItemKind.MESSAGE:
+            who = "user" if view.by_person else "context" if view.role is not Role.ASSISTANT else "assistant"
+            text = view.said if view.by_person else view.text
+            told = f"{shortened(text, tokens=MESSAGE_TOKENS)}{_pictured(position)}".strip()
+            return f"[{name}{who}] {harmless(told)}" if told else None
+        case ItemKind.CALL:
+            return f"[{name}call {view.tool}] {harmless(shortened(call_text(view), tokens=output_tokens))}"
+        case ItemKind.OUTPUT:
+            said = f"\n[{name}user] {harmless(view.said)}" if view.by_person else ""
+            return f"[{name}output] {harmless(shortened(view.text, tokens=output_tokens))}{said}"
+        case ItemKind.REASONING | ItemKind.OPAQUE:
+            return None

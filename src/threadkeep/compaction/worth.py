@@ -1,0 +1,116 @@
+"""What a compaction sheds, what it makes the provider read anew, and whether it pays to wait with it.
+
+Providers bill what they have in their cache at about a tenth. A compaction moves the prefix once, so everything behind the move
+is read anew; from then on every request is shorter. Waiting saves none of that: at the limit the same is paid. What it saves is
+how often it is paid, for a window that is compacted later is compacted less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from statistics import median_low
+from typing import Final
+
+from threadkeep.compaction.archive import state_tokens
+from threadkeep.compaction.drafting import Brief
+from threadkeep.compaction.plan import Seen
+from threadkeep.errors import NothingToCompact
+from threadkeep.items import Item, Role
+from threadkeep.tokens import estimate_item
+
+# Both large providers ask a tenth for what they find in their cache; what is written to it costs about what it always does.
+CACHED_PRICE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """What a compaction changes about later requests, in tokens.
+
+    Attributes:
+        sheds: How much shorter they are.
+        rebills: How much the next one holds that no cache has.
+        asks: What a draft of it reads and writes; 0 without a model.
+    """
+
+    sheds: int
+    rebills: int
+    asks: int = 0
+
+    def waiting_is_cheaper(self, *, room_tokens: int, growth_tokens: int) -> bool:
+        """Whether to wait while `room_tokens` are left to the limit, where a request adds `growth_tokens`.
+
+        A thread that goes on is compacted whenever what was shed has come again: now after `sheds` tokens each time, at the limit
+        after the room as well. Now, then, its requests are shorter by half the room on average, and it is compacted more often.
+
+        Somebody waits at the limit for what was not prepared. So the price decides only where it would be compacted more than
+        twice as often, that is, where less is shed than there is room.
+        """
+        if self.sheds >= room_tokens:
+            return False
+        if self.sheds <= 0:
+            return True
+        saved = CACHED_PRICE * room_tokens / 2
+        more_often = growth_tokens / self.sheds - growth_tokens / (self.sheds + room_tokens)
+        return saved < (self.rebills * (1 - CACHED_PRICE) + self.asks) * more_often
+
+
+def worth_of(before: Sequence[Item], after: Sequence[Item], *, asks: int = 0) -> Worth:
+    """Return what replacing one window by another is worth; what both begin with stays in the provider's cache."""
+    shared = 0
+    while shared < min(len(before), len(after)) and before[shared] == after[shared]:
+        shared += 1
+    size = [sum(estimate_item(item.raw) for item in items) for items in (before, after)]
+    kept = sum(estimate_item(item.raw) for item in after[:shared])
+    return Worth(sheds=size[0] - size[1], rebills=size[1] - kept, asks=asks)
+
+
+def foreseen(brief: Brief, *, quoted_tokens: int, draft_price: float) -> Worth:
+    """Return what carrying out a plan comes to, before anybody is asked.
+
+    The state is taken for as long as it is by now: what it will gain cannot be known, and erring there errs for not waiting.
+
+    Args:
+        quoted_tokens: How much of what people said may stand behind the state.
+        draft_price: What a token of the window costs a draft to read: 0 without a model, less than 1 out of a cache.
+    """
+    plan = brief.plan
+    said = sum(seen.entry.tokens for seen in plan.replaced if seen.view.by_person)
+    after = plan.kept_tokens + min(said, quoted_tokens) + state_tokens(brief.ledger)
+    pairs = takewhile(lambda pair: pair[0].entry is pair[1].entry, zip(brief.window, plan.context, strict=False))
+    shared = sum(seen.entry.tokens for seen, _ in pairs)
+    return Worth(sheds=plan.tokens_before - after, rebills=after - shared, asks=round(plan.tokens_before * draft_price))
+
+
+def growth_of(window: Sequence[Seen]) -> int:
+    """Return what a request usually adds to a window, its answer with it: the middle of what each did; 0 without an answer."""
+    return median_low(list(_added(window)) or [0])
+
+
+def _added(window: Sequence[Seen]) -> Iterator[int]:
+    added, answering = 0, False
+    for seen in window:
+        is_answer = seen.view.role is Role.ASSISTANT
+        if answering and not is_answer:
+            yield added
+            added = 0
+        added, answering = added + seen.entry.tokens, is_answer
+    if answering:
+        yield added
+
+
+def check_worth_now(brief: Brief, *, quoted_tokens: int, room_tokens: int, draft_price: float) -> None:
+    """Return where a compaction is worth making although nothing calls for it yet; see `foreseen` for the arguments.
+
+    Raises:
+        NothingToCompact: Waiting is cheaper, and there is room.
+    """
+    worth = foreseen(brief, quoted_tokens=quoted_tokens, draft_price=draft_price)
+    growth = growth_of([seen for seen in brief.window if seen.entry.after_cut])
+    if worth.waiting_is_cheaper(room_tokens=room_tokens, growth_tokens=growth):
+        raise NothingToCompact(
+            brief.thread_id,
+            reason=f"it would shed about {max(0, worth.sheds)} tokens and have {worth.rebills} read anew, "
+            f"while {room_tokens} are left to the limit, where it costs less",
+        )

@@ -1,0 +1,31 @@
+"""What a tool call of the story can see: the checkout, what the turn is about, and chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from threadkeep.demo.session import CWD, Step
+from threadkeep.demo.tree import Tree
+from threadkeep.demo.words import exit_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Where a step happens. `scale` makes logs and listings longer; 1 is an everyday one."""
+
+    rng: Random
+    tree: Tree
+    noun: str
+    path: str
+    scale: int = 1
+
+    def count(self, low: int, high: int) -> int:
+        """Return how many lines to print."""
+        return self.rng.randrange(low, high) * self.scale
+
+
+def command(scene: Scene, cmd: str, body: str, *, code: int = 0, about_seconds: float = 0.4) -> Step:
+    """Return a shell command and its output as one step."""
+    took = f"{about_seconds * scene.rng.uniform(0.5, 2.0):.1f} s"
+    return Step(tool="exec_command", arguments={"cmd": cmd, "workdir": CWD}, output=exit_text(body, code=code, took=took))

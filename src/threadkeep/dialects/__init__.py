@@ -1,0 +1,43 @@
+"""The wire languages items are written in. A new one costs a module and a line here."""
+
+from __future__ import annotations
+
+from threadkeep.dialects.base import Answer, Dialect, Reply, ReplyReader, Request, Wire
+from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.responses import RESPONSES
+from threadkeep.errors import UnknownDialect
+from threadkeep.items import Item
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES, CHAT, MESSAGES)}
+
+
+def dialect_named(name: str) -> Dialect:
+    """Return the dialect called `name`.
+
+    Raises:
+        UnknownDialect: There is none.
+    """
+    try:
+        return DIALECTS[name]
+    except KeyError:
+        raise UnknownDialect(name, known=tuple(DIALECTS)) from None
+
+
+def searchable_text(dialect: str, raw: bytes) -> str:
+    """Return what a search index should know about a stored item."""
+    view = dialect_named(dialect).view(Item(raw))
+    return view.text if view.said in view.text else f"{view.text}\n{view.said}"
+
+
+__all__ = [
+    "DIALECTS",
+    "Answer",
+    "Dialect",
+    "Reply",
+    "ReplyReader",
+    "Request",
+    "Wire",
+    "dialect_named",
+    "searchable_text",
+]

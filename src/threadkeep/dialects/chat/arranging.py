@@ -1,0 +1,56 @@
+"""No two user messages in a row: many servers' templates refuse them, and some models answer only the last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+from threadkeep.dialects.chat.views import role_of
+from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, text_part
+from threadkeep.items import Item
+
+BLANK_LINE: Final = rb"\n\n"
+NOTHING: Final = frozenset({b"null", b'""', b"[]"})
+
+
+def arranged(items: Sequence[Item]) -> list[Item]:
+    """Return `items` with every run of user messages as one; all else is untouched."""
+    result: list[Item] = []
+    seen = [(item, _user_fields(item)) for item in items]
+    for by_user, run in groupby(seen, key=lambda pair: pair[1] is not None):
+        pairs = list(run)
+        if by_user and len(pairs) > 1:
+            result.append(_merged([fields for _, fields in pairs if fields is not None]))
+        else:
+            result.extend(item for item, _ in pairs)
+    return result
+
+
+def _user_fields(item: Item) -> dict[str, bytes] | None:
+    """Return the fields of a user message; None for anything else, and for what cannot be taken apart."""
+    return fields_of(item.raw) if role_of(item) == "user" else None
+
+
+def _merged(messages: list[dict[str, bytes]]) -> Item:
+    """Return several user messages as one: texts joined by a blank line, or, where any has parts, all parts in order.
+
+    Of the other fields the newest value counts. Strings are joined as they are spelled, so no byte of them changes.
+    """
+    fields = {name: raw for message in messages for name, raw in message.items()}
+    contents = [content for message in messages if (content := message.get("content", b"null")) not in NOTHING]
+    return Item(object_of({**fields, "content": _content(contents)}))
+
+
+def _content(contents: list[bytes]) -> bytes:
+    if all(content.startswith(b'"') for content in contents):
+        return b'"' + BLANK_LINE.join(content[1:-1] for content in contents) + b'"'
+    return list_of(part for content in contents for part in _parts(content))
+
+
+def _parts(content: bytes) -> list[bytes]:
+    if content.startswith(b'"'):
+        return [text_part(content)]
+    parts = elements_of(content)
+    # No content any server knows goes where it can be refused, and nowhere is it lost.
+    return [content] if parts is None else parts

@@ -1,0 +1,162 @@
+"""An assistant's message put together from the deltas of a stream, as a client would send it back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw
+from msgspec.json import encode
+
+from threadkeep.dialects.fields import Fields, fields_in
+from threadkeep.dialects.spans import item_in
+from threadkeep.items import Item
+
+# An answer that never ends must not eat the machine; beyond this nothing of it is kept.
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+# What an entry of our own costs beside its text, so that a stream of empty calls meets the same limit.
+CALL_BYTES: Final = 1_024
+
+
+class _Call:
+    """A call whose pieces are still coming."""
+
+    def __init__(self, *, place: int) -> None:
+        self.place = place
+        self.id = ""
+        self.is_custom = False
+        self.name = bytearray()
+        self.payload = bytearray()
+
+    def called(self) -> dict[str, str]:
+        """Return what is called and with what, as a call's own field says it."""
+        return {"name": self.name.decode(), "input" if self.is_custom else "arguments": self.payload.decode()}
+
+    def entry(self) -> dict[str, object]:
+        """Return the call as an element of `tool_calls`."""
+        kind = "custom" if self.is_custom else "function"
+        return {"id": self.id, "type": kind, kind: self.called()}
+
+
+class MessageAssembler:
+    """Takes deltas in the order they came. Never raises; keeps at most `MAX_MESSAGE_BYTES`."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._overflowed = False
+        self._size = 0
+        self._texts = {name: bytearray() for name in ("content", "refusal", "reasoning_content", "reasoning")}
+        self._details = bytearray()
+        self._calls: list[_Call] = []
+        self._at_index: dict[int, _Call] = {}
+        self._legacy: _Call | None = None
+        self._audio_id = ""
+
+    @property
+    def item(self) -> Item | None:
+        """The message so far in one fixed serialisation; None where none was begun, or where it is beyond the limit."""
+        if not self.begun or self._overflowed:
+            return None
+        called = bool(self._calls or self._legacy)
+        message: dict[str, object] = {"role": "assistant", "content": None if called else ""}
+        message |= {name: text.decode() for name, text in self._texts.items() if text}
+        if self._details:
+            message["reasoning_details"] = Raw(b"[" + bytes(self._details) + b"]")
+        if self._calls:
+            message["tool_calls"] = [call.entry() for call in sorted(self._calls, key=lambda call: call.place)]
+        if self._legacy is not None:
+            message["function_call"] = self._legacy.called()
+        if self._audio_id:
+            message["audio"] = {"id": self._audio_id}
+        return Item(encode(message))
+
+    def take(self, delta: Fields) -> None:
+        """Take the next piece of the message; anything may stand in its fields."""
+        self.begun = True
+        self._keep(self._texts["content"], _content(delta))
+        for name in ("refusal", "reasoning_content", "reasoning"):
+            if text := delta.text(name):
+                self._keep(self._texts[name], text)
+        for detail in delta.elements("reasoning_details") or []:
+            if known := _object_text(detail):
+                self._keep(self._details, f",{known}" if self._details else known)
+        for raw in delta.elements("tool_calls") or []:
+            if (call := fields_in(raw)) is not None:
+                self._take_call(call)
+        if (legacy := delta.object("function_call")) is not None:
+            self._legacy = self._legacy or _Call(place=0)
+            self._take_called(self._legacy, legacy)
+        self._audio_id = self._audio_id or delta.inner("audio").text("id") or ""
+
+    def _take_call(self, delta: Fields) -> None:
+        custom = delta.object("custom")
+        called = custom or delta.inner("function")
+        call_id = delta.text("id") or ""
+        call = self._call_for(delta.integer("index"), call_id=call_id, named=bool(called.text("name")))
+        if call is None:
+            return
+        call.id = call.id or call_id
+        call.is_custom = call.is_custom or custom is not None
+        self._take_called(call, called)
+
+    def _take_called(self, call: _Call, called: Fields) -> None:
+        name = called.text("name") or ""
+        # Some servers repeat the whole name in every piece.
+        if name.encode() != call.name:
+            self._keep(call.name, name)
+        self._keep(call.payload, _payload(called, "arguments") or _payload(called, "input"))
+
+    def _call_for(self, index: int | None, *, call_id: str, named: bool) -> _Call | None:
+        """Return the call a piece belongs to; a new one where its index, or its id where it has none, is new.
+
+        Some servers give every call the index 0, others a fresh id to every piece: a new id at a known place begins
+        another call only where it comes with a name. None once the message is beyond its limit.
+        """
+        known = self._at_index.get(index) if index is not None else (self._calls[-1] if self._calls else None)
+        other = known is not None and bool(known.id and call_id) and known.id != call_id
+        if known is not None and not (other and named):
+            return known
+        self._charge(CALL_BYTES + len(call_id))
+        if self._overflowed:
+            return None
+        call = _Call(place=index if index is not None else len(self._calls))
+        self._calls.append(call)
+        if index is not None:
+            self._at_index[index] = call
+        return call
+
+    def _keep(self, buffer: bytearray, text: str) -> None:
+        data = text.encode()
+        self._charge(len(data))
+        if not self._overflowed:
+            buffer += data
+
+    def _charge(self, size: int) -> None:
+        """Count what is kept; beyond the limit let go of all of it, for half a message is none."""
+        self._size += size
+        if self._size > MAX_MESSAGE_BYTES and not self._overflowed:
+            self._overflowed = True
+            self._details.clear()
+            self._calls.clear()
+            self._at_index.clear()
+            self._legacy = None
+            for text in self._texts.values():
+                text.clear()
+
+
+def _content(delta: Fields) -> str:
+    """Return the text of a piece of content: a string, or, with some servers, parts."""
+    if (text := delta.text("content")) is not None:
+        return text
+    parts = (fields_in(part) for part in delta.elements("content") or [])
+    return "".join(part.text("text") or "" for part in parts if part is not None)
+
+
+def _payload(called: Fields, name: str) -> str:
+    """Return a piece of a call's payload; some servers send the arguments as an object and not as text."""
+    return called.text(name) or _object_text(called.span(name))
+
+
+def _object_text(span: bytes) -> str:
+    """Return the text of a JSON object; empty where it is none."""
+    item = item_in(span)
+    return item.raw.decode() if item else ""

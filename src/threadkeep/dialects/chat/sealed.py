@@ -1,0 +1,31 @@
+"""What translators put into a chat message for the provider behind them alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from threadkeep.dialects.chat.views import role_of
+from threadkeep.dialects.parts import is_thought
+from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, value_of
+from threadkeep.items import Item
+
+# Signed or encrypted by whoever served the model. Thoughts in plain text (`reasoning_content`) are bound to nobody.
+FIELDS: Final = frozenset({"reasoning_details", "thinking_blocks"})
+SPEECH: Final = ("content", "tool_calls", "function_call", "refusal", "audio")
+NOTHING: Final = frozenset({b"null", b"[]", b'""'})
+
+
+def without_sealed(item: Item) -> Item | None:
+    """Return an assistant's message without them; the same item where it has none, None where it says nothing else."""
+    fields = fields_of(item.raw) if role_of(item) == "assistant" else None
+    if fields is None:
+        return item
+    kept = {name: raw for name, raw in fields.items() if name not in FIELDS}
+    parts = elements_of(kept.get("content", b"null"))
+    spoken = [part for part in parts or () if not is_thought(value_of(part))]
+    if parts is not None and len(spoken) < len(parts):
+        kept["content"] = list_of(spoken)
+    elif len(kept) == len(fields):
+        return item
+    says_something = any(kept.get(name, b"null") not in NOTHING for name in SPEECH)
+    return Item(object_of(kept)) if says_something else None

@@ -1,0 +1,141 @@
+"""Messages and requests of the Anthropic Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from threadkeep.dialects.base import ABORTED, Request, Wire
+from threadkeep.dialects.messages import wire
+from threadkeep.dialects.messages.alternation import alternating
+from threadkeep.dialects.messages.blanking import blanked_fields
+from threadkeep.dialects.messages.blocks import blocks_of, text_field
+from threadkeep.dialects.messages.sealed import without_sealed
+from threadkeep.dialects.messages.views import view_of
+from threadkeep.dialects.requests import composed, item_from, items_in, put_together, taken_apart
+from threadkeep.dialects.spans import Json, canonical_of, elements_of, fields_of, list_of, object_in, object_of, value_of
+from threadkeep.items import Item, ItemKind, Role, View
+
+# What a client may leave around a message without changing what the model sees.
+ADDITIONS: Final = frozenset({"id", "status", "cache_control"})
+# What an answer carries beside its content; clients that keep the whole answer send it back.
+ANSWER_ADDITIONS: Final = frozenset(
+    {"model", "stop_reason", "stop_sequence", "stop_details", "usage", "container", "context_management", "diagnostics"}
+)
+
+
+class MessagesDialect:
+    """The Messages wire language; see `threadkeep.dialects.base.Dialect` for the contract.
+
+    An item is one message. Top-level `system` and `tools` are fields of the request and never touched; the head is a leading run
+    of messages in the system's role, and one that stands later is history, where its client froze it.
+    """
+
+    name = "messages"
+    history_field = "messages"
+    wire: Wire = wire
+
+    def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
+        return composed({"system": system, "tools": list(tools)})
+
+    def parse(self, value: object) -> Item:
+        return item_from(value, dialect=self.name)
+
+    def view(self, item: Item) -> View:
+        return view_of(object_in(item.raw) or {})
+
+    def canonical(self, item: Item) -> bytes:
+        return canonical_of(item.raw, _canonical_fields)
+
+    def split(self, body: bytes) -> Request | None:
+        fields = fields_of(body)
+        items = items_in(fields.get("messages", b"null")) if fields else None
+        if fields is None or items is None:
+            return None
+        return taken_apart(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
+
+    def join(self, request: Request, items: Sequence[Item]) -> bytes:
+        return put_together(request, items, field=self.history_field)
+
+    def state_item(self, text: str) -> Item:
+        return self.parse({"role": "user", "content": [{"type": "text", "text": text}]})
+
+    def with_output(self, item: Item, text: str) -> Item | None:
+        if self.view(item).kind is not ItemKind.OUTPUT:
+            return None
+        message = fields_of(item.raw)
+        blocks = elements_of(message["content"]) if message else None
+        if message is None or blocks is None:
+            return None
+        content = msgspec.json.encode(text)
+        return Item(object_of({**message, "content": list_of(_with_content(block, content) for block in blocks)}))
+
+    def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
+        blocks = blocks_of((object_in(item.raw) or {}).get("content")) or []
+        own = {text_field(block, "id") for block in blocks if text_field(block, "type") == "tool_use"}
+        results = [
+            {"type": "tool_result", "tool_use_id": call_id, "content": ABORTED, "is_error": True}
+            for call_id in self.view(item).opens
+            if call_id in calls and call_id in own
+        ]
+        return [self.parse({"role": "user", "content": results})] if results else []
+
+    def without_sealed(self, item: Item) -> Item | None:
+        return without_sealed(item)
+
+    def blanked(self, item: Item, text: str) -> Item | None:
+        return self.parse(blanked_fields(object_in(item.raw) or {}, text))
+
+    def arrange(self, items: Sequence[Item]) -> list[Item]:
+        return alternating(items)
+
+
+MESSAGES: Final = MessagesDialect()
+
+
+def _with_content(block: bytes, content: bytes) -> bytes:
+    fields = fields_of(block)
+    if fields is None or value_of(fields.get("type", b"null")) != "tool_result":
+        return block
+    return object_of({**fields, "content": content})
+
+
+def _canonical_fields(fields: Json) -> Json:
+    """Return a message without what clients and providers add or leave out at will; anything else as it is."""
+    if "role" not in fields:
+        return fields
+    additions = ADDITIONS | ANSWER_ADDITIONS if fields["role"] == "assistant" else ADDITIONS
+    kept = {name: value for name, value in fields.items() if name not in additions}
+    if kept.get("type") == "message":
+        del kept["type"]
+    if "content" in kept:
+        kept["content"] = _canonical_content(kept["content"])
+    return kept
+
+
+def _canonical_content(content: object) -> object:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [_canonical_block(block) for block in content] if isinstance(content, list) else content
+
+
+def _canonical_block(block: object) -> object:
+    """Return a block without its cache marker and those of the blocks a tool returned in it."""
+    if not isinstance(block, dict):
+        return block
+    kept = {name: value for name, value in block.items() if name != "cache_control" and not _is_filler(name, value)}
+    if block.get("type") == "tool_result" and "content" in kept:
+        kept["content"] = _canonical_content(kept["content"])
+    elif isinstance(kept.get("content"), list):
+        kept["content"] = [_unmarked(each) for each in kept["content"]]
+    return kept
+
+
+def _unmarked(block: object) -> object:
+    return {name: value for name, value in block.items() if name != "cache_control"} if isinstance(block, dict) else block
+
+
+def _is_filler(name: str, value: object) -> bool:
+    return name == "citations" and not value

@@ -1,0 +1,41 @@
+"""Thinking blocks. A provider binds them to the exact history they were produced in; a rewritten history must go without."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from threadkeep.dialects.messages.blocks import THINKING
+from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, value_of
+from threadkeep.items import Item
+
+# A message of nothing but thinking cannot be left empty, which the API refuses, nor left out, which would move its neighbours.
+PLACEHOLDER: Final = b'{"type":"text","text":"(thinking removed)"}'
+
+
+def has_thinking(item: Item) -> bool:
+    """Whether the message holds a thinking block, redacted or not."""
+    return any(_is_thinking(block) for block in _blocks(item))
+
+
+def without_thinking(item: Item) -> Item:
+    """Return the message without its thinking blocks, every other block and field with its exact bytes.
+
+    A message without any is returned as it is; one that has nothing else says so in one short text block.
+    """
+    blocks = _blocks(item)
+    kept = [block for block in blocks if not _is_thinking(block)]
+    fields = fields_of(item.raw)
+    if fields is None or len(kept) == len(blocks):
+        return item
+    return Item(object_of({**fields, "content": list_of(kept or [PLACEHOLDER])}))
+
+
+def _blocks(item: Item) -> list[bytes]:
+    fields = fields_of(item.raw) or {}
+    return elements_of(fields.get("content", b"null")) or []
+
+
+def _is_thinking(block: bytes) -> bool:
+    fields = fields_of(block)
+    kind = value_of(fields.get("type", b"null")) if fields else None
+    return isinstance(kind, str) and kind in THINKING

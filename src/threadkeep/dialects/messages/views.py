@@ -1,0 +1,135 @@
+"""What threadkeep sees in a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from threadkeep.dialects.fragments import Heard, hear, instruction_section, quoted
+from threadkeep.dialects.hosts import REMINDER, WORLD
+from threadkeep.dialects.messages import blocks as reading
+from threadkeep.dialects.messages.blocks import THINKING, is_known, is_result, is_use, readable, text_field
+from threadkeep.dialects.spans import Json, json_text
+from threadkeep.items import ItemKind, Role, View
+
+ATTACHMENTS = frozenset({"image", "document", "search_result", "container_upload"})
+_ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
+
+
+def view_of(fields: Json) -> View:
+    """Return what is known about a message; an unknown role or content is `OPAQUE`."""
+    role = _ROLES.get(text_field(fields, "role"))
+    blocks = reading.blocks_of(fields.get("content"))
+    if role is None or blocks is None:
+        return View(kind=ItemKind.OPAQUE, role=role or Role.ASSISTANT)
+    if role is Role.SYSTEM:
+        return _by_system(blocks)
+    if role is Role.ASSISTANT:
+        return _by_model(blocks)
+    if any(_is_client_result(block) for block in blocks):
+        return _output(blocks)
+    return _by_user(blocks)
+
+
+def _by_system(blocks: list[Json]) -> View:
+    """Return the view of a system message within the history: the client's world, or a person it passes on."""
+    text = _joined(readable(block) for block in blocks)
+    said = quoted(text.strip().removeprefix(f"<{REMINDER}>").removesuffix(f"</{REMINDER}>"))
+    return View(
+        kind=ItemKind.MESSAGE,
+        role=Role.SYSTEM,
+        text=text,
+        images=_images(blocks),
+        by_person=bool(said),
+        said=said,
+        context=None if said else instruction_section((text,), known=WORLD.items()),
+    )
+
+
+def _output(blocks: list[Json]) -> View:
+    results = [block for block in blocks if _is_client_result(block)]
+    said = _heard(blocks).said
+    return View(
+        kind=ItemKind.OUTPUT,
+        role=Role.TOOL,
+        text=_joined(readable(block.get("content")) for block in results),
+        closes=tuple(call_id for block in results if (call_id := text_field(block, "tool_use_id"))),
+        images=_images(blocks),
+        by_person=bool(said),
+        said=said,
+    )
+
+
+def _by_user(blocks: list[Json]) -> View:
+    """Return the view of a message in the user's role; what it attaches without a word was attached by a person."""
+    heard = _heard(blocks)
+    return View(
+        kind=ItemKind.MESSAGE if _is_readable(blocks) else ItemKind.OPAQUE,
+        role=Role.USER,
+        text=_joined(readable(block) for block in blocks),
+        images=_images(blocks),
+        by_person=bool(heard.said) or any(text_field(block, "type") in ATTACHMENTS for block in blocks),
+        said=heard.said,
+        context=heard.section,
+    )
+
+
+def _by_model(blocks: list[Json]) -> View:
+    """Return the view of an answer.
+
+    A tool of the provider's is answered by the provider, within the message or in its next one; only in the latter case does the
+    message open the call, and the next one close it, so that no cut comes between them.
+    """
+    uses = [block for block in blocks if is_use(block)]
+    results = [block for block in blocks if is_result(block)]
+    used = {text_field(block, "id") for block in uses}
+    returned = {text_field(block, "tool_use_id") for block in results}
+    waiting = [block for block in uses if text_field(block, "id") not in returned]
+    thoughts = [block for block in blocks if text_field(block, "type") in THINKING]
+    if thoughts and len(thoughts) == len(blocks):
+        text = _joined(text_field(block, "thinking") for block in thoughts)
+        return View(kind=ItemKind.REASONING, role=Role.ASSISTANT, text=text)
+    kind = ItemKind.MESSAGE if _is_readable(blocks) else ItemKind.OPAQUE
+    return View(
+        kind=ItemKind.CALL if waiting else kind,
+        role=Role.ASSISTANT,
+        text=_answer_text(blocks, uses=uses, results=results),
+        opens=tuple(call_id for block in waiting if (call_id := text_field(block, "id"))),
+        closes=tuple(call_id for block in results if (call_id := text_field(block, "tool_use_id")) and call_id not in used),
+        tool=text_field(waiting[0], "name") or None if waiting else None,
+        images=_images(blocks),
+    )
+
+
+def _answer_text(blocks: list[Json], *, uses: list[Json], results: list[Json]) -> str:
+    """Return what the model said, then what it called tools with, then what the provider's own tools returned."""
+    words = (
+        block for block in blocks if text_field(block, "type") not in THINKING and not is_use(block) and not is_result(block)
+    )
+    return _joined(
+        (
+            *(readable(block) for block in words),
+            *(json_text(block.get("input")) for block in uses),
+            *(readable(block.get("content")) for block in results),
+        )
+    )
+
+
+def _is_client_result(block: Json) -> bool:
+    return block.get("type") == "tool_result"
+
+
+def _is_readable(blocks: list[Json]) -> bool:
+    return not blocks or any(is_known(block) for block in blocks)
+
+
+def _heard(blocks: list[Json]) -> Heard:
+    texts = [text_field(block, "text") for block in blocks if block.get("type") == "text"]
+    return hear(texts, titled_reminders=False)
+
+
+def _images(blocks: list[Json]) -> int:
+    return sum(reading.images(block) for block in blocks)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n".join(part for part in parts if part)

@@ -1,0 +1,55 @@
+"""Requests taken apart and put together, and values made items: the same in every dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from threadkeep.dialects.base import Request
+from threadkeep.dialects.spans import elements_of, list_of, object_of
+from threadkeep.errors import InvalidItem
+from threadkeep.items import Item, is_json
+
+
+def item_from(value: object, *, dialect: str) -> Item:
+    """Return the item for a decoded JSON value, in threadkeep's one fixed serialisation.
+
+    Raises:
+        InvalidItem: It is not a JSON object, or holds what JSON cannot say.
+    """
+    if not isinstance(value, dict):
+        raise InvalidItem(dialect=dialect, reason=f"a JSON object was expected, not {type(value).__name__}")
+    try:
+        if is_json(value):
+            return Item(msgspec.json.encode(value))
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise InvalidItem(dialect=dialect, reason=str(error)) from error
+    raise InvalidItem(dialect=dialect, reason="it holds something JSON cannot say")
+
+
+def items_in(history: bytes) -> list[Item] | None:
+    """Return the items of a history: a list of nothing but objects."""
+    spans = elements_of(history)
+    if spans is None or not all(span.startswith(b"{") for span in spans):
+        return None
+    return [Item(span) for span in spans]
+
+
+def composed(fields: Mapping[str, object], *, head: Sequence[Item] = ()) -> Request:
+    """Return a request without a history; a field that says nothing is left out."""
+    said = {name: msgspec.json.encode(value) for name, value in fields.items() if value}
+    return Request(fields=said, head=tuple(head), items=())
+
+
+def taken_apart(fields: Mapping[str, bytes], items: Sequence[Item], *, is_head: Callable[[Item], bool]) -> Request:
+    """Return the request whose head is the leading run of items that are the client's to write anew."""
+    head = 0
+    while head < len(items) and is_head(items[head]):
+        head += 1
+    return Request(fields=fields, head=tuple(items[:head]), items=tuple(items[head:]))
+
+
+def put_together(request: Request, items: Sequence[Item], *, field: str) -> bytes:
+    """Return the body whose `field` holds the request's head followed by `items`."""
+    return object_of({**request.fields, field: list_of(item.raw for item in (*request.head, *items))})

@@ -1,0 +1,146 @@
+"""Items and requests of the OpenAI Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from threadkeep.dialects.base import ABORTED, Request, Wire
+from threadkeep.dialects.requests import composed, item_from, items_in, put_together, taken_apart
+from threadkeep.dialects.responses import wire
+from threadkeep.dialects.responses.blanking import blanked_fields
+from threadkeep.dialects.responses.views import NAMED_BY_ID, kind_of, view_of
+from threadkeep.dialects.sealing import UNREADABLE
+from threadkeep.dialects.spans import Json, canonical_of, fields_of, list_of, object_in, object_of, text_part
+from threadkeep.items import Item, Role, View
+
+TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
+VOLATILE: Final = frozenset({"id", "status", "cache_control"})
+# Written by a model's provider for itself. Reasoning is dropped whole; a compaction stands for a history, which must be said.
+SEALED: Final = frozenset({"reasoning", "compaction", "context_compaction", "compaction_summary"})
+# With one of these, the provider holds the history, or a part of it.
+HELD_ELSEWHERE: Final = ("previous_response_id", "conversation")
+
+
+class ResponsesDialect:
+    """The Responses wire language; see `threadkeep.dialects.base.Dialect` for the contract."""
+
+    name = "responses"
+    history_field = "input"
+    wire: Wire = wire
+
+    def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
+        fields: dict[str, object] = {"instructions": system, "tools": list(tools), "prompt_cache_key": cache_key}
+        return composed(fields)
+
+    def parse(self, value: object) -> Item:
+        return item_from(value, dialect=self.name)
+
+    def view(self, item: Item) -> View:
+        return view_of(object_in(item.raw) or {})
+
+    def canonical(self, item: Item) -> bytes:
+        return canonical_of(item.raw, _canonical_fields)
+
+    def split(self, body: bytes) -> Request | None:
+        fields = fields_of(body)
+        if fields is None or any(fields.get(name, b"null") != b"null" for name in HELD_ELSEWHERE):
+            return None
+        items = _input_items(fields.get("input", b"null"))
+        if items is None:
+            return None
+        return taken_apart(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
+
+    def join(self, request: Request, items: Sequence[Item]) -> bytes:
+        return put_together(request, items, field=self.history_field)
+
+    def state_item(self, text: str) -> Item:
+        return self.parse({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
+
+    def with_output(self, item: Item, text: str) -> Item | None:
+        fields = fields_of(item.raw) if kind_of(object_in(item.raw) or {}) in TEXT_OUTPUTS else None
+        return None if fields is None else Item(object_of({**fields, "output": msgspec.json.encode(text)}))
+
+    def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
+        call = object_in(item.raw) or {}
+        return [self.parse(_aborted(kind_of(call), call_id)) for call_id in self.view(item).opens if call_id in calls]
+
+    def without_sealed(self, item: Item) -> Item | None:
+        kind = kind_of(object_in(item.raw) or {})
+        if kind not in SEALED:
+            return item
+        return None if kind == "reasoning" else self.state_item(UNREADABLE)
+
+    def blanked(self, item: Item, text: str) -> Item | None:
+        made = blanked_fields(object_in(item.raw) or {}, text)
+        return None if made is None else self.parse(made)
+
+    def arrange(self, items: Sequence[Item]) -> list[Item]:
+        return list(items)
+
+
+RESPONSES: Final = ResponsesDialect()
+
+
+def _input_items(history: bytes) -> list[Item] | None:
+    """Return the items of an `input` field: a list of objects, or a string that stands for one user message."""
+    if not history.startswith(b'"'):
+        return items_in(history)
+    content = list_of([text_part(history, kind=b"input_text")])
+    return [Item(object_of({"type": b'"message"', "role": b'"user"', "content": content}))]
+
+
+def _canonical_fields(fields: Json) -> Json:
+    """Return an item without what clients and providers add or leave out at will."""
+    named = "call_id" not in fields and kind_of(fields) in NAMED_BY_ID
+    kept = {name: value for name, value in fields.items() if name not in VOLATILE or (named and name == "id")}
+    if kept.get("type") == "reasoning" and not kept.get("content"):
+        kept.pop("content", None)
+    if "role" in kept:
+        kept.setdefault("type", "message")
+        kept["content"] = _canonical_content(kept.get("content"), role=kept["role"])
+    return kept
+
+
+def _canonical_content(content: object, *, role: object) -> object:
+    """Return message content as a list of parts without what providers add or leave out at will."""
+    if isinstance(content, str):
+        return [{"type": "output_text" if role == "assistant" else "input_text", "text": content}]
+    return [_canonical_part(part) for part in content] if isinstance(content, list) else content
+
+
+def _canonical_part(part: object) -> object:
+    if not isinstance(part, dict):
+        return part
+    return {name: value for name, value in part.items() if name != "cache_control" and not _is_filler(name, value)}
+
+
+def _is_filler(name: str, value: object) -> bool:
+    return name in ("annotations", "logprobs") and value == []
+
+
+def _aborted(kind: str, call_id: str) -> Json:
+    """Return the output of a call that was broken off, in the form its type has."""
+    match kind:
+        case "mcp_approval_request":
+            return {"type": "mcp_approval_response", "approval_request_id": call_id, "approve": False}
+        case "local_shell_call":
+            return {"type": "local_shell_call_output", "id": call_id, "output": ABORTED}
+        case "tool_search_call":
+            return {
+                "type": "tool_search_output",
+                "call_id": call_id,
+                "status": "completed",
+                "execution": "client",
+                "tools": [],
+            }
+        case "shell_call":
+            outcome = {"type": "exit", "exit_code": 1}
+            ended = {"stdout": "", "stderr": ABORTED, "outcome": outcome}
+            return {"type": "shell_call_output", "call_id": call_id, "output": [ended]}
+        case "apply_patch_call":
+            return {"type": "apply_patch_call_output", "call_id": call_id, "status": "failed", "output": ABORTED}
+        case _:
+            return {"type": f"{kind}_output", "call_id": call_id, "output": ABORTED}

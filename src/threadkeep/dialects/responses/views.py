@@ -1,0 +1,104 @@
+"""What threadkeep sees in an item of the Responses API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from threadkeep.dialects.fragments import hear, instruction_section
+from threadkeep.dialects.parts import has_attachments, images_in, texts_of
+from threadkeep.dialects.spans import Json, json_text
+from threadkeep.items import ItemKind, Role, View
+
+# These run at the provider and carry their own result. Any other `*_call` with a call id waits for an output.
+SERVER_CALLS: Final = frozenset(
+    {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "mcp_list_tools"}
+)
+# An item of these types is known by its id where it has no call id.
+NAMED_BY_ID: Final = frozenset({"item_reference", "mcp_approval_request", "local_shell_call", "local_shell_call_output"})
+# Outputs of these types are lists of objects that have fields of their own for what was said.
+TOLD_IN_FIELDS: Final = frozenset({"shell_call_output", "tool_search_output"})
+ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+PAIRED_BY: Final = {"mcp_approval_response": "approval_request_id"} | dict.fromkeys(NAMED_BY_ID, "id")
+
+
+def kind_of(fields: Json) -> str:
+    """Return the type an item names; a role without a type makes a message."""
+    kind = fields.get("type") or ("message" if "role" in fields else None)
+    return kind if isinstance(kind, str) else ""
+
+
+def view_of(fields: Json) -> View:
+    """Return what is known about an item; an unknown type is `OPAQUE`."""
+    kind = kind_of(fields)
+    if kind == "message":
+        return _message(fields)
+    if kind == "agent_message":
+        return _between_agents(fields)
+    if kind == "reasoning":
+        return View(kind=ItemKind.REASONING, role=Role.ASSISTANT, text="\n".join(texts_of(fields.get("summary"))))
+    if kind in SERVER_CALLS:
+        return View(kind=ItemKind.CALL, role=Role.ASSISTANT, text=json_text(fields), tool=kind)
+    if kind.endswith("_output") or kind == "mcp_approval_response":
+        return _output(fields)
+    if kind.endswith("_call") or kind == "mcp_approval_request":
+        return _call(fields)
+    return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT)
+
+
+def _message(fields: Json) -> View:
+    role = ROLES.get(str(fields.get("role")), Role.ASSISTANT)
+    content = fields.get("content")
+    texts = texts_of(content)
+    text = "\n".join(texts)
+    images = images_in(content)
+    if role is Role.SYSTEM:
+        return View(kind=ItemKind.MESSAGE, role=role, text=text, images=images, context=instruction_section(texts))
+    if role is Role.ASSISTANT:
+        return View(kind=ItemKind.MESSAGE, role=role, text=text, images=images)
+    heard = hear(texts, titled_reminders=True)
+    return View(
+        kind=ItemKind.MESSAGE,
+        role=role,
+        text=text,
+        images=images,
+        by_person=bool(heard.said) or has_attachments(content),
+        said=heard.said,
+        context=heard.section,
+    )
+
+
+def _between_agents(fields: Json) -> View:
+    """Return what one agent wrote to another; from above it is a task, from below or beside a report or a question."""
+    author, recipient, content = (fields.get(name) for name in ("author", "recipient", "content"))
+    from_above = isinstance(author, str) and isinstance(recipient, str) and recipient.startswith(f"{author}/")
+    text = "\n".join(texts_of(content))
+    return View(kind=ItemKind.MESSAGE, role=Role.USER, text=text, images=images_in(content), is_task=from_above)
+
+
+def _call(fields: Json) -> View:
+    payload = fields.get("arguments", fields.get("input", fields.get("action", fields.get("operation"))))
+    return View(
+        kind=ItemKind.CALL,
+        role=Role.ASSISTANT,
+        text=payload if isinstance(payload, str) else json_text(payload),
+        opens=_pair(fields),
+        tool=str(fields.get("name") or kind_of(fields)),
+    )
+
+
+def _output(fields: Json) -> View:
+    payload = fields.get("output", fields.get("tools"))
+    told_in_parts = isinstance(payload, (str, list)) and kind_of(fields) not in TOLD_IN_FIELDS
+    return View(
+        kind=ItemKind.OUTPUT,
+        role=Role.TOOL,
+        text="\n".join(texts_of(payload)) if told_in_parts else json_text(payload),
+        closes=_pair(fields),
+        images=images_in(payload),
+    )
+
+
+def _pair(fields: Json) -> tuple[str, ...]:
+    """Return the id that ties a call to its output: its call id, or what this type has in its place."""
+    name = fields.get("call_id") or fields.get(PAIRED_BY.get(kind_of(fields), ""))
+    return (name,) if isinstance(name, str) and name else ()

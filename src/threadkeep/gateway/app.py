@@ -1,0 +1,244 @@
+"""The gateway as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from uuid import uuid4
+
+from aiohttp import ClientSession
+from msgspec.json import encode
+
+from threadkeep.dialects import DIALECTS
+from threadkeep.errors import ThreadkeepError
+from threadkeep.gateway import control
+from threadkeep.gateway.access_log import AccessLog, Entry
+from threadkeep.gateway.call import Call
+from threadkeep.gateway.caller import Caller, Receive, Scope, Send
+from threadkeep.gateway.content_encoding import codings_of, is_known
+from threadkeep.gateway.conversing import Exchange, Signing, stay
+from threadkeep.gateway.doorway import NO_KEY, NO_TOKEN, UNKNOWN_PATH, turned_away
+from threadkeep.gateway.exchange import Conversations, Refused
+from threadkeep.gateway.headers import first, for_upstream
+from threadkeep.gateway.histories import LaysOutFor
+from threadkeep.gateway.keys import Admitted, Keys, admit, keyless
+from threadkeep.gateway.metrics import CONTENT_TYPE, Metrics
+from threadkeep.gateway.mount import Ground, MakePages, is_below
+from threadkeep.gateway.relay import relay
+from threadkeep.gateway.routes import Provider, Route, route_of
+from threadkeep.gateway.upstream import Unanswered, Upstream
+from threadkeep.runtime import Threadkeep
+
+BODY_LIMIT = 64 * 1024 * 1024
+READY_SECONDS = 5.0
+
+# Given a tenant (None: the one without keys) and a dialect's name, returns who decides about its requests.
+ConversationsOf = Callable[[str | None, str], Awaitable[Conversations]]
+# Given a tenant, returns its open store.
+StoreOf = Callable[[str | None], Awaitable[Threadkeep]]
+
+
+class Gateway:
+    """Relays what a client sends to its provider, and lets `conversations` decide about conversation requests.
+
+    `POST` to `/v1/responses`, `/v1/chat/completions` and `/v1/messages`, and to what compacts or counts the same histories, are
+    conversation requests, each in its dialect. Everything else under `/v1` passes through untouched, whatever its method,
+    streaming both ways. An upstream takes the place of `/v1`; see `Upstream`. `session` is one that `upstream_session` made:
+    another could keep cookies or wait for a free connection.
+
+    Without `keys`, only requests that name this machine, or one of `allowed_hosts`, as their host are served; with them, only
+    those that hold one, whatever they call the host. None that a page from elsewhere makes is. Credentials pass through and are
+    never logged; keys do not pass. The control API, and below `/ui` the `pages`, are there where `stores` and `control_token` are
+    given, and so is what takes histories from hosts, with `histories`. `failures` counts what went wrong beside the relay.
+
+    Raises:
+        BadInput: An upstream is not an http:// or https:// URL.
+    """
+
+    def __init__(
+        self,
+        *,
+        upstreams: Mapping[Provider, str],
+        conversations: ConversationsOf,
+        session: ClientSession,
+        version: str,
+        allowed_hosts: Collection[str] = (),
+        keys: Keys | None = None,
+        stores: StoreOf | None = None,
+        control_token: str | None = None,
+        histories: LaysOutFor | None = None,
+        pages: MakePages | None = None,
+        ready: Callable[[], Awaitable[None]] | None = None,
+        access_log: AccessLog | None = None,
+        metrics: Metrics | None = None,
+        body_limit: int = BODY_LIMIT,
+        now: Callable[[], float] = time.time,
+        new_id: Callable[[], str] = lambda: uuid4().hex,
+    ) -> None:
+        self.metrics = metrics or Metrics()
+        self._stopping = asyncio.Event()
+        self._upstreams = {name: Upstream(base, session=session, provider=name) for name, base in upstreams.items()}
+        self._conversations = conversations
+        self._health = encode({"ok": True, "version": version})
+        self._hosts = None if keys is not None else frozenset(host.lower() for host in allowed_hosts)
+        self._keys = keys
+        self._ready = ready
+        self._access_log = access_log or AccessLog()
+        self._body_limit = body_limit
+        self._signing = Signing(now=now, new_id=new_id)
+        self._control = (
+            control.Control(stores, token=control_token, stopping=self._stopping, histories=histories)
+            if stores is not None and control_token is not None
+            else None
+        )
+        self._pages = (
+            pages(Ground(stores=stores, token=control_token, keys=keys, stopping=self._stopping))
+            if pages is not None and stores is not None and control_token is not None
+            else None
+        )
+
+    @property
+    def failures(self) -> Counter[str]:
+        return self.metrics.failures
+
+    def stop(self) -> None:
+        """End what would not end by itself, so that a stop waits for answers alone."""
+        self._stopping.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"the gateway speaks HTTP, not {scope['type']}")
+        call = Call.of(scope)
+        caller = Caller(receive, send, has_body=call.has_body)
+        entry = Entry(method=call.method)
+        began = time.perf_counter()
+        try:
+            with self.metrics.stream():
+                await self._serve(call, caller, entry)
+        finally:
+            self.metrics.answered(route=entry.route, status=caller.status)
+            self._log(entry, caller, seconds=time.perf_counter() - began)
+
+    def _log(self, entry: Entry, caller: Caller, *, seconds: float) -> None:
+        # Probes come every few seconds and say nothing.
+        if entry.route != "own":
+            at = self._signing.now() - seconds
+            counted = {"received": caller.received, "sent": caller.sent}
+            self._access_log.write(entry, status=caller.status, seconds=seconds, at=at, gone=caller.gone, **counted)
+
+    async def _serve(self, call: Call, caller: Caller, entry: Entry) -> None:
+        bare = keyless(call)
+        judged = self._pages.forgives(call) if self._pages is not None and is_below(bare.path) else call
+        refusal = turned_away(judged, hosts=self._hosts)
+        if refusal is not None:
+            await _refuse(caller, refusal, dialect=_dialect_of(bare))
+            return
+        admitted = admit(call, self._keys)
+        if await self._own(bare, caller, entry, admitted=admitted):
+            return
+        if admitted is None:
+            await _refuse(caller, NO_KEY, dialect=_dialect_of(bare))
+            return
+        entry.tenant = admitted.tenant
+        route = route_of(call.method, bare.path.decode("ascii"), admitted.call.headers)
+        if route is None:
+            await _refuse(caller, UNKNOWN_PATH)
+        elif route.is_conversation and is_known(codings_of(first(call.headers, b"content-encoding"))):
+            entry.route = route.dialect
+            await self._converse(admitted.call, caller, route, entry)
+        else:
+            if route.is_conversation:
+                self.metrics.failed("open.unknown_encoding")
+            entry.route = f"{route.provider}.other"
+            await self._pass_through(admitted.call, caller, route)
+
+    async def _own(self, bare: Call, caller: Caller, entry: Entry, *, admitted: Admitted | None) -> bool:
+        """Answer what is the gateway's own; false where the request is something else."""
+        if bare.path in (b"/healthz", b"/readyz"):
+            entry.route = "own"
+            await (caller.answer(200, self._health) if bare.path == b"/healthz" else self._tell_ready(caller))
+        elif bare.path == b"/metrics":
+            entry.route = "own"
+            if admitted is not None or (self._control is not None and self._control.holds_token(bare)):
+                await caller.answer(200, self.metrics.text(), content_type=CONTENT_TYPE)
+            else:
+                await control.refuse(caller, NO_KEY)
+        elif self._control is not None and bare.path.startswith(control.PREFIX):
+            entry.route = "control"
+            await self._steer(self._control, bare, caller, entry, admitted=admitted)
+        elif self._pages is not None and is_below(bare.path):
+            entry.route = "ui"
+            has_key = self._keys is not None and admitted is not None
+            entry.tenant = admitted.tenant if admitted is not None else None
+            await self._pages.serve(bare, caller, tenant=entry.tenant, known=has_key)
+        else:
+            return False
+        return True
+
+    async def _steer(
+        self, steering: control.Control, bare: Call, caller: Caller, entry: Entry, *, admitted: Admitted | None
+    ) -> None:
+        """Pass a request to the control API if it may be made: with the token for the gateway's own tenant, or with a key."""
+        if steering.holds_token(bare):
+            await steering.answer(bare, caller, tenant=None)
+        elif self._keys is not None and admitted is not None:
+            entry.tenant = admitted.tenant
+            await steering.answer(admitted.call, caller, tenant=admitted.tenant)
+        else:
+            await control.refuse(caller, NO_TOKEN)
+
+    async def _tell_ready(self, caller: Caller) -> None:
+        """Say whether the store can be written: without it nothing is recorded, and another replica should be asked."""
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                if self._ready is not None:
+                    await self._ready()
+        except (ThreadkeepError, TimeoutError) as error:
+            code = error.code if isinstance(error, ThreadkeepError) else "timeout"
+            await caller.answer(503, encode({"ok": False, "reason": code}))
+        else:
+            await caller.answer(200, encode({"ok": True}))
+
+    async def _converse(self, call: Call, caller: Caller, route: Route, entry: Entry) -> None:
+        exchange = Exchange(
+            call=call,
+            caller=caller,
+            route=route,
+            wire=DIALECTS[route.dialect].wire,
+            upstream=self._upstreams[route.provider],
+            metrics=self.metrics,
+            entry=entry if self._access_log.content else None,
+        )
+        conversations = partial(self._conversations, entry.tenant, route.dialect)
+        await exchange.run(conversations, body_limit=self._body_limit, signing=self._signing)
+
+    async def _pass_through(self, call: Call, caller: Caller, route: Route) -> None:
+        headers = for_upstream(call.headers, readable_answer=False)
+        if call.length:
+            # Framing is passed on here: without a length the body would be sent in chunks, which not every server takes.
+            headers["content-length"] = str(call.length)
+        body = caller.chunks() if call.has_body else None
+        upstream = self._upstreams[route.provider]
+
+        async def exchange() -> None:
+            async with upstream.exchange(call.method, call.target(route.path), headers=headers, body=body) as answer:
+                if isinstance(answer, Unanswered):
+                    self.metrics.failed(f"relay.{answer.code}")
+                if not caller.gone:
+                    await relay(caller, answer, wire=DIALECTS[route.dialect].wire)
+
+        await stay(caller, exchange(), metrics=self.metrics)
+
+
+def _dialect_of(bare: Call) -> str:
+    """Return the dialect in which a request that is not served will understand why; its path may be anything."""
+    route = route_of(bare.method, bare.path.decode("latin-1"), bare.headers)
+    return route.dialect if route is not None else "responses"
+
+
+async def _refuse(caller: Caller, refused: Refused, *, dialect: str = "responses") -> None:
+    wire = DIALECTS[dialect].wire
+    await caller.answer(refused.status, wire.error_json(refused.status, refused.code, refused.message))

@@ -1,0 +1,119 @@
+"""What a person says to the gateway itself, in the middle of a conversation with a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from hmac import compare_digest
+from typing import Literal, cast, get_args
+
+from threadkeep.items import ItemKind, Role, View
+
+Verb = Literal["compact", "status", "undo", "recall", "help"]
+VERBS = frozenset(get_args(Verb))
+
+# Ends whatever the gateway says by itself, with a proof behind it: a client that drops the command may keep the answer to it, and
+# a model that was shown such an answer may end its own like it.
+SIGNATURE = "(Said by threadkeep; the model never sees it. "
+PROOF_BYTES = 5
+_signature = re.compile(re.escape(SIGNATURE) + rf"([0-9a-f]{{{2 * PROOF_BYTES}}})\)\s*$")
+
+# A host that knows the command as one of its own templates names it in an element, and its arguments in another: the first thing
+# in its message, before what the template says. Further down the same signs are quoted: a log, a file, somebody else's words.
+_template = re.compile(
+    r"(?:<command-message>[^<]*</command-message>\s*)?<command-name>(?P<name>\S+?)</command-name>\s*"
+    r"(?:<command-message>[^<]*</command-message>\s*)?(?:<command-args>(?P<arguments>.*?)</command-args>)?",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandNames:
+    """The first words that address the gateway: those that compact at once, and those that are followed by what to do."""
+
+    compact: tuple[str, ...] = ("/compact", "/codex-compact")
+    control: tuple[str, ...] = ("/threadkeep",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What the gateway is asked to do; `argument` is the focus, the question, or the word that was not understood."""
+
+    verb: Verb
+    argument: str | None = None
+
+
+def command_in(view: View, names: CommandNames) -> Command | None:
+    """Return the command a message is, if it is one: its whole first word must be a command's name.
+
+    Hosts put text of their own around what was typed; that is not looked at. Some clients hand over a line in quotes.
+    """
+    if view.kind is not ItemKind.MESSAGE or view.role is not Role.USER:
+        return None
+    return _templated(view.text, names) or (_spoken(view.said, names) if view.by_person else None)
+
+
+def _spoken(said: str, names: CommandNames) -> Command | None:
+    text = said.strip()
+    if len(text) > 1 and text[0] == text[-1] == '"' and text.count('"') == 2:
+        text = text[1:-1].strip()
+    first = text.split(None, 1)[0] if text else ""
+    return _command(first, text[len(first) :].strip(), names)
+
+
+def _templated(text: str, names: CommandNames) -> Command | None:
+    """Return the command a host's own template is called by. `/compact` is left out: that one is the host's."""
+    found = _template.match(text)
+    if found is None or found["name"] == "/compact":
+        return None
+    return _command(found["name"], (found["arguments"] or "").strip(), names)
+
+
+def _command(first: str, rest: str, names: CommandNames) -> Command | None:
+    if first in names.compact:
+        return Command(verb="compact", argument=rest or None)
+    if first not in names.control:
+        return None
+    verb, *argument = rest.split(None, 1)[:2] or ["help"]
+    if verb in VERBS:
+        return Command(verb=cast(Verb, verb), argument=argument[0].strip() if argument else None)
+    return Command(verb="help", argument=verb)
+
+
+def signed(text: str, *, key: bytes) -> str:
+    """Return what the gateway says by itself, told apart from what a model says by a tenant's key."""
+    return f"{text}\n\n{SIGNATURE}{_proof(text, key)})"
+
+
+def is_signed(view: View, *, key: bytes) -> bool:
+    """Whether a message in the assistant's role is the gateway's own, said to the tenant of that key."""
+    if view.kind is not ItemKind.MESSAGE or view.role is not Role.ASSISTANT:
+        return False
+    found = _signature.search(view.text)
+    return found is not None and compare_digest(found[1], _proof(view.text[: found.start()], key))
+
+
+def _proof(text: str, key: bytes) -> str:
+    # Clients keep the words, not always the space between them.
+    words = " ".join(text.split())
+    return blake2b(words.encode("utf-8", "replace"), key=key, digest_size=PROOF_BYTES, person=b"gateway-said").hexdigest()
+
+
+def asides(commands: Iterable[bool], answers: Iterable[bool], signatures: Iterable[bool]) -> list[bool]:
+    """Return, for each item, whether it was said between a person and the gateway: a command, or the answer to it.
+
+    Decided by content alone, so that a history a client resends to a gateway that never saw it comes out the same.
+
+    Args:
+        commands: For each item, whether it is a command.
+        answers: For each item, whether it is a message of the assistant's.
+        signatures: For each item, whether the gateway signed it.
+    """
+    found: list[bool] = []
+    before = False
+    for command, answer, own in zip(commands, answers, signatures, strict=True):
+        before = command or (answer and before)
+        found.append(before or own)
+    return found

@@ -1,0 +1,47 @@
+"""Who is served at all: this machine or the holder of a key, no page from elsewhere, nothing that could not be passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from threadkeep.gateway.call import Call
+from threadkeep.gateway.exchange import Refused
+from threadkeep.gateway.headers import every, for_upstream
+from threadkeep.gateway.hosts import host_allowed, origin_allowed
+
+NO_KEY = Refused(
+    status=401,
+    code="gateway_key_required",
+    message="this gateway needs a key of its own: send it as X-Threadkeep-Key, or put /k/KEY before the path of the base URL",
+)
+NO_TOKEN = Refused(
+    status=401,
+    code="control_token_required",
+    message="the control API needs Authorization: Bearer TOKEN; `threadkeep serve` says where the token is",
+)
+UNKNOWN_PATH = Refused(
+    status=404,
+    code="unknown_path",
+    message="nothing is served at this path; the API is under /v1, and /healthz tells whether the gateway is up",
+)
+
+
+def turned_away(call: Call, *, hosts: Collection[str] | None) -> Refused | None:
+    """Return why a request is not served at all, if so; `hosts` may be named besides this machine (None: any host)."""
+    named = every(call.headers, b"host")
+    if len(named) != 1 or (hosts is not None and not host_allowed(named[0], allowed=hosts)):
+        message = "the Host header does not name this machine; call the gateway as 127.0.0.1 or localhost"
+        return Refused(status=403, code="host_not_allowed", message=message)
+    if not all(map(origin_allowed, every(call.headers, b"origin"))):
+        message = "the request comes from a web page that this machine does not serve"
+        return Refused(status=403, code="origin_not_allowed", message=message)
+    try:
+        call.target(call.path.decode("ascii"))
+        for_upstream(call.headers, readable_answer=False)
+    except UnicodeDecodeError:
+        message = "the URL or a header holds bytes that cannot be passed on unchanged"
+        return Refused(status=400, code="invalid_request", message=message)
+    if call.climbs:
+        message = "the path holds a segment that leads out of it"
+        return Refused(status=400, code="invalid_request", message=message)
+    return None

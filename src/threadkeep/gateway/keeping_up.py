@@ -1,0 +1,172 @@
+"""Compaction in the path of requests: when a person asks, when the window gets tight, when the provider says it is full."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from threadkeep.compaction.engine import Phase
+from threadkeep.dialects import Dialect
+from threadkeep.dialects.messages import without_thinking
+from threadkeep.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact
+from threadkeep.gateway.arrivals import Arrived
+from threadkeep.gateway.hints import Hints
+from threadkeep.gateway.known import Known, load_known
+from threadkeep.gateway.own_compactor import COMPACTORS, OwnCompactor
+from threadkeep.gateway.own_model import OwnModel
+from threadkeep.gateway.placing import Placing
+from threadkeep.gateway.provider_rules import BINDING, Upstream, must_wait
+from threadkeep.gateway.rules import AutoCompact, Rules
+from threadkeep.gateway.upkeep import Upkeep, due
+from threadkeep.gateway.upstream_requests import Upstreams
+from threadkeep.items import Item
+from threadkeep.runtime.backend import Backend
+from threadkeep.runtime.making_room import room_in
+from threadkeep.runtime.orders import Order
+from threadkeep.runtime.reports import CompactionReport
+from threadkeep.tokens import Limits, Pressure, measure_pressure
+
+log = logging.getLogger("threadkeep.gateway")
+
+# What a provider refused is made this much smaller: it does not say by how much it was too large.
+AFTER_OVERFLOW = "50%"
+
+
+class KeepingUp:
+    """Keeps conversations of one dialect within their windows, as the rules allow it."""
+
+    def __init__(
+        self, backend: Backend, dialect: Dialect, *, placing: Placing, upstreams: Upstreams, upkeep: Upkeep, rules: Rules
+    ) -> None:
+        self._backend = backend
+        self._dialect = dialect
+        self._placing = placing
+        self._upstreams = upstreams
+        self._upkeep = upkeep
+        self._rules = rules
+
+    def mode(self, hints: Hints) -> AutoCompact:
+        return self._rules.mode_for(client=hints.client, model=hints.model)
+
+    def pressure(self, known: Known | None, arrived: Arrived) -> Pressure:
+        """Return how full the window of a conversation's next step is."""
+        return measure_pressure(
+            limits=self._limits(arrived),
+            estimated=self._upstreams.tokens(known, arrived),
+            calibration=known.usage if known else None,
+            body_bytes=len(arrived.incoming.body),
+        )
+
+    def is_called_for(self, known: Known | None, arrived: Arrived) -> bool:
+        """Whether a request calls for a compaction, before it or beside it."""
+        mode = self.mode(arrived.hints)
+        return mode != "off" and due(self.pressure(known, arrived), mode, waits=self._waits(arrived)) != "nothing"
+
+    def is_far_off(self, known: Known | None, hints: Hints, *, tokens: int, body_bytes: int) -> bool:
+        """Whether a request that holds at most `tokens` calls for no compaction."""
+        limits = self._backend.limits_for(hints.model)
+        usage = known.usage if known else None
+        pressure = measure_pressure(limits=limits, estimated=tokens, calibration=usage, body_bytes=body_bytes)
+        return due(pressure, self.mode(hints), waits=False) == "nothing"
+
+    async def on_command(self, known: Known, arrived: Arrived, *, focus: str | None) -> CompactionReport:
+        """Compact because a person asks for it.
+
+        Raises:
+            CompactionError, Conflict: It did not happen; the thread is what it was.
+        """
+        return await self._compact(known, arrived, Order(focus=focus))
+
+    async def before(self, known: Known, arrived: Arrived) -> Known:
+        """Compact if the request calls for it, before it goes out or beside it; return the thread as it stands then.
+
+        A compaction that fails costs no request: it goes on with the window there is.
+
+        Raises:
+            CompactionStopped: A hook wants the turn to end.
+        """
+        mode = self.mode(arrived.hints)
+        if mode == "off":
+            return known
+        pressure = self.pressure(known, arrived)
+        called_for = due(pressure, mode, waits=self._waits(arrived))
+        if called_for == "nothing" or self._upkeep.is_futile(known, tokens=pressure.tokens, called_for=called_for):
+            return known
+        order = Order(trigger="auto", reason="context_limit", phase=_phase(arrived))
+        if called_for == "in_background":
+            order = self._with_model(replace(order, reason="background", room_tokens=room_in(pressure)), known, arrived)
+            self._upkeep.begin(known, order, seed=self._seed(arrived), pressure=pressure)
+            return known
+        try:
+            await self._compact(known, arrived, order)
+        except CompactionStopped:
+            raise
+        except NothingToCompact as error:
+            self._upkeep.found_futile(known, tokens=pressure.tokens)
+            log.info("a compaction of thread %s was due and gains nothing: %s", known.thread_id, error.code)
+        except (CompactionError, Conflict) as error:
+            log.warning("a compaction of thread %s was due and did not happen: %s", known.thread_id, error.code)
+        return await load_known(self._backend, known.thread_id, seed=self._seed(arrived))
+
+    async def after_overflow(self, known: Known, arrived: Arrived) -> Upstream | None:
+        """Return a smaller request in place of one the provider refused for its size; None where none can be had."""
+        if self.mode(arrived.hints) == "off" or self._waits(arrived):
+            return None
+        order = Order(trigger="auto", reason="provider_overflow", phase=_phase(arrived), target=AFTER_OVERFLOW, forced=True)
+        try:
+            await self._compact(known, arrived, order)
+        except (CompactionError, Conflict) as error:
+            log.warning("thread %s overflowed and was not compacted: %s", known.thread_id, error.code)
+            return None
+        known = await load_known(self._backend, known.thread_id, seed=self._seed(arrived))
+        _, upstream = await self._upstreams.made(known, arrived)
+        return upstream
+
+    async def _compact(self, known: Known, arrived: Arrived, order: Order) -> CompactionReport:
+        order = self._with_model(order, known, arrived)
+        return await self._upkeep.compact(known, order, seed=self._seed(arrived), limits=self._limits(arrived))
+
+    def _with_model(self, order: Order, known: Known, arrived: Arrived) -> Order:
+        """Return an order that may ask the client's own model, on its warm prefix, where the rules allow that."""
+        send_alike = arrived.incoming.send_alike
+        if not self._rules.asks_model or send_alike is None or self._backend.policy.model is not None:
+            return order
+        own = self._upstreams.with_memory(arrived)
+        name = arrived.hints.model or "the conversation's own model"
+        window_tokens, send_beside = self._limits(arrived).full, arrived.incoming.send_beside
+        model = OwnModel(
+            send_alike,
+            own=own,
+            dialect=self._dialect,
+            name=name,
+            issuer=arrived.hints.issuer,
+            window_tokens=window_tokens,
+            legal=self._legal(known),
+        )
+        if send_beside is None or self._dialect.name not in COMPACTORS:
+            return replace(order, model=model, own=own)
+        return replace(order, model=OwnCompactor(model, send_beside), own=own)
+
+    def _legal(self, known: Known) -> Callable[[Item], Item | None]:
+        """Return what takes out of an item what the provider would refuse in a request that is not the client's own."""
+        if known.told is not None and known.told.issued_from > 0:
+            return self._dialect.without_sealed
+        return without_thinking if self._dialect.name == BINDING and known.standing is not None else _as_it_is
+
+    def _waits(self, arrived: Arrived) -> bool:
+        return must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking)
+
+    def _limits(self, arrived: Arrived) -> Limits:
+        return self._backend.limits_for(arrived.hints.model)
+
+    def _seed(self, arrived: Arrived) -> bytes:
+        return self._placing.seed(arrived.hints.agent)
+
+
+def _phase(arrived: Arrived) -> Phase:
+    return "mid_turn" if arrived.seen.in_tool_loop else "pre_turn"
+
+
+def _as_it_is(item: Item) -> Item:
+    return item

@@ -1,0 +1,117 @@
+"""The gateway put together: a store, two upstreams, a listening socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from threadkeep import __version__
+from threadkeep.dialects import Dialect
+from threadkeep.gateway.access_log import AccessLog
+from threadkeep.gateway.app import Gateway
+from threadkeep.gateway.conversations import RecordedConversations
+from threadkeep.gateway.keys import Keys
+from threadkeep.gateway.metrics import Metrics
+from threadkeep.gateway.mount import MakePages
+from threadkeep.gateway.routes import ERROR_DIALECTS, Provider
+from threadkeep.gateway.rules import Rules, rules_of
+from threadkeep.gateway.server import running, serve
+from threadkeep.gateway.tenants import Tenants
+from threadkeep.gateway.upstream import upstream_session
+from threadkeep.runtime import Config, Threadkeep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How a gateway serves.
+
+    Attributes:
+        upstream: Where OpenAI's API is, and Anthropic's too unless `anthropic_upstream` is given.
+        auto_compact: Turns automatic compaction on where the configuration leaves it off.
+        keys: Whose requests are served; None serves everyone on this machine as one tenant.
+        control_token: What opens the control API; without it there is none.
+        log_content: Whether the access log shows what clients send.
+        pages: Makes what is served below `/ui`; needs the control token.
+    """
+
+    upstream: str
+    anthropic_upstream: str | None = None
+    auto_compact: bool = False
+    keys: Keys | None = None
+    control_token: str | None = field(default=None, repr=False)
+    log_content: bool = False
+    pages: MakePages | None = None
+
+
+async def run_gateway(tk: Threadkeep, serving: Serving, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
+    """Serve until a signal; see `threadkeep.gateway.server.serve`."""
+    async with open_gateway(tk, serving) as gateway:
+        has_keys = serving.keys is not None
+        await serve(gateway, host=host, port=port, on_ready=on_ready, on_stop=gateway.stop, has_keys=has_keys)
+
+
+@asynccontextmanager
+async def running_gateway(
+    tk: Threadkeep,
+    *,
+    upstream: str,
+    anthropic_upstream: str | None = None,
+    auto_compact: bool = False,
+    keys: Keys | None = None,
+    control_token: str | None = None,
+    port: int = 0,
+) -> AsyncIterator[str]:
+    """Serve on loopback inside the block, which is given the URL. Both providers are at `upstream` unless one is named."""
+    serving = Serving(
+        upstream=upstream,
+        anthropic_upstream=anthropic_upstream,
+        auto_compact=auto_compact,
+        keys=keys,
+        control_token=control_token,
+    )
+    async with open_gateway(tk, serving) as gateway, running(gateway, port=port, on_stop=gateway.stop) as url:
+        yield url
+
+
+def rules_for(config: Config, *, dialect: str, auto_compact: bool) -> Rules:
+    """Return how one tenant's conversations in one dialect are treated.
+
+    In `auto_compact_for` and `gateway_recall_tool_for`, `tenant:NAME` speaks for who has a key of that tenant and `route:DIALECT`
+    for one of the three APIs. The tenant counts before the route, and a client or model that is named there before both.
+    """
+    rules = rules_of(config, auto_compact=auto_compact)
+    named, recall = rules.auto_compact_for, rules.recall_for
+    mode = named.get(f"tenant:{config.tenant}", named.get(f"route:{dialect}"))
+    recalls = recall.get(f"tenant:{config.tenant}", recall.get(f"route:{dialect}"))
+    rules = rules if mode is None else replace(rules, auto_compact=mode)
+    return rules if recalls is None else replace(rules, recall=recalls == "yes")
+
+
+@asynccontextmanager
+async def open_gateway(tk: Threadkeep, serving: Serving) -> AsyncIterator[Gateway]:
+    """Make the application inside the block, on an open store, without a server around it."""
+    metrics = Metrics()
+    upstreams = {Provider.OPENAI: serving.upstream, Provider.ANTHROPIC: serving.anthropic_upstream or serving.upstream}
+
+    def conversing(store: Threadkeep, dialect: Dialect) -> RecordedConversations:
+        upstream = upstreams[Provider.ANTHROPIC if dialect.name == ERROR_DIALECTS[Provider.ANTHROPIC] else Provider.OPENAI]
+        rules = rules_for(store.config, dialect=dialect.name, auto_compact=serving.auto_compact)
+        return RecordedConversations(store, dialect, rules=rules, upstream=upstream)
+
+    # What a conversation still does for a client it does over the session, so that this is closed last.
+    async with upstream_session() as session, Tenants(tk, conversing=conversing, metrics=metrics) as tenants:
+        yield Gateway(
+            upstreams=upstreams,
+            conversations=tenants.conversations,
+            session=session,
+            version=__version__,
+            keys=serving.keys,
+            stores=tenants.store,
+            control_token=serving.control_token,
+            histories=tenants.conversations,
+            pages=serving.pages,
+            ready=tenants.check_writable,
+            access_log=AccessLog(content=serving.log_content),
+            metrics=metrics,
+        )

@@ -1,0 +1,123 @@
+"""Requests taken apart, the part that was sent before only once.
+
+A client resends its history, and most write the same bytes again. A body that begins as an earlier one did, up to the end of an
+item of its history, is taken apart from there on: what stood before is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from threadkeep.dialects import Dialect, Request
+from threadkeep.dialects.spans import fields_of
+from threadkeep.items import Item
+
+# A shorter body is taken apart faster than it is looked for.
+SHORTEST_BYTES = 16 * 1024
+# Bodies that begin alike are compared one after the other; those of one client share their instructions, and differ soon after.
+OPENING_BYTES = 1024
+ALIKE = 32
+# What is remembered, all conversations together.
+LIMIT_BYTES = 32 * 1024 * 1024
+
+SPACE = b" \t\r\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beginning:
+    """How a body began: `sent` reaches to the end of an item of its history, whose list was opened at `opened`."""
+
+    sent: bytes
+    opened: int
+    head: tuple[Item, ...]
+    items: tuple[Item, ...]
+
+
+class Splits:
+    """Takes requests of one dialect apart; the beginnings it remembers are forgotten oldest first."""
+
+    def __init__(self, dialect: Dialect, *, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._dialect = dialect
+        self._limit = limit_bytes
+        self._bytes = 0
+        self._alike: dict[bytes, list[_Beginning]] = {}
+
+    @property
+    def remembered_bytes(self) -> int:
+        return self._bytes
+
+    def split(self, body: bytes) -> Request | None:
+        """Return what `dialect.split` returns."""
+        if len(body) < SHORTEST_BYTES:
+            return self._dialect.split(body)
+        known = self._longest(body)
+        request = self._continued(body, known) if known else None
+        if request is None:
+            request = self._dialect.split(body)
+        beginning = self._beginning(body, request) if request else None
+        if beginning is not None:
+            self._keep(beginning, instead_of=known)
+        return request
+
+    def _longest(self, body: bytes) -> _Beginning | None:
+        alike = self._alike.get(body[:OPENING_BYTES], ())
+        begun = [beginning for beginning in alike if body.startswith(beginning.sent)]
+        return max(begun, key=lambda beginning: len(beginning.sent), default=None)
+
+    def _continued(self, body: bytes, known: _Beginning) -> Request | None:
+        """Take apart a body that goes on from a known one; None where that leaves any doubt."""
+        rest = body[len(known.sent) :].lstrip(SPACE)
+        if not rest.startswith((b",", b"]")):
+            return None
+        shorter = body[: known.opened] + rest.removeprefix(b",")
+        later = self._dialect.split(shorter)
+        history = later.fields[self._dialect.history_field] if later else b""
+        # The history must be the list that was opened there, and the only one of its name: of two fields the last one counts.
+        if later is None or not shorter.startswith(history, known.opened - 1):
+            return None
+        after = shorter[known.opened - 1 + len(history) :]
+        behind = fields_of(b"{" + after.lstrip(SPACE).removeprefix(b","))
+        if behind is None or self._dialect.history_field in behind:
+            return None
+        whole = body[known.opened - 1 : len(body) - len(after)]
+        return Request(
+            fields={**later.fields, self._dialect.history_field: whole},
+            head=known.head,
+            items=(*known.items, *later.head, *later.items),
+        )
+
+    def _beginning(self, body: bytes, request: Request) -> _Beginning | None:
+        """Return how far a body can be recognised again; None where its history is empty, or cannot be pointed at."""
+        history = request.fields.get(self._dialect.history_field, b"")
+        opened = _opened(body, history, name=self._dialect.history_field.encode())
+        if opened is None or not request.items:
+            return None
+        end = opened + len(history) - len("[]")
+        while body[end - 1 : end] in SPACE:
+            end -= 1
+        return _Beginning(sent=body[:end], opened=opened, head=request.head, items=request.items)
+
+    def _keep(self, beginning: _Beginning, *, instead_of: _Beginning | None) -> None:
+        opening = beginning.sent[:OPENING_BYTES]
+        alike = self._alike.pop(opening, [])
+        kept = [each for each in alike if each is not instead_of][1 - ALIKE :]
+        self._alike[opening] = [*kept, beginning]
+        self._bytes += _bytes(self._alike[opening]) - _bytes(alike)
+        while self._bytes > self._limit and self._alike:
+            self._bytes -= _bytes(self._alike.pop(next(iter(self._alike))))
+
+
+def _opened(body: bytes, history: bytes, *, name: bytes) -> int | None:
+    """Return where in a body the list that is its history begins, behind the bracket."""
+    if not history.startswith(b"["):
+        return None
+    for named in re.finditer(rb'"%s"[ \t\r\n]*:[ \t\r\n]*' % name, body):
+        if body.startswith(history, named.end()):
+            return named.end() + 1
+    return None
+
+
+def _bytes(beginnings: Sequence[_Beginning]) -> int:
+    return sum(len(beginning.sent) for beginning in beginnings)

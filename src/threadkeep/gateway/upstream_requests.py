@@ -1,0 +1,180 @@
+"""A client's request as its provider gets it: the client's own bytes, unless something in them must be another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from threadkeep.dialects import Dialect, Request
+from threadkeep.errors import StoreCorrupt
+from threadkeep.gateway.arrivals import Arrived
+from threadkeep.gateway.breakpoints import are_known, pointed
+from threadkeep.gateway.erased import Erased, without_erased
+from threadkeep.gateway.glances import Seen
+from threadkeep.gateway.known import Known, Standing, Told, load_standing
+from threadkeep.gateway.placing import Placing, told_now
+from threadkeep.gateway.provider_rules import (
+    BINDING,
+    Upstream,
+    brought_together,
+    drops_blocks,
+    keyed,
+    legal,
+    marked,
+    must_wait,
+    reads_compaction,
+)
+from threadkeep.gateway.recall_tool.exchanges import put_back
+from threadkeep.gateway.recall_tool.offering import with_tool
+from threadkeep.gateway.recollecting import remembering
+from threadkeep.gateway.rewriting import Placed, window_of
+from threadkeep.gateway.rules import Rules
+from threadkeep.gateway.starting import Starts, start_of
+from threadkeep.runtime.backend import Backend
+from threadkeep.runtime.reading import live_path
+from threadkeep.store import RecordKind, Span
+from threadkeep.tokens import estimate_bytes
+
+
+class Upstreams:
+    """Makes requests to providers for conversations of one dialect."""
+
+    def __init__(self, backend: Backend, dialect: Dialect, placing: Placing, rules: Rules) -> None:
+        self._backend = backend
+        self._dialect = dialect
+        self._placing = placing
+        self._rules = rules
+        self._starts = Starts(backend, dialect, placing)
+
+    async def made(self, known: Known, arrived: Arrived) -> tuple[Known, Upstream]:
+        """Return the request for a conversation's next step, and the thread after it.
+
+        Which window is sent is recorded before it is first sent, where its provider binds what it answers to it. A window that
+        may not be sent yet waits: the one before it is sent instead. SessionStart hooks run before a window is first sent, and
+        what they add is recorded and in it.
+
+        Raises:
+            CompactionStopped: Such a hook wants the turn to end.
+        """
+        told = known.told or told_now(
+            None, arrived.request, arrived.hints, links=len(arrived.seen.items), memory=arrived.memory.pin
+        )
+        is_new = self.is_new_window(known)
+        if is_new and must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking):
+            return known, self._request(arrived, told, await self._in_use(known, told), known.erased)
+        if self.starts_anew(known):
+            known = await self._starts.ran(known, arrived)
+            told = known.told or told
+        if is_new:
+            told = replace(told, checkpoint=_ordinal(known.standing), bound_from=len(arrived.seen.items))
+            known = await self._placing.tell(known, told, arrived.request)
+        return known, self._request(arrived, told, known.standing, known.erased)
+
+    def starts_anew(self, known: Known) -> bool:
+        """Whether SessionStart hooks are to be run before the window that counts is sent; never once answers are bound to it."""
+        return self._starts.is_due(known) and (self._dialect.name != BINDING or self.is_new_window(known))
+
+    def is_new_window(self, known: Known) -> bool:
+        """Whether the window that counts is another than the one sent last, and its provider binds what it answers to it."""
+        in_use = known.told.checkpoint if known.told else None
+        return self._dialect.name == BINDING and _ordinal(known.standing) != in_use
+
+    def shown(self, known: Known | None, arrived: Arrived) -> Upstream:
+        """Return a request for a history as far as it is known, nothing being recorded; None is one that nobody knows."""
+        links = len(arrived.seen.items)
+        told = told_now(known.told if known else None, arrived.request, arrived.hints, links=links, memory=arrived.memory.pin)
+        if known is None:
+            return self._request(arrived, told, None, Erased())
+        if self.is_new_window(known):
+            told = replace(told, checkpoint=_ordinal(known.standing), bound_from=links)
+        return self._request(arrived, told, known.standing, known.erased)
+
+    def tokens(self, known: Known | None, arrived: Arrived) -> int:
+        """Return our estimate of what a conversation's next step would hold."""
+        if known is None or (known.standing is None and not known.erased.depths):
+            return self._whole(arrived)
+        window = self._window(arrived, known.told, known.standing, known.erased)
+        return self._beside(self.with_memory(arrived)) + sum(placed.tokens for placed in window)
+
+    def with_memory(self, arrived: Arrived) -> Request:
+        """Return a request with what its model is shown of the memory, and the means to recall; the very same one where that
+        is nothing.
+        """
+        request = remembering(arrived.request, arrived.memory.text, dialect=self._dialect)
+        return request if arrived.recalled is None else with_tool(request, dialect=self._dialect.name)
+
+    def _window(self, arrived: Arrived, told: Told | None, standing: Standing | None, erased: Erased) -> list[Placed]:
+        """Return the history to send, what was erased of it taken out."""
+        start, layout = start_of(told, standing), standing.layout if standing else None
+        window = window_of(arrived.seen, layout, issuer=arrived.hints.issuer, start=start)
+        return without_erased(window, erased, dialect=self._dialect)
+
+    def _request(self, arrived: Arrived, told: Told, standing: Standing | None, erased: Erased) -> Upstream:
+        seen, request, rules = arrived.seen, self.with_memory(arrived), self._rules
+        if erased.bound > told.bound_from:
+            told = replace(told, bound_from=erased.bound)
+        as_it_came = request is arrived.request and not rules.derives_cache_key and not erased.depths
+        if standing is None and as_it_came and not (any(seen.aside) or told.issued_from or told.bound_from):
+            return Upstream(body=arrived.incoming.body, tokens=self._whole(arrived))
+        window = self._window(arrived, told, standing, erased)
+        # An answer that was erased is not put together again from what was recalled in it.
+        recalled = [exchange for exchange in arrived.recalled or () if exchange.depth + 1 not in erased.depths]
+        if recalled:
+            window = put_back(window, recalled, seen, dialect=self._dialect)
+        if rules.derives_cache_key:
+            request = keyed(request, root=seen.glances[0].link, dialect=self._dialect.name)
+        drops = (rules.thinking == "drop_block" or _is_overtaken(seen, told)) and self._has_bound(window, told)
+        request, headers = drops_blocks(request, arrived.headers) if drops else (request, {})
+        window = legal(window, told, dialect=self._dialect, thinking="drop_block" if headers else "strip")
+        headers |= reads_compaction(window, {**arrived.headers, **headers}, dialect=self._dialect.name)
+        window = marked(window, request, dialect=self._dialect.name)
+        covers = standing.layout.covers if standing else 0
+        window = brought_together(window, seen, covers=covers, dialect=self._dialect.name, model=arrived.hints.model)
+        if rules.sets_breakpoints and standing and are_known(arrived.hints.model, arrived.headers, dialect=self._dialect.name):
+            window, request = pointed(window, request, dialect=self._dialect.name)
+        tokens = self._beside(request) + sum(placed.tokens for placed in window)
+        if request is arrived.request and [placed.item for placed in window] == list(seen.items):
+            return Upstream(body=arrived.incoming.body, tokens=tokens)
+        items = [placed.item for placed in window]
+        rewritten = standing is not None or any(seen.aside)
+        body = self._dialect.join(request, self._dialect.arrange(items) if rewritten else items)
+        return Upstream(body=body, tokens=tokens, headers=headers)
+
+    def _whole(self, arrived: Arrived) -> int:
+        """Return our estimate of a request as the client sends it, what was said to the gateway left out."""
+        spoken = zip(arrived.seen.glances, arrived.seen.aside, strict=True)
+        return self._beside(self.with_memory(arrived)) + sum(glance.tokens for glance, aside in spoken if not aside)
+
+    def _beside(self, request: Request) -> int:
+        """Return our estimate of what goes out beside the history."""
+        fields = sum(len(raw) for name, raw in request.fields.items() if name != self._dialect.history_field)
+        return estimate_bytes(fields + sum(len(item.raw) for item in request.head))
+
+    def _has_bound(self, window: list[Placed], told: Told) -> bool:
+        """Whether a window holds thinking that its provider bound to another."""
+        sealed = (placed.depth for placed in window if placed.sealed and placed.depth is not None)
+        return self._dialect.name == BINDING and any(depth <= told.bound_from for depth in sealed)
+
+    async def _in_use(self, known: Known, told: Told) -> Standing | None:
+        """Return the checkpoint whose window was sent last."""
+        if told.checkpoint is None:
+            return None
+        path = await live_path(self._backend.store, known.thread_id, whole=True)
+        holder = path.holds(told.checkpoint) or known.thread_id
+        span = Span(thread_id=holder, start=told.checkpoint, stop=told.checkpoint + 1)
+        for record in await self._backend.store.read(span, kinds={RecordKind.CHECKPOINT}, bodies=False):
+            return await load_standing(self._backend.store, record)
+        raise StoreCorrupt(known.thread_id, f"checkpoint #{told.checkpoint} was in use and is not there")
+
+
+def _is_overtaken(seen: Seen, told: Told) -> bool:
+    """Whether a tool loop is running on thinking that fits no longer: what it was shown of the memory was taken back meanwhile.
+
+    Such a loop may not lose its thinking either; the provider has to be asked to drop it.
+    """
+    begins = len(seen.glances) - len(seen.turn)
+    loop = seen.glances[begins : told.bound_from] if seen.in_tool_loop else ()
+    return any(glance.is_sealed for glance in loop)
+
+
+def _ordinal(standing: Standing | None) -> int | None:
+    return standing.ordinal if standing else None

@@ -1,0 +1,35 @@
+"""What hosts run around a compaction: commands and Python functions, told in JSON, answered in JSON; see docs/hooks.md.
+
+A port: it runs what it is given and says what came of it. Whether a compaction is to begin, and what a stop means for a turn, is
+decided above.
+"""
+
+from __future__ import annotations
+
+from threadkeep.hooks.configuration import hooks_from
+from threadkeep.hooks.facts import CompactionFacts, Facts, HookEvent, SessionFacts, StartSource, Trigger
+from threadkeep.hooks.hook import CommandHook, FunctionHook, Hook, Hooks
+from threadkeep.hooks.matching import Matcher
+from threadkeep.hooks.reply import HookReply
+from threadkeep.hooks.running import run_hooks
+from threadkeep.hooks.verdict import HookRun, RunOutcome, Verdict
+
+__all__ = [
+    "CommandHook",
+    "CompactionFacts",
+    "Facts",
+    "FunctionHook",
+    "Hook",
+    "HookEvent",
+    "HookReply",
+    "HookRun",
+    "Hooks",
+    "Matcher",
+    "RunOutcome",
+    "SessionFacts",
+    "StartSource",
+    "Trigger",
+    "Verdict",
+    "hooks_from",
+    "run_hooks",
+]

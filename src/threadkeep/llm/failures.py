@@ -1,0 +1,131 @@
+"""What a provider's error means: send less, ask again, or neither.
+
+A provider's words are hostile input: they are cut, made one line, and rid of the credential before they enter an error of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from threadkeep.dialects.fields import Fields, fields_in
+from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
+from threadkeep.llm.overflow import is_overflow, window_in
+from threadkeep.llm.retry_after import retry_after_s
+
+MAX_REASON_CHARS: Final = 300
+# What an error has to say, it says at the beginning; the rest is not searched.
+MAX_COMPLAINT_CHARS: Final = 4_000
+
+TOO_LARGE: Final = 413
+# Asking again may help: a timeout, a lock, a replay refused, a rate. Everything from 500 on belongs here too, but for the two
+# statuses that say the server will never do what was asked.
+TRANSIENT: Final = frozenset({408, 409, 425, 429, 499})
+NEVER: Final = frozenset({501, 505})
+
+# What an error within a stream, which has no status of its own, would have had as one.
+STATUS_OF_CODE: Final[Mapping[str, int]] = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "overloaded_error": 529,
+}
+# A rate is a matter of time, an empty account is not, though both come as 429.
+SPENT: Final = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached", "usage_not_included"})
+# Refusals that name a passing state whatever their status is.
+PASSING: Final = frozenset({"compaction_unavailable"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What an error says.
+
+    Attributes:
+        codes: Every word it has for its kind.
+        status: The HTTP status it names in its text, where it does; servers that fail within a stream do.
+        window_tokens: The window of the model, where a field names it.
+    """
+
+    codes: frozenset[str] = frozenset()
+    message: str = ""
+    status: int | None = None
+    window_tokens: int | None = None
+
+
+def complaint_in(body: bytes) -> Complaint:
+    """Return what the body of a refusal says; a body that is no JSON object is its own message."""
+    fields = fields_in(body)
+    if fields is None:
+        return Complaint(message=body[:MAX_COMPLAINT_CHARS].decode(errors="replace"))
+    return complaint_of(fields)
+
+
+def complaint_of(fields: Fields) -> Complaint:
+    """Return what an error object says: OpenAI's, Anthropic's, llama.cpp's, vLLM's, or a bare sentence."""
+    error = fields.object("error") or fields
+    code = error.integer("code")
+    named = (
+        error.text("code"),
+        error.text("type"),
+        error.inner("details").text("error_code"),
+    )
+    message = error.text("message") or fields.text("error") or fields.text("message") or fields.text("detail") or ""
+    return Complaint(
+        codes=frozenset(name for name in named if name),
+        message=message[:MAX_COMPLAINT_CHARS],
+        status=code if code is not None and 400 <= code < 600 else None,
+        window_tokens=error.count("n_ctx") or None,
+    )
+
+
+def refused(name: str, *, status: int, body: bytes, headers: Mapping[str, str], secrets: Sequence[str] = ()) -> ModelError:
+    """Return what an answer with an error status means for whoever asked `name`; `headers` has lower-case names."""
+    complaint = complaint_in(body)
+    if status == TOO_LARGE or is_overflow(codes=complaint.codes, message=complaint.message):
+        return _overflow(name, complaint)
+    reason = presentable(complaint.message, secrets=secrets) or "it gave no reason"
+    if _may_pass(status, complaint.codes, told=headers.get("x-should-retry")):
+        return ModelUnavailable(name, reason=f"HTTP {status}, {reason}", retry_after_s=retry_after_s(headers))
+    return ModelRejected(name, status=status, reason=reason)
+
+
+def failed(name: str, complaint: Complaint, *, secrets: Sequence[str] = ()) -> ModelError:
+    """Return what an error within a stream means for whoever asked `name`.
+
+    An unknown error is one that may pass: the provider took the request before it failed.
+    """
+    if is_overflow(codes=complaint.codes, message=complaint.message):
+        return _overflow(name, complaint)
+    known = [STATUS_OF_CODE[code] for code in sorted(complaint.codes) if code in STATUS_OF_CODE]
+    status = complaint.status or (known[0] if known else 402 if complaint.codes & SPENT else 500)
+    reason = presentable(complaint.message, secrets=secrets) or "it failed without a reason"
+    if _may_pass(status, complaint.codes, told=None):
+        return ModelUnavailable(name, reason=reason)
+    return ModelRejected(name, status=status, reason=reason)
+
+
+def presentable(text: str, *, secrets: Sequence[str] = ()) -> str:
+    """Return a provider's words as a part of one sentence: one line, not long, without a credential it echoes."""
+    for secret in secrets:
+        text = text.replace(secret, "[credential]")
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return line if len(line) <= MAX_REASON_CHARS else f"{line[: MAX_REASON_CHARS - 1]}…"
+
+
+def _overflow(name: str, complaint: Complaint) -> ModelOverflow:
+    return ModelOverflow(name, limit_tokens=complaint.window_tokens or window_in(complaint.message))
+
+
+def _may_pass(status: int, codes: frozenset[str], *, told: str | None) -> bool:
+    """Whether asking again may help. A provider that says so itself is believed."""
+    if told in ("true", "false"):
+        return told == "true"
+    if codes & SPENT:
+        return False
+    return bool(codes & PASSING) or status in TRANSIENT or (status >= 500 and status not in NEVER)

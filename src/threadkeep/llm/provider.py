@@ -1,0 +1,219 @@
+"""A model behind a provider's HTTP interface, whoever carries the bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+import msgspec
+
+from threadkeep.dialects import Dialect, Request
+from threadkeep.errors import ModelRejected
+from threadkeep.items import Item
+from threadkeep.llm.answers import AnswerReader, answer_in
+from threadkeep.llm.base import Delta, ModelReply
+from threadkeep.llm.deltas import DeltaReader
+
+CONNECT_SECONDS: Final = 30
+# A model that thinks for minutes sends nothing meanwhile; a provider silent for longer than this is not coming back.
+IDLE_SECONDS: Final = 600
+# No model writes so much; what does is no model.
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+
+# The Messages API answers no request without a bound. Every current model can write this much, and no state needs more.
+DEFAULT_MAX_TOKENS: Final = 8192
+
+# How each API calls the most a model may write.
+BOUNDS: Final[Mapping[str, str]] = {"responses": "max_output_tokens", "chat": "max_tokens", "messages": "max_tokens"}
+# OpenAI's own word for it on Chat Completions: its newer models refuse the older one, which everybody else understands.
+OPENAI_CHAT_BOUND: Final = "max_completion_tokens"
+EVERY_BOUND: Final = frozenset({*BOUNDS.values(), OPENAI_CHAT_BOUND})
+
+NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """An answer whose headers are here, and whose body is still to be read."""
+
+    content_type: str
+    chunks: AsyncIterator[bytes]
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it comes as events. A server that does not say what it sends is taken to do what it was asked."""
+        return "json" not in self.content_type.lower()
+
+
+class Transport(Protocol):
+    """What carries a body to one provider and brings its answer back. It retries nothing."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The credentials it sends; no error may hold one."""
+        ...
+
+    def exchange(
+        self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS
+    ) -> AbstractAsyncContextManager[Incoming]:
+        """Send `body` as it is and yield the answer. Leaving the context abandons what was not read, so does cancelling.
+
+        Raises:
+            ModelOverflow, ModelUnavailable, ModelRejected: On entering, for an answer that is an error or none; while its chunks
+                are read, for one that breaks off.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        ...
+
+
+Connect = Callable[[], Transport]
+
+
+def _unheard(delta: Delta) -> None:
+    """Where nobody listens."""
+
+
+async def _unkept(item: Item) -> None:
+    """Where only the whole answer counts."""
+
+
+class ProviderModel:
+    """A model at a provider; see `threadkeep.llm.base.Model` for the contract. Close it, or use it as an async context manager.
+
+    What carries its requests is made when it is first asked, in a thread: importing a provider's SDK takes as long as a second.
+    """
+
+    def __init__(
+        self, name: str, *, model: str, dialect: Dialect, path: str, connect: Connect, bound_by: str | None = None
+    ) -> None:
+        self._name = name
+        self._bound_by = bound_by or BOUNDS[dialect.name]
+        self._model = model
+        self._language = dialect
+        self._path = path
+        self._connect = connect
+        self._connecting = asyncio.Lock()
+        self._connected: Transport | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def dialect(self) -> str:
+        return self._language.name
+
+    @property
+    def window_tokens(self) -> int | None:
+        """None: no provider says it with an answer, so what is configured for the name counts."""
+        return None
+
+    def bounded(self, request: Request, *, answer_tokens: int) -> Request:
+        """See `threadkeep.llm.base.Bounds`."""
+        if EVERY_BOUND & request.fields.keys():
+            return request
+        return replace(request, fields={**request.fields, self._bound_by: str(answer_tokens).encode()})
+
+    async def ask(self, request: Request) -> ModelReply:
+        return await self.stream(request, heard=_unheard)
+
+    async def stream(self, request: Request, *, heard: Callable[[Delta], None]) -> ModelReply:
+        """Ask, and tell `heard` what is said while it comes in; see `threadkeep.llm.base.Streams` for the contract."""
+        return await self.stream_items(request, heard=heard, completed=_unkept)
+
+    async def stream_items(
+        self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
+    ) -> ModelReply:
+        """Ask as `stream` does, and await `completed` with each item as soon as it is whole; what that raises ends the call.
+
+        Where a dialect's answer is one message, that is at its end.
+        """
+        body = self._body(request)
+        transport = await self._transport()
+        async with transport.exchange(self._path, body, headers=self._headers(request)) as incoming:
+            is_told = False
+            if not incoming.is_stream:
+                whole = await self._whole(incoming)
+                reply = answer_in(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
+            else:
+                reader, words = AnswerReader(self._language), DeltaReader(self._language.name)
+                size = 0
+                async for chunk in incoming.chunks:
+                    size += len(chunk)
+                    for delta in words.feed(chunk) if heard is not _unheard else ():
+                        heard(delta)
+                    is_over = reader.feed(chunk)
+                    for item in reader.new_items():
+                        is_told = True
+                        await completed(item)
+                    if is_over or size > MAX_ANSWER_BYTES:
+                        break
+                reply = reader.reply(self._name, secrets=transport.secrets)
+            for item in () if is_told else reply.items:
+                await completed(item)
+            return reply
+
+    async def aclose(self) -> None:
+        """Close every connection. A model may be closed more than once."""
+        async with self._connecting:
+            if self._connected is not None:
+                await self._connected.aclose()
+            self._connected = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+    async def _transport(self) -> Transport:
+        async with self._connecting:
+            if self._connected is None:
+                self._connected = await asyncio.to_thread(self._connect)
+            return self._connected
+
+    def _headers(self, request: Request) -> Mapping[str, str]:
+        """Return what the provider must be told beside a body that holds this request."""
+        return NO_HEADERS
+
+    def _body(self, request: Request) -> bytes:
+        """Return the request as it goes out: addressed to this model, and streamed; all else as it was."""
+        fields = {**request.fields, "model": msgspec.json.encode(self._model), "stream": b"true"}
+        match self._language.name:
+            case "chat":
+                # Without it a streamed answer carries no counts.
+                fields.setdefault("stream_options", b'{"include_usage":true}')
+            case "messages":
+                fields.setdefault("max_tokens", str(DEFAULT_MAX_TOKENS).encode())
+            case _:
+                pass
+        return self._language.join(replace(request, fields=fields), request.items)
+
+    async def _fetched(
+        self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS
+    ) -> bytes:
+        """Return the whole body of an answer that is not streamed."""
+        transport = await self._transport()
+        async with transport.exchange(path, body, headers=headers, idle_s=idle_s) as incoming:
+            return await self._whole(incoming)
+
+    async def _whole(self, incoming: Incoming) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in incoming.chunks:
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_ANSWER_BYTES:
+                # Asking again would not make it shorter.
+                raise ModelRejected(self._name, status=200, reason=f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
+        return b"".join(chunks)

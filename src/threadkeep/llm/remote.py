@@ -1,0 +1,207 @@
+"""Providers that compact a history by themselves, and who can read what they make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from threadkeep.dialects import Dialect, Reply, Request
+from threadkeep.dialects.fields import ABSENT, Fields, fields_in
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.responses import RESPONSES
+from threadkeep.dialects.spans import elements_of, fields_of, object_of
+from threadkeep.errors import ModelRejected, ModelUnavailable
+from threadkeep.items import Item
+from threadkeep.llm.answers import BROKE_OFF
+from threadkeep.llm.base import RemoteCompaction
+from threadkeep.llm.failures import complaint_of, failed
+from threadkeep.llm.provider import DEFAULT_MAX_TOKENS, Connect, ProviderModel
+
+# Nothing comes until all of it does, and a whole window is read first.
+COMPACT_IDLE_SECONDS: Final = 1200
+
+# What `/responses/compact` knows of a turn's fields. It answers with no message, so whatever shapes one stays behind.
+OPENAI_FIELDS: Final = (
+    "instructions",
+    "tools",
+    "parallel_tool_calls",
+    "reasoning",
+    "text",
+    "service_tier",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+)
+OPENAI_ITEMS: Final = frozenset({"compaction", "context_compaction"})
+# Where there is no such endpoint, an ordinary answer is asked for that is compacted on the way: any history is above the least
+# threshold, and of the answer itself as little is written as may be.
+NO_ENDPOINT: Final = frozenset({404, 405})
+INLINE: Final[Mapping[str, bytes]] = {
+    "context_management": b'[{"type":"compaction","compact_threshold":1000}]',
+    "max_output_tokens": b"16",
+    "store": b"false",
+}
+
+BETA_HEADER: Final = "anthropic-beta"
+ANTHROPIC_BETA: Final = "compact-2026-09-04"
+ANTHROPIC_HEADERS: Final[Mapping[str, str]] = {BETA_HEADER: ANTHROPIC_BETA}
+# What a turn asks for that is to be compacted by its provider on the way, and the beta that knows it.
+INLINE_EDIT: Final = b'"compact_20260112"'
+INLINE_BETA: Final = "compact-2026-01-12"
+# Thinking that no longer fits its history is dropped by the provider, where it is asked to.
+BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+DROP: Final = b'{"prefix_mismatch_behavior":"drop_block"}'
+# Refused in a request for compaction: two compactions at once, and what only shapes an answer.
+ANTHROPIC_UNWANTED: Final = frozenset({"context_management", "stop_sequences", "output_format", "stream"})
+
+
+def issuer_of(base_url: str, *, credential: str) -> str:
+    """Return who can read what a provider made opaque: its address, and a digest that tells accounts apart.
+
+    The digest is keyed with the address and short: it cannot be turned back, and says nothing about another provider's account.
+    """
+    key = blake2b(base_url.encode(), digest_size=32).digest()
+    return f"{base_url}#{blake2b(credential.encode(), key=key, digest_size=6, person=b'threadkeep issuer').hexdigest()}"
+
+
+class OpenAIModel(ProviderModel):
+    """A model that `POST /responses/compact` serves, or `context_management` where there is no such endpoint; see
+    `threadkeep.llm.base.RemoteCompactor` for the contract.
+    """
+
+    def __init__(self, name: str, *, model: str, issuer: str, connect: Connect) -> None:
+        super().__init__(name, model=model, dialect=RESPONSES, path="/responses", connect=connect)
+        self._issuer = issuer
+        self._has_endpoint = True
+
+    @property
+    def issuer(self) -> str:
+        return self._issuer
+
+    async def compact(self, request: Request) -> RemoteCompaction:
+        kept = {field: request.fields[field] for field in OPENAI_FIELDS if field in request.fields}
+        fields = {"model": msgspec.json.encode(self._model), "input": b"[]", **kept}
+        reply = await self._compacted(replace(request, fields=fields))
+        if not any(_kind(item) in OPENAI_ITEMS for item in reply.items):
+            raise ModelRejected(self._name, status=200, reason="what it calls a compaction holds no compaction item")
+        return _compaction(reply, issuer=self._issuer)
+
+    async def _compacted(self, request: Request) -> Reply:
+        if self._has_endpoint:
+            try:
+                return await self._posted("/responses/compact", request)
+            except ModelRejected as rejected:
+                if rejected.status not in NO_ENDPOINT:
+                    raise
+        made = await self._posted(self._path, replace(request, fields={**request.fields, **INLINE}))
+        # A model that is not there is not found at either; only who serves turns and no compactions is asked so from now on.
+        self._has_endpoint = False
+        return made
+
+    async def _posted(self, path: str, request: Request) -> Reply:
+        whole = await self._fetched(path, RESPONSES.join(request, request.items), idle_s=COMPACT_IDLE_SECONDS)
+        return _reply_in(whole, dialect=RESPONSES, name=self._name, secrets=(await self._transport()).secrets)
+
+
+class AnthropicModel(ProviderModel):
+    """A model that compacts on demand; see `threadkeep.llm.base.RemoteCompactor` for the contract."""
+
+    def __init__(self, name: str, *, model: str, issuer: str, connect: Connect) -> None:
+        super().__init__(name, model=model, dialect=MESSAGES, path="/v1/messages", connect=connect)
+        self._issuer = issuer
+
+    @property
+    def issuer(self) -> str:
+        return self._issuer
+
+    async def compact(self, request: Request) -> RemoteCompaction:
+        body = MESSAGES.join(replace(request, fields=_asking_to_summarize(request.fields, model=self._model)), request.items)
+        whole = await self._fetched("/v1/messages", body, headers=ANTHROPIC_HEADERS, idle_s=COMPACT_IDLE_SECONDS)
+        reply = _reply_in(whole, dialect=MESSAGES, name=self._name, secrets=(await self._transport()).secrets)
+        made = _compaction_blocks(reply.items)
+        if not made:
+            raise ModelRejected(self._name, status=200, reason="what it calls a compaction holds no compaction block")
+        if all(block.span("content") == ABSENT and block.span("encrypted_content") == ABSENT for block in made):
+            raise ModelUnavailable(self._name, reason="its compaction came out empty")
+        return _compaction(reply, issuer=self._issuer)
+
+    def _body(self, request: Request) -> bytes:
+        """Return the request as it goes out.
+
+        A compaction moves the prefix that thinking is bound to: what no longer fits is to be dropped, not to be refused.
+        """
+        asked = _thinking(request)
+        if asked is None or "block_binding" in asked:
+            return super()._body(request)
+        bound = object_of({**asked, "block_binding": DROP})
+        return super()._body(replace(request, fields={**request.fields, "thinking": bound}))
+
+    def _headers(self, request: Request) -> Mapping[str, str]:
+        # A compaction block is understood under a beta and refused without. Which made it cannot be told from it, so both are
+        # named where a turn asks for one on the way.
+        betas = [ANTHROPIC_BETA] if _compaction_blocks(request.items) else []
+        betas += [INLINE_BETA] if INLINE_EDIT in request.fields.get("context_management", ABSENT) else []
+        betas += [BINDING_BETA] if _thinking(request) is not None else []
+        return {BETA_HEADER: ",".join(betas)} if betas else super()._headers(request)
+
+
+def _thinking(request: Request) -> dict[str, bytes] | None:
+    """Return how a request asks for thinking; None where it does not."""
+    asked = fields_of(request.fields.get("thinking", ABSENT))
+    return None if asked is None or asked.get("type") == b'"disabled"' else asked
+
+
+def _reply_in(body: bytes, *, dialect: Dialect, name: str, secrets: Sequence[str]) -> Reply:
+    """Return what a provider answered; its error if it answered with one all the same.
+
+    Raises:
+        ModelOverflow, ModelUnavailable, ModelRejected: The answer is an error, or cannot be read.
+    """
+    reply = dialect.wire.reply_from_json(body)
+    if reply.outcome == "failed" and (answer := fields_in(body)) is not None:
+        raise failed(name, complaint_of(answer), secrets=secrets)
+    if reply.outcome == "cut":
+        raise ModelUnavailable(name, reason=BROKE_OFF)
+    return reply
+
+
+def _compaction(reply: Reply, *, issuer: str) -> RemoteCompaction:
+    return RemoteCompaction(
+        items=reply.items,
+        issuer=issuer,
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+        cached_tokens=reply.cached_tokens,
+    )
+
+
+def _asking_to_summarize(fields: Mapping[str, bytes], *, model: str) -> dict[str, bytes]:
+    """Return a turn's fields as a request for compaction: tools, system and thinking as they were, so that the prefix is warm."""
+    kept = {name: raw for name, raw in fields.items() if name not in ANTHROPIC_UNWANTED}
+    if _type_of(kept.get("tool_choice", ABSENT)) in ("any", "tool"):
+        del kept["tool_choice"]
+    output = fields_of(kept.get("output_config", ABSENT))
+    if output is not None:
+        kept["output_config"] = object_of({name: raw for name, raw in output.items() if name != "format"})
+    kept.setdefault("max_tokens", str(DEFAULT_MAX_TOKENS).encode())
+    return {**kept, "model": msgspec.json.encode(model), "compaction": b'{"type":"summarize"}'}
+
+
+def _compaction_blocks(items: Iterable[Item]) -> list[Fields]:
+    """Return the blocks among these messages that a provider put in the place of a history."""
+    contents = ((fields_of(item.raw) or {}).get("content", ABSENT) for item in items if b'"compaction"' in item.raw)
+    blocks = [fields_in(block) for content in contents for block in elements_of(content) or ()]
+    return [block for block in blocks if block is not None and block.text("type") == "compaction"]
+
+
+def _kind(item: Item) -> str | None:
+    return _type_of(item.raw)
+
+
+def _type_of(raw: bytes) -> str | None:
+    fields = fields_in(raw)
+    return None if fields is None else fields.text("type")

@@ -1,0 +1,75 @@
+"""What is remembered now: the newest snapshot, and what was recorded after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from threadkeep.memory.records import Cited, Extracted, Failed, Kept, MemoryRecord, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryState:
+    """A tenant's memory.
+
+    Attributes:
+        pending: What was extracted and not yet consolidated, by thread.
+        failures: Threads whose last extraction failed.
+        citations: How often memories were cited since the snapshot.
+    """
+
+    snapshot: Snapshot = field(default_factory=lambda: Snapshot(at_ms=0, memories=[], watermarks={}))
+    pending: dict[str, Extracted] = field(default_factory=dict)
+    failures: dict[str, Failed] = field(default_factory=dict)
+    citations: int = 0
+
+    @property
+    def memories(self) -> list[Kept]:
+        """Every memory, the most useful first."""
+        return sorted(self.snapshot.memories, key=rank, reverse=True)
+
+    def leaves_alone(self, thread_id: str) -> bool:
+        """Whether nothing is to be remembered from a thread."""
+        return thread_id in self.snapshot.forgotten or thread_id in self.snapshot.polluted
+
+    def watermark(self, thread_id: str) -> int:
+        """Return the ordinal up to which a thread was read."""
+        waiting = self.pending.get(thread_id)
+        return waiting.watermark if waiting is not None else self.snapshot.watermarks.get(thread_id, 0)
+
+    def find(self, memory_id: str) -> Kept | None:
+        return next((memory for memory in self.snapshot.memories if memory.id == memory_id), None)
+
+
+def rank(memory: Kept) -> tuple[bool, int, int, str]:
+    """Return what orders memories by use: a person's own first, then by how often and how lately they were of use."""
+    return memory.pinned, memory.used, max(memory.used_ms, memory.seen_ms), memory.id
+
+
+def folded(records: Iterable[MemoryRecord]) -> MemoryState:
+    """Return the state that records, oldest first, add up to."""
+    state = MemoryState()
+    for record in records:
+        match record:
+            case Snapshot():
+                state = MemoryState(snapshot=record, failures=state.failures)
+            case Extracted():
+                state.pending[record.thread] = record
+                state.failures.pop(record.thread, None)
+            case Failed():
+                state.failures[record.thread] = record
+            case Cited():
+                state = replace(state, snapshot=_used(state.snapshot, record), citations=state.citations + 1)
+    return state
+
+
+def _used(snapshot: Snapshot, cited: Cited) -> Snapshot:
+    memories = [
+        msgspec.structs.replace(memory, used=memory.used + 1, used_ms=max(memory.used_ms, cited.at_ms))
+        if memory.id in cited.ids
+        else memory
+        for memory in snapshot.memories
+    ]
+    return msgspec.structs.replace(snapshot, memories=memories)

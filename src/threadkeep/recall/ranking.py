@@ -1,0 +1,199 @@
+"""Which of many texts answers a question: what stands close together in one place counts, and who said it.
+
+Words are compared by their beginnings, so that forms of one word meet in languages that inflect at the end, and inside longer
+words for half, where languages put words together; scripts without spaces are compared by pairs of characters. Nothing here
+knows a language, a topic or a store.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from threadkeep.store.words import CJK, FUNCTION_WORDS
+
+# Of a longer word this beginning is enough; a shorter one must be the other word, or begin it if it has at least four letters.
+STEM_CHARS = 5
+LEAST_PREFIX = 4
+# What a word is worth where it does not stand in the best statement itself: in the one beside it, or anywhere in the text.
+BESIDE, ELSEWHERE = 0.5, 0.2
+INSIDE = 0.5
+# A statement of this length counts as it is; a longer one holds words by mere length.
+STATEMENT_CHARS = 240
+LENGTH_COST = 0.35
+PERSON = 1.3
+# A page pasted as a question has more words than are worth looking for in every text.
+MOST_TERMS = 160
+
+_BREAK = re.compile(r"\n+|(?<=[.!?;:])\s+|(?<=[。！？；])")
+_WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+")
+_CJK = re.compile(f"[{CJK}]")
+# Letters of Latin script without their marks, one for one, so that places stay where they are.
+_PLAIN = {
+    code: plain
+    for code in range(0xC0, 0x250)
+    if (plain := unicodedata.normalize("NFD", chr(code))[0]) != chr(code) and plain.isascii()
+}
+
+
+# Words of a question that weigh less than this share of its weightiest are left out: they cost time and tell nothing.
+LEAST_SHARE = 0.06
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A text that may answer. `context` is what stands beside it elsewhere: the call an output belongs to."""
+
+    text: str
+    by_person: bool
+    context: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A candidate by its place among them, how well it answers, and where in its text the answer stands."""
+
+    number: int
+    score: float
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Folded:
+    candidate: Candidate
+    text: str
+    context: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """What is looked for: a pair of characters anywhere, or the beginning of a word; `whole` if nothing may follow."""
+
+    text: str
+    anywhere: bool = False
+    whole: bool = False
+
+    def places(self, text: str) -> Iterator[tuple[int, float]]:
+        """Yield where it stands, and for how much each place counts."""
+        at = text.find(self.text)
+        while at >= 0:
+            end = at + len(self.text)
+            begins = self.anywhere or at == 0 or not text[at - 1].isalnum()
+            ends = not self.whole or end == len(text) or not text[end].isalnum()
+            if begins and ends:
+                yield at, 1.0
+            elif not self.whole and not begins:
+                yield at, INSIDE
+            at = text.find(self.text, end)
+
+
+class Ranking:
+    """Candidates by how well they answer a question; a word of it weighs the more, the fewer of them hold it."""
+
+    def __init__(self, candidates: Sequence[Candidate], query: str) -> None:
+        terms = _terms(query)
+        self._folded = [_folded(each) for each in candidates]
+        self._held = [_held(each, terms) for each in self._folded]
+        counts = Counter(term for each in self._held for term in each)
+        size = len(candidates)
+        rarity = {term: math.log(1 + (size - counts[term] + 0.5) / (counts[term] + 0.5)) for term in terms}
+        least = LEAST_SHARE * max(rarity.values(), default=0.0)
+        self._weights = {term: weight for term, weight in rarity.items() if weight >= least}
+
+    def best(self, limit: int) -> list[Ranked]:
+        """Return the candidates that answer best, the best first, of equals the last given; none that shares no word."""
+        bounds = [self._bound(folded, held) for folded, held in zip(self._folded, self._held, strict=True)]
+        best: list[tuple[float, int, int]] = []
+        for number in sorted(range(len(bounds)), key=lambda at: (-bounds[at], -at)):
+            # No text is worth more than all its words in one statement: once that is too little, so is all that follows.
+            if bounds[number] == 0 or (len(best) == limit and bounds[number] < best[0][0]):
+                break
+            score, at = _score(self._folded[number], self._of(self._held[number]))
+            heapq.heappush(best, (score, number, at))
+            if len(best) > limit:
+                heapq.heappop(best)
+        return [Ranked(number=number, score=score, at=at) for score, number, at in sorted(best, reverse=True)]
+
+    def judged(self, candidate: Candidate, *, number: int) -> Ranked:
+        """Return how well one more candidate answers, beside those the words were weighed by."""
+        folded = _folded(candidate)
+        score, at = _score(folded, self._of(_held(folded, self._weights)))
+        return Ranked(number=number, score=score, at=at)
+
+    def _bound(self, folded: _Folded, held: Sequence[_Term]) -> float:
+        return _worth(folded.candidate) * sum(self._of(held).values())
+
+    def _of(self, held: Sequence[_Term]) -> dict[_Term, float]:
+        return {term: self._weights[term] for term in held if term in self._weights}
+
+
+def _folded(candidate: Candidate) -> _Folded:
+    return _Folded(candidate, _plain(candidate.text), _plain(candidate.context))
+
+
+def _held(folded: _Folded, terms: Iterable[_Term]) -> list[_Term]:
+    return [term for term in terms if term.text in folded.text or term.text in folded.context]
+
+
+def _score(folded: _Folded, weights: Mapping[_Term, float]) -> tuple[float, int]:
+    """Return what the best statement is worth with what stands around it, and where it begins."""
+    context = {term: max((worth for _, worth in term.places(folded.context)), default=0.0) for term in weights}
+    breaks = [0, *(found.end() for found in _BREAK.finditer(folded.text))]
+    statements: dict[int, dict[_Term, float]] = {}
+    anywhere = {term: ELSEWHERE * worth for term, worth in context.items() if worth}
+    for term in weights:
+        for at, worth in term.places(folded.text):
+            held = statements.setdefault(bisect_right(breaks, at) - 1, {})
+            held[term] = max(worth, held.get(term, 0.0))
+            anywhere[term] = max(ELSEWHERE * worth, anywhere.get(term, 0.0))
+    best = (0.0, 0)
+    most = sum(weights[term] for term in anywhere)
+    for number, held in statements.items():
+        own = sum(weights[term] * worth for term, worth in held.items())
+        if own + BESIDE * (most - own) <= best[0]:
+            continue
+        sides = (statements.get(number - 1, {}), statements.get(number + 1, {}), context)
+        end = breaks[number + 1] if number + 1 < len(breaks) else len(folded.text)
+        over = max(0.0, (end - breaks[number]) / STATEMENT_CHARS - 1)
+        score = sum(
+            weights[term] * max(held.get(term, 0.0), *(BESIDE * side.get(term, 0.0) for side in sides), far)
+            for term, far in anywhere.items()
+        )
+        best = max(best, (score / (1 + LENGTH_COST * math.log1p(over)), breaks[number]))
+    if not statements:
+        best = (BESIDE * sum(weights[term] * worth for term, worth in context.items()), 0)
+    return best[0] * _worth(folded.candidate), best[1]
+
+
+def _worth(candidate: Candidate) -> float:
+    return PERSON if candidate.by_person else 1.0
+
+
+def _terms(query: str) -> list[_Term]:
+    """Return what to look for, each once, no more than a question has."""
+    found: dict[_Term, None] = {}
+    words = _WORD.findall(_plain(query))
+    for word in [word for word in words if word not in _PLAIN_FUNCTION_WORDS] or words:
+        if _CJK.match(word):
+            pairs = [word[at : at + 2] for at in range(len(word) - 1)] or [word]
+            found.update(dict.fromkeys(_Term(pair, anywhere=True) for pair in pairs))
+        else:
+            found[_Term(word[:STEM_CHARS], whole=len(word) < LEAST_PREFIX)] = None
+    return list(found)[:MOST_TERMS]
+
+
+def _plain(text: str) -> str:
+    """Return `text` in small letters without marks, character for character."""
+    small = text.lower()
+    if len(small) != len(text):
+        small = "".join(letter if len(lower := letter.lower()) != 1 else lower for letter in text)
+    return small if small.isascii() else small.translate(_PLAIN)
+
+
+_PLAIN_FUNCTION_WORDS = frozenset(map(_plain, FUNCTION_WORDS))

@@ -1,0 +1,161 @@
+"""Finding records on a live path and quoting them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from threadkeep.dialects import Dialect
+from threadkeep.errors import RecordNotFound
+from threadkeep.items import Item, View
+from threadkeep.recall.echoes import is_echo
+from threadkeep.recall.quoting import quoted
+from threadkeep.recall.ranking import Candidate, Ranking
+from threadkeep.store import Record, RecordKind, Search, Span, ThreadStore
+from threadkeep.thread import LivePath, Pointer, SaidBody, remark_of
+from threadkeep.thread.erasure import ERASED
+
+# The index knows whole records; which of them answers is seen only in their statements, so many are looked at.
+PROPOSED_PER_HIT = 24
+# How many times as much is proposed where echoes fill the first proposal, and at most.
+ASKED_AGAIN = 4
+MOST_ASKED = 64
+# How many of the best are looked at together with the other half of their call, and how far apart halves may stand.
+PAIRED_PER_HIT = 3
+PAIR_REACH = 8
+# Recorded for the record, not shown to a model: a search for what was said should not return what was said about it.
+UNSEARCHED = frozenset(RecordKind) - {RecordKind.ITEM, RecordKind.NOTE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """A record that answers, its text, and how well it matches (1.0 for a pointer)."""
+
+    pointer: Pointer
+    text: str
+    score: float
+    kind: RecordKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """A proposed record, looked at; `context` is the other half of its call."""
+
+    record: Record
+    view: View
+    text: str
+    context: str = ""
+
+    @property
+    def candidate(self) -> Candidate:
+        return Candidate(text=self.text, by_person=self.view.by_person, context=self.context)
+
+
+async def recall_by_pointer(store: ThreadStore, path: LivePath, pointer: Pointer, *, dialect: Dialect) -> Recalled:
+    """Return the record a pointer names, whole.
+
+    The record may lie in the thread itself, on or off its live path, or in the part of an ancestor it continues.
+
+    Raises:
+        RecordNotFound: There is none.
+    """
+    for thread_id in dict.fromkeys((pointer.thread_id, path.holds(pointer.ordinal) or pointer.thread_id)):
+        span = Span(thread_id=thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
+        for record in await store.read(span):
+            return Recalled(
+                pointer=Pointer(record.thread_id, record.ordinal), text=_text(record, dialect), score=1.0, kind=record.kind
+            )
+    raise RecordNotFound(pointer.thread_id, pointer.ordinal)
+
+
+async def recall_by_words(
+    store: ThreadStore, index: Search, path: LivePath, query: str, *, dialect: Dialect, limit: int
+) -> list[Recalled]:
+    """Return the best matches on the live path, each with the part of it that matches.
+
+    The index proposes by the words of whole records; which of them answers is decided by what stands close together in one
+    place and who said it (`ranking`). Earlier questions to recall, and their answers, take no part in that (`echoes`). What a
+    tool printed is judged together with the call that had it printed: the words of a question often stand in the one and the
+    answer in the other.
+    """
+    looked = await _proposed(store, index, path, query, dialect=dialect, wanted=limit * PROPOSED_PER_HIT)
+    ranking = Ranking([each.candidate for each in looked], query)
+    first = ranking.best(limit * PAIRED_PER_HIT)
+    pairs = await _with_pairs(store, path, [looked[each.number] for each in first], dialect=dialect)
+    everything = [*looked, *pairs]
+    ranked = [*first, *(ranking.judged(each.candidate, number=len(looked) + at) for at, each in enumerate(pairs))]
+    found: dict[Pointer, Recalled] = {}
+    for each in sorted(ranked, key=lambda each: -each.score):
+        record, text = everything[each.number].record, everything[each.number].text
+        pointer = Pointer(record.thread_id, record.ordinal)
+        if each.score > 0 and pointer not in found:
+            found[pointer] = Recalled(
+                pointer=pointer, text=quoted(text, at=each.at), score=round(each.score, 3), kind=record.kind
+            )
+    return list(found.values())[:limit]
+
+
+async def _proposed(
+    store: ThreadStore, index: Search, path: LivePath, query: str, *, dialect: Dialect, wanted: int
+) -> list[_Looked]:
+    """Return what the index proposes that is no echo, oldest first: of equals the newest is preferred.
+
+    Echoes hold all words of their question and come first, so that the index is asked for more as long as they are what it names.
+    """
+    asked = wanted
+    while True:
+        hits = await index.search(path.spans, query, limit=asked)
+        pointers = [Pointer(hit.thread_id, hit.ordinal) for hit in hits]
+        looked = [_looked(record, dialect) for record in await _read(store, pointers)]
+        fresh = {Pointer(each.record.thread_id, each.record.ordinal): each for each in looked if not is_echo(each.view)}
+        enough = len(fresh) >= wanted or len(fresh) == len(looked)
+        if enough or len(hits) < asked or asked >= wanted * MOST_ASKED:
+            best = [fresh[pointer] for pointer in pointers if pointer in fresh][:wanted]
+            return sorted(best, key=lambda each: each.record.ordinal)
+        asked *= ASKED_AGAIN
+
+
+async def _with_pairs(store: ThreadStore, path: LivePath, looked: Sequence[_Looked], *, dialect: Dialect) -> list[_Looked]:
+    """Return the outputs that belong to these records, or are these records, each with its call as context."""
+    near: set[Pointer] = set()
+    for each in looked:
+        reach = range(1, PAIR_REACH) if each.view.opens else range(-PAIR_REACH + 1, 0) if each.view.closes else ()
+        near.update(Pointer(each.record.thread_id, each.record.ordinal + step) for step in reach)
+    on_path = (pointer for pointer in near if path.holds(pointer.ordinal) == pointer.thread_id)
+    around = [*looked, *(_looked(record, dialect) for record in await _read(store, on_path))]
+    calls = {call: each for each in around for call in each.view.opens}
+    chosen = {call for each in looked for call in (*each.view.opens, *each.view.closes)}
+    return [
+        replace(each, context="\n".join(calls[call].text for call in each.view.closes if call in calls))
+        for each in around
+        if chosen.intersection(each.view.closes)
+    ]
+
+
+async def _read(store: ThreadStore, pointers: Iterable[Pointer]) -> list[Record]:
+    wanted: defaultdict[str, set[int]] = defaultdict(set)
+    for pointer in pointers:
+        wanted[pointer.thread_id].add(pointer.ordinal)
+    found: list[Record] = []
+    for thread_id, ordinals in wanted.items():
+        span = Span(thread_id=thread_id, start=min(ordinals), stop=max(ordinals) + 1)
+        found += await store.read(span, ordinals=ordinals, kinds={RecordKind.ITEM})
+    return [record for record in found if not record.erased]
+
+
+def _looked(record: Record, dialect: Dialect) -> _Looked:
+    view = dialect.view(Item(record.body))
+    return _Looked(record=record, view=view, text=view.text or record.body.decode("utf-8", "replace"))
+
+
+def _text(record: Record, dialect: Dialect) -> str:
+    """Return a record as a reader wants it: what an item or a person's note says, or any other body as it is stored."""
+    if record.erased:
+        return ERASED
+    remark = remark_of(record)
+    if remark is not None and isinstance(remark.body, SaidBody):
+        return remark.body.text
+    if record.kind in UNSEARCHED:
+        return record.body.decode("utf-8", "replace")
+    return dialect.view(Item(record.body)).text or record.body.decode("utf-8", "replace")

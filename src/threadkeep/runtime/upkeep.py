@@ -1,0 +1,82 @@
+"""Compactions made beside the conversations of an open store, so that nobody has to wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
+from typing import Any
+
+from threadkeep.errors import CompactionStopped, NothingToCompact, ThreadkeepError
+from threadkeep.runtime.futility import Futility
+
+log = logging.getLogger(__name__)
+
+Compaction = Callable[[], Coroutine[Any, Any, object]]
+
+
+class Upkeep:
+    """At most one a thread. Each ends by itself, for every strategy has its time, and at the latest with the store.
+
+    Whatever a compaction needs, a model with its credential too, is held by its task alone.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, asyncio.Task[None]] = {}
+        self._futility = Futility()
+        self._is_closed = False
+
+    def begin(self, thread: Hashable, compaction: Compaction, *, tokens: int) -> None:
+        """Begin a compaction of a thread whose window is under a pressure of `tokens`.
+
+        None is begun where one is under way, or where one gained nothing from about this window.
+        """
+        if self._is_closed or thread in self._running or self._futility.holds(thread, tokens=tokens):
+            return
+        task = asyncio.create_task(self._made(thread, compaction, tokens=tokens))
+        self._running[thread] = task
+        task.add_done_callback(partial(self._over, thread, tokens))
+
+    def _over(self, thread: Hashable, tokens: int, task: asyncio.Task[None]) -> None:
+        del self._running[thread]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._futility.found(thread, tokens=tokens)
+            log.error("a compaction beside a thread's turns broke: %s", type(error).__name__)
+            log.debug("how it broke", exc_info=error)
+
+    async def over(self, thread: Hashable) -> bool:
+        """Return once no compaction of a thread is under way, and whether one was."""
+        task = self._running.get(thread)
+        if task is not None:
+            await asyncio.wait({task})
+        return task is not None
+
+    async def break_off(self, thread: Hashable) -> None:
+        """End the compaction of a thread that is under way, if one is: a draft is dropped, a checkpoint being written is kept."""
+        await _ended(self._running.get(thread))
+
+    async def close(self) -> None:
+        """End every compaction as `break_off` does; none is begun any more."""
+        self._is_closed = True
+        await _ended(*self._running.values())
+
+    async def _made(self, thread: Hashable, compaction: Compaction, *, tokens: int) -> None:
+        try:
+            await compaction()
+        except (NothingToCompact, CompactionStopped):
+            self._futility.found(thread, tokens=tokens)
+        except ThreadkeepError:
+            # Observers were told. Nothing is lost with it: the turn that needs a compaction makes it, and hears what is wrong.
+            return
+
+
+async def _ended(*tasks: asyncio.Task[None] | None) -> None:
+    under_way = {task for task in tasks if task is not None}
+    for task in under_way:
+        # Takes effect where nothing is being written (`compact_thread`). Said twice it would not wait for that.
+        if not task.cancelling():
+            task.cancel()
+    if under_way:
+        await asyncio.wait(under_way)

@@ -1,0 +1,116 @@
+"""A model made a voice: what a strategy may ask, patiently, counting what it costs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from threadkeep.compaction.asking import ANSWER_TOKENS
+from threadkeep.compaction.drafting import AskRemote, Meter, Voice
+from threadkeep.dialects import Dialect, Request, dialect_named
+from threadkeep.errors import ModelRejected
+from threadkeep.llm import Bounds, Model, ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
+from threadkeep.llm.provider import EVERY_BOUND
+from threadkeep.runtime.backend import Backend
+from threadkeep.runtime.drafting import Speak
+from threadkeep.runtime.measuring import request_window
+from threadkeep.runtime.orders import CompactionPolicy, Order, Patience
+from threadkeep.runtime.sealing import Reader, account_of, foreign_seals
+from threadkeep.thread import History, Pointer
+
+MOST_ANSWER_TOKENS = 16_000
+
+
+def model_for(order: Order, policy: CompactionPolicy) -> Model | None:
+    """Return whom a compaction asks. What a person names outweighs what is configured, and that the model of a turn."""
+    if order.trigger == "auto" and policy.model is not None:
+        return policy.model
+    return order.model or policy.model
+
+
+async def voice_for(order: Order, backend: Backend, history: History, *, thread_id: str, dialect: Dialect) -> Speak | None:
+    """Return what gives a compaction of a thread's window its voice; None where there is nobody to ask."""
+    model = model_for(order, backend.policy)
+    if model is None:
+        return None
+    reader = Reader(model=model.name, issuer=account_of(model))
+    return partial(
+        _voice,
+        model,
+        patience=backend.policy.patience,
+        window_tokens=request_window(backend, model, otherwise=order.limits or backend.limits),
+        own=order.own if model is order.model else None,
+        foreign=await foreign_seals(reader, history, store=backend.store, thread_id=thread_id, dialect=dialect),
+    )
+
+
+def _voice(
+    model: Model,
+    meter: Meter,
+    *,
+    patience: Patience,
+    window_tokens: int,
+    own: Request | None,
+    foreign: frozenset[Pointer],
+) -> Voice:
+    patiently = partial(
+        ask_patiently,
+        model,
+        attempts=patience.attempts,
+        sleep=patience.sleep,
+        jitter=patience.jitter,
+        attempted=partial(_counted, meter),
+    )
+
+    async def ask(request: Request) -> ModelReply:
+        most = answer_tokens(window_tokens)
+        bounded = model.bounded(request, answer_tokens=most) if isinstance(model, Bounds) else request
+        try:
+            reply = await patiently(bounded)
+        except ModelRejected as rejected:
+            # A model that can write less than the bound, or a server that calls it otherwise, says so; the draft matters more.
+            if bounded is request or not any(name in rejected.reason for name in EVERY_BOUND):
+                raise
+            reply = await patiently(request)
+        meter.heard(reply)
+        return reply
+
+    remote = model if isinstance(model, RemoteCompactor) else None
+    return Voice(
+        name=model.name,
+        dialect=dialect_named(model.dialect),
+        ask=ask,
+        compact=_compacting(remote, meter, patience=patience) if remote else None,
+        issuer=remote.issuer if remote else None,
+        window_tokens=window_tokens,
+        foreign=foreign,
+        own=own,
+    )
+
+
+def answer_tokens(window_tokens: int) -> int:
+    """Return the most a draft may answer: a model that does not stop costs money and time, and no state is as long.
+
+    Thinking counts, so there is room for it. With the largest request that is made it stays within the window.
+    """
+    return min(MOST_ANSWER_TOKENS, min(ANSWER_TOKENS, window_tokens // 4) + window_tokens // 20)
+
+
+def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> AskRemote:
+    async def compact(request: Request) -> RemoteCompaction:
+        made = await compact_patiently(
+            model,
+            request,
+            attempts=patience.attempts,
+            sleep=patience.sleep,
+            jitter=patience.jitter,
+            attempted=partial(_counted, meter),
+        )
+        meter.heard(made)
+        return made
+
+    return compact
+
+
+def _counted(meter: Meter, number: int) -> None:
+    """Count an attempt, the ones asked again too."""
+    meter.calls += 1

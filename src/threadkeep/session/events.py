@@ -1,0 +1,85 @@
+"""What happens in a turn, for whoever watches. Nothing here is history: that is in the thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from threadkeep.llm import Ending
+from threadkeep.session.wire import Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The model is asked; `attempt` counts how often for the same request: what was said before is said again."""
+
+    tokens: int
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A piece of what the model says, or of what it thinks on the way."""
+
+    text: str
+    is_thought: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """The model called a tool, and it runs."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """A tool returned; `failed` says that `text` tells what went wrong."""
+
+    call: Call
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """The window was compacted within the turn; `checkpoint` is the record it now rests on."""
+
+    checkpoint: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Something did not work that the turn goes on without: a compaction that was due, say."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How a turn ended.
+
+    Attributes:
+        text: What the model said last.
+        ending: `length` if it ran out of room, `refused` if it or the provider's filter would not answer.
+        requests: How often it was asked.
+        cost_usd: What the provider says it cost; None where it does not say.
+    """
+
+    text: str = ""
+    ending: Ending = "finished"
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+
+
+Event: TypeAlias = Asked | Said | Called | Returned | Compacted | Trouble | Answer
+Hear: TypeAlias = Callable[[Event], None]
+
+
+def nobody_hears(event: Event) -> None:
+    """Where nobody watches."""

@@ -1,0 +1,39 @@
+"""The memory as tools of a model: what the summary leaves out is searched for, and read with where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+
+from threadkeep.memory import Kept
+from threadkeep.runtime.remembering import Memories
+
+HITS = 8
+NOTHING = "Nothing that is remembered says that."
+
+
+def memory_tools(memory: Memories) -> list[Callable[..., object]]:
+    """Return the tools. They only read; a memory counts as used when an answer cites it."""
+
+    async def memory_search(
+        query: Annotated[str, msgspec.Meta(description="Words of what you look for.")],
+    ) -> str:
+        """Find what earlier work with these people left to remember. Cite what you use as [memory:NAME]."""
+        found = await memory.search(query, limit=HITS)
+        return "\n".join(f"{each.id} ({each.kind}) {each.text}" for each in found) or NOTHING
+
+    async def memory_read(
+        name: Annotated[str, msgspec.Meta(description="A memory's name, such as m0123456789.")],
+    ) -> str:
+        """Return one memory: what it says, and the records it was said in."""
+        found = await memory.read(name.strip().removeprefix("^"))
+        return NOTHING if found is None else _told(found)
+
+    return [memory_search, memory_read]
+
+
+def _told(memory: Kept) -> str:
+    said = f"said in {', '.join(memory.sources)}" if memory.sources else "written by a person"
+    return f"{memory.id} ({memory.kind}) {memory.text}\n{said}"

@@ -1,0 +1,287 @@
+"""The loop: ask, record, run what was called, ask again, until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from threadkeep.errors import (
+    BadInput,
+    CompactionError,
+    CompactionStopped,
+    Conflict,
+    ModelOverflow,
+    UnknownModel,
+)
+from threadkeep.llm import Model, ModelReply, ask_patiently
+from threadkeep.runtime import CompactionReport, Head, Thread, Threadkeep, TurnScope, Window
+from threadkeep.runtime.orders import Order, Patience
+from threadkeep.runtime.recall_tool import DESCRIPTION, PARAMETERS, recalled_text
+from threadkeep.runtime.remembering import Memories
+from threadkeep.runtime.sealing import account_of
+from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Trouble, nobody_hears
+from threadkeep.session.listening import Listener
+from threadkeep.session.memory_tools import memory_tools
+from threadkeep.session.running import returned_by
+from threadkeep.session.tools import Tool, tool_from
+from threadkeep.session.wire import Call, calls_in, output_item, tool_field, user_item, warmed
+from threadkeep.thread.phases import TurnState
+
+# How often a request the provider refused for its size is made smaller, and by how much each time.
+OVERFLOWS = 2
+AFTER_OVERFLOW = "50%"
+
+Context = Mapping[str, object] | Callable[[], Mapping[str, object]]
+
+
+class Session:
+    """An agent on a thread. Everything it does is in the thread as it happens; ended at any point, it goes on from there.
+
+    One turn at a time. A turn that ends beyond the soft limit has a compaction made beside what comes next (`Thread.turn`);
+    leaving the session as an async context manager waits for that, where closing the store would break off its draft.
+    """
+
+    def __init__(
+        self,
+        thread: Thread,
+        *,
+        model: str | Model,
+        tools: Sequence[Tool | Callable[..., object]] = (),
+        instructions: str | None = None,
+        fields: Mapping[str, Any] | None = None,
+        context: Context | None = None,
+        recall: bool = True,
+        memory: Memories | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        """Put an agent on `thread`.
+
+        Args:
+            model: A model, or its name: `openai:NAME`, `anthropic:NAME`, `NAME@URL`.
+            tools: Typed functions (see `tool_from`), or tools.
+            fields: What else goes out with every request, in the provider's words: `reasoning`, `context_management`. What a
+                provider compacts by itself because of it becomes the thread's checkpoint, with a readable state beside it.
+            context: What the model is to know about its world, or what says so at each turn; see `Thread.tell`.
+            recall: Whether the model may look up what was compacted away.
+            memory: What earlier threads left to remember (`tk.memory`): a summary goes out with the instructions, the model may
+                search for the rest, and what it cites is counted. Nothing of it is recorded in the thread.
+            patience: How often an overloaded provider is asked again.
+
+        Raises:
+            UnknownModel: There is no such model, or it does not speak the thread's dialect.
+            BadInput: A function cannot be a tool, or a field is not the caller's to set.
+        """
+        self.thread = thread
+        self.model = thread.model(model) if isinstance(model, str) else model
+        if self.model.dialect != thread.dialect.name:
+            reason = f"it speaks {self.model.dialect}, and thread {thread.id!r} is written in {thread.dialect.name}"
+            raise UnknownModel(self.model.name, reason=reason)
+        given = [*([self._recall_tool()] if recall else ()), *(memory_tools(memory) if memory else ()), *tools]
+        made = [tool if isinstance(tool, Tool) else tool_from(tool) for tool in given]
+        self.tools = {tool.name: tool for tool in made}
+        offered = [_offered(tool, thread.dialect.name) for tool in self.tools.values()]
+        self.head = Head(system=instructions, tools=tuple(offered), fields=fields or {})
+        self._instructions = instructions
+        self._memory = memory
+        self._context = context
+        self._patience = patience or Patience()
+        self._checkpoint: int | None = None
+
+    @classmethod
+    async def open(cls, tk: Threadkeep, thread_id: str | None = None, *, model: str | Model, **more: Any) -> Self:
+        """Return an agent on a thread of `tk` that is resumed or created in the model's dialect; `more` as in `Session`."""
+        asked = tk.backend.models.named(model) if isinstance(model, str) else model
+        return cls(await tk.thread(thread_id, dialect=asked.dialect), model=asked, **more)
+
+    async def ask(self, said: str | Sequence[Mapping[str, Any]] | None = None, *, hear: Hear = nobody_hears) -> Answer:
+        """Run one turn and return its answer; `hear` is told what happens meanwhile.
+
+        What is said is durable before the model is asked; its answers and what tools return are recorded as they come. Cancelled
+        at any point, or ended by an error, the thread can be gone on with. Mail that may be heard joins the turn.
+
+        Args:
+            said: A person's words, or items in the thread's dialect; None goes on with what was left unfinished, or with mail.
+
+        Raises:
+            BadInput: Nothing was said, or what is no item; nothing was recorded.
+            ModelError: The model cannot be asked, or not with this.
+            CompactionStopped: A hook wants the turn to end.
+            OrdinalConflict: Another writer changed the thread's history meanwhile.
+        """
+        incoming = self._incoming(said)
+        if not incoming and not await self._has_something_to_do():
+            return Answer()
+        await self._recollect()
+        async with self.thread.turn(incoming, model=self.model, head=self.head, context=self._world()) as turn:
+            self._checkpoint = (await self.thread.history()).checkpoint_ordinal
+            answer = await self._answered(turn, hear)
+        hear(answer)
+        return answer
+
+    async def attend(self, *, hear: Hear = nobody_hears, timeout_s: float | None = None) -> Answer | None:
+        """Wait until mail asks for a turn, run it and return its answer; None where none did within `timeout_s`.
+
+        Mail that triggers or steers asks for one, and any mail where the agent sleeps; what only queues waits for it. Called in a
+        loop, it is an agent that others work with. Raises what `ask` does.
+        """
+        box = await self.thread.wait_for_turn(timeout_s=timeout_s)
+        return await self.ask(hear=hear) if box.starts_turn else None
+
+    def _incoming(self, said: str | Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+        if not isinstance(said, str):
+            return list(said or ())
+        if not said.strip():
+            raise BadInput("nothing was said: the text is empty, and providers refuse such a message; nothing was recorded")
+        return [user_item(self.thread.dialect.name, said)]
+
+    async def _answered(self, turn: TurnScope, hear: Hear) -> Answer:
+        """Ask, and run what was called, until the turn has nothing more to ask."""
+        answer = Answer()
+        goes_on, cuts = True, 0
+        while goes_on:
+            listener = Listener(self.model, turn, hear=hear)
+            reply = await self._replied(turn, listener, hear)
+            answer = _summed(answer, reply)
+            if self._memory is not None:
+                await self._memory.cite_in(reply.text)
+            await self._run(turn, calls_in(self.thread.dialect.name, reply.items), hear)
+            goes_on = await turn.goes_on()
+            cuts = cuts + 1 if listener.cut_by is not None else 0
+            if listener.cut_by is not None and not goes_on and turn.state is not TurnState.COMMITTED:
+                if cuts >= self._patience.attempts:
+                    raise listener.cut_by
+                goes_on = True
+        return answer
+
+    async def stream(self, said: str | Sequence[Mapping[str, Any]] | None = None) -> AsyncGenerator[Event]:
+        """Run one turn and yield what happens, its answer last; closing the iterator cancels the turn. Raises what `ask` does."""
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        turn = asyncio.create_task(self.ask(said, hear=events.put_nowait))
+        turn.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            await turn
+        finally:
+            turn.cancel()
+            await asyncio.wait((turn,))
+
+    async def compact(self, *, focus: str | None = None, strategy: str | None = None) -> CompactionReport:
+        """Compact now, with the session's own model; see `Thread.compact` for what is raised."""
+        await self._recollect()
+        return await self.thread.carry_out(Order(model=self.model, focus=focus, strategy=strategy), head=self.head)
+
+    async def window(self) -> Window:
+        """Return what the model would be sent next, and how full that is."""
+        await self._recollect()
+        return await self.thread.window(head=self.head, model=self.model, issuer=account_of(self.model))
+
+    async def _recollect(self) -> None:
+        """Put what the thread is shown of the memory behind the instructions; the same bytes as long as it may be shown."""
+        if self._memory is not None:
+            told = (self._instructions, (await self._memory.shown_to(self.thread.id)).text)
+            self.head = replace(self.head, system="\n\n".join(text for text in told if text) or None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.thread.upkeep_is_over()
+
+    def _world(self) -> Mapping[str, object] | None:
+        return self._context() if callable(self._context) else self._context
+
+    async def _has_something_to_do(self) -> bool:
+        """Whether mail waits, or the last turn was left without its answer."""
+        if (await self.thread.mail()).pending:
+            return True
+        last = await self.thread.newest_turn()
+        return last is not None and last.state is not TurnState.CLOSED and last.progress.state is not TurnState.COMMITTED
+
+    async def _replied(self, turn: TurnScope, listener: Listener, hear: Hear) -> ModelReply:
+        """Return the model's answer; a window the provider finds too large is compacted, and asked with again."""
+        for _ in range(OVERFLOWS):
+            try:
+                return await self._asked(await self._window(turn, hear), listener, hear)
+            except ModelOverflow as overflow:
+                hear(Trouble(text=str(overflow)))
+                try:
+                    await turn.make_room(self._smaller())
+                except CompactionStopped:
+                    raise
+                except (CompactionError, Conflict) as error:
+                    raise overflow from error
+        return await self._asked(await self._window(turn, hear), listener, hear)
+
+    def _smaller(self) -> Order:
+        """Return the compaction that a refusal for size calls for."""
+        order = Order(model=self.model, trigger="auto", phase="mid_turn", reason="provider_overflow", forced=True)
+        return replace(order, target=AFTER_OVERFLOW)
+
+    async def _window(self, turn: TurnScope, hear: Hear) -> Window:
+        window = await turn.window()
+        if window.trouble is not None:
+            hear(Trouble(text=window.trouble))
+        if window.checkpoint is not None and window.checkpoint != self._checkpoint:
+            hear(Compacted(checkpoint=window.checkpoint, tokens=window.tokens))
+        self._checkpoint = window.checkpoint
+        return window
+
+    async def _asked(self, window: Window, listener: Listener, hear: Hear) -> ModelReply:
+        dialect = self.thread.dialect
+        beside = self.head.request(dialect, cache_key=window.cache_key)
+        items = tuple(dialect.parse(item) for item in window)
+        patience = self._patience
+        return await ask_patiently(
+            listener,
+            replace(beside, items=warmed(dialect.name, items)),
+            attempts=patience.attempts,
+            sleep=patience.sleep,
+            jitter=patience.jitter,
+            attempted=lambda number: hear(Asked(tokens=window.pressure.tokens, attempt=number)),
+        )
+
+    async def _run(self, turn: TurnScope, calls: Sequence[Call], hear: Hear) -> None:
+        """Run calls beside each other and record each output as it comes; what goes wrong in a tool is its output."""
+        running = [asyncio.create_task(self._returned(call, hear)) for call in calls]
+        try:
+            for finished in asyncio.as_completed(running):
+                returned = await finished
+                item = output_item(self.thread.dialect.name, returned.call, returned.text, failed=returned.failed)
+                await turn.record([item])
+                hear(returned)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _returned(self, call: Call, hear: Hear) -> Returned:
+        hear(Called(call=call))
+        return await returned_by(call, tools=self.tools)
+
+    def _recall_tool(self) -> Tool:
+        async def recall(query: str) -> str:
+            return await recalled_text(self.thread, query)
+
+        recall.__doc__ = DESCRIPTION
+        return replace(tool_from(recall), schema=PARAMETERS)
+
+
+def _offered(tool: Tool, dialect: str) -> dict[str, Any]:
+    return tool_field(dialect, name=tool.name, description=tool.description, schema=tool.schema)
+
+
+def _summed(answer: Answer, reply: ModelReply) -> Answer:
+    cost = answer.cost_usd if reply.cost_usd is None else (answer.cost_usd or 0.0) + reply.cost_usd
+    return Answer(
+        text=reply.text or answer.text,
+        ending=reply.ending,
+        requests=answer.requests + 1,
+        input_tokens=answer.input_tokens + (reply.input_tokens or 0),
+        output_tokens=answer.output_tokens + (reply.output_tokens or 0),
+        cached_tokens=answer.cached_tokens + (reply.cached_tokens or 0),
+        cost_usd=cost,
+    )

@@ -1,0 +1,282 @@
+"""The port between threads and the place they are kept.
+
+A store stores; it decides nothing. It knows records, their order and their bytes, never what they mean: which records
+form a window, where a fork begins, what a rollback takes back is decided above it, once, in `threadkeep.thread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class RecordKind(StrEnum):
+    """What a record is. Stored by value; the database refuses any other."""
+
+    META = "meta"
+    TURN = "turn"
+    CONTEXT = "context"
+    ITEM = "item"
+    REPLY = "reply"
+    CHECKPOINT = "checkpoint"
+    UNDO = "undo"
+    ROLLBACK = "rollback"
+    MAIL = "mail"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """Whose threads these are. `key` is random, made with the tenant, and keys its `c1` digests."""
+
+    name: str
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewThread:
+    """A thread about to be created.
+
+    `start` is its first ordinal: 0, or, for a fork, the parent's ordinal it begins at. Ordinals therefore only grow
+    along a path that crosses forks, and `#123` means one record wherever it is read.
+    """
+
+    id: str
+    dialect: str
+    created_at_ms: int
+    start: int = 0
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadRow:
+    """A stored thread. `next` is the ordinal its next record will take."""
+
+    id: str
+    dialect: str
+    created_at_ms: int
+    updated_at_ms: int
+    start: int
+    parent: str | None
+    next: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """A record about to be appended.
+
+    `at_ms` is when it happened by the writer's clock, and nothing more: clocks go backwards, so order is by ordinal, in
+    every method, and no store refuses a record for its time.
+    `target` is the ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut, the checkpoint
+    that a person's remark is about, or that a compaction which came to nothing found.
+    `chain` is the `c1` digest of the history up to and including this record, `depth` how many links that chain has;
+    both are set on what a client could resend and on nothing else. `redacted` says that the body was changed before it
+    came here: its chain digest, taken over what was received, can then not be proven from it.
+    """
+
+    kind: RecordKind
+    at_ms: int
+    turn: int
+    tokens: int
+    body: bytes
+    target: int | None = None
+    chain: bytes | None = None
+    depth: int | None = None
+    redacted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A stored record.
+
+    `digest` is the `b1` digest of the body that was appended. `body` is empty where it was not asked for, and where it is
+    `erased`: the record, its digests and its place stay, its bytes are gone for good.
+    """
+
+    thread_id: str
+    ordinal: int
+    kind: RecordKind
+    at_ms: int
+    turn: int
+    tokens: int
+    body: bytes
+    digest: bytes
+    target: int | None = None
+    chain: bytes | None = None
+    depth: int | None = None
+    redacted: bool = False
+    erased: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A record whose chain digest was asked for."""
+
+    chain: bytes
+    thread_id: str
+    ordinal: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The records of one thread from `start` up to but not including `stop`."""
+
+    thread_id: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A record that matches a search; a higher score is a better match."""
+
+    thread_id: str
+    ordinal: int
+    score: float
+
+
+class ThreadStore(Protocol):
+    """The records of one tenant.
+
+    Every method may be called from any task of the event loop that opened the store; none blocks it. Foreign errors
+    never escape: they arrive as a `StoreError`.
+    """
+
+    @property
+    def tenant(self) -> Tenant:
+        """Whose records these are."""
+        ...
+
+    async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> None:
+        """Create `thread` with `records` as its first ones, as one unit. Durable when it returns.
+
+        Raises:
+            ThreadExists: The tenant has a thread of that id.
+            ThreadNotFound: Its parent is not there.
+        """
+        ...
+
+    async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
+        """Append `records` as one unit and return the next ordinal.
+
+        Durable when it returns. On any error nothing was written. Appends of concurrent tasks share one commit.
+
+        Raises:
+            OrdinalConflict: Another writer appended since `expected` was read.
+            ThreadNotFound: There is no such thread.
+        """
+        ...
+
+    async def get(self, thread_id: str) -> ThreadRow:
+        """Return the thread's row.
+
+        Raises:
+            ThreadNotFound: There is no such thread.
+        """
+        ...
+
+    async def threads(self, *, prefix: str = "", limit: int = 100) -> list[ThreadRow]:
+        """List threads whose id starts with `prefix`, the most recently written first, whatever their clocks said."""
+        ...
+
+    async def read(
+        self,
+        span: Span,
+        *,
+        kinds: Collection[RecordKind] | None = None,
+        ordinals: Collection[int] | None = None,
+        turn: int | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+        bodies: bool = True,
+    ) -> list[Record]:
+        """Return the records of `span` that match every given filter, in ordinal order.
+
+        A thread or an ordinal that is not there yields nothing. `bodies=False` leaves `body` empty and costs no
+        look-up of it.
+        """
+        ...
+
+    async def lookup(self, chains: Sequence[bytes]) -> list[Found]:
+        """Return every record whose chain digest is among `chains`, the newest record first."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go of every resource. Later calls raise `StoreClosed`."""
+        ...
+
+
+class Search(Protocol):
+    """Full text over records; an index that can be rebuilt from them."""
+
+    async def search(self, spans: Sequence[Span], query: str, *, limit: int) -> list[Hit]:
+        """Return the best matches for any word of `query` among the item records of `spans`.
+
+        Sees every record that was durable when it was called, and nothing of what was erased by then.
+        """
+        ...
+
+
+class Leases(Protocol):
+    """Rows that let one worker of many hold a piece of work."""
+
+    async def acquire(self, key: str, *, holder: str, now_ms: int, ttl_ms: int) -> bool:
+        """Take the lease on `key` for `ttl_ms`, or renew it; false while another holder's has not expired.
+
+        If `now_ms` lies before the moment another holder took it, the clock went backwards: that lease then has its own
+        `ttl_ms` from now on, once, and does not last until the clock has caught up.
+        """
+        ...
+
+    async def release(self, key: str, *, holder: str) -> None:
+        """Give the lease back; nothing happens if `holder` does not have it."""
+        ...
+
+
+class Erasure(Protocol):
+    """Making bytes unreadable for good; the one thing that is ever taken out of a store."""
+
+    async def erase(self, thread_id: str, ordinals: Collection[int], *, at_ms: int) -> int:
+        """Turn the bodies of these records into tombstones and return how many records lost theirs.
+
+        A body is kept once a tenant, however often it was appended: every record of the tenant with the same bytes loses
+        them, in any thread, and is counted. What was derived from them (a preview, a summary) lies in other records and is
+        the caller's to name. Ordinals that are not there, and records erased before, are passed over.
+
+        When it returns the bytes are in no file of the store. Appending them again later is a new act: that record has
+        its body, those erased before stay so.
+
+        Raises:
+            ThreadNotFound: There is no such thread.
+            StoreError: The records are erased, but another process keeps the bytes in use; erasing again finishes it.
+        """
+        ...
+
+
+class Watch(Protocol):
+    """Waiting for word of what is written."""
+
+    async def changed(self, *, within_s: float) -> bool:
+        """Return True once mail or a checkpoint was written that no call here told of; False after `within_s`, or sooner.
+
+        True is a reason to look, never a promise that there is something new. Records of other kinds may be told of, and may
+        not: who must see them soon asks for a short `within_s`. While a store cannot be told of what other processes write,
+        it returns early, ever less often, so that looking takes the place of being told.
+        """
+        ...
+
+
+class Notify(Protocol):
+    """Being told that something was written, by whichever process, instead of looking again and again."""
+
+    def watch(self, thread_id: str | None = None) -> AbstractAsyncContextManager[Watch]:
+        """Watch one thread, or all of the tenant's, inside the block: what is committed after it was entered is told.
+
+        Raises:
+            ThreadNotFound: There is no such thread.
+        """
+        ...

@@ -1,0 +1,153 @@
+"""One PostgreSQL database and the stores in it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from threadkeep.errors import StoreError
+from threadkeep.store.addresses import HOW_TO_WRITE_IT, UNREADABLE, told_address
+from threadkeep.store.base import Tenant
+from threadkeep.store.postgres.connections import Connection, Connections, reach
+from threadkeep.store.postgres.listening import Listener
+from threadkeep.store.postgres.migrating import Migrated, migrate
+from threadkeep.store.postgres.queries import QUERIES
+from threadkeep.store.postgres.store import NO_ROLE, PostgresStore
+from threadkeep.store.postgres.writer import Writer
+
+KEY_BYTES = 32
+# Row-level security binds no superuser; whoever connects as one works as this role instead.
+ROLE = "threadkeep_tenant"
+
+
+class PostgresDatabase:
+    """An open database. Any number of processes may have it open; a pooler in transaction mode may stand in between."""
+
+    def __init__(
+        self, connections: Connections, *, listener: Listener, role: str, searchable: Callable[[str, bytes], str]
+    ) -> None:
+        self._connections = connections
+        self._listener = listener
+        self._writer = Writer(connections)
+        self._role = role
+        self._searchable = searchable
+
+    @classmethod
+    async def open(cls, url: str, *, searchable: Callable[[str, bytes], str], listen_url: str | None = None) -> PostgresDatabase:
+        """Connect to the database that `url` names and run the migrations it lacks that older processes survive.
+
+        Everything lies in the schema `threadkeep`, which is made if it is not there.
+
+        Args:
+            searchable: Given a dialect and an item's bytes, returns the text to index. Must not raise, whatever the bytes.
+            listen_url: The same database past any pooler, for the one connection that listens; `url`, if None.
+
+        Raises:
+            StoreTooNew: A newer threadkeep migrated it.
+            StoreUnreachable: Nobody answers at one of the two, or not to us.
+            StoreError: It cannot be migrated.
+        """
+        connections = Connections(url, location=shown(url))
+        try:
+            await connections.open()
+            if listen_url is not None:
+                # Said now: later, a listener that cannot connect would only make everybody look.
+                await reach(listen_url, location=shown(listen_url))
+            ran = await migrate(connections)
+            role = await _role_for(connections, migrated=ran)
+        except BaseException:
+            await connections.close()
+            raise
+        listener = Listener(listen_url or url, location=connections.location)
+        return cls(connections, listener=listener, role=role, searchable=searchable)
+
+    async def tenant(self, name: str = "local", *, key: bytes | None = None) -> PostgresStore:
+        """Return the store of the tenant called `name`; it and its random key are made when it is first asked for.
+
+        `key` is the one it is made with if it is not there yet: that of the store its threads are copied from.
+        """
+
+        async def find(connection: Connection) -> tuple[int, bytes]:
+            await connection.execute(QUERIES["enter"], {"tenant": "", "name": name, "role": self._role})
+            asked = {"name": name, "key": key or secrets.token_bytes(KEY_BYTES)}
+            row = await (await connection.execute(QUERIES["find_tenant"], asked)).fetchone()
+            if row is None:
+                await connection.execute(QUERIES["add_tenant"], asked)
+                row = await (await connection.execute(QUERIES["find_tenant"], asked)).fetchone()
+            assert row is not None
+            return row[0], row[1]
+
+        number, known = await self._connections.run(find)
+        return PostgresStore(
+            number=number,
+            tenant=Tenant(name=name, key=known),
+            connections=self._connections,
+            writer=self._writer,
+            listener=self._listener,
+            role=self._role,
+            searchable=self._searchable,
+            close=self.close,
+        )
+
+    async def knows(self, name: str) -> bool:
+        """Whether there is a tenant called `name`; none is made."""
+
+        async def find(connection: Connection) -> bool:
+            await connection.execute(QUERIES["enter"], {"tenant": "", "name": name, "role": self._role})
+            return await (await connection.execute(QUERIES["find_tenant"], {"name": name})).fetchone() is not None
+
+        return await self._connections.run(find)
+
+    async def close(self) -> None:
+        """Finish what was accepted and close every connection, for every tenant's store. Closing twice is no error."""
+        await self._listener.close()
+        await self._writer.close()
+        await self._connections.close()
+
+
+async def migrate_database(url: str, *, post: bool) -> Migrated:
+    """Run the migrations a database lacks and close it again; `post` also runs those that no older process survives."""
+    connections = Connections(url, location=shown(url))
+    try:
+        await connections.open()
+        ran = await migrate(connections, post=post)
+        await _role_for(connections, migrated=ran)
+    finally:
+        await connections.close()
+    return ran
+
+
+async def _role_for(connections: Connections, *, migrated: Migrated) -> str:
+    """Return the role to work as: none where row-level security binds whoever connected, else one that it binds."""
+
+    async def work(connection: Connection) -> str:
+        row = await (await connection.execute(QUERIES["is_above_the_wall"])).fetchone()
+        if row is None or not row[0]:
+            return NO_ROLE
+        ready = await (await connection.execute(QUERIES["role_is_ready"])).fetchone()
+        if migrated.applied or ready is None or not ready[0]:
+            await connection.execute(QUERIES["wait_for_migrations"])
+            await connection.execute(QUERIES["make_role"])
+            await connection.execute(QUERIES["let_role_in"])
+        return ROLE
+
+    return await connections.run(work)
+
+
+def shown(url: str) -> str:
+    """Return a database's address as it may be told: without its password.
+
+    Raises:
+        StoreError: It can be read in more than one way, or in none. What the driver says of it is not told: it quotes it.
+    """
+    told = told_address(url)
+    try:
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        told = None
+    if told is None:
+        raise StoreError(UNREADABLE, f"its address cannot be read; {HOW_TO_WRITE_IT}")
+    return told

@@ -1,0 +1,8 @@
+"""The embedded store: one SQLite file, one writer, readers beside it."""
+
+from __future__ import annotations
+
+from threadkeep.store.sqlite.database import SqliteDatabase
+from threadkeep.store.sqlite.store import SqliteStore
+
+__all__ = ["SqliteDatabase", "SqliteStore"]

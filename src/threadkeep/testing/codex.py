@@ -1,0 +1,113 @@
+"""Drives the real Codex CLI, so that a test meets what users run and not what we believe they run.
+
+Everything a run touches lies in folders the test gives: home, configuration, threads, working directory. No login, no
+proxy, and no server but the base URL it is told.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from threadkeep.testing.client_process import RUN_SECONDS, client_environment, run_to_end
+
+# Out of reach: in a test it is threadkeep, or an explicit request, that compacts.
+AUTO_COMPACT_TOKENS = 1_000_000_000
+
+# Codex lowers any limit to nine tenths of the window of 272,000 tokens that it assumes for a model it does not know;
+# `model_context_window` does not raise it. A provider that reports more than this makes Codex compact all the same.
+REPORTABLE_TOKENS = 244_000
+
+CONFIG = """\
+model = "mock-model"
+model_provider = "mock"
+model_auto_compact_token_limit = {auto_compact_tokens}
+approval_policy = "never"
+sandbox_mode = "read-only"
+check_for_update_on_startup = false
+
+[features]
+remote_compaction_v2 = {remote_v2}
+
+[model_providers.mock]
+name = {provider_name}
+base_url = {base_url}
+env_key = "MOCK_API_KEY"
+wire_api = "responses"
+supports_websockets = false
+request_max_retries = 0
+stream_max_retries = 2
+
+[analytics]
+enabled = false
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodexRun:
+    """What one run of `codex exec` left behind. `events` are its `--json` lines, in order."""
+
+    exit_code: int
+    thread_id: str | None
+    events: tuple[dict[str, Any], ...]
+    last_message: str | None
+    stderr: str
+
+
+class CodexCli:
+    """A Codex installation with a home of its own, pointed at `base_url`.
+
+    Making one writes its configuration; runs of one home share their threads. Codex does not compact by
+    itself here while the provider reports no more than `REPORTABLE_TOKENS`. Asked to, it writes a summary itself; a provider
+    named OpenAI is asked to compact instead: by an item in an ordinary request or, without `remote_v2`, at its own endpoint.
+    """
+
+    def __init__(
+        self, binary: Path, *, home: Path, cwd: Path, base_url: str, provider_name: str = "mock", remote_v2: bool = True
+    ) -> None:
+        self.binary = binary
+        self.home = home
+        self.cwd = cwd
+        self.codex_home = home / ".codex"
+        self.codex_home.mkdir(parents=True, exist_ok=True)
+        cwd.mkdir(parents=True, exist_ok=True)
+        config = CONFIG.format(
+            auto_compact_tokens=AUTO_COMPACT_TOKENS,
+            base_url=json.dumps(base_url),
+            provider_name=json.dumps(provider_name),
+            remote_v2=json.dumps(remote_v2),
+        )
+        (self.codex_home / "config.toml").write_text(config)
+
+    def environment(self) -> dict[str, str]:
+        """Return all a Codex process gets to see of the environment: no proxy, no credential, no user's own settings."""
+        return client_environment(self.home, CODEX_HOME=str(self.codex_home), MOCK_API_KEY="dummy")
+
+    async def exec(self, prompt: str) -> CodexRun:
+        """Start a thread with `prompt` and return when its turn is over.
+
+        Raises:
+            TimeoutError: The turn took longer than a minute; every process of the run is gone.
+        """
+        return await self._run("exec", "--skip-git-repo-check", "--json", "--", prompt)
+
+    async def resume(self, prompt: str, *, thread_id: str | None = None) -> CodexRun:
+        """Continue a thread, the newest one if none is named, in a new process; as `exec` otherwise."""
+        which = "--last" if thread_id is None else thread_id
+        return await self._run("exec", "resume", which, "--skip-git-repo-check", "--json", "--", prompt)
+
+    async def _run(self, *words: str) -> CodexRun:
+        ended = await run_to_end((str(self.binary), *words), cwd=self.cwd, environment=self.environment(), seconds=RUN_SECONDS)
+        events = tuple(json.loads(line) for line in ended.stdout.splitlines() if line.strip())
+        started = [event["thread_id"] for event in events if event["type"] == "thread.started"]
+        completed = [event["item"] for event in events if event["type"] == "item.completed"]
+        spoken = [item["text"] for item in completed if item["type"] == "agent_message"]
+        return CodexRun(
+            exit_code=ended.exit_code,
+            thread_id=started[-1] if started else None,
+            events=events,
+            last_message=spoken[-1] if spoken else None,
+            stderr=ended.stderr.decode(errors="replace"),
+        )

@@ -1,0 +1,69 @@
+"""Real clients from npm: the releases tests were written against, pinned here, installed once, kept outside the project."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from threadkeep.testing.client_process import ClientUnavailable, run_to_end
+
+INSTALL_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NpmClient:
+    """A package that brings a command. `builds` is whether its install script must run: it puts the native program in place."""
+
+    package: str
+    version: str
+    command: str
+    builds: bool = False
+
+    @property
+    def folder(self) -> str:
+        return f"{self.command}-{self.version}"
+
+
+CODEX_0_150 = NpmClient(package="@openai/codex", version="0.150.1", command="codex")
+CODEX_0_166 = NpmClient(package="@openai/codex", version="0.166.0", command="codex")
+OPENCODE = NpmClient(package="opencode-ai", version="1.18.33", command="opencode", builds=True)
+CLAUDE_CODE = NpmClient(package="@anthropic-ai/claude-code", version="2.1.325", command="claude", builds=True)
+PI = NpmClient(package="@mariozechner/pi-coding-agent", version="0.73.1", command="pi")
+
+
+async def install(client: NpmClient, into: Path) -> Path:
+    """Return the command of `client`, installing it below `into` if it is not there yet.
+
+    A finished install appears under its name at once and whole, so an interrupted one is never taken for it and two
+    processes may install side by side.
+
+    Raises:
+        ClientUnavailable: npm is absent, or the install failed.
+    """
+    place = into / client.folder
+    command = place / "node_modules" / ".bin" / client.command
+    if command.exists():
+        return command
+    npm = shutil.which("npm")
+    if npm is None:
+        raise ClientUnavailable("npm is not installed")
+    into.mkdir(parents=True, exist_ok=True)
+    package = f"{client.package}@{client.version}"
+    partial = Path(tempfile.mkdtemp(prefix=f"{client.folder}-", dir=into))
+    try:
+        scripts = () if client.builds else ("--ignore-scripts",)
+        words = (npm, "install", "--no-audit", "--no-fund", *scripts, "--prefix", str(partial), package)
+        ended = await run_to_end(words, cwd=into, environment=None, seconds=INSTALL_SECONDS)
+        if ended.exit_code != 0:
+            raise ClientUnavailable(f"npm could not install {package}: {ended.stderr.decode(errors='replace').strip()}")
+        # Fails only where another process put the same version there first; theirs is as good.
+        with contextlib.suppress(OSError):
+            partial.rename(place)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    if not command.exists():
+        raise ClientUnavailable(f"{package} was installed but brought no {client.command} command")
+    return command

@@ -1,0 +1,222 @@
+"""A provider that says what a test wrote down, over the real wire.
+
+`ScriptedProvider` serves the OpenAI Responses, Chat Completions and Anthropic Messages APIs on the loopback interface from the
+test's own event loop. It is strict in both directions: a request the script has no reply for, and a reply nobody asked for, fail
+the test. What it received stays readable, without the credential it came with. `enforcing=True` makes it refuse the requests a
+real provider refuses; see `threadkeep.testing.provider_rules`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from threadkeep.testing.messages_stream import thinks
+from threadkeep.testing.prefix_growth import watch
+from threadkeep.testing.provider_rules import Fault, ProviderRules, prefix_signature
+from threadkeep.testing.responses_stream import Numbering
+from threadkeep.testing.script import (
+    Failure,
+    JsonObject,
+    Received,
+    Reply,
+    call,
+    error_body,
+    failed,
+    http_error,
+    message,
+    reasoning,
+    say,
+    summary_of,
+)
+from threadkeep.testing.speech import Spoken, WireName, speak, wire_of
+
+__all__ = [
+    "CREDENTIAL_HEADERS",
+    "Failure",
+    "Received",
+    "Reply",
+    "ScriptedProvider",
+    "call",
+    "error_body",
+    "failed",
+    "http_error",
+    "message",
+    "reasoning",
+    "say",
+]
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+CREDENTIAL_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie"})
+COUNT_TOKENS = "/v1/messages/count_tokens"
+BYTES_PER_TOKEN = 4
+
+
+class ScriptedProvider:
+    """A provider on 127.0.0.1 that answers the n-th accepted request with the n-th reply, in the language it was asked in.
+
+    Use it as an async context manager. Leaving it raises AssertionError when replies are unused or requests came that
+    the script has no reply for, unless another error is already on its way out. `GET /v1/models` lists nothing, a model below it
+    has a name and no more; neither is scripted nor recorded. A request that `enforcing` refuses is recorded and uses up no reply.
+
+    Some clients ask for titles and the like whenever they please. `beside` answers those: a request for which it returns a
+    reply is kept in `side_requests` and leaves the script alone, and so is a count of tokens.
+
+    `counting` reports a quarter of each request's bytes as its tokens, whatever the script says.
+
+    `alternating` also refuses two turns of one side in a row; `issued` are opaque contents that count as this provider's own.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[Reply],
+        *,
+        enforcing: bool = False,
+        alternating: bool = False,
+        counting: bool = False,
+        issued: Collection[str] = (),
+        beside: Callable[[Received], Reply | None] | None = None,
+    ) -> None:
+        self.requests: list[Received] = []
+        watch(self.requests)
+        self.side_requests: list[Received] = []
+        self.refusals: list[str] = []
+        self._script = tuple(script)
+        self._rules = ProviderRules(alternating=alternating, issued=issued)
+        self._enforcing = enforcing
+        self._counting = counting
+        self._beside = beside
+        self._used = 0
+        self._surplus: list[str] = []
+        self._ids = Numbering()
+        self._arrival = asyncio.Condition()
+        self._port = 0
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application.router.add_get("/v1/models", self._models)
+        application.router.add_get("/v1/models/{model}", self._model)
+        application.router.add_route("*", "/{path:.*}", self._serve)
+        # A client that leaves while its reply is on hold must not keep the test from ending.
+        self._runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+
+    @property
+    def url(self) -> str:
+        """The base URL a client is configured with, ending in /v1."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    async def arrived(self, count: int) -> None:
+        """Return once `count` requests have been received in all."""
+        async with self._arrival:
+            await self._arrival.wait_for(lambda: len(self.requests) >= count)
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._runner.cleanup()
+        if error is None:
+            complaints = list(self._complaints())
+            if complaints:
+                raise AssertionError("; ".join(complaints))
+
+    def _complaints(self) -> Iterator[str]:
+        for number, reply in enumerate(self._script[self._used :], start=self._used + 1):
+            yield f"reply {number} of {len(self._script)} was never asked for: {summary_of(reply)}"
+        yield from self._surplus
+        if self._used < len(self._script):
+            yield from (f"a request was refused: {text}" for text in self.refusals)
+
+    async def _models(self, request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [], "models": []})
+
+    async def _model(self, request: web.Request) -> web.Response:
+        return web.json_response({"id": request.match_info["model"], "object": "model", "type": "model"})
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        received = await _received(request)
+        wire = wire_of(received)
+        if received.path == COUNT_TOKENS:
+            self.side_requests.append(received)
+            return web.json_response({"input_tokens": len(received.raw) // BYTES_PER_TOKEN})
+        aside = self._beside(received) if self._beside and wire else None
+        if aside is not None and wire is not None:
+            self.side_requests.append(received)
+            return await self._say(request, received, aside, wire=wire)
+        async with self._arrival:
+            self.requests.append(received)
+            self._arrival.notify_all()
+        fault = self._rules.refusal(wire, received) if self._enforcing and wire else None
+        return await self._answer(request, received, wire=wire) if fault is None else self._refuse(fault, wire=wire)
+
+    def _refuse(self, fault: Fault, *, wire: WireName | None) -> web.Response:
+        self.refusals.append(f"request {len(self.requests)}, {fault.message}")
+        body = error_body(fault.message, kind="invalid_request_error", param=fault.param, code=fault.code)
+        return web.json_response(_shaped(body, wire=wire), status=400)
+
+    async def _answer(self, request: web.Request, received: Received, *, wire: WireName | None) -> web.StreamResponse:
+        reply = self._script[self._used] if self._used < len(self._script) else None
+        if reply is None or (reply.body is None and wire is None):
+            number = len(self.requests)
+            self._surplus.append(f"request {number} ({received.method} {received.path}) has no reply in the script")
+            return web.json_response(_shaped(error_body(self._surplus[-1], kind="server_error"), wire=wire), status=500)
+        self._used += 1
+        if reply.body is not None or wire is None:
+            return web.json_response(_shaped(dict(reply.body or {}), wire=wire), status=reply.status)
+        return await self._say(request, received, reply, wire=wire)
+
+    async def _say(self, request: web.Request, received: Received, reply: Reply, *, wire: WireName) -> web.StreamResponse:
+        signature = prefix_signature(received.body) if wire == "messages" and thinks(received.body) else None
+        counted = replace(reply, input_tokens=len(received.raw) // BYTES_PER_TOKEN) if self._counting else reply
+        spoken = speak(wire, received, counted, ids=self._ids, signature=signature)
+        self._rules.issue(reply.items, spoken)
+        if received.body.get("stream"):
+            return await _stream(request, reply, spoken)
+        if reply.hold is not None:
+            await reply.hold.wait()
+        if reply.drop and request.transport is not None:
+            request.transport.abort()
+        return web.json_response(spoken.whole)
+
+
+async def _stream(request: web.Request, reply: Reply, spoken: Spoken) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-cache"})
+    await response.prepare(request)
+    for event in spoken.before:
+        await response.write(event)
+    if reply.hold is not None:
+        await reply.hold.wait()
+    if not reply.drop:
+        await response.write(spoken.ending)
+    await response.write_eof()
+    return response
+
+
+async def _received(request: web.Request) -> Received:
+    raw = await request.read()
+    try:
+        body = json.loads(raw) if raw else {}
+    except ValueError:
+        body = {}
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    return Received(
+        method=request.method,
+        path=request.path,
+        headers={name: value for name, value in headers.items() if name not in CREDENTIAL_HEADERS},
+        authorised=not CREDENTIAL_HEADERS.isdisjoint(headers),
+        raw=raw,
+        body=body if isinstance(body, dict) else {},
+    )
+
+
+def _shaped(body: JsonObject, *, wire: WireName | None) -> JsonObject:
+    """Return an error in the shape of its wire: Anthropic's says at the top that it is one."""
+    return {"type": "error", **body} if wire == "messages" and "error" in body else body

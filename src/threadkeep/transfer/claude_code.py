@@ -1,0 +1,171 @@
+"""Claude Code transcripts: rows that name their parent, sub-agents beside or within the file, boundaries of compactions.
+
+A row's message is the item, byte for byte. Rows are written in the order they happened: one whose parent is not the newest
+row takes the conversation back to that parent. What a row says besides its message is kept as a note where it says anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from threadkeep.items import Item
+from threadkeep.transfer.rows import Row, at_ms, has_more, is_true, row_of, short_digest, text_in, thread_name, without
+from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
+
+ISSUER = "claude-code"
+DIALECT = "messages"
+# What a row is called, where it stands and who ran it; all of it is in the thread already, or about the client's process.
+ROUTING = frozenset(
+    {
+        "parentUuid",
+        "isSidechain",
+        "userType",
+        "cwd",
+        "sessionId",
+        "version",
+        "gitBranch",
+        "type",
+        "message",
+        "uuid",
+        "timestamp",
+        "requestId",
+        "entrypoint",
+        "slug",
+        "isMeta",
+        "agentId",
+    }
+)
+TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+HELD_LINES = 1_000
+
+
+class ClaudeCodeReader:
+    """Reads one transcript; see `LineReader`."""
+
+    def __init__(self) -> None:
+        self._session = ""
+        self._lane: Lane | None = None
+        self._lanes: dict[str, Lane] = {}
+        self._parents: dict[str, str] = {}
+        self._lines: dict[str, str] = {}
+        self._held: list[Step] = []
+        self._first = b""
+        self._boundary: tuple[str, ...] | None = None
+
+    def feed(self, line: bytes) -> list[Step]:
+        if not line.strip():
+            return []
+        self._first = self._first or line
+        row = row_of(line)
+        if row is None:
+            return self._emit([Trouble(text="not a JSON object"), Note(body=line)])
+        self._session = self._session or text_in(row, "sessionId")
+        uuid = text_in(row, "uuid")
+        if not uuid:
+            return self._emit(self._loose(line, row))
+        repeated = self._lines.setdefault(uuid, short_digest(line))
+        twice = [Trouble(text=f"a second row called {uuid[:40]!r}")] if uuid in self._lanes else []
+        if twice and repeated == short_digest(line):
+            return self._emit([*twice, Note(body=line, at_ms=at_ms(row))])
+        lane = self._lane_of(row, uuid)
+        self._lanes[uuid] = lane
+        self._parents[uuid] = text_in(row, "parentUuid") or text_in(row, "logicalParentUuid")
+        return self._emit([*twice, *self._moves(row), *self._standing(line, row, uuid)], lane=lane)
+
+    def finish(self) -> list[Step]:
+        return self._emit((), lane=self._lane or self._main()) if self._held else []
+
+    def _emit(self, steps: Iterable[Step], *, lane: Lane | None = None) -> list[Step]:
+        """Return the steps, behind a change of lane where there is one; hold them until it is known whose they are."""
+        lane = lane or self._lane or (self._main() if self._session or len(self._held) >= HELD_LINES else None)
+        if lane is None:
+            self._held.extend(steps)
+            return []
+        found: list[Step] = [lane] if lane is not self._lane else []
+        self._lane = lane
+        found.extend(self._held)
+        self._held = []
+        found.extend(steps)
+        return found
+
+    def _main(self) -> Lane:
+        name = thread_name(self._session, prefix="claude", content=self._first)
+        return self._lanes.setdefault("", Lane(thread_id=name, dialect=DIALECT))
+
+    def _lane_of(self, row: Row, uuid: str) -> Lane:
+        """Return the lane of a row: the session's own, its sub-agent's file's, or that of the sidechain it continues."""
+        if not is_true(row, "isSidechain"):
+            return self._main()
+        parent = self._lanes.get(text_in(row, "parentUuid"))
+        if parent is not None and parent is not self._lanes.get(""):
+            return parent
+        agent = text_in(row, "agentId")
+        if agent:
+            name = thread_name(f"agent-{agent}", prefix="agent", content=agent.encode())
+        else:
+            own = uuid.split("-")[0][:16]
+            name = thread_name(f"{self._session or 'claude'}-side-{own}", prefix="side", content=uuid.encode())
+        return Lane(thread_id=name, dialect=DIALECT, agent=agent or f"side-{short_digest(uuid.encode())}")
+
+    def _loose(self, line: bytes, row: Row) -> list[Step]:
+        """Return the steps of a row that stands outside the tree: a title, a mode, a snapshot."""
+        steps: list[Step] = [Note(body=line, at_ms=at_ms(row))]
+        kind = text_in(row, "type")
+        title = text_in(row, TITLES.get(kind, ""))
+        # Summaries of other sessions stand in this file too; its own name one of its rows as the last.
+        if title and (kind != "summary" or text_in(row, "leafUuid") in self._lanes):
+            steps.append(Titled(title=title))
+        return steps
+
+    def _moves(self, row: Row) -> list[Step]:
+        if "parentUuid" not in row:
+            return []
+        parent = text_in(row, "parentUuid") or text_in(row, "logicalParentUuid")
+        if parent:
+            return [GoTo(key=parent, at_ms=at_ms(row))]
+        # Rows about the client itself have no parent either, and take nothing back.
+        return [GoTo(key=None, at_ms=at_ms(row))] if "message" in row else []
+
+    def _standing(self, line: bytes, row: Row, uuid: str) -> list[Step]:
+        at = at_ms(row)
+        message = row_of(row.get("message", b"null"))
+        kind = text_in(row, "type")
+        if text_in(row, "subtype") == "compact_boundary":
+            self._boundary = self._preserved(row)
+            return [Note(body=line, key=uuid, at_ms=at)]
+        if message is None or kind not in ("user", "assistant") or not text_in(message, "role") or "content" not in message:
+            known = message is None and kind not in ("user", "assistant")
+            trouble = () if known else (Trouble(text=f"a {kind[:40]} row without a readable message"),)
+            return [*trouble, Note(body=line, key=uuid, at_ms=at)]
+        if is_true(row, "isApiErrorMessage"):
+            return [Note(body=line, key=uuid, at_ms=at)]
+        put = PutItem(item=Item(row["message"]), key=uuid, at_ms=at)
+        rest = [Note(body=without(row, "message"), at_ms=at)] if has_more(row, ROUTING) else []
+        return [*self._around(put, summary=is_true(row, "isCompactSummary")), *rest]
+
+    def _around(self, put: PutItem, *, summary: bool) -> list[Step]:
+        """Return a message with the checkpoint that a boundary before it stands for.
+
+        What a compaction keeps comes after its summary, whose row comes after the boundary.
+        """
+        kept, self._boundary = self._boundary, None
+        if summary:
+            return [put, Compacted(layout=(put.key or "", *(kept or ())), issuer=ISSUER, at_ms=put.at_ms)]
+        if kept is not None:
+            return [Compacted(layout=kept, issuer=ISSUER, at_ms=put.at_ms), put]
+        return [put]
+
+    def _preserved(self, row: Row) -> tuple[str, ...]:
+        """Return the rows a compaction kept, from its head to its tail."""
+        data = row_of(row.get("compactMetadata", b"null")) or {}
+        segment = row_of(data.get("preservedSegment", b"null")) or {}
+        head, current = text_in(segment, "headUuid"), text_in(segment, "tailUuid")
+        if head not in self._parents:
+            return ()
+        kept: list[str] = []
+        while current in self._parents and len(kept) < len(self._parents):
+            kept.append(current)
+            if current == head:
+                return tuple(reversed(kept))
+            current = self._parents[current]
+        return ()

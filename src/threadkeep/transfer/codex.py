@@ -1,0 +1,193 @@
+"""Codex rollouts, of every age: enveloped or bare, legacy or paginated, whole or damaged.
+
+What Codex would send again decides what is an item. Compactions and rollbacks become steps; everything else that a line says
+(metas, turn contexts, world states, events, lines nobody can read) is kept as a note with its exact bytes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from threadkeep.dialects.spans import elements_of, encoded, object_of, value_of
+from threadkeep.items import Item
+from threadkeep.transfer.rows import Row, at_ms, has_more, number_in, row_of, short_digest, text_in, thread_name, without
+from threadkeep.transfer.steps import Base, Compacted, Lane, Note, PutItem, Step, Summarised, TakeBack, Trouble
+
+ISSUER = "codex"
+DIALECT = "responses"
+ENVELOPE = frozenset({"timestamp", "ordinal", "type", "payload"})
+# Written by Codex and read back as nothing: snapshots of the working tree, marks of a compaction under way, tool lists.
+NOT_HISTORY = frozenset({"ghost_snapshot", "compaction_trigger", "additional_tools", "other"})
+KNOWN = frozenset(
+    {
+        "session_meta",
+        "inter_agent_communication_metadata",
+        "turn_context",
+        "world_state",
+        "security_risk_score",
+        "event_msg",
+        "token_usage_record",
+    }
+)
+BARE_ITEMS = frozenset(
+    {
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "local_shell_call",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "web_search_call",
+    }
+)
+MOST_TURNS = 1_000_000
+_salvaged_id = re.compile(rb'"id"\s*:\s*"([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})"')
+
+
+class CodexReader:
+    """Reads one rollout; see `LineReader`."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._bare = False
+
+    def feed(self, line: bytes) -> list[Step]:
+        if not line.strip():
+            return []
+        row = row_of(line)
+        opening = self._opening(line, row)
+        if opening is not None:
+            return opening
+        if row is None:
+            return [Trouble(text="not a JSON object"), Note(body=line)]
+        if "payload" not in row:
+            return self._bare_line(line, row)
+        return _enveloped(line, row)
+
+    def finish(self) -> list[Step]:
+        return []
+
+    def _opening(self, line: bytes, row: Row | None) -> list[Step] | None:
+        """Return the steps of the first line where it says whose rollout this is; the lane alone where it does not."""
+        if self._begun:
+            return None
+        self._begun = True
+        if row is not None and text_in(row, "type") == "session_meta":
+            meta = row_of(row.get("payload", b"null"))
+            if meta is not None and text_in(meta, "id"):
+                return [_lane(line, meta, at=at_ms(row))]
+        if row is not None and "payload" not in row and "instructions" in row and text_in(row, "id"):
+            self._bare = True
+            return [_lane(line, row, at=at_ms(row))]
+        found = _salvaged_id.search(line) if row is None else None
+        name = thread_name(found[1].decode() if found else "", prefix="codex", content=line)
+        steps: list[Step] = [Lane(thread_id=name, dialect=DIALECT)]
+        if row is None:
+            return [*steps, Trouble(text="the session_meta is damaged"), Note(body=line)]
+        steps.append(Trouble(text="it does not begin with a session_meta that names its thread"))
+        return [*steps, *(self._bare_line(line, row) if "payload" not in row else _enveloped(line, row))]
+
+    def _bare_line(self, line: bytes, row: Row) -> list[Step]:
+        """Return the steps of a line without an envelope: an item of the oldest rollouts, or something else's line."""
+        if text_in(row, "type") in BARE_ITEMS and ("call_id" in row or "content" in row or "summary" in row):
+            return [_item(line, row, at=at_ms(row))]
+        known = self._bare and "record_type" in row
+        return [*(() if known else (Trouble(text="no line of a rollout"),)), Note(body=line, at_ms=at_ms(row))]
+
+
+def base_of(line: bytes) -> Base | None:
+    """Return the rollout that one begins in whose first line this is; None where it begins by itself."""
+    first = CodexReader().feed(line)
+    return first[0].base if first and isinstance(first[0], Lane) else None
+
+
+def _lane(line: bytes, meta: Row, *, at: int | None) -> Lane:
+    name = thread_name(text_in(meta, "id"), prefix="codex", content=line)
+    base = row_of(meta.get("history_base", b"null"))
+    begins: Base | None = None
+    if base is not None and text_in(base, "thread_id") and (end := number_in(base, "end_ordinal_exclusive")) is not None:
+        begins = Base(rollout_id=text_in(base, "thread_id"), end_ordinal=end)
+        if begins.rollout_id == name:
+            # A thread that was reverted keeps its id and goes on in a new rollout: two histories, two threads here.
+            name = f"{name}-{short_digest(line)}"
+    copied = text_in(meta, "forked_from_id") if begins is None else ""
+    source = thread_name(copied, prefix="codex", content=line) if copied else None
+    if source == name:
+        # Nothing is a fork of itself.
+        source = None
+    note = Note(body=line, at_ms=at)
+    return Lane(thread_id=name, dialect=DIALECT, copied_from=source, base=begins, opening=(note,))
+
+
+def _enveloped(line: bytes, row: Row) -> list[Step]:
+    kind, at = text_in(row, "type"), at_ms(row)
+    payload = row_of(row["payload"])
+    whole = Note(body=line, at_ms=at)
+    if payload is None:
+        return [Trouble(text=f"a {kind or 'line'} without a readable payload"), whole]
+    match kind:
+        case "response_item":
+            return _response_item(row, payload, whole)
+        case "compacted":
+            return _compacted(row, payload, whole)
+        case "event_msg" if text_in(payload, "type") == "thread_rolled_back":
+            turns = number_in(payload, "num_turns")
+            if turns is None or not 1 <= turns <= MOST_TURNS:
+                return [Trouble(text="a rollback that does not say how far"), whole]
+            return [whole, TakeBack(turns=turns, at_ms=at)]
+        case "inter_agent_communication":
+            return _inter_agent(payload, whole)
+        case _ if kind in KNOWN:
+            return [whole]
+        case _:
+            return [Trouble(text=f"a line of an unknown type: {kind[:40]!r}"), whole]
+
+
+def _response_item(row: Row, payload: Row, whole: Note) -> list[Step]:
+    kind = text_in(payload, "type")
+    if not kind and not text_in(payload, "role"):
+        return [Trouble(text="a response_item without a type"), whole]
+    if kind in NOT_HISTORY or text_in(payload, "role") == "system":
+        return [whole]
+    steps: list[Step] = [_item(row["payload"], payload, at=whole.at_ms)]
+    if has_more(row, ENVELOPE):
+        steps.append(Note(body=without(row, "payload"), at_ms=whole.at_ms))
+    return steps
+
+
+def _item(raw: bytes, fields: Row, *, at: int | None) -> PutItem:
+    # Mail from another agent begins a turn for Codex, though no person wrote it.
+    return PutItem(item=Item(raw), at_ms=at, opens_turn=True if text_in(fields, "type") == "agent_message" else None)
+
+
+def _compacted(row: Row, payload: Row, whole: Note) -> list[Step]:
+    spans = elements_of(payload.get("replacement_history", b"null"))
+    if spans is None:
+        return [whole, Summarised(text=text_in(payload, "message"), issuer=ISSUER, at_ms=whole.at_ms)]
+    steps: list[Step] = []
+    layout: list[Item | str] = []
+    for span in spans:
+        fields = row_of(span)
+        if fields is None:
+            steps.append(Trouble(text="a compaction holds something that is no item"))
+        elif text_in(fields, "type") not in NOT_HISTORY:
+            layout.append(Item(span))
+    rest = object_of({**row, "payload": without(payload, "replacement_history")})
+    # Where something could not be placed, the line itself is the only record of it.
+    steps.append(whole if steps else Note(body=rest, at_ms=whole.at_ms))
+    steps.append(Compacted(layout=tuple(layout), issuer=ISSUER, at_ms=whole.at_ms))
+    return steps
+
+
+def _inter_agent(payload: Row, whole: Note) -> list[Step]:
+    """Return the steps of mail in its legacy form, which Codex reads back as an item of its own."""
+    author, recipient, content = (payload.get(name, b"null") for name in ("author", "recipient", "content"))
+    if not isinstance(value_of(author), str) or not isinstance(value_of(recipient), str):
+        return [Trouble(text="an inter-agent line without author or recipient"), whole]
+    if isinstance(value_of(content), str):
+        content = b'[{"type":"input_text","text":' + content + b"}]"
+    elif elements_of(content) is None:
+        content = encoded([])
+    fields = {"type": b'"agent_message"', "author": author, "recipient": recipient, "content": content}
+    return [PutItem(item=Item(object_of(fields)), at_ms=whole.at_ms, opens_turn=True), whole]

@@ -1,0 +1,157 @@
+"""Files as lines; the one module here that opens anything.
+
+A rollout may be larger than memory: what is held is one line, and a line beyond a bound is passed over and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import zstandard
+
+from threadkeep.errors import UnreadableTranscript
+from threadkeep.transfer.detecting import SQLITE, ZSTD
+from threadkeep.transfer.packed import is_cut
+
+CHUNK = 1 << 20
+LONGEST_LINE = 256 << 20
+SAMPLE_BYTES = 4 << 20
+SAMPLE_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line without its end. `stop` is where the next one begins; `whole` is false for a last line that has no end yet.
+
+    `raw` is None for a line beyond the bound.
+    """
+
+    number: int
+    raw: bytes | None
+    stop: int
+    whole: bool = True
+
+
+def is_sqlite(path: Path) -> bool:
+    return _beginning(path).startswith(SQLITE)
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file is compressed with zstd."""
+    return _beginning(path).startswith(ZSTD)
+
+
+def sample(path: Path) -> bytes:
+    """Return how a file begins, unpacked."""
+    found = bytearray()
+    with open_plain(path) as stream:
+        try:
+            for chunk in _chunks(stream, str(path), size=SAMPLE_CHUNK):
+                found += chunk
+                if len(found) >= SAMPLE_BYTES:
+                    break
+        except UnreadableTranscript:
+            # Damage behind a beginning that can be read is met, and said, where it lies.
+            if not found:
+                raise
+    return bytes(found)
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file for reading, unpacked where it is packed.
+
+    Raises:
+        UnreadableTranscript: It cannot be opened.
+    """
+    try:
+        packed = is_packed(path)
+        stream = path.open("rb")
+    except OSError as error:
+        raise UnreadableTranscript(str(path), error.strerror or str(error)) from error
+    if not packed:
+        return stream
+    reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True, closefd=True)
+    return cast(BinaryIO, reader)
+
+
+def read_lines(path: Path, *, start: int = 0, number: int = 0) -> Iterator[Line]:
+    """Yield the lines from byte `start` on, counted from `number`.
+
+    Raises:
+        UnreadableTranscript: The file cannot be read to its end; every line before the damage was yielded.
+    """
+    with open_plain(path) as stream:
+        if start:
+            stream.seek(start)
+        yield from _lines(stream, str(path), position=start, number=number)
+    _check_whole(path)
+
+
+def _check_whole(path: Path) -> None:
+    if is_packed(path) and is_cut(path):
+        raise UnreadableTranscript(str(path), "it is cut: its packed content ends too early, and what followed is not in it")
+
+
+def _lines(stream: BinaryIO, name: str, *, position: int, number: int) -> Iterator[Line]:
+    held = bytearray()
+    lost = False
+    for chunk in _chunks(stream, name):
+        at = 0
+        while (end := chunk.find(b"\n", at)) >= 0:
+            held += chunk[at:end]
+            position += end + 1 - at
+            number += 1
+            yield Line(number=number, raw=None if lost else _bare(held), stop=position)
+            held.clear()
+            lost, at = False, end + 1
+        position += len(chunk) - at
+        if not lost:
+            held += chunk[at:]
+        if len(held) > LONGEST_LINE:
+            held.clear()
+            lost = True
+    if held or lost:
+        yield Line(number=number + 1, raw=None if lost else _bare(held), stop=position, whole=False)
+
+
+def _bare(held: bytearray) -> bytes:
+    return bytes(held[:-1] if held.endswith(b"\r") else held)
+
+
+def _chunks(stream: BinaryIO, name: str, *, size: int = CHUNK) -> Iterator[bytes]:
+    while True:
+        try:
+            chunk = stream.read(size)
+        except (OSError, EOFError, ValueError, zstandard.ZstdError) as error:
+            raise UnreadableTranscript(name, f"it cannot be read further: {error}") from error
+        if not chunk:
+            return
+        yield chunk
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(16)
+    except OSError as error:
+        raise UnreadableTranscript(str(path), error.strerror or str(error)) from error
+
+
+def whole_text(path: Path, *, limit: int) -> bytes:
+    """Return all of a file, unpacked.
+
+    Raises:
+        UnreadableTranscript: It is larger than `limit`, or not all there.
+    """
+    body = bytearray()
+    with open_plain(path) as stream:
+        for chunk in _chunks(stream, str(path)):
+            body += chunk
+            if len(body) > limit:
+                reason = f"it is one JSON document of more than {limit >> 20} MB; write it as one item a line"
+                raise UnreadableTranscript(str(path), reason)
+    _check_whole(path)
+    return bytes(body)

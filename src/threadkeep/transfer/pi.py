@@ -1,0 +1,212 @@
+"""Sessions of the pi coding agent: a line after the other, or a tree of entries.
+
+pi keeps its own form and renders it for each provider. Here a message becomes what pi sends in the `messages` dialect, whose
+blocks are nearest to its own: every text, argument and signature with its exact bytes. What has no place in it (usage, model,
+details) is kept as a note beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from threadkeep.dialects.spans import elements_of, encoded, list_of, object_of, text_part, value_of
+from threadkeep.items import Item
+from threadkeep.transfer.rows import Row, at_ms, has_more, is_true, number_in, row_of, text_in, thread_name, without
+from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
+
+ISSUER = "pi"
+DIALECT = "messages"
+SUMMARY = ("The conversation history before this point was compacted into the following summary:\n\n<summary>\n", "\n</summary>")
+BRANCH = ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>")
+QUIET = frozenset({"thinking_level_change", "model_change", "custom", "label", "session_info"})
+ENTRY = frozenset({"type", "id", "parentId", "timestamp", "message"})
+PLAIN = frozenset({"role", "content", "timestamp", "toolCallId", "isError"})
+# What of each kind of block is in what pi sends.
+SENT = {
+    "text": frozenset({"type", "text"}),
+    "thinking": frozenset({"type", "thinking", "thinkingSignature"}),
+    "toolCall": frozenset({"type", "id", "name", "arguments"}),
+    "image": frozenset({"type", "data", "mimeType"}),
+}
+
+
+class PiReader:
+    """Reads one session; see `LineReader`."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._entries = 0
+
+    def feed(self, line: bytes) -> list[Step]:
+        if not line.strip():
+            return []
+        row = row_of(line)
+        begun, self._begun = self._begun, True
+        steps: list[Step] = []
+        if not begun:
+            if row is not None and text_in(row, "type") == "session":
+                self._entries += 1
+                return [_lane(line, row)]
+            name = thread_name("", prefix="pi", content=line)
+            steps = [Lane(thread_id=name, dialect=DIALECT), Trouble(text="it does not begin with a session header")]
+        if row is None:
+            return [*steps, Trouble(text="not a JSON object"), Note(body=line)]
+        # The oldest sessions name an entry by where it stands among all that can be read.
+        key = text_in(row, "id") or f"#{self._entries}"
+        self._entries += 1
+        if "parentId" in row and text_in(row, "type") != "session":
+            steps.append(GoTo(key=text_in(row, "parentId") or None, at_ms=at_ms(row)))
+        return [*steps, *_entry(line, row, key)]
+
+    def finish(self) -> list[Step]:
+        return []
+
+
+def _lane(line: bytes, row: Row) -> Lane:
+    name = thread_name(text_in(row, "id"), prefix="pi", content=line)
+    origin = text_in(row, "branchedFrom") or text_in(row, "parentSession")
+    # A branch begins with a copy of the lines of the session it left, whose file is called TIME_ID.jsonl.
+    stem = origin.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".jsonl").rsplit("_", 1)[-1]
+    source = thread_name(stem, prefix="pi", content=line) if stem else None
+    return Lane(thread_id=name, dialect=DIALECT, copied_from=source, opening=(Note(body=line, at_ms=at_ms(row)),))
+
+
+def _entry(line: bytes, row: Row, key: str) -> list[Step]:
+    kind, at = text_in(row, "type"), at_ms(row)
+    whole = Note(body=line, key=key, at_ms=at)
+    match kind:
+        case "message":
+            return _message(row, key, whole)
+        case "compaction":
+            return _compaction(row, whole)
+        case "branch_summary" if text_in(row, "summary"):
+            item = _said(encoded(BRANCH[0] + text_in(row, "summary") + BRANCH[1]))
+            return [PutItem(item=item, key=key, at_ms=at), Note(body=line, at_ms=at)]
+        case "custom_message":
+            content = _content(row.get("content", b"null"), _block)
+            if content is None:
+                return [Trouble(text="a custom message that cannot be read"), whole]
+            return [PutItem(item=_of("user", content), key=key, at_ms=at), Note(body=without(row, "content"), at_ms=at)]
+        case "session_info" if text_in(row, "name"):
+            return [whole, Titled(title=text_in(row, "name"))]
+        case _ if kind in QUIET or kind in ("branch_summary", "session"):
+            return [whole]
+        case _:
+            return [Trouble(text=f"an entry of an unknown type: {kind[:40]!r}"), whole]
+
+
+def _compaction(row: Row, whole: Note) -> list[Step]:
+    index = number_in(row, "firstKeptEntryIndex")
+    first = text_in(row, "firstKeptEntryId") or (f"#{index}" if index is not None else None)
+    item = _said(encoded(SUMMARY[0] + text_in(row, "summary") + SUMMARY[1]))
+    return [whole, Compacted(layout=(item,), issuer=ISSUER, cut=first, at_ms=whole.at_ms)]
+
+
+def _message(row: Row, key: str, whole: Note) -> list[Step]:
+    message = row_of(row.get("message", b"null"))
+    item = _rendered(message) if message is not None else None
+    if message is None or item is None:
+        hidden = message is not None and text_in(message, "role") == "bashExecution"
+        return [*(() if hidden else (Trouble(text="a message that cannot be read"),)), whole]
+    steps: list[Step] = [PutItem(item=item, key=key, at_ms=whole.at_ms)]
+    if _says_more(message):
+        steps.append(Note(body=whole.body, at_ms=whole.at_ms))
+    elif has_more(row, ENTRY) or has_more(message, PLAIN) or text_in(message, "role") == "bashExecution":
+        rest = object_of({**row, "message": without(message, "content", "output")})
+        steps.append(Note(body=rest, at_ms=whole.at_ms))
+    return steps
+
+
+def _says_more(message: Row) -> bool:
+    """Whether a message holds anything in its blocks that what pi sends of it does not, the blocks of a result among them."""
+    blocks = [row_of(span) for span in elements_of(message.get("content", b"null")) or []]
+    if len(blocks) > 1 and text_in(message, "role") == "toolResult":
+        return True
+    return any(row is not None and has_more(row, SENT.get(text_in(row, "type"), frozenset())) for row in blocks)
+
+
+def _rendered(message: Row) -> Item | None:
+    """Return a message as pi sends it; None where it sends nothing, or where it cannot be read."""
+    content = message.get("content", b"null")
+    match text_in(message, "role"):
+        case "user" | "custom" | "hookMessage":
+            blocks = _content(content, _block)
+            return None if blocks is None else _of("user", blocks)
+        case "assistant":
+            blocks = _content(content, _answer_block)
+            return None if blocks is None else _of("assistant", blocks)
+        case "toolResult":
+            shown = _result(content)
+            failed = b"true" if is_true(message, "isError") else b"false"
+            result = {"type": b'"tool_result"', "tool_use_id": message.get("toolCallId", b'""')}
+            return None if shown is None else _of("user", list_of([object_of({**result, "content": shown, "is_error": failed})]))
+        case "bashExecution" if not is_true(message, "excludeFromContext"):
+            return _said(encoded(_ran(message)))
+        case "branchSummary":
+            return _said(encoded(BRANCH[0] + text_in(message, "summary") + BRANCH[1]))
+        case "compactionSummary":
+            return _said(encoded(SUMMARY[0] + text_in(message, "summary") + SUMMARY[1]))
+        case _:
+            return None
+
+
+def _content(content: bytes, block: Callable[[Row], bytes | None]) -> bytes | None:
+    """Return content as blocks; a string is one block of text."""
+    if isinstance(value_of(content), str):
+        return list_of([text_part(content)])
+    spans = elements_of(content)
+    if spans is None:
+        return None
+    rows = [row_of(span) for span in spans]
+    made = [block(row) if row is not None else None for row in rows]
+    return list_of(span if new is None else new for span, new in zip(spans, made, strict=True))
+
+
+def _result(content: bytes) -> bytes | None:
+    """Return what a tool gave back: its text as a string, or its blocks where they are more than text."""
+    rows = [row_of(span) for span in elements_of(content) or []]
+    if not rows or not all(row is not None and text_in(row, "type") == "text" for row in rows):
+        return _content(content, _block)
+    spans = [row.get("text", b'""') for row in rows if row is not None]
+    return spans[0] if len(spans) == 1 else encoded("\n".join(str(value_of(span)) for span in spans))
+
+
+def _block(row: Row) -> bytes | None:
+    if text_in(row, "type") != "image" or "data" not in row:
+        return None
+    source = {"type": b'"base64"', "media_type": row.get("mimeType", b'"image/png"'), "data": row["data"]}
+    return object_of({"type": b'"image"', "source": object_of(source)})
+
+
+def _answer_block(row: Row) -> bytes | None:
+    match text_in(row, "type"):
+        case "thinking":
+            signature = row.get("thinkingSignature", b'""')
+            return object_of({"type": b'"thinking"', "thinking": row.get("thinking", b'""'), "signature": signature})
+        case "toolCall":
+            called = {"id": row.get("id", b'""'), "name": row.get("name", b'""'), "input": row.get("arguments", b"{}")}
+            return object_of({"type": b'"tool_use"', **called})
+        case _:
+            return _block(row)
+
+
+def _ran(message: Row) -> str:
+    """Return what a command that a person ran looks like to the model."""
+    output = text_in(message, "output")
+    text = f"Ran `{text_in(message, 'command')}`\n" + (f"```\n{output}\n```" if output else "(no output)")
+    code = number_in(message, "exitCode")
+    if is_true(message, "cancelled"):
+        text += "\n\n(command cancelled)"
+    elif code:
+        text += f"\n\nCommand exited with code {code}"
+    if is_true(message, "truncated") and text_in(message, "fullOutputPath"):
+        text += f"\n\n[Output truncated. Full output: {text_in(message, 'fullOutputPath')}]"
+    return text
+
+
+def _said(text: bytes) -> Item:
+    return _of("user", list_of([text_part(text)]))
+
+
+def _of(role: str, content: bytes) -> Item:
+    return Item(object_of({"role": encoded(role), "content": content}))

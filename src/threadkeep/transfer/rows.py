@@ -1,0 +1,89 @@
+"""A line of a transcript as the spans it is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+from threadkeep.dialects.spans import fields_of, object_of, value_of
+from threadkeep.errors import InvalidThreadId
+from threadkeep.thread import checked_thread_id
+
+Row = dict[str, bytes]
+
+# Shorter than an id may be: a fork's adds to it.
+LONGEST_NAME = 90
+
+_odd = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def row_of(line: bytes) -> Row | None:
+    """Return the fields of a line, or None where it is no JSON object in UTF-8."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return None
+    try:
+        return fields_of(line)
+    except RecursionError:
+        return None
+
+
+def text_in(row: Row, name: str) -> str:
+    """Return a field that is a string; empty for anything else."""
+    value = value_of(row.get(name, b"null"))
+    return value if isinstance(value, str) else ""
+
+
+def number_in(row: Row, name: str) -> int | None:
+    value = value_of(row.get(name, b"null"))
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def is_true(row: Row, name: str) -> bool:
+    return row.get(name) == b"true"
+
+
+def without(row: Row, *names: str) -> bytes:
+    """Return an object with these fields left out, all else with its exact bytes."""
+    return object_of({name: span for name, span in row.items() if name not in names})
+
+
+def on_one_line(raw: bytes) -> bytes:
+    """Return JSON on one line: a line end can only stand between its parts, never within a string."""
+    return raw.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def has_more(row: Row, known: Collection[str]) -> bool:
+    """Whether a row says anything in a field that is not among the known ones."""
+    return any(name not in known for name in row)
+
+
+def at_ms(row: Row, name: str = "timestamp") -> int | None:
+    """Return a time in milliseconds, written as RFC 3339 or as a number of milliseconds; None where it is neither."""
+    value = value_of(row.get(name, b"null"))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if 0 <= value < 1 << 62 else None
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0, int(moment.timestamp() * 1000))
+
+
+def thread_name(text: str, *, prefix: str, content: bytes) -> str:
+    """Return `text` where it can name a thread; else a name made of the content, so that the same content has the same one."""
+    try:
+        return checked_thread_id(_odd.sub("-", text).strip("-._")[:LONGEST_NAME])
+    except InvalidThreadId:
+        return f"{prefix}-{short_digest(content)}"
+
+
+def short_digest(content: bytes) -> str:
+    return blake2b(content, digest_size=6).hexdigest()
