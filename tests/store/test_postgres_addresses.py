@@ -6,7 +6,7 @@ import re
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
@@ -54,6 +54,8 @@ def told(address: str) -> str:
 def test_no_spelling_of_an_address_shows_a_password(password: str, scheme: str, form: str, written: object) -> None:
     """Encoded or not, in any place an address has for it: not in a store's name, nor in an error or what caused it."""
     assert callable(written)
+    # Without a host behind it, a plain @ in a password is where every driver begins to read the host.
+    assume(form != "{scheme}u:p{password}" or "@" not in written(password))
     address = form.format(scheme=scheme, password=written(password))
     assert SECRET.search(told(address)) is None
     if address.startswith(SERVERS):

@@ -65,7 +65,7 @@ def issuer_of(base_url: str, *, credential: str) -> str:
     The digest is keyed with the address and short: it cannot be turned back, and says nothing about another provider's account.
     """
     key = blake2b(base_url.encode(), digest_size=32).digest()
-    return f"{base_url}#{blake2b(credential.encode(), key=key, digest_size=6, person=b'threadkeep issuer').hexdigest()}"
+    return f"{base_url}#{blake2b(credential.encode(), key=key, digest_size=6, person=b'issuer').hexdigest()}"
 
 
 class OpenAIModel(ProviderModel):
