@@ -87,7 +87,7 @@ async def play(subject: Subject, opening: Opening, folder: Path) -> Played:
             answers["fork"] = await (await talk.fork()).say("ELSEWHERE")
             if subject.branches:
                 answers["early"] = await (await talk.fork(before=3)).say("OTHERWISE")
-            answers["undo"] = await talk.say(f"{subject.command}/threadkeep undo")
+            answers["undo"] = await talk.say("tk undo")
             answers["nine"] = await talk.say("NINE")
             if subject.branches:
                 await talk.revert(to=11)

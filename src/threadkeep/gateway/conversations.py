@@ -16,7 +16,17 @@ from threadkeep.compaction import load_ledger
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply, Request
 from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict, ThreadkeepError
-from threadkeep.gateway.answering import recalled, told_compacted, told_failed, told_help, told_status, undone
+from threadkeep.gateway.answering import (
+    noted,
+    pinned,
+    recalled,
+    told_compacted,
+    told_failed,
+    told_help,
+    told_status,
+    undone,
+    unpinned,
+)
 from threadkeep.gateway.arrivals import Arrived
 from threadkeep.gateway.commands import Command, signed
 from threadkeep.gateway.exchange import Answered, Forward, Incoming, Refused
@@ -43,6 +53,7 @@ from threadkeep.gateway.upkeep import Upkeep
 from threadkeep.gateway.upstream_requests import Upstreams
 from threadkeep.runtime import Threadkeep
 from threadkeep.runtime.carrying import carried_ledger
+from threadkeep.runtime.handle import Thread
 from threadkeep.thread.persistence import Persistence
 
 log = logging.getLogger("threadkeep.gateway")
@@ -305,7 +316,8 @@ class RecordedConversations:
     async def _obey(self, command: Command, known: Known, arrived: Arrived) -> str:
         match command.verb:
             case "compact":
-                return told_compacted(await self._keeping_up.on_command(known, arrived, focus=command.argument))
+                report = await self._keeping_up.on_command(known, arrived, focus=command.argument)
+                return told_compacted(report, names=self._rules.commands)
             case "undo":
                 self._memory.forget(known.thread_id)
                 return await undone(self._backend, known)
@@ -315,6 +327,11 @@ class RecordedConversations:
                 pressure = self._keeping_up.pressure(known, arrived)
                 mode = self._keeping_up.mode(arrived.hints)
                 return told_status(known, pressure, items=len(arrived.seen.items), mode=mode)
+            case "pin" | "unpin" | "note":
+                self._memory.forget(known.thread_id)
+                thread = Thread(self._backend, known.thread_id, dialect=self._dialect)
+                remark = {"pin": pinned, "unpin": unpinned, "note": noted}[command.verb]
+                return await remark(thread, command.argument, name=self._rules.commands.control[0])
             case "help":
                 return told_help(self._rules, misunderstood=command.argument)
 
