@@ -10,7 +10,9 @@ from hashlib import blake2b
 from hmac import compare_digest
 from typing import Literal, cast, get_args
 
-from threadkeep.items import ItemKind, Role, View
+from threadkeep.dialects import Dialect
+from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of
+from threadkeep.items import Item, ItemKind, Role, View
 
 Verb = Literal["compact", "status", "undo", "recall", "pin", "unpin", "note", "help"]
 VERBS: tuple[str, ...] = get_args(Verb)
@@ -116,6 +118,20 @@ def _is_named(word: str, names: tuple[str, ...]) -> bool:
     return word in names or (word.isascii() and word.lower() in map(str.lower, names))
 
 
+def host_parts(item: Item, *, dialect: Dialect) -> Item | None:
+    """Return a typed command without the parts that hold a person's words: what its host tells the model in the same message.
+
+    None where nothing is left, and for a host's own template, which is a command as a whole.
+    """
+    fields = fields_of(item.raw) or {}
+    parts = elements_of(fields.get("content", b"null")) or []
+    if _template.match(dialect.view(item).text):
+        return None
+    alone = {part: Item(object_of({**fields, "content": list_of([part])})) for part in parts}
+    kept = [part for part in parts if not dialect.view(alone[part]).by_person]
+    return Item(object_of({**fields, "content": list_of(kept)})) if kept else None
+
+
 def signed(text: str, *, key: bytes) -> str:
     """Return what the gateway says by itself, told apart from what a model says by a tenant's key."""
     return f"{text}\n\n{SIGNATURE}{_proof(text, key)})"
@@ -135,7 +151,7 @@ def _proof(text: str, key: bytes) -> str:
     return blake2b(words.encode("utf-8", "replace"), key=key, digest_size=PROOF_BYTES, person=b"gateway-said").hexdigest()
 
 
-def asides(commands: Iterable[bool], answers: Iterable[bool], signatures: Iterable[bool]) -> list[bool]:
+def asides(commands: Iterable[bool], answers: Iterable[bool], signatures: Iterable[bool], hosts: Iterable[bool]) -> list[bool]:
     """Return, for each item, whether it was said between a person and the gateway: a command, or the answer to it.
 
     Decided by content alone, so that a history a client resends to a gateway that never saw it comes out the same.
@@ -144,10 +160,12 @@ def asides(commands: Iterable[bool], answers: Iterable[bool], signatures: Iterab
         commands: For each item, whether it is a command.
         answers: For each item, whether it is a message of the assistant's.
         signatures: For each item, whether the gateway signed it.
+        hosts: For each item, whether a host wrote it. Between a command and its answer such items may stand; they are no asides.
     """
     found: list[bool] = []
-    before = False
-    for command, answer, own in zip(commands, answers, signatures, strict=True):
-        before = command or (answer and before)
-        found.append(before or own)
+    asked = answered = False
+    for command, answer, own, host in zip(commands, answers, signatures, hosts, strict=True):
+        answered = answer and (asked or answered)
+        asked = command or (asked and host)
+        found.append(command or answered or own)
     return found
