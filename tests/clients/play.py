@@ -78,7 +78,7 @@ async def play(subject: Subject, opening: Opening, folder: Path) -> Played:
         async with gateway_process(store, upstream=provider.url) as gateway, opening(folder, gateway.base_url) as talk:
             for name, text in (("one", DEMANDS), ("two", LONG_ASK), ("three", "THREE"), ("four", "FOUR")):
                 answers[name] = await talk.say(text)
-            answers["compact"] = await talk.say(f"{subject.command}/compact {FOCUS}")
+            answers["compact"] = await talk.say(f"tk compact {FOCUS}")
             for name in ("five", "six", "seven"):
                 answers[name] = await talk.say(name.upper())
             await gateway.kill()

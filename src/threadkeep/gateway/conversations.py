@@ -158,17 +158,19 @@ class RecordedConversations:
         arrived = await self._read(incoming, request, hints)
         await self._recordings.caught_up(arrived.seen.chain)
         known = await self._record(arrived)
-        report, trouble = None, None
+        report, trouble, answer = None, None, None
         due = wish.limit_tokens is not None and self._upstreams.tokens(known, arrived) >= wish.limit_tokens
-        if wish.compact or due:
+        if arrived.seen.command is not None:
+            answer = await self._answered(arrived.seen.command, known, arrived)
+            known = await self._looked_up(known, hints)
+        elif wish.compact or due:
             try:
                 report = await self._keeping_up.on_command(known, arrived, focus=wish.focus)
             except (CompactionError, Conflict) as error:
                 if wish.compact or isinstance(error, CompactionStopped):
                     raise
                 trouble = str(error)
-            known = await load_known(self._backend, known.thread_id, seed=self._placing.seed(hints.agent))
-            self._memory.remember(known)
+            known = await self._looked_up(known, hints)
         known, upstream = await self._upstreams.made(known, arrived)
         checkpoint = known.standing.ordinal if known.standing else None
         carried = await carried_ledger(self._backend, known.thread_id) if known.standing is None else None
@@ -181,7 +183,14 @@ class RecordedConversations:
             state=render_state(ledger, whole=True) if ledger is not None and ledger.entries else None,
             report=report,
             trouble=trouble,
+            answer=answer,
         )
+
+    async def _looked_up(self, known: Known, hints: Hints) -> Known:
+        """Return a thread as it stands now that it was changed."""
+        known = await load_known(self._backend, known.thread_id, seed=self._placing.seed(hints.agent))
+        self._memory.remember(known)
+        return known
 
     async def _read(self, incoming: Incoming, request: Request, hints: Hints) -> Arrived:
         """Look at each item of a history."""
