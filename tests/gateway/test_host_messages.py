@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.gateway.talking import WIRES, Client, answer, person, talk
+from tests.gateway.talking import WIRES, Client, answer, person, talk, text_of
 
 from threadkeep.gateway.exchange import Answered
 from threadkeep.testing.script import say
@@ -27,6 +27,8 @@ ATTRIBUTION = (
     "<system-reminder>\nAttribution for git commits and pull requests you create from here on: none.\n</system-reminder>\n"
 )
 ENVIRONMENT = "# Environment\nYou have been invoked in the following environment: \n - Primary working directory: /srv/orchard\n"
+DATE = "Today's date is 2026-09-01."
+LONG = "The build log follows for reference. " * 60
 
 
 def behind(wire: WireName, text: str = ENVIRONMENT) -> Json:
@@ -79,6 +81,21 @@ async def test_what_the_host_said_reaches_the_model_with_the_next_message(tk: Th
     assert client.provider.last == [*head(wire), *begun, behind(wire), *client.history[-3:-1]]
 
 
+async def test_what_the_host_said_beside_a_first_command_outlives_compactions(tk: Threadkeep, wire: WireName) -> None:
+    """The model still knows where it works, once, after each of two compactions."""
+    client = talk(tk, wire)
+    client.history = [person(wire, f"<system-reminder>\n{ENVIRONMENT}</system-reminder>", "tk status"), behind(wire, DATE)]
+    await answered(client)
+    for _ in range(2):
+        for turn in range(4):
+            await client.ask(f"Step {turn}. {LONG}")
+        await client.ask("tk compact")
+        assert client.answers[-1].startswith("Compacted: ")
+        await client.ask("Go on.")
+        sent = text_of(client.provider.last)
+        assert [sent.count(words) for words in ("/srv/orchard", DATE, "session_compact_state>")] == [1, 1, 2]
+
+
 async def test_in_the_middle_of_a_conversation_only_the_command_and_its_answer_go(tk: Threadkeep, wire: WireName) -> None:
     """Nothing of what the model is shown tells that there was a command."""
     client = talk(tk, wire)
@@ -112,3 +129,15 @@ async def test_a_model_s_reply_to_its_host_stays(tk: Threadkeep, wire: WireName)
     await client.send(say("Then I go on."))
     await client.ask("Do.")
     assert client.provider.last == [*head(wire), notice, *client.history[-3:-1]]
+
+
+async def test_a_summary_that_the_client_asks_for_behind_a_command_is_asked_for(tk: Threadkeep, wire: WireName) -> None:
+    """Claude Code adds its request to the user's newest message, even where that is a command; the model gets the request."""
+    client = talk(tk, wire)
+    await client.ask("Begin.")
+    said = list(client.history)
+    await client.ask("tk status")
+    wanted = "CRITICAL: Respond with TEXT ONLY. Summarise the conversation."
+    client.history[-2:] = [person(wire, "tk status", wanted)]
+    await client.send(say("Nothing happened yet."))
+    assert client.provider.last == [*head(wire), *said, person(wire, wanted)]

@@ -56,7 +56,7 @@ def window_of(seen: Seen, layout: Layout | None, *, issuer: str, start: Sequence
     """
     if layout is None:
         return _after(seen, 0)
-    window: list[Placed] = []
+    window = _world(seen)
     for at, entry in enumerate(layout.entries):
         if at == layout.start_at:
             window.extend(start)
@@ -68,6 +68,12 @@ def window_of(seen: Seen, layout: Layout | None, *, issuer: str, start: Sequence
     if layout.start_at == len(layout.entries):
         window.extend(start)
     return [*window, *_after(seen, layout.covers)]
+
+
+def _world(seen: Seen) -> list[Placed]:
+    """Return what a host says of its world in the first message, where that is a command: no record of it can be kept in view."""
+    first = seen.glances[0].host_parts if seen.glances else None
+    return [] if first is None else [Placed(item=first, tokens=estimate_item(first.raw), depth=1, laid_out=True)]
 
 
 def _after(seen: Seen, covers: int) -> list[Placed]:
