@@ -8,15 +8,33 @@ export type Item = Record<string, any>
 const SUMMARY_QUESTION = "What did we do so far?"
 // How a message begins that is said to threadkeep, and answered, and never shown to the model again.
 export const ASIDE = "[threadkeep] "
+// A command that the user typed, told as the gateway tells it.
+const TYPED = /^tk(?:|\s+(?:status|undo|help)|\s+(?:compact|recall|pin|unpin|note)(?:\s[^]*)?)$/i
 
-/** Return the messages without what was said between the user and threadkeep; `keep` names one that is to be answered now. */
-export function withoutAsides(messages: Message[], keep?: string): Message[] {
-  const asides = new Set(messages.filter(isAside).map((message) => message.info.id))
-  return messages.filter(({ info }) => info.id === keep || !(asides.has(info.id) || asides.has(info.parentID)))
+/** Return the messages without what is said to threadkeep by opencode's own commands, and the answers to it. */
+export function withoutAsides(messages: Message[]): Message[] {
+  return without(messages, isAside)
+}
+
+/** Return the messages without commands that the user typed, and the answers to them; threadkeep itself knows these. */
+export function withoutTyped(messages: Message[]): Message[] {
+  return without(messages, isTyped)
+}
+
+function without(messages: Message[], isSaidToUs: (message: Message) => boolean): Message[] {
+  const ids = new Set(messages.filter(isSaidToUs).map((message) => message.info.id))
+  return messages.filter(({ info }) => !(ids.has(info.id) || ids.has(info.parentID)))
 }
 
 export function isAside(message: Message): boolean {
   return message.info.role === "user" && message.parts.some((part) => part.type === "text" && part.text.startsWith(ASIDE))
+}
+
+/** Whether a message is a command such as `tk status`; `opencode run` puts what it is given in quotes. */
+export function isTyped({ info, parts }: Message): boolean {
+  if (info.role !== "user") return false
+  const said = texts(parts.filter((part) => !part.synthetic)).join("\n").trim()
+  return TYPED.test(said.replace(/^"([^"]*)"$/, "$1").trim())
 }
 
 /** Return a history as items of the Responses API. An item's id is its message's: it says where it came from, and counts nowhere. */

@@ -1,6 +1,6 @@
 // threadkeep in opencode: sessions are recorded and compacted by a running threadkeep, and the model is shown its window.
 
-import { ASIDE, isAside, itemsOf, messagesOf, opened, withoutAsides } from "./history.ts"
+import { ASIDE, isAside, isTyped, itemsOf, messagesOf, opened, withoutAsides, withoutTyped } from "./history.ts"
 import type { Message } from "./history.ts"
 import { Threadkeep as Connection, Refused, Unavailable } from "./threadkeep.ts"
 import type { LaidOut, Settings } from "./threadkeep.ts"
@@ -56,8 +56,19 @@ export const Threadkeep = async ({ client }: any, options: Options = {}) => {
       report = `threadkeep did not compact this session: ${(error as Error).message}`
       await notice(aside.info.sessionID, report)
     }
-    const text = `Answer with this sentence and nothing else: ${report}`
-    return [...window, { info: aside.info, parts: [{ ...aside.parts[0], text }] }]
+    return [...window, repeated(aside, report)]
+  }
+
+  /** Have a typed command answered, and return the message that has the model say so. */
+  async function answered(typed: Message, messages: Message[]): Promise<Message[]> {
+    try {
+      const { answer, checkpoint, items } = await laidOut(messages)
+      const window = checkpoint !== null ? messagesOf(items, messages) : withoutTyped(messages)
+      return [...window, answer === null ? typed : repeated(typed, answer)]
+    } catch (error) {
+      if (!(error instanceof Unavailable || error instanceof Refused)) throw error
+      return [...withoutTyped(messages), repeated(typed, `threadkeep did not answer: ${error.message}`)]
+    }
   }
 
   /** Return what the model is shown of a history; the history itself where threadkeep cannot be asked. */
@@ -67,14 +78,14 @@ export const Threadkeep = async ({ client }: any, options: Options = {}) => {
       const answer = await laidOut(messages, more)
       if (answer.checkpoint !== null) return messagesOf(answer.items, messages)
       // opencode compacted by itself: its summary stays as it is, with what threadkeep knows in front of it.
-      return answer.state ? opened(messages, answer.state) : messages
+      return answer.state ? opened(withoutTyped(messages), answer.state) : withoutTyped(messages)
     } catch (error) {
       const { sessionID } = messages[0].info
       if (!(error instanceof Unavailable || error instanceof Refused)) throw error
       // Too little to compact is no trouble where nobody asked for it.
-      if (more.compact && error instanceof Refused) return messages
+      if (more.compact && error instanceof Refused) return withoutTyped(messages)
       await notice(sessionID, `${error.message}; this session goes on without it`)
-      return messages
+      return withoutTyped(messages)
     }
   }
 
@@ -107,6 +118,10 @@ export const Threadkeep = async ({ client }: any, options: Options = {}) => {
       } else if (isAside(last)) {
         const answering = output.messages.filter(({ info }) => info.parentID === last.info.id)
         replace(output.messages, [...(await obeyed(last, history)), ...answering])
+      } else if (isTyped(last)) {
+        const answering = history.filter(({ info }) => info.parentID === last.info.id)
+        const asked = history.filter((message) => !answering.includes(message))
+        replace(output.messages, [...(await answered(last, asked)), ...answering])
       } else {
         replace(output.messages, await shown(history))
       }
@@ -116,6 +131,11 @@ export const Threadkeep = async ({ client }: any, options: Options = {}) => {
 
 function replace(messages: Message[], others: Message[]) {
   messages.splice(0, messages.length, ...others)
+}
+
+/** Return a message that has the model repeat what threadkeep says. */
+function repeated(said: Message, report: string): Message {
+  return { info: said.info, parts: [{ ...said.parts[0], text: `Answer with this sentence and nothing else: ${report}` }] }
 }
 
 function textOf(message: Message): string {

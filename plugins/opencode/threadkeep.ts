@@ -22,6 +22,7 @@ export type LaidOut = {
   state: string | null
   compacted: { tokens_before: number; tokens_after: number } | null
   trouble: string | null
+  answer: string | null
 }
 
 export class Unavailable extends Error {}

@@ -78,7 +78,7 @@ async def play(subject: Subject, opening: Opening, folder: Path) -> Played:
         async with gateway_process(store, upstream=provider.url) as gateway, opening(folder, gateway.base_url) as talk:
             for name, text in (("one", DEMANDS), ("two", LONG_ASK), ("three", "THREE"), ("four", "FOUR")):
                 answers[name] = await talk.say(text)
-            answers["compact"] = await talk.say(f"{subject.command}/compact {FOCUS}")
+            answers["compact"] = await talk.say(f"tk compact {FOCUS}")
             for name in ("five", "six", "seven"):
                 answers[name] = await talk.say(name.upper())
             await gateway.kill()
@@ -87,7 +87,7 @@ async def play(subject: Subject, opening: Opening, folder: Path) -> Played:
             answers["fork"] = await (await talk.fork()).say("ELSEWHERE")
             if subject.branches:
                 answers["early"] = await (await talk.fork(before=3)).say("OTHERWISE")
-            answers["undo"] = await talk.say(f"{subject.command}/threadkeep undo")
+            answers["undo"] = await talk.say("tk undo")
             answers["nine"] = await talk.say("NINE")
             if subject.branches:
                 await talk.revert(to=11)

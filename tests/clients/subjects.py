@@ -25,7 +25,6 @@ class Subject:
         opens: Makes from the installed command the function that opens it at a base URL.
         tool: The tool with which it runs commands.
         head: How many items of a history come before those a conversation adds: what the client says about its world.
-        command: What is typed before `/compact`, where the client has a command of that name itself.
         branches: Whether it can fork before a turn and take turns back.
     """
 
@@ -34,7 +33,6 @@ class Subject:
     opens: Callable[[Path], Opening]
     npm: NpmClient | None = None
     head: int = 0
-    command: str = ""
     branches: bool = False
 
 
@@ -50,7 +48,7 @@ def _opencode(wire: Wire, *, head: int) -> Subject:
 
 def _claude(model: str | None, *, head: int) -> Subject:
     opens = lambda binary: talks.claude_code(binary, model)  # noqa: E731
-    return Subject(wire="messages", tool=CLAUDE_TOOL, npm=CLAUDE_CODE, head=head, command=" ", opens=opens)
+    return Subject(wire="messages", tool=CLAUDE_TOOL, npm=CLAUDE_CODE, head=head, opens=opens)
 
 
 def _pi(wire: Wire, *, head: int) -> Subject:

@@ -204,8 +204,8 @@ async def test_the_cache_key_is_the_client_s_own(name: str, plays: Plays) -> Non
 
 
 async def test_the_command_and_its_answer_never_reach_the_model(played: Played) -> None:
-    """Neither `/compact` nor what the gateway said about it stands in any request."""
-    spoken = (b"/compact", b"/threadkeep", b"things had to survive")
+    """Neither a command nor what the gateway said about it stands in any request."""
+    spoken = (b"/compact", b"tk undo", b"things had to survive")
     assert [name for name, request in played.requests.items() if any(words in request.raw for words in spoken)] == []
 
 

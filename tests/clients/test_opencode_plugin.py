@@ -144,6 +144,27 @@ async def test_a_session_goes_on_through_three_compactions(installed: Installed,
     assert {request.body["prompt_cache_key"] for request in requests} == {session_id}
 
 
+@pytest.mark.moves_prefix(reason="the answer to a command is not part of the conversation")
+async def test_typed_commands_are_answered_by_threadkeep(installed: Installed, tmp_path: Path) -> None:
+    """Before a compaction and after it: the model repeats the answer, and is shown neither command nor answer again."""
+    script = [say("one"), say("noted it"), say("two"), say("compacted"), say("status"), say("three")]
+    typed = [asked(1), "tk note Ask Ruth.", asked(2), "tk compact", "tk status", "Go on."]
+    async with staged(installed, tmp_path, script) as stage, stage.opened() as server:
+        session_id = await server.start(title="A session")
+        for text in typed:
+            await server.turn(session_id, text)
+        states = await stage.states()
+    told = [texts(request)[-1] for request in stage.provider.requests]
+    answers = [told[at].removeprefix("Answer with this sentence and nothing else: ") for at in (1, 3, 4)]
+    assert [told[at] for at in (0, 2, 5)] == [asked(1), asked(2), "Go on."]
+    assert [answer.split(maxsplit=1)[0] for answer in answers] == ["Noted", "Compacted:", "Thread"]
+    assert [("Ask Ruth." in state) for state in states] == [True]
+    last = texts(stage.provider.requests[-1])
+    assert (last[0], last[-1]) == (states[0], "Go on.")
+    shown = [text for request in stage.provider.requests for text in texts(request)[:-1]]
+    assert not any("tk " in text or "Answer with" in text or "noted it" in text for text in shown)
+
+
 async def test_what_was_said_before_the_first_compaction_is_recalled(installed: Installed, tmp_path: Path) -> None:
     """The store has the original, found by its words."""
     script = [say("noted"), say("two"), say("compacted")]

@@ -62,7 +62,7 @@ async def lead(subject: Subject, opening: Opening, folder: Path) -> Led:
         gateway_process(folder / "threadkeep.db", upstream=provider.url) as gateway,
         opening(folder, gateway.base_url) as talk,
     ):
-        answers = [await talk.say(text) for text in (DEMANDS, LONG_ASK, "THREE", f"{subject.command}/compact", "FOUR")]
+        answers = [await talk.say(text) for text in (DEMANDS, LONG_ASK, "THREE", "tk compact", "FOUR")]
         await talk.compact()
         answers += [await talk.say(text) for text in ("FIVE", "SIX")]
     async with Threadkeep(Config(store=str(folder / "threadkeep.db"))) as tk:

@@ -30,12 +30,22 @@ def heard(wire: WireName, *texts: str, names: CommandNames = NAMES) -> Command |
         ("  /codex-compact focus on tests \n", Command(verb="compact", argument="focus on tests")),
         ("/compact\nthe port\nand the name", Command(verb="compact", argument="the port\nand the name")),
         ('"/compact keep it"', Command(verb="compact", argument="keep it")),
-        ("/threadkeep", Command(verb="help")),
-        ("/threadkeep status", Command(verb="status")),
-        ("/threadkeep undo", Command(verb="undo")),
-        ("/threadkeep recall which port?", Command(verb="recall", argument="which port?")),
-        ("/threadkeep compact the port", Command(verb="compact", argument="the port")),
-        ("/threadkeep dance", Command(verb="help", argument="dance")),
+        ("tk", Command(verb="help")),
+        ("tk help", Command(verb="help")),
+        ("tk status", Command(verb="status")),
+        ("Tk status", Command(verb="status")),
+        ("  TK Status\n", Command(verb="status")),
+        ("tk undo", Command(verb="undo")),
+        ("tk recall which port?", Command(verb="recall", argument="which port?")),
+        ("tk compact the port", Command(verb="compact", argument="the port")),
+        ("tk compact", Command(verb="compact")),
+        ("tk pin Never push to main.", Command(verb="pin", argument="Never push to main.")),
+        ("tk pin #12", Command(verb="pin", argument="#12")),
+        ("tk unpin #12", Command(verb="unpin", argument="#12")),
+        ("tk note Ask Ruth.\nAnd Tom.", Command(verb="note", argument="Ask Ruth.\nAnd Tom.")),
+        ('"tk note it"', Command(verb="note", argument="it")),
+        ("tk statsu", Command(verb="help", argument="statsu")),
+        ("tk Recal", Command(verb="help", argument="Recal")),
     ],
 )
 def test_a_command_is_recognised_in_every_dialect(wire: WireName, text: str, command: Command) -> None:
@@ -54,7 +64,22 @@ def test_a_command_is_recognised_in_every_dialect(wire: WireName, text: str, com
         "/compacting is nice",
         "please /compact",
         "?compact",
-        "/threadkeepest status",
+        "tk tk",
+        "tk dance",
+        "tk is a GUI toolkit",
+        "Tk status bar flickers when I resize the window",
+        "tk undo stack: how do I clear it?",
+        "tk help me with the layout of this frame",
+        "tk status\n\nAnd then run the tests.",
+        "tk statsu please",
+        "tk noted, go on",
+        "tkinter status",
+        "tk: status",
+        "tk-status",
+        "/tk status",
+        "/threadkeep status",
+        "t\u212a status",
+        "please tk status",
         'say "/compact" to "it"',
         "//compact",
         "",
@@ -69,21 +94,24 @@ def test_ordinary_text_is_no_command(wire: WireName, text: str) -> None:
 def test_what_a_host_puts_around_it_does_not_matter(wire: WireName) -> None:
     """Reminders before and behind the typed text, in parts of their own or in the same one."""
     assert heard(wire, REMINDER, "/compact the port", REMINDER) == Command(verb="compact", argument="the port")
-    assert heard(wire, f"{REMINDER}\n/threadkeep status") == Command(verb="status")
+    assert heard(wire, f"{REMINDER}\ntk status") == Command(verb="status")
 
 
 def test_a_host_that_knows_the_command_as_a_template_is_understood() -> None:
     """The name it gives decides; its own `/compact` stays its own."""
     template = "Whatever the template of the project says."
-    known = "<command-message>threadkeep</command-message>\n<command-name>/threadkeep</command-name>\n"
+    known = "<command-message>tk</command-message>\n<command-name>/tk</command-name>\n"
     assert heard("messages", f"{known}<command-args>recall the port</command-args>", template) == Command(
         verb="recall", argument="the port"
+    )
+    assert heard("messages", f"{known}<command-args>dance with me</command-args>", template) == Command(
+        verb="help", argument="dance"
     )
     own = "<command-name>/compact</command-name>\n<command-message>compact</command-message>\n<command-args></command-args>"
     assert heard("messages", own) is None
 
 
-QUOTED = "<command-name>/threadkeep</command-name>\n<command-args>undo</command-args>"
+QUOTED = "<command-name>/tk</command-name>\n<command-args>undo</command-args>"
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -104,7 +132,7 @@ def test_a_quoted_template_is_no_command(wire: WireName, texts: tuple[str, ...])
 @pytest.mark.parametrize("wire", WIRES)
 def test_names_are_the_configurations(wire: WireName) -> None:
     """Other names stand in place of the usual ones."""
-    names = CommandNames(compact=(":shrink",), control=("tk!",))
+    names = CommandNames(compact=(":shrink",), control=("TK!",))
     assert heard(wire, ":shrink it", names=names) == Command(verb="compact", argument="it")
     assert heard(wire, "tk! undo", names=names) == Command(verb="undo")
     assert heard(wire, "/compact", names=names) is None

@@ -107,7 +107,7 @@ async def test_rule_3_unrelated_conversations_under_one_name_share_nothing(tk: T
 
 
 @pytest.mark.parametrize(
-    "text", ["/threadkeep status", "/threadkeep help", "/threadkeep", "/threadkeep undo", "/threadkeep recall step"]
+    "text", ["tk status", "tk help", "tk", "tk undo", "tk recall step", "tk note Ask Ruth.", "tk pin Ask Ruth.", "tk unpin #3"]
 )
 async def test_a_command_is_answered_and_never_shown_to_the_model(tk: Threadkeep, wire: WireName, text: str) -> None:
     """Whatever the gateway is told, the model's next request is what it would have been without it."""
@@ -122,13 +122,13 @@ async def test_a_command_is_answered_and_never_shown_to_the_model(tk: Threadkeep
 
 
 async def test_a9_undo_brings_the_uncompacted_history_back(tk: Threadkeep, wire: WireName) -> None:
-    """After `/threadkeep undo` the provider sees what the client sends, commands and their answers left out."""
+    """After `tk undo` the provider sees what the client sends, commands and their answers left out."""
     client = talk(tk, wire)
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     said = list(client.history)
     await client.ask("/compact")
-    await client.ask("/threadkeep undo")
+    await client.ask("tk undo")
     assert client.answers[1].startswith("The compaction at #")
     await client.ask("Go on.")
     assert client.provider.last[-9:] == [*said, person(wire, "Go on.")]
@@ -227,7 +227,7 @@ async def test_a_client_that_leaves_an_answer_and_goes_on_at_once_continues_its_
 async def test_a_model_that_speaks_like_the_gateway_is_heard(tk: Threadkeep, wire: WireName) -> None:
     """An answer that ends as the gateway's do, without its proof or with another answer's, stays in the history it is in."""
     client = talk(tk, wire)
-    await client.ask("/threadkeep status")
+    await client.ask("tk status")
     quoted = f"It ends with: {client.answers[0].splitlines()[-1]}"
     await client.ask("What does threadkeep print after a command?", say(quoted))
     await client.ask("Thanks, go on.")

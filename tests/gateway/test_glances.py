@@ -40,7 +40,7 @@ def items_of(wire: WireName, words: list[str]) -> list[Item]:
 
 @pytest.mark.parametrize("wire", WIRES)
 @given(
-    st.lists(st.lists(st.sampled_from(["a", "b", "/compact", "/threadkeep status"]), max_size=4), max_size=8),
+    st.lists(st.lists(st.sampled_from(["a", "b", "/compact", "tk status"]), max_size=4), max_size=8),
     st.sampled_from(["", "sub"]),
     st.sampled_from([2, 1000]),
 )

@@ -71,6 +71,22 @@ async def test_a_history_comes_back_as_it_is_until_it_is_compacted(host: Host) -
     assert (after["items"][-2:], after["thread"]) == (host.items[-2:], before["thread"])
 
 
+async def test_a_command_at_its_end_is_answered_and_left_out_of_the_window(host: Host) -> None:
+    """The host shows the answer to its user; the thread goes on when it is handed over with the next message."""
+    host.say("Build the tide service.")
+    said = list(host.items)
+    host.items.append({"type": "message", "role": "user", "content": "tk note Ask Ruth."})
+    _, noted = await host.hand_over()
+    number = noted["answer"].removeprefix("Noted as #").split(".")[0]
+    assert noted["answer"] == f"Noted as #{number}. It stands in the session state from the next compaction on."
+    assert (noted["items"], noted["checkpoint"]) == (said, None)
+    host.items.append({"type": "message", "role": "assistant", "content": noted["answer"]})
+    host.say("Go on.")
+    _, after = await host.hand_over()
+    assert (after["answer"], after["thread"]) == (None, noted["thread"])
+    assert after["items"] == [*said, *host.items[-2:]]
+
+
 async def test_a_limit_compacts_when_it_is_reached_and_says_why_it_could_not(host: Host) -> None:
     """Below it nothing happens; above it the window shrinks; where there is nothing to gain, the history comes back whole."""
     host.say("Short.")

@@ -44,7 +44,7 @@ async def figures(tk: Threadkeep) -> list[tuple[bool, int | None]]:
 
 
 async def status(client: Client) -> str:
-    await client.ask("/threadkeep status")
+    await client.ask("tk status")
     return client.answers[-1].splitlines()[1]
 
 

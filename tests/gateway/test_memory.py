@@ -87,7 +87,7 @@ async def test_it_stands_in_no_record_of_the_conversation(tk: Threadkeep, wire: 
     """Neither the chain nor what is noted beside it holds a word: only which memory it was."""
     client = talk(tk, wire, rules=SHOWS)
     await client.ask("Begin.")
-    await client.ask("/threadkeep status")
+    await client.ask("tk status")
     await client.ask("Go on.")
     thread = next(each for each in await threads(tk) if each.id != "first")
     stored = b"".join(record.body for record in await thread.records())

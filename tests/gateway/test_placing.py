@@ -179,7 +179,7 @@ async def test_rule_18_what_is_sealed_counts(tk: Threadkeep, sealed: bool) -> No
     client = talk(tk, "responses")
     await client.ask("Begin.", say("fine", encrypted_reasoning="x" * 4_000 if sealed else None))
     await client.ask("Go on.")
-    client.history.append(person("responses", "/threadkeep status"))
+    client.history.append(person("responses", "tk status"))
     await client.send(say("never asked"))
     tokens = int(client.answers[0].split("Window: ")[1].split(" of ")[0].replace(",", ""))
     assert (tokens > 500) == sealed

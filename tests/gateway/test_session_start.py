@@ -257,7 +257,7 @@ async def test_undone_the_window_before_is_told_what_it_was_told(opening: Openin
             await client.ask("/compact")
             await client.ask("Go on.")
         assert [text[: len(f"{NOTE} #2")] for text in starts_in(client)] == [f"{NOTE} #2"]
-        await client.ask("/threadkeep undo")
+        await client.ask("tk undo")
         await client.ask("And on.")
         await client.ask("To the end.")
         assert (len(told), [text[: len(f"{NOTE} #1")] for text in starts_in(client)]) == (2, [f"{NOTE} #1"])

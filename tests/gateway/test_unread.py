@@ -103,7 +103,10 @@ def _told(record: Record) -> object:
     return {name: value for name, value in body.items() if name != "issuer"} if record.kind is RecordKind.TURN else record.body
 
 
-@pytest.mark.parametrize("spelled", ["/compact", "\\/compact", "\\u002fcompact", "/c\\u006fmpact"])
+@pytest.mark.parametrize(
+    "spelled",
+    ["/compact", "\\/compact", "\\u002fcompact", "/c\\u006fmpact", "tk compact", "\\nTK compact", "\\u00a0\\u0074k compact"],
+)
 async def test_what_was_said_to_the_gateway_never_goes_out(tk: Threadkeep, wire: WireName, spelled: str) -> None:
     """A command in a history that nobody knows is found, however a client spells it."""
     said = long_history(wire)
@@ -119,7 +122,7 @@ async def test_what_the_gateway_said_never_goes_out(tk: Threadkeep, wire: WireNa
     """Its signature tells it where the client dropped the command."""
     other = talk(tk, wire)
     await other.ask("Begin.")
-    await other.ask("/threadkeep status")
+    await other.ask("tk status")
     said = long_history(wire)
     client = newcomer(tk, wire, [*said[:20], answer(wire, other.answers[0]), *said[20:]])
     assert other.answers[0].splitlines()[-1] not in text_of(json.loads(await forwarded(client))[HISTORY[wire]])

@@ -1,18 +1,25 @@
-"""What a person says to the gateway itself, in the middle of a conversation with a model."""
+"""Commands that a person types in a chat for the gateway, such as `tk status`, and the answers it signs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from hashlib import blake2b
 from hmac import compare_digest
 from typing import Literal, cast, get_args
 
-from threadkeep.items import ItemKind, Role, View
+from threadkeep.dialects import Dialect
+from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of
+from threadkeep.items import Item, ItemKind, Role, View
 
-Verb = Literal["compact", "status", "undo", "recall", "help"]
-VERBS = frozenset(get_args(Verb))
+Verb = Literal["compact", "status", "undo", "recall", "pin", "unpin", "note", "help"]
+VERBS: tuple[str, ...] = get_args(Verb)
+# These stand alone: "Tk status bar flickers" is a sentence about something else.
+ALONE = frozenset({"status", "undo", "help"})
+# How much a mistyped verb must look like a real one.
+ALIKE = 0.8
 
 # Ends whatever the gateway says by itself, with a proof behind it: a client that drops the command may keep the answer to it, and
 # a model that was shown such an answer may end its own like it.
@@ -31,24 +38,27 @@ _template = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandNames:
-    """The first words that address the gateway: those that compact at once, and those that are followed by what to do."""
+    """The first words that address the gateway: those that compact at once, and those that a verb follows."""
 
     compact: tuple[str, ...] = ("/compact", "/codex-compact")
-    control: tuple[str, ...] = ("/threadkeep",)
+    control: tuple[str, ...] = ("tk",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What the gateway is asked to do; `argument` is the focus, the question, or the word that was not understood."""
+    """What the gateway is asked to do; `argument` is the focus, the question, the note, or the verb that does not exist."""
 
     verb: Verb
     argument: str | None = None
 
 
 def command_in(view: View, names: CommandNames) -> Command | None:
-    """Return the command a message is, if it is one: its whole first word must be a command's name.
+    """Return the command a message is, if it is one.
 
-    Hosts put text of their own around what was typed; that is not looked at. Some clients hand over a line in quotes.
+    Its whole first word is a command's name. Behind `tk` a verb follows as the second word; `status`, `undo` and `help` end the
+    message. `tk` alone, and `tk` with one word that looks like a verb, ask for help. All else is for the model.
+
+    Text that a host puts around what was typed is not looked at. Some clients hand over a line in quotes.
     """
     if view.kind is not ItemKind.MESSAGE or view.role is not Role.USER:
         return None
@@ -59,27 +69,67 @@ def _spoken(said: str, names: CommandNames) -> Command | None:
     text = said.strip()
     if len(text) > 1 and text[0] == text[-1] == '"' and text.count('"') == 2:
         text = text[1:-1].strip()
-    first = text.split(None, 1)[0] if text else ""
-    return _command(first, text[len(first) :].strip(), names)
+    first, rest = _cut(text)
+    if first in names.compact:
+        return Command(verb="compact", argument=rest or None)
+    return _controlled(rest) if _is_named(first, names.control) else None
 
 
 def _templated(text: str, names: CommandNames) -> Command | None:
-    """Return the command a host's own template is called by. `/compact` is left out: that one is the host's."""
+    """Return the command a host's own template is called by. `/compact` is left out: that one is the host's.
+
+    A template's name begins with a slash, and whoever calls it means the gateway: a verb that does not exist asks for help.
+    """
     found = _template.match(text)
     if found is None or found["name"] == "/compact":
         return None
-    return _command(found["name"], (found["arguments"] or "").strip(), names)
-
-
-def _command(first: str, rest: str, names: CommandNames) -> Command | None:
-    if first in names.compact:
+    name, rest = found["name"], (found["arguments"] or "").strip()
+    if name in names.compact:
         return Command(verb="compact", argument=rest or None)
-    if first not in names.control:
+    if not _is_named(name, names.control) and not _is_named(name.removeprefix("/"), names.control):
         return None
-    verb, *argument = rest.split(None, 1)[:2] or ["help"]
-    if verb in VERBS:
-        return Command(verb=cast(Verb, verb), argument=argument[0].strip() if argument else None)
-    return Command(verb="help", argument=verb)
+    return _controlled(rest) or Command(verb="help", argument=_cut(rest)[0])
+
+
+def _controlled(rest: str) -> Command | None:
+    """Return what is asked for behind `tk`; None where it is an ordinary sentence."""
+    word, argument = _cut(rest)
+    verb = word.lower()
+    if not verb:
+        return Command(verb="help")
+    if verb in VERBS and not (argument and verb in ALONE):
+        return Command(verb=cast(Verb, verb), argument=argument or None)
+    return Command(verb="help", argument=word) if not argument and meant_verb(verb) else None
+
+
+def meant_verb(word: str) -> str | None:
+    """Return the verb that a mistyped word looks like, if any."""
+    return next(iter(get_close_matches(word.lower(), VERBS, n=1, cutoff=ALIKE)), None)
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """Return the first word of a text, and the rest."""
+    first, *rest = text.split(None, 1) or [""]
+    return first, rest[0].strip() if rest else ""
+
+
+def _is_named(word: str, names: tuple[str, ...]) -> bool:
+    """Whether a word is one of the names; `Tk` at the start of a sentence is `tk`."""
+    return word in names or (word.isascii() and word.lower() in map(str.lower, names))
+
+
+def host_parts(item: Item, *, dialect: Dialect) -> Item | None:
+    """Return a typed command without the parts that hold a person's words: what its host tells the model in the same message.
+
+    None where nothing is left, and for a host's own template, which is a command as a whole.
+    """
+    fields = fields_of(item.raw) or {}
+    parts = elements_of(fields.get("content", b"null")) or []
+    if _template.match(dialect.view(item).text):
+        return None
+    alone = {part: Item(object_of({**fields, "content": list_of([part])})) for part in parts}
+    kept = [part for part in parts if not dialect.view(alone[part]).by_person]
+    return Item(object_of({**fields, "content": list_of(kept)})) if kept else None
 
 
 def signed(text: str, *, key: bytes) -> str:
@@ -101,7 +151,7 @@ def _proof(text: str, key: bytes) -> str:
     return blake2b(words.encode("utf-8", "replace"), key=key, digest_size=PROOF_BYTES, person=b"gateway-said").hexdigest()
 
 
-def asides(commands: Iterable[bool], answers: Iterable[bool], signatures: Iterable[bool]) -> list[bool]:
+def asides(commands: Iterable[bool], answers: Iterable[bool], signatures: Iterable[bool], hosts: Iterable[bool]) -> list[bool]:
     """Return, for each item, whether it was said between a person and the gateway: a command, or the answer to it.
 
     Decided by content alone, so that a history a client resends to a gateway that never saw it comes out the same.
@@ -110,10 +160,12 @@ def asides(commands: Iterable[bool], answers: Iterable[bool], signatures: Iterab
         commands: For each item, whether it is a command.
         answers: For each item, whether it is a message of the assistant's.
         signatures: For each item, whether the gateway signed it.
+        hosts: For each item, whether a host wrote it. Between a command and its answer such items may stand; they are no asides.
     """
     found: list[bool] = []
-    before = False
-    for command, answer, own in zip(commands, answers, signatures, strict=True):
-        before = command or (answer and before)
-        found.append(before or own)
+    asked = answered = False
+    for command, answer, own, host in zip(commands, answers, signatures, hosts, strict=True):
+        answered = answer and (asked or answered)
+        asked = command or (asked and host)
+        found.append(command or answered or own)
     return found

@@ -16,7 +16,17 @@ from threadkeep.compaction import load_ledger
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply, Request
 from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict, ThreadkeepError
-from threadkeep.gateway.answering import recalled, told_compacted, told_failed, told_help, told_status, undone
+from threadkeep.gateway.answering import (
+    noted,
+    pinned,
+    recalled,
+    told_compacted,
+    told_failed,
+    told_help,
+    told_status,
+    undone,
+    unpinned,
+)
 from threadkeep.gateway.arrivals import Arrived
 from threadkeep.gateway.commands import Command, signed
 from threadkeep.gateway.exchange import Answered, Forward, Incoming, Refused
@@ -43,6 +53,7 @@ from threadkeep.gateway.upkeep import Upkeep
 from threadkeep.gateway.upstream_requests import Upstreams
 from threadkeep.runtime import Threadkeep
 from threadkeep.runtime.carrying import carried_ledger
+from threadkeep.runtime.handle import Thread
 from threadkeep.thread.persistence import Persistence
 
 log = logging.getLogger("threadkeep.gateway")
@@ -147,17 +158,19 @@ class RecordedConversations:
         arrived = await self._read(incoming, request, hints)
         await self._recordings.caught_up(arrived.seen.chain)
         known = await self._record(arrived)
-        report, trouble = None, None
+        report, trouble, answer = None, None, None
         due = wish.limit_tokens is not None and self._upstreams.tokens(known, arrived) >= wish.limit_tokens
-        if wish.compact or due:
+        if arrived.seen.command is not None:
+            answer = await self._answered(arrived.seen.command, known, arrived)
+            known = await self._looked_up(known, hints)
+        elif wish.compact or due:
             try:
                 report = await self._keeping_up.on_command(known, arrived, focus=wish.focus)
             except (CompactionError, Conflict) as error:
                 if wish.compact or isinstance(error, CompactionStopped):
                     raise
                 trouble = str(error)
-            known = await load_known(self._backend, known.thread_id, seed=self._placing.seed(hints.agent))
-            self._memory.remember(known)
+            known = await self._looked_up(known, hints)
         known, upstream = await self._upstreams.made(known, arrived)
         checkpoint = known.standing.ordinal if known.standing else None
         carried = await carried_ledger(self._backend, known.thread_id) if known.standing is None else None
@@ -170,7 +183,14 @@ class RecordedConversations:
             state=render_state(ledger, whole=True) if ledger is not None and ledger.entries else None,
             report=report,
             trouble=trouble,
+            answer=answer,
         )
+
+    async def _looked_up(self, known: Known, hints: Hints) -> Known:
+        """Return a thread as it stands now that it was changed."""
+        known = await load_known(self._backend, known.thread_id, seed=self._placing.seed(hints.agent))
+        self._memory.remember(known)
+        return known
 
     async def _read(self, incoming: Incoming, request: Request, hints: Hints) -> Arrived:
         """Look at each item of a history."""
@@ -305,7 +325,8 @@ class RecordedConversations:
     async def _obey(self, command: Command, known: Known, arrived: Arrived) -> str:
         match command.verb:
             case "compact":
-                return told_compacted(await self._keeping_up.on_command(known, arrived, focus=command.argument))
+                report = await self._keeping_up.on_command(known, arrived, focus=command.argument)
+                return told_compacted(report, names=self._rules.commands)
             case "undo":
                 self._memory.forget(known.thread_id)
                 return await undone(self._backend, known)
@@ -315,6 +336,11 @@ class RecordedConversations:
                 pressure = self._keeping_up.pressure(known, arrived)
                 mode = self._keeping_up.mode(arrived.hints)
                 return told_status(known, pressure, items=len(arrived.seen.items), mode=mode)
+            case "pin" | "unpin" | "note":
+                self._memory.forget(known.thread_id)
+                thread = Thread(self._backend, known.thread_id, dialect=self._dialect)
+                remark = {"pin": pinned, "unpin": unpinned, "note": noted}[command.verb]
+                return await remark(thread, command.argument, name=self._rules.commands.control[0])
             case "help":
                 return told_help(self._rules, misunderstood=command.argument)
 

@@ -16,7 +16,7 @@ from itertools import islice
 from threadkeep.compaction.inline import parted
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.sealing import holds_sealed
-from threadkeep.gateway.commands import Command, CommandNames, asides, command_in, is_signed
+from threadkeep.gateway.commands import Command, CommandNames, asides, command_in, host_parts, is_signed
 from threadkeep.items import Item, ItemKind, Role, View, chain_link, chain_seed
 from threadkeep.tokens import estimate_item
 
@@ -40,6 +40,7 @@ class Glance:
 
     Attributes:
         link: The chain's digest up to and including it.
+        role: Who wrote it.
         by_person: Whether it is a message of a person's own.
         by_model: Whether the model or one of its tools produced it.
         is_answer: Whether it is a plain message of the assistant's.
@@ -47,9 +48,13 @@ class Glance:
         is_output: Whether it is what a tool returned.
         is_summary: Whether it is what a client, or its provider, wrote in place of a history.
         is_sealed: Whether a provider signed or encrypted something in it.
+        is_host: Whether it is a host's message: in the system's role, or in the user's without a word of a person.
+        command: What it asks the gateway for, if it is a command.
+        host_parts: Of a command, what its host tells the model in the same message.
     """
 
     link: bytes
+    role: Role
     tokens: int
     by_person: bool
     by_model: bool
@@ -58,7 +63,9 @@ class Glance:
     is_output: bool
     is_summary: bool
     is_sealed: bool
+    is_host: bool
     command: Command | None
+    host_parts: Item | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +91,11 @@ class Seen:
 
     @property
     def command(self) -> Command | None:
-        """What the gateway is asked to do, if the last thing said is said to it."""
-        return self.glances[-1].command if self.glances else None
+        """What the gateway is asked to do, if the last thing a person said is a command; a host may have added to it."""
+        for glance in reversed(self.glances):
+            if glance.command is not None or not glance.is_host:
+                return glance.command
+        return None
 
     @property
     def turn(self) -> tuple[Glance, ...]:
@@ -146,8 +156,10 @@ class Glances:
         view = reading.view
         is_message = view.kind is ItemKind.MESSAGE
         sealed = holds_sealed(item, self._dialect)
+        command = command_in(view, self._names)
         return Glance(
             link=chain_link(self._key, before, reading.canonical),
+            role=view.role,
             tokens=estimate_item(item.raw),
             by_person=is_message and view.by_person,
             by_model=view.role in (Role.ASSISTANT, Role.TOOL),
@@ -158,7 +170,9 @@ class Glances:
             or view.text.strip() == SUMMARY_QUESTION
             or (sealed and (view.kind is ItemKind.OPAQUE or parted(item).written is not None)),
             is_sealed=sealed,
-            command=command_in(view, self._names),
+            is_host=_is_host(view) and command is None,
+            command=command,
+            host_parts=host_parts(item, dialect=self._dialect) if command is not None else None,
         )
 
     def _forget(self) -> None:
@@ -202,16 +216,23 @@ class Histories:
 def _asides(glances: Sequence[Glance], *, known: tuple[bool, ...]) -> tuple[bool, ...]:
     """Return what is said to the gateway and by it, where that is known of a beginning."""
     start = len(known)
-    # What an answer is depends on what stands before it, back to the last thing that is neither.
-    while start and (glances[start - 1].is_answer or glances[start - 1].command is not None):
+    # What an answer is depends on what stands before it, back to the last thing that is none of these.
+    while start and ((last := glances[start - 1]).is_answer or last.is_host or last.command is not None):
         start -= 1
     later = glances[start:]
     found = asides(
         (glance.command is not None for glance in later),
         (glance.is_answer for glance in later),
         (glance.is_own for glance in later),
+        (glance.is_host for glance in later),
     )
     return (*known[:start], *found)
+
+
+def _is_host(view: View) -> bool:
+    """Whether a host wrote a message: in the system's role, or in the user's without a word of a person."""
+    in_users_role = view.kind is ItemKind.MESSAGE and view.role is Role.USER
+    return (view.role is Role.SYSTEM or in_users_role) and not view.by_person
 
 
 def _bytes(histories: Sequence[tuple[Seen, int]]) -> int:

@@ -4,7 +4,8 @@
         {"dialect", "items", "session", "model", "compact", "focus", "limit_tokens"}, all but the first two optional
 
 The whole history is found by content, recorded and laid out as a request through the gateway would be, and comes back as the
-window to send instead. Nothing is sent anywhere.
+window to send instead. Nothing is sent anywhere. If its newest message is a command (`threadkeep.gateway.commands`), that is
+obeyed, and the answer comes with it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class LaidOut:
         state: The session state, of that compaction or of the history that this one continues; None where there is none.
         report: The compaction that was made just now, if one was.
         trouble: Why one that was due was not made.
+        answer: What the user is told who typed a command; the window holds nothing of it.
     """
 
     thread_id: str
@@ -56,6 +58,7 @@ class LaidOut:
     state: str | None
     report: CompactionReport | None = None
     trouble: str | None = None
+    answer: str | None = None
 
 
 class LaysOut(Protocol):
@@ -121,4 +124,5 @@ def _view(laid_out: LaidOut, dialect: Dialect) -> dict[str, object]:
         "state": laid_out.state,
         "compacted": compaction_view(laid_out.report) if laid_out.report is not None else None,
         "trouble": laid_out.trouble,
+        "answer": laid_out.answer,
     }

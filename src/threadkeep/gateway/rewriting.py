@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from threadkeep.gateway.glances import Seen
-from threadkeep.items import Item
+from threadkeep.items import Item, Role
 from threadkeep.thread import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
 from threadkeep.tokens import estimate_item
 
@@ -48,12 +48,15 @@ def layout_of(checkpoint: Checkpoint) -> Layout:
 def window_of(seen: Seen, layout: Layout | None, *, issuer: str, start: Sequence[Placed] = ()) -> list[Placed]:
     """Return the history to send, with what hooks added to it in its place. What was said to the gateway is left out.
 
+    What a host said in the message of a command stays, and what it said behind it in the system's role stands behind the next
+    message of the user's instead: a provider that takes such messages takes them there alone.
+
     Kept items are the client's own bytes of this request; only stubs, literals and the state are not. A literal that another
     account's provider wrote, and that only it can read, is left out: the state beside it says the same.
     """
     if layout is None:
         return _after(seen, 0)
-    window: list[Placed] = []
+    window = _world(seen)
     for at, entry in enumerate(layout.entries):
         if at == layout.start_at:
             window.extend(start)
@@ -67,13 +70,40 @@ def window_of(seen: Seen, layout: Layout | None, *, issuer: str, start: Sequence
     return [*window, *_after(seen, layout.covers)]
 
 
+def _world(seen: Seen) -> list[Placed]:
+    """Return what a host says of its world in the first message, where that is a command: no record of it can be kept in view."""
+    first = seen.glances[0].host_parts if seen.glances else None
+    return [] if first is None else [Placed(item=first, tokens=estimate_item(first.raw), depth=1, laid_out=True)]
+
+
 def _after(seen: Seen, covers: int) -> list[Placed]:
+    window: list[Placed] = []
+    held: list[Placed] = []
+    behind_command = _is_behind_command(seen, covers)
     later = zip(seen.items[covers:], seen.glances[covers:], seen.aside[covers:], strict=True)
-    return [
-        Placed(item=item, tokens=glance.tokens, depth=depth, sealed=glance.is_sealed)
-        for depth, (item, glance, aside) in enumerate(later, start=covers + 1)
-        if not aside
-    ]
+    for depth, (item, glance, aside) in enumerate(later, start=covers + 1):
+        behind_command = glance.command is not None or (behind_command and glance.is_host)
+        if aside:
+            if glance.host_parts is not None:
+                tokens = estimate_item(glance.host_parts.raw)
+                window.append(Placed(item=glance.host_parts, tokens=tokens, depth=depth))
+            continue
+        placed = Placed(item=item, tokens=glance.tokens, depth=depth, sealed=glance.is_sealed)
+        if behind_command and glance.role is Role.SYSTEM:
+            held.append(placed)
+            continue
+        window.append(placed)
+        if held and glance.role is Role.USER:
+            window.extend(held)
+            held = []
+    return [*window, *held]
+
+
+def _is_behind_command(seen: Seen, depth: int) -> bool:
+    """Whether the item after the first `depth` follows a command at once, or a host's words behind one."""
+    while depth and seen.glances[depth - 1].is_host:
+        depth -= 1
+    return depth > 0 and seen.glances[depth - 1].command is not None
 
 
 def _entry(entry: LayoutEntry) -> int | tuple[Placed, str | None]:

@@ -40,9 +40,10 @@ class Unread:
     def __init__(
         self, rules: Rules, *, glances: Glances, recordings: Recordings, placing: Placing, keeping_up: KeepingUp
     ) -> None:
-        spoken = (*rules.commands.compact, *rules.commands.control)
-        self._all_plain = all(_plain_name.fullmatch(name) for name in spoken)
-        self._signs = (SIGNATURE.encode(), *(name.encode() for name in spoken))
+        names = rules.commands
+        self._all_plain = all(_plain_name.fullmatch(name) for name in (*names.compact, *names.control))
+        self._signs = (SIGNATURE.encode(), *(name.encode() for name in names.compact))
+        self._words = [_as_word(name) for name in names.control]
         self._rules = rules
         self._glances = glances
         self._recordings = recordings
@@ -76,7 +77,20 @@ class Unread:
 
     def _is_plain(self, body: bytes) -> bool:
         """Whether a request holds nothing that a person and the gateway could have said to each other."""
-        return self._all_plain and not any(sign in body for sign in self._signs) and _escaped.search(body) is None
+        if not self._all_plain or any(sign in body for sign in self._signs) or _escaped.search(body) is not None:
+            return False
+        lower = body.lower() if self._words else body
+        return not any(word.search(lower) for word in self._words)
+
+
+def _as_word(name: str) -> re.Pattern[bytes]:
+    """Return a pattern that finds a name as a whole word of any text in a body of JSON in lower case.
+
+    A word that is part of a longer one, or of base64, is none. A line break before it is written as an escape.
+    """
+    word = re.escape(name.lower())
+    before = (rf"(?<=[^a-z0-9+]{word})", rf"(?<=\\[bfnrt]{word})", rf"(?<=\\u[0-9a-f]{{4}}{word})")
+    return re.compile(rf"{word}(?![a-z0-9+/_-])(?:{'|'.join(before)})".encode())
 
 
 def _is_unburdened(known: Known | None, hints: Hints) -> bool:

@@ -56,8 +56,8 @@ class Config:
         bound_thinking: What becomes of thinking that a provider bound to a history it no longer stands in.
         prompt_cache_key: Whether requests carry the client's own cache key or one made from the thread.
         prompt_cache_breakpoints: Whether the gateway marks the ends of head and checkpoint for GPT-5.6 and later.
-        compact_commands: What people type to the gateway to have a thread compacted.
-        control_commands: What people type to ask the gateway for anything else.
+        compact_commands: What people type in a chat to have it compacted; separated by blanks.
+        control_commands: The first word of all other commands typed in a chat, such as `tk status`; separated by blanks.
         persistence: Whether everything is recorded, or what is needed to go on.
         openai_upstream: Where Responses and Chat requests go.
         anthropic_upstream: Where Messages requests go.
@@ -100,7 +100,7 @@ class Config:
     prompt_cache_key: str = "client"
     prompt_cache_breakpoints: str = "no"
     compact_commands: str = "/compact /codex-compact"
-    control_commands: str = "/threadkeep"
+    control_commands: str = "tk"
     persistence: str = "extended"
     openai_upstream: str = "https://api.openai.com"
     anthropic_upstream: str = "https://api.anthropic.com"
