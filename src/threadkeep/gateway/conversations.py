@@ -124,7 +124,7 @@ class RecordedConversations:
         await self._recordings.caught_up(seen.chain)
         if await self._is_beside(arrived):
             return await self._forward_beside(arrived)
-        found = await self._placing.find(seen, agent=hints.agent)
+        found = await self._placing.find(seen, hints)
         known = found[0] if found else None
         arrived = await self._with_recall(
             replace(arrived, memory=await self._recollections.for_conversation(known, hints)), known
@@ -206,12 +206,12 @@ class RecordedConversations:
             return True
         if not asks_for_summary(request):
             return False
-        found = await self._placing.find(arrived.seen, agent=arrived.hints.agent)
+        found = await self._placing.find(arrived.seen, arrived.hints)
         return found is not None and found[1] >= max(1, len(arrived.seen.items) - 2)
 
     async def _forward_beside(self, arrived: Arrived) -> Forward:
         """Forward a request that is no part of a conversation; a checkpoint of the history it shows applies, so that it fits."""
-        found = await self._placing.find(arrived.seen, agent=arrived.hints.agent)
+        found = await self._placing.find(arrived.seen, arrived.hints)
         if found is None:
             return Forward(body=arrived.incoming.body, finished=_unrecorded)
         arrived = replace(arrived, memory=await self._recollections.for_conversation(found[0], arrived.hints))
