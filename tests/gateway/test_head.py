@@ -148,3 +148,17 @@ async def test_instructions_of_later_turns_stay_behind_the_state(tk: Threadkeep)
     assert window[:3] == HEAD[:3]
     assert "session_compact_state" in text_of(window[3:4])
     assert window[4] == newer
+
+
+async def test_what_stands_behind_the_state_never_comes_to_the_front(tk: Threadkeep) -> None:
+    """Claude Code tells its world in a message of the system's behind the first of the user's, which no history may begin with."""
+    client = talk(tk, "messages")
+    client.history = [person("messages", f"Begin. {LONG}"), {"role": "system", "content": "# Environment\nWorking directory: /w"}]
+    await client.send(say("fine"))
+    for again in range(3):
+        for turn in range(4):
+            await client.ask(f"Step {again}.{turn}. {LONG}")
+        await client.ask("/compact")
+        await client.ask("Go on.")
+    sent = client.provider.last
+    assert [sent[0]["role"], text_of(sent).count("Working directory: /w")] == ["user", 1]
