@@ -9,7 +9,7 @@ import pytest
 from tests.gateway.talking import Client, person, talk, text_of
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import RESPONSES
+from threadkeep.dialects import dialect_named
 from threadkeep.gateway.rules import Rules
 from threadkeep.items import ItemKind, Role
 from threadkeep.testing.script import Reply, call, say
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
+
+RESPONSES = dialect_named("responses")
 
 LONG = "The build log follows for reference. " * 60
 
@@ -151,7 +153,7 @@ async def test_instructions_of_later_turns_stay_behind_the_state(tk: Threadkeep)
 
 
 async def test_what_stands_behind_the_state_never_comes_to_the_front(tk: Threadkeep) -> None:
-    """Claude Code tells its world in a message of the system's behind the first of the user's, which no history may begin with."""
+    """Claude Code tells its world in a system message behind the user's first, and no history may begin with one."""
     client = talk(tk, "messages")
     client.history = [person("messages", f"Begin. {LONG}"), {"role": "system", "content": "# Environment\nWorking directory: /w"}]
     await client.send(say("fine"))

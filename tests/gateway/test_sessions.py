@@ -186,6 +186,8 @@ class Side:
             case "fork":
                 self.named += 1
                 client.headers = {"x-session-id": f"{client.headers['x-session-id'][:5]}-{self.named}"}
+            case _:
+                assert kind == "restart"
 
 
 def _last_asked(history: list[Json]) -> int:

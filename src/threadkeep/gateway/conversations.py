@@ -8,7 +8,6 @@ the gateway sends in its place (a checkpoint's layout) never does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +18,7 @@ from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conf
 from threadkeep.gateway.answering import recalled, told_compacted, told_failed, told_help, told_status, undone
 from threadkeep.gateway.arrivals import Arrived
 from threadkeep.gateway.commands import Command, signed
-from threadkeep.gateway.exchange import Answered, Forward, Incoming, Refused
+from threadkeep.gateway.exchange import Answered, Forward, Incoming, Refused, Smaller
 from threadkeep.gateway.glances import Glances
 from threadkeep.gateway.hints import Hints, hints_of
 from threadkeep.gateway.histories import LaidOut, Wish
@@ -193,8 +192,8 @@ class RecordedConversations:
         recorded = self._recordings.begin(record, first=begun.chain[0], link=begun.chain[-1])
         recorder = self._recorder(recorded, tokens=0)
 
-        async def overflowed() -> bytes | None:
-            return await self._smaller(await recorded(), await self._read(incoming, request, hints), recorder, headers={})
+        async def overflowed() -> Smaller | None:
+            return await self._smaller(await recorded(), await self._read(incoming, request, hints), recorder)
 
         may_compact = self._keeping_up.mode(hints) != "off"
         return Forward(body=incoming.body, finished=recorder, overflowed=overflowed if may_compact else None)
@@ -257,8 +256,8 @@ class RecordedConversations:
     def _forward(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Forward:
         recorder = self._recorder(recorded, tokens=counted_tokens(upstream))
 
-        async def overflowed() -> bytes | None:
-            return await self._smaller(await recorded(), arrived, recorder, headers=upstream.headers)
+        async def overflowed() -> Smaller | None:
+            return await self._smaller(await recorded(), arrived, recorder)
 
         may_compact = self._keeping_up.mode(arrived.hints) != "off"
         return Forward(
@@ -273,15 +272,13 @@ class RecordedConversations:
         cited = partial(self._recollections.cited, dialect=self._dialect)
         return ReplyRecorder(self._backend, self._memory, recorded, tokens=tokens, cited=cited)
 
-    async def _smaller(
-        self, known: Known, arrived: Arrived, recorder: ReplyRecorder, *, headers: Mapping[str, str]
-    ) -> bytes | None:
-        """Return a smaller body in place of one that was refused for its size; its headers have been sent."""
+    async def _smaller(self, known: Known, arrived: Arrived, recorder: ReplyRecorder) -> Smaller | None:
+        """Return what is sent in place of a request that was refused for its size."""
         smaller = await self._keeping_up.after_overflow(known, arrived)
-        if smaller is None or smaller.headers != headers:
+        if smaller is None:
             return None
         recorder.tokens = counted_tokens(smaller)
-        return smaller.body
+        return Smaller(body=smaller.body, headers=smaller.headers)
 
     def _recalling(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Recalling | None:
         if arrived.recalled is None:
