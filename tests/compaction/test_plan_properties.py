@@ -123,16 +123,22 @@ def test_a_plan_loses_nothing(items: list[Json], budget: int) -> None:
     """Context, request, tail and replaced are the whole window, each position once."""
     rollout = Rollout(items)
     plan = rollout.plan(frontier_tokens=budget)
-    parts = (*plan.context, *((plan.request,) if plan.request else ()), *(kept.seen for kept in plan.tail), *plan.replaced)
+    parts = (
+        *plan.head,
+        *plan.context,
+        *((plan.request,) if plan.request else ()),
+        *(kept.seen for kept in plan.tail),
+        *plan.replaced,
+    )
     assert sorted(str(seen.entry.source) for seen in parts) == sorted(map(str, sources(rollout.history())))
 
 
 @FAST
 @given(histories(), budgets)
 def test_the_window_is_what_the_plan_kept_in_its_order(items: list[Json], budget: int) -> None:
-    """Host context, the request where it fell behind the cut, the tail; then nothing is missing and nothing else is there."""
+    """Head, host context, the request where it fell behind the cut, the tail: nothing is missing and nothing else is there."""
     rollout = Rollout(items)
     plan = rollout.plan(frontier_tokens=budget)
-    kept = (*plan.context, *((plan.request,) if plan.request else ()), *(position.seen for position in plan.tail))
+    kept = (*plan.head, *plan.context, *((plan.request,) if plan.request else ()), *(position.seen for position in plan.tail))
     rollout.compact(frontier_tokens=budget)
     assert sources(rollout.history()) == [seen.entry.source for seen in kept]

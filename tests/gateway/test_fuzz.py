@@ -18,7 +18,7 @@ import zstandard
 from aiohttp import ClientError, ClientSession, web
 
 from threadkeep.dialects import Answer, dialect_named
-from threadkeep.gateway.exchange import Forward
+from threadkeep.gateway.exchange import Forward, Smaller
 from threadkeep.gateway.keys import Keys, digest_of
 from threadkeep.gateway.serve import running_gateway
 from threadkeep.runtime import Config, Threadkeep
@@ -279,7 +279,7 @@ async def test_any_cut_of_a_stream_is_relayed_byte_for_byte(proxy: Proxy, dialec
             await answer.write(stream[start:stop])
         return answer
 
-    async def nothing_smaller() -> bytes | None:
+    async def nothing_smaller() -> Smaller | None:
         return None
 
     proxy.provider.handler = handler

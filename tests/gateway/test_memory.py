@@ -179,7 +179,7 @@ async def test_what_is_taken_back_is_shown_no_more(tk: Threadkeep, wire: WireNam
 
 @pytest.mark.moves_prefix(reason="what was taken back is shown to nobody, whatever that costs")
 async def test_a_running_tool_loop_survives_what_is_taken_back(tk: Threadkeep) -> None:
-    """Its thinking may neither stay as it is nor go: the provider is asked to drop what no longer fits until the turn is over."""
+    """Its thinking may neither stay as it is nor go: the provider is asked to drop what no longer fits as long as it is sent."""
     client = talk(tk, "messages", rules=SHOWS)
     client.fields = dict(THINKING)
     await client.ask("Begin.", call("bash", {"command": "ls"}, call_id="c1", encrypted_reasoning="hm"))
@@ -187,9 +187,10 @@ async def test_a_running_tool_loop_survives_what_is_taken_back(tk: Threadkeep) -
     await client.tool({"c1": "files"}, call("bash", {"command": "cat"}, call_id="c2", encrypted_reasoning="so"))
     await client.tool({"c2": "words"}, say("Done.", encrypted_reasoning="well"))
     assert RULE not in before_history(client)
-    assert client.provider.requests[-1].body["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
     await client.ask("Go on.", say("Fine."))
-    assert "block_binding" not in client.provider.requests[-1].body["thinking"]
+    asked = [request.body["thinking"].get("block_binding") for request in client.provider.requests]
+    assert asked == [None, *[{"prefix_mismatch_behavior": "drop_block"}] * 3]
+    assert prefix_faults(client.provider.requests) == []
 
 
 async def test_citations_count_and_disuse_retires(tk: Threadkeep, wire: WireName, clock: ManualClock) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from threadkeep.dialects import Reply
 from threadkeep.errors import NothingToCompact
-from threadkeep.gateway.exchange import Forward, Incoming
+from threadkeep.gateway.exchange import Forward, Incoming, Smaller
 from threadkeep.gateway.overflow import Opening, opening_of, refused_for_size
 from threadkeep.gateway.serve import running_gateway
 from threadkeep.runtime import Config, Threadkeep
@@ -116,9 +116,9 @@ class Shrinking:
     def decide(self, incoming: Incoming) -> Forward:
         return Forward(body=incoming.body, finished=self._script.finished, overflowed=self.overflowed)
 
-    async def overflowed(self) -> bytes | None:
+    async def overflowed(self) -> Smaller | None:
         self.asked += 1
-        return self._to
+        return None if self._to is None else Smaller(body=self._to, headers={"anthropic-beta": "drops-blocks"})
 
 
 def refusing(proxy: Proxy, *, first: bytes | None = None, always: bool = False) -> None:
@@ -148,6 +148,7 @@ async def test_an_overflow_is_answered_with_a_smaller_request(proxy: Proxy, firs
         assert (answer.status, await answer.json()) == (200, {"id": "resp_1", "status": "completed", "output": []})
     assert [seen.body for seen in proxy.provider.seen] == [BODY, SMALLER]
     assert [seen.named(b"authorization") for seen in proxy.provider.seen] == [[(b"authorization", b"Bearer k")]] * 2
+    assert [seen.named(b"anthropic-beta") for seen in proxy.provider.seen] == [[], [(b"anthropic-beta", b"drops-blocks")]]
     assert (shrinking.asked, proxy.script.replies) == (1, [Reply(response_id="resp_1", outcome="completed")])
 
 
@@ -193,7 +194,7 @@ async def test_a_failure_to_shrink_is_counted_and_the_refusal_relayed(proxy: Pro
     """A named error on the way costs nothing but the second try."""
     refusing(proxy)
 
-    async def overflowed() -> bytes | None:
+    async def overflowed() -> Smaller | None:
         raise NothingToCompact("t", reason="it is short")
 
     proxy.script.decide = lambda incoming: Forward(body=incoming.body, finished=proxy.script.finished, overflowed=overflowed)

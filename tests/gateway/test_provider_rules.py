@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.gateway.talking import WIRES, Client, Provider, RefusedByProvider, person, records, talk, text_of
+from tests.gateway.talking import WIRES, Client, Provider, RefusedByProvider, person, records, talk, text_of, threads
 
+from threadkeep import Config, Threadkeep
 from threadkeep.gateway.exchange import Forward
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import RecordKind
@@ -17,7 +19,9 @@ from threadkeep.testing.script import call, reasoning, say
 from threadkeep.testing.speech import Spoken
 
 if TYPE_CHECKING:
-    from threadkeep import Threadkeep
+    from pathlib import Path
+
+    from threadkeep.testing.script import Received
     from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
@@ -57,20 +61,72 @@ async def test_rule_11_thinking_of_turns_that_are_over_is_stripped_from_a_rewrit
     assert prefix_faults(client.provider.requests) == []
 
 
-async def test_rule_11_a_running_tool_loop_keeps_its_thinking_and_its_window(tk: Threadkeep) -> None:
-    """Over the limit in the middle of a loop that thinks, compaction waits for the turn's end."""
-    client = thinking(tk, Rules(auto_compact="on"))
+async def looped(client: Client, steps: int) -> None:
+    """Run a tool loop of so many steps in which the model thinks before every call."""
     await client.ask("Check all files.", call("bash", {"command": "0"}, call_id="c0", encrypted_reasoning="why 0"))
-    for number in range(30):
+    for number in range(steps):
         reply = call("bash", {"command": f"{number + 1}"}, call_id=f"c{number + 1}", encrypted_reasoning=f"why {number + 1}")
         await client.tool({f"c{number}": f"file {number} " + "is fine " * 80}, reply)
-        assert thoughts(client.provider.last) == number + 1
-    await client.tool({"c30": "done"}, say("All are fine."))
-    await client.ask("What next?", say("Nothing.", encrypted_reasoning="rest"))
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-sonnet-4-5", "claude-of-tomorrow"])
+async def test_rule_11_a_running_tool_loop_is_compacted_at_the_limit(store_file: Path, model: str) -> None:
+    """Thinking never holds a compaction up: every request fits, none is refused, each checkpoint moves the prefix once."""
+    async with Threadkeep(Config(store=str(store_file), model_context_window=6_000)) as tk:
+        client = thinking(tk, Rules(auto_compact="on"))
+        client.fields["model"] = model
+        for turn in range(3):
+            await client.ask(f"Step {turn}.", say("fine", encrypted_reasoning=f"thought {turn}"))
+        await looped(client, 100)
+        await client.tool({"c100": "done"}, say("All are fine."))
+        await client.ask("What next?", say("Nothing.", encrypted_reasoning="rest"))
+        await client.ask("Sure?")
+    requests = client.provider.requests
+    assert max(len(request.raw) // 4 for request in requests) <= 6_000
+    assert len(states(requests)) >= 3
+    assert prefix_faults(requests) == []
+    assert changes([json.dumps(request.body["thinking"]) for request in requests]) <= 1
+    binding = {"prefix_mismatch_behavior": "drop_block"}
+    assert requests[-1].body["thinking"].get("block_binding") == (None if "sonnet-4" in model else binding)
+    assert "Check all files." in text_of(requests[-3].history)
+
+
+async def test_rule_11_the_thinking_of_turns_that_are_over_is_stripped_beside_a_running_loop(tk: Threadkeep) -> None:
+    """Only the loop's own thinking goes along, with the request to drop what does not fit."""
+    client = thinking(tk, Rules(auto_compact="on"))
+    await client.ask("Begin.", say("fine", encrypted_reasoning="x"))
+    await client.ask("Check it.", call("bash", {"command": "0"}, call_id="c0", encrypted_reasoning="why"))
+    await client.tool({"c0": LONG}, call("bash", {"command": "1"}, call_id="c1", encrypted_reasoning="why else"))
+    [thread] = await threads(tk)
+    await thread.compact(target="400")
+    await client.tool({"c1": "fine"}, say("Done.", encrypted_reasoning="so"))
     assert "session_compact_state" in text_of(client.provider.last)
+    assert thoughts(client.provider.last) == 2
+    await client.ask("Thanks.")
+    assert thoughts(client.provider.last) == 3
+
+
+async def test_rule_11_without_thinking_asked_for_all_of_it_is_stripped(tk: Threadkeep) -> None:
+    """A client that switched thinking off in a loop has no field to ask in, and no need to."""
+    client = thinking(tk, Rules(auto_compact="on"))
+    await looped(client, 2)
+    del client.fields["thinking"]
+    [thread] = await threads(tk)
+    await thread.compact(target="400")
+    await client.tool({"c2": "fine"}, say("Done."))
     assert thoughts(client.provider.last) == 0
-    await client.ask("Sure?")
-    assert thoughts(client.provider.last) == 1
+
+
+def states(requests: list[Received]) -> set[str]:
+    """Return every session state among these requests."""
+    texts = (text_of(request.history) for request in requests)
+    return {
+        text.split("<session_compact_state>")[1].split("</session_compact_state>")[0] for text in texts if "<session_" in text
+    }
+
+
+def changes(values: list[str]) -> int:
+    return sum(1 for one, other in pairwise(values) if one != other)
 
 
 async def test_rule_11_with_drop_block_a_running_loop_compacts_at_once(tk: Threadkeep) -> None:

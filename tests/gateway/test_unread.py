@@ -145,7 +145,7 @@ async def test_one_that_its_provider_refuses_for_its_size_is_compacted_then(
         assert decided.overflowed is not None
         smaller = await decided.overflowed()
         assert smaller is not None
-        assert (len(smaller) < len(decided.body) // 2, b"session_compact_state" in smaller) == (True, True)
+        assert (len(smaller.body) < len(decided.body) // 2, b"session_compact_state" in smaller.body) == (True, True)
         await decided.finished(DONE)
 
 

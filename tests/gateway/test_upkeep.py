@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.gateway.talking import WIRES, Client, Provider, person, records, talk, text_of
+from tests.gateway.talking import WIRES, Client, Provider, outputs_of, person, records, talk, text_of
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import dialect_named
@@ -19,7 +19,8 @@ from threadkeep.gateway.upkeep import Upkeep, due
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.store import RecordKind
 from threadkeep.testing.prefix_growth import prefix_faults
-from threadkeep.testing.script import say
+from threadkeep.testing.provider_rules import BINDING_BETA
+from threadkeep.testing.script import call, say
 from threadkeep.thread import Tip
 from threadkeep.tokens import Limits, Pressure
 
@@ -46,22 +47,20 @@ async def filled(client: Client, *, turns: int = 6) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "mode", "waits", "called_for"),
+    ("tokens", "mode", "called_for"),
     [
-        (99, "off", False, "nothing"),
-        (49, "on", False, "nothing"),
-        (50, "on", False, "nothing"),
-        (80, "on", False, "now"),
-        (80, "on", True, "nothing"),
-        (49, "background", False, "nothing"),
-        (50, "background", False, "in_background"),
-        (80, "background", False, "now"),
-        (80, "background", True, "in_background"),
+        (99, "off", "nothing"),
+        (49, "on", "nothing"),
+        (50, "on", "nothing"),
+        (80, "on", "now"),
+        (49, "background", "nothing"),
+        (50, "background", "in_background"),
+        (80, "background", "now"),
     ],
 )
-def test_what_a_windows_pressure_calls_for(tokens: int, mode: Any, waits: bool, called_for: str) -> None:  # noqa: FBT001
-    """Soft prepares, hard waits, off does neither; what could not be sent yet is prepared and not waited for."""
-    assert due(Pressure(tokens=tokens, limits=LIMITS), mode, waits=waits) == called_for
+def test_what_a_windows_pressure_calls_for(tokens: int, mode: Any, called_for: str) -> None:
+    """Soft prepares, hard waits, off does neither."""
+    assert due(Pressure(tokens=tokens, limits=LIMITS), mode) == called_for
 
 
 def test_a_rule_names_a_client_or_how_a_model_begins() -> None:
@@ -165,10 +164,10 @@ async def test_an_overflow_is_answered_with_a_smaller_request(tk: Threadkeep, wi
     assert decided.overflowed is not None
     smaller = await decided.overflowed()
     assert smaller is not None
-    assert len(smaller) < len(decided.body) * 0.8
-    sent = Provider(wire).receive(smaller, client.headers, say("fine"))
+    assert len(smaller.body) < len(decided.body) * 0.8
+    sent = Provider(wire).receive(smaller.body, client.headers, say("fine"))
     assert sent
-    assert b"Go on." in smaller
+    assert b"Go on." in smaller.body
     [checkpoint] = [record for each in await records(tk) for record in each if record.kind is RecordKind.CHECKPOINT]
     assert json.loads(checkpoint.body)["reason"] == "provider_overflow"
 
@@ -184,7 +183,27 @@ async def test_an_overflow_right_after_a_compaction_is_answered_too(tk: Threadke
     assert decided.overflowed is not None
     smaller = await decided.overflowed()
     assert smaller is not None
-    assert len(smaller) < len(decided.body)
+    assert len(smaller.body) < len(decided.body)
+
+
+async def test_an_overflow_within_a_loop_that_thinks_is_answered_too(tk: Threadkeep) -> None:
+    """The smaller request asks the provider to drop thinking that no longer fits, with the header that allows it."""
+    client = talk(tk, "messages")
+    client.fields = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+    await client.ask("Check all files.", call("bash", {"command": "0"}, call_id="c0", encrypted_reasoning="why 0"))
+    for number in range(8):
+        reply = call("bash", {"command": f"{number + 1}"}, call_id=f"c{number + 1}", encrypted_reasoning=f"why {number + 1}")
+        await client.tool({f"c{number}": f"file {number} " + "is fine " * 80}, reply)
+    client.history.extend(outputs_of("messages", {"c8": "done"}))
+    client.conversations = talk(tk, "messages", rules=Rules(auto_compact="on")).conversations
+    decided = await client.open()
+    assert isinstance(decided, Forward)
+    assert decided.overflowed is not None
+    smaller = await decided.overflowed()
+    assert smaller is not None
+    assert smaller.headers == {"anthropic-beta": BINDING_BETA}
+    assert len(smaller.body) < len(decided.body) * 0.8
+    assert client.provider.receive(smaller.body, {**client.headers, **smaller.headers}, say("fine"))
 
 
 async def test_an_overflow_that_cannot_be_helped_is_relayed(tk: Threadkeep) -> None:

@@ -14,13 +14,14 @@ from threadkeep.thread import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, S
 
 
 def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[LiteralEntry] = ()) -> list[LayoutEntry]:
-    """Return what stands before the cut: host context, the state, what people said last, the running request, the older part of
-    the frontier.
+    """Return what stands before the cut: the head, host context, the state, what people said last, the running request, the
+    older part of the frontier.
 
-    `literals` come first of all: a provider reads its own compaction as standing for everything before it.
+    `literals` come right behind the head: a provider reads its own compaction as standing for everything before it.
     """
     systems = [seen for seen in plan.context if seen.view.role is Role.SYSTEM]
     return [
+        *(kept_entry(seen) for seen in plan.head),
         *literals,
         *(kept_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM),
         StateEntry(item=msgspec.Raw(state.raw)),

@@ -181,12 +181,12 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
     frontier = [seen for seen in tail if id(seen) not in shortened]
     request = [plan.request] if plan.request else []
     quoted = [quote.seen for quote in plan.quoted]
-    others = {id(seen): seen for seen in (*plan.replaced, *quoted, *plan.context, *request, *tail)}.values()
+    others = {id(seen): seen for seen in (*plan.replaced, *quoted, *plan.head, *plan.context, *request, *tail)}.values()
     made = [estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StateEntry)]
     return PlanSummary(
         replaced=replace(_part(plan.replaced), tokens_after=0),
         quoted=_quoted_part(plan, lines),
-        context=_part(plan.context),
+        context=_part((*plan.head, *plan.context)),
         request=_part(request),
         frontier=_part(frontier),
         stubbed=replace(_part(stubbed), tokens_after=sum(lines[_ordinal(seen.entry)] for seen in stubbed)),

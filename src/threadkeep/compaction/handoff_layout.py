@@ -67,6 +67,7 @@ def lay_out_handoff(
     at = max(0, len(before) - 1) if mid_turn else 0
     leading = systems if mid_turn and dialect.name == "responses" else []
     return [
+        *(kept_entry(seen) for seen in plan.head),
         *before[:at],
         *leading,
         *context,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 
 from threadkeep.compaction.working import Observed, Working, observe
 from threadkeep.items import Item, ItemKind, Role, View, boundaries
@@ -57,6 +58,7 @@ class Plan:
     """What will be replaced and what stays, in window order.
 
     Attributes:
+        head: Instructions and tools that the window began with; they stay in front.
         context: Host context from the replaced part, the newest of each section; what is the system's comes last.
         request: The person's message the thread is working on, where the cut falls behind it.
         tail: The frontier, and everything after it.
@@ -74,6 +76,7 @@ class Plan:
     tokens_before: int
     cut_from: int = 0
     quoted: tuple[Quoted, ...] = ()
+    head: tuple[Seen, ...] = ()
 
     def quoting(self, quotes: Sequence[Quoted]) -> Plan:
         """Return the plan with these of the replaced messages behind the state, in the order they stood in."""
@@ -84,7 +87,7 @@ class Plan:
     @property
     def kept_tokens(self) -> int:
         """What the new window holds beside the state."""
-        whole = [*self.context, *([self.request] if self.request else [])]
+        whole = [*self.head, *self.context, *([self.request] if self.request else [])]
         tail = (STUB_TOKENS if kept.stub else kept.seen.entry.tokens for kept in self.tail)
         return sum(seen.entry.tokens for seen in whole) + sum(quote.tokens for quote in self.quoted) + sum(tail)
 
@@ -165,12 +168,16 @@ def _is_from(position: Seen, ordinal: int) -> bool:
 def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip: Tip) -> Plan:
     start = len(seen) - len(tail)
     request = _request_before(seen, start)
+    head = _head(history, seen[:start], newest=seen)
+    front = {position.view.context for position in head}
     newest = (position for position in _newest_context(seen, start) if position is not request)
-    context = tuple(sorted(newest, key=lambda position: position.view.role is Role.SYSTEM))
+    others = (position for position in newest if position.view.context not in front)
+    context = tuple(sorted(others, key=lambda position: position.view.role is Role.SYSTEM))
     tasks = _tasks_before(seen, start)
-    special = {id(position) for position in (*context, *((request,) if request else ()), *tasks)}
+    special = {id(position) for position in (*head, *context, *((request,) if request else ()), *tasks)}
     return Plan(
         tip=tip,
+        head=head,
         context=context,
         request=request,
         tail=tail,
@@ -288,6 +295,17 @@ def _is_task(view: View) -> bool:
 
 def _begins_work(view: View) -> bool:
     return _is_request(view) or _is_task(view)
+
+
+def _head(history: History, replaced: Sequence[Seen], *, newest: Sequence[Seen]) -> tuple[Seen, ...]:
+    """Return the instructions and tools a window begins with, but for those of which there is a newer version.
+
+    What stands behind a state is not in front, though everything before it was replaced.
+    """
+    front = len(list(takewhile(lambda entry: entry.kind not in (EntryKind.STATE, EntryKind.START), history.entries)))
+    leading = takewhile(lambda position: position.view.role is Role.SYSTEM, replaced[:front])
+    texts = {position.view.context: position.view.text for position in newest if position.view.context is not None}
+    return tuple(position for position in leading if texts.get(position.view.context or "") == position.view.text)
 
 
 def _newest_context(seen: list[Seen], start: int) -> tuple[Seen, ...]:

@@ -78,7 +78,8 @@ def foreseen(brief: Brief, *, quoted_tokens: int, draft_price: float) -> Worth:
     plan = brief.plan
     said = sum(seen.entry.tokens for seen in plan.replaced if seen.view.by_person)
     after = plan.kept_tokens + min(said, quoted_tokens) + state_tokens(brief.ledger)
-    pairs = takewhile(lambda pair: pair[0].entry is pair[1].entry, zip(brief.window, plan.context, strict=False))
+    front = (*plan.head, *plan.context)
+    pairs = takewhile(lambda pair: pair[0].entry is pair[1].entry, zip(brief.window, front, strict=False))
     shared = sum(seen.entry.tokens for seen, _ in pairs)
     return Worth(sheds=plan.tokens_before - after, rebills=after - shared, asks=round(plan.tokens_before * draft_price))
 

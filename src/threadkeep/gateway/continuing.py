@@ -2,7 +2,8 @@
 
 A client that compacts, prunes or renders its history anew sends one that no chain knows. What tells the thread it continues is
 a session state of ours that it kept, or the client's name for the conversation together with something of the conversation, or,
-without a name, what model and tools had said word for word. A name alone never decides: clients use one for several things.
+without a name, what model and tools had said word for word. A name alone never decides: clients use one for several things. A
+thread that was last written under another name is not continued, whatever they share, unless a provider sealed it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ async def continued_thread(
     """
     shown = _states_in(seen, depth, dialect)
     for row in await backend.store.threads(limit=THREADS) if shown else ():
-        if row.dialect == dialect.name and not shown.isdisjoint(await _states_of(backend, row, dialect)):
+        if row.dialect != dialect.name or await _is_anothers(backend, row, session):
+            continue
+        if not shown.isdisjoint(await _states_of(backend, row, dialect)):
             return row.id
     later = seen.glances[depth:]
     summarised = any(glance.is_summary for glance in later)
@@ -61,6 +64,8 @@ async def continued_thread(
         said = await _last_said(backend, row, dialect) if spoken or compacted else set()
         if compacted & said:
             return row.id
+        if await _is_anothers(backend, row, session):
+            continue
         shared = max(shared, len(spoken & said))
         if shared > best[0]:
             best = shared, row.id
@@ -137,6 +142,12 @@ async def _newest(backend: Backend, row: ThreadRow) -> set[bytes]:
     own = Span(thread_id=row.id, start=row.start, stop=row.next)
     newest = await backend.store.read(own, kinds={RecordKind.ITEM}, newest_first=True, limit=ITEMS, bodies=False)
     return {record.digest for record in newest}
+
+
+async def _is_anothers(backend: Backend, row: ThreadRow, session: str) -> bool:
+    """Whether a thread was last written under another name than `session`: what they share they share by chance."""
+    told = await newest_told(backend.store, row.id, stop=row.next) if session else None
+    return told is not None and told.session not in ("", session)
 
 
 async def _is_called(backend: Backend, row: ThreadRow, session: str) -> bool:

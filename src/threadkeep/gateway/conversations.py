@@ -8,7 +8,6 @@ the gateway sends in its place (a checkpoint's layout) never does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -29,7 +28,7 @@ from threadkeep.gateway.answering import (
 )
 from threadkeep.gateway.arrivals import Arrived
 from threadkeep.gateway.commands import Command, signed
-from threadkeep.gateway.exchange import Answered, Forward, Incoming, Refused
+from threadkeep.gateway.exchange import Answered, Forward, Incoming, Refused, Smaller
 from threadkeep.gateway.glances import Glances
 from threadkeep.gateway.hints import Hints, hints_of
 from threadkeep.gateway.histories import LaidOut, Wish
@@ -135,7 +134,7 @@ class RecordedConversations:
         await self._recordings.caught_up(seen.chain)
         if await self._is_beside(arrived):
             return await self._forward_beside(arrived)
-        found = await self._placing.find(seen, agent=hints.agent)
+        found = await self._placing.find(seen, hints)
         known = found[0] if found else None
         arrived = await self._with_recall(
             replace(arrived, memory=await self._recollections.for_conversation(known, hints)), known
@@ -213,8 +212,8 @@ class RecordedConversations:
         recorded = self._recordings.begin(record, first=begun.chain[0], link=begun.chain[-1])
         recorder = self._recorder(recorded, tokens=0)
 
-        async def overflowed() -> bytes | None:
-            return await self._smaller(await recorded(), await self._read(incoming, request, hints), recorder, headers={})
+        async def overflowed() -> Smaller | None:
+            return await self._smaller(await recorded(), await self._read(incoming, request, hints), recorder)
 
         may_compact = self._keeping_up.mode(hints) != "off"
         return Forward(body=incoming.body, finished=recorder, overflowed=overflowed if may_compact else None)
@@ -226,12 +225,12 @@ class RecordedConversations:
             return True
         if not asks_for_summary(request):
             return False
-        found = await self._placing.find(arrived.seen, agent=arrived.hints.agent)
+        found = await self._placing.find(arrived.seen, arrived.hints)
         return found is not None and found[1] >= max(1, len(arrived.seen.items) - 2)
 
     async def _forward_beside(self, arrived: Arrived) -> Forward:
         """Forward a request that is no part of a conversation; a checkpoint of the history it shows applies, so that it fits."""
-        found = await self._placing.find(arrived.seen, agent=arrived.hints.agent)
+        found = await self._placing.find(arrived.seen, arrived.hints)
         if found is None:
             return Forward(body=arrived.incoming.body, finished=_unrecorded)
         arrived = replace(arrived, memory=await self._recollections.for_conversation(found[0], arrived.hints))
@@ -277,8 +276,8 @@ class RecordedConversations:
     def _forward(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Forward:
         recorder = self._recorder(recorded, tokens=counted_tokens(upstream))
 
-        async def overflowed() -> bytes | None:
-            return await self._smaller(await recorded(), arrived, recorder, headers=upstream.headers)
+        async def overflowed() -> Smaller | None:
+            return await self._smaller(await recorded(), arrived, recorder)
 
         may_compact = self._keeping_up.mode(arrived.hints) != "off"
         return Forward(
@@ -293,15 +292,13 @@ class RecordedConversations:
         cited = partial(self._recollections.cited, dialect=self._dialect)
         return ReplyRecorder(self._backend, self._memory, recorded, tokens=tokens, cited=cited)
 
-    async def _smaller(
-        self, known: Known, arrived: Arrived, recorder: ReplyRecorder, *, headers: Mapping[str, str]
-    ) -> bytes | None:
-        """Return a smaller body in place of one that was refused for its size; its headers have been sent."""
+    async def _smaller(self, known: Known, arrived: Arrived, recorder: ReplyRecorder) -> Smaller | None:
+        """Return what is sent in place of a request that was refused for its size."""
         smaller = await self._keeping_up.after_overflow(known, arrived)
-        if smaller is None or smaller.headers != headers:
+        if smaller is None:
             return None
         recorder.tokens = counted_tokens(smaller)
-        return smaller.body
+        return Smaller(body=smaller.body, headers=smaller.headers)
 
     def _recalling(self, upstream: Upstream, arrived: Arrived, *, recorded: Recorded) -> Recalling | None:
         if arrived.recalled is None:

@@ -23,7 +23,7 @@ from threadkeep.gateway.blending import can_blend, relay_blended
 from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller
 from threadkeep.gateway.content_encoding import Unreadable, codings_of, undone
-from threadkeep.gateway.exchange import Answered, AnswerTooLong, Conversations, Forward, Heard, Incoming, Refused
+from threadkeep.gateway.exchange import Answered, AnswerTooLong, Conversations, Forward, Heard, Incoming, Refused, Smaller
 from threadkeep.gateway.headers import as_mapping, first, for_upstream
 from threadkeep.gateway.metrics import Metrics
 from threadkeep.gateway.overflow import REFUSAL_BYTES, REFUSED, Opening, opening_of, refused_for_size
@@ -161,9 +161,10 @@ class Exchange:
             if smaller is None:
                 await self._relay(answer, forward, headers=headers, finish=finish)
                 return
+        headers.update(smaller.headers)
         if forward.recalling is not None:
-            forward.recalling.body = smaller
-        async with self._upstream.exchange("POST", self._target, headers=headers, body=smaller) as answer:
+            forward.recalling.body = smaller.body
+        async with self._upstream.exchange("POST", self._target, headers=headers, body=smaller.body) as answer:
             await self._relay(answer, forward, headers=headers, finish=finish)
 
     async def _relay(self, answer: Arriving | Unanswered, forward: Forward, *, headers: CIMultiDict[str], finish: Finish) -> None:
@@ -178,7 +179,7 @@ class Exchange:
     def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[Arriving | Unanswered]:
         return self._upstream.exchange("POST", self._target, headers=headers, body=body)
 
-    async def _made_to_fit(self, forward: Forward) -> bytes | None:
+    async def _made_to_fit(self, forward: Forward) -> Smaller | None:
         self._metrics.overflowed()
         assert forward.overflowed is not None
         try:

@@ -54,6 +54,14 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Smaller:
+    """What is sent in place of a request that did not fit: its body, and the headers that replace or join the client's own."""
+
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
     """Send `body` to the provider and relay its answer untouched.
 
@@ -63,13 +71,13 @@ class Forward:
     A `ThreadkeepError` it raises is logged and counted; the answer still goes out.
 
     `overflowed` is awaited at most once, when the provider refuses the request because it does not fit the model's window and
-    nothing was relayed yet: the body it returns is sent instead; None relays the refusal. `headers` replace or join the
+    nothing was relayed yet: what it returns is sent instead; None relays the refusal. `headers` replace or join the
     client's own on the way to the provider. `recalling` answers what the model recalls, and has the provider asked again.
     """
 
     body: bytes = field(repr=False)
     finished: Callable[[Reply], Awaitable[None]]
-    overflowed: Callable[[], Awaitable[bytes | None]] | None = None
+    overflowed: Callable[[], Awaitable[Smaller | None]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     recalling: Recalling | None = field(default=None, repr=False)
 

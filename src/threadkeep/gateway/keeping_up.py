@@ -16,7 +16,7 @@ from threadkeep.gateway.known import Known, load_known
 from threadkeep.gateway.own_compactor import COMPACTORS, OwnCompactor
 from threadkeep.gateway.own_model import OwnModel
 from threadkeep.gateway.placing import Placing
-from threadkeep.gateway.provider_rules import BINDING, Upstream, must_wait
+from threadkeep.gateway.provider_rules import BINDING, Upstream
 from threadkeep.gateway.rules import AutoCompact, Rules
 from threadkeep.gateway.upkeep import Upkeep, due
 from threadkeep.gateway.upstream_requests import Upstreams
@@ -61,14 +61,14 @@ class KeepingUp:
     def is_called_for(self, known: Known | None, arrived: Arrived) -> bool:
         """Whether a request calls for a compaction, before it or beside it."""
         mode = self.mode(arrived.hints)
-        return mode != "off" and due(self.pressure(known, arrived), mode, waits=self._waits(arrived)) != "nothing"
+        return mode != "off" and due(self.pressure(known, arrived), mode) != "nothing"
 
     def is_far_off(self, known: Known | None, hints: Hints, *, tokens: int, body_bytes: int) -> bool:
         """Whether a request that holds at most `tokens` calls for no compaction."""
         limits = self._backend.limits_for(hints.model)
         usage = known.usage if known else None
         pressure = measure_pressure(limits=limits, estimated=tokens, calibration=usage, body_bytes=body_bytes)
-        return due(pressure, self.mode(hints), waits=False) == "nothing"
+        return due(pressure, self.mode(hints)) == "nothing"
 
     async def on_command(self, known: Known, arrived: Arrived, *, focus: str | None) -> CompactionReport:
         """Compact because a person asks for it.
@@ -90,7 +90,7 @@ class KeepingUp:
         if mode == "off":
             return known
         pressure = self.pressure(known, arrived)
-        called_for = due(pressure, mode, waits=self._waits(arrived))
+        called_for = due(pressure, mode)
         if called_for == "nothing" or self._upkeep.is_futile(known, tokens=pressure.tokens, called_for=called_for):
             return known
         order = Order(trigger="auto", reason="context_limit", phase=_phase(arrived))
@@ -111,7 +111,7 @@ class KeepingUp:
 
     async def after_overflow(self, known: Known, arrived: Arrived) -> Upstream | None:
         """Return a smaller request in place of one the provider refused for its size; None where none can be had."""
-        if self.mode(arrived.hints) == "off" or self._waits(arrived):
+        if self.mode(arrived.hints) == "off":
             return None
         order = Order(trigger="auto", reason="provider_overflow", phase=_phase(arrived), target=AFTER_OVERFLOW, forced=True)
         try:
@@ -153,9 +153,6 @@ class KeepingUp:
         if known.told is not None and known.told.issued_from > 0:
             return self._dialect.without_sealed
         return without_thinking if self._dialect.name == BINDING and known.standing is not None else _as_it_is
-
-    def _waits(self, arrived: Arrived) -> bool:
-        return must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking)
 
     def _limits(self, arrived: Arrived) -> Limits:
         return self._backend.limits_for(arrived.hints.model)

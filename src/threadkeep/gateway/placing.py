@@ -14,6 +14,7 @@ from threadkeep.gateway.erased import unmoved
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.known import Known, Memory, Told, head_digest, load_known
+from threadkeep.gateway.sessions import Sessions
 from threadkeep.items import chain_seed
 from threadkeep.runtime.backend import Backend
 from threadkeep.runtime.branching import branch
@@ -45,22 +46,25 @@ class Placing:
         self._backend = backend
         self._dialect = dialect
         self._memory = memory
+        self._sessions = Sessions(backend, memory)
 
     def seed(self, agent: str) -> bytes:
         return chain_seed(self._backend.store.tenant.key, dialect=self._dialect.name, agent=agent)
 
-    async def find(self, seen: Seen, *, agent: str) -> tuple[Known, int] | None:
+    async def find(self, seen: Seen, hints: Hints) -> tuple[Known, int] | None:
         """Return the thread that holds the longest known part of a history, as it stood at its end, and that part's length.
 
-        Read only: where the history leaves the thread, it is the thread before that point.
+        Read only: where the history leaves the thread, it is the thread before that point. Another conversation that only
+        begins alike is not found; see `threadkeep.gateway.sessions`.
         """
-        remembered = await self._remembered(seen)
+        remembered = await self._remembered(seen, hints)
         if remembered is not None:
             return remembered
-        place = await self._look_up(seen, agent=agent)
+        place = await self._look_up(seen, hints)
         if place is None:
             return None
-        return await load_known(self._backend, place.thread_id, seed=self.seed(agent), stop=place.stop), place.depth
+        seed = self.seed(hints.agent)
+        return await load_known(self._backend, place.thread_id, seed=seed, stop=place.stop), place.depth
 
     async def settle(
         self, seen: Seen, request: Request, hints: Hints, *, memory: str = "", found: tuple[Known, int] | None = None
@@ -75,7 +79,7 @@ class Placing:
             OrdinalConflict: Another request of the same conversation was faster; look again.
         """
         is_new = found is not None and found[1] < len(seen.items) and self._memory.is_current(found[0])
-        remembered = found if is_new else await self._remembered(seen)
+        remembered = found if is_new else await self._remembered(seen, hints)
         if remembered is not None:
             known, depth = remembered
             try:
@@ -83,7 +87,7 @@ class Placing:
             except OrdinalConflict:
                 self._memory.forget(known.thread_id)
                 raise
-        place = await self._look_up(seen, agent=hints.agent)
+        place = await self._look_up(seen, hints)
         known, begun = await self._going_on(place, seen, hints)
         return await self._append(known, seen, request, hints, depth=place.depth if place else 0, memory=memory, begun=begun)
 
@@ -104,12 +108,14 @@ class Placing:
             self._memory.remember(after)
         return after
 
-    async def _remembered(self, seen: Seen) -> tuple[Known, int] | None:
+    async def _remembered(self, seen: Seen, hints: Hints) -> tuple[Known, int] | None:
         """Return the thread that is remembered to end in the history, if it still does and none ends there that holds more."""
         found = self._memory.ending_in(seen.chain)
         if found is None:
             return None
         known, depth = found
+        if hints.session and known.told is not None and known.told.session not in ("", hints.session):
+            return None
         ends_later, reached, *ancestors = await asyncio.gather(
             self._ends_later(seen, depth=depth),
             self._end_of_thread(known.thread_id),
@@ -141,11 +147,11 @@ class Placing:
                 return True
         return False
 
-    async def _look_up(self, seen: Seen, *, agent: str) -> Place | None:
+    async def _look_up(self, seen: Seen, hints: Hints) -> Place | None:
         """Return where the longest known part of a history lies, preferring a thread that ends with it; None if all is new."""
-        found = await deepest_known(self._backend.store, seen.chain)
+        found = await self._sessions.open_to(hints.session, await deepest_known(self._backend.store, seen.chain), seen)
         for match in found:
-            tip = await load_tip(self._backend.store, match.thread_id, seed=self.seed(agent))
+            tip = await load_tip(self._backend.store, match.thread_id, seed=self.seed(hints.agent))
             if tip.chain == match.chain:
                 return Place(thread_id=match.thread_id, stop=None, depth=match.depth)
         return Place(thread_id=found[0].thread_id, stop=await self._end_of(found[0]), depth=found[0].depth) if found else None

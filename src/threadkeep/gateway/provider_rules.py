@@ -1,8 +1,9 @@
 """What providers insist on once a history is no longer the one they saw: sealed content, bound thinking, markers, cache keys.
 
-Reasoning and thinking that another account was issued is taken out. Thinking is more: its provider binds it to everything before
-it, so that it is worth nothing in another window. It may be taken out of turns that are over, oldest first; while a tool loop is
-running it must stay, and so must the window it belongs to, unless the provider is asked to drop what does not fit.
+Reasoning and thinking that another account was issued is taken out. Thinking is more: newer models bind it to everything before
+it, so that it is worth nothing in another window. It may be taken out of turns that are over, oldest first. A tool loop that is
+running may not lose its thinking: there the provider is asked to drop what no longer fits, and asked again for as long as that
+window is sent, so that the window changes only where a checkpoint changes it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from threadkeep.dialects.spans import elements_of, fields_of, object_of
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.known import Told
 from threadkeep.gateway.rewriting import Placed
-from threadkeep.gateway.rules import Thinking
 from threadkeep.items import Item
 from threadkeep.llm.remote import ANTHROPIC_HEADERS
 
@@ -31,6 +31,8 @@ BINDING: Final = "messages"
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 BETA_HEADER: Final = "anthropic-beta"
 DROP: Final = msgspec.json.encode({"prefix_mismatch_behavior": "drop_block"})
+# Models whose thinking is signed but bound to nothing: in another window it is as good as before.
+_unbinding = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-4)")
 # The dialect whose messages are merged only where a checkpoint made them neighbours.
 MERGED: Final = "responses"
 _takes_neighbours = re.compile(r"gpt-|chatgpt-|codex-|o\d")
@@ -57,16 +59,27 @@ def counted_tokens(upstream: Upstream) -> int:
     return 0 if COMPACTION_SIGN in upstream.body else upstream.tokens
 
 
-def must_wait(seen: Seen, *, dialect: str, thinking: Thinking) -> bool:
-    """Whether another window may not be sent yet: a tool loop is running on thinking that is bound to the present one."""
-    if dialect != BINDING or thinking == "drop_block" or not seen.in_tool_loop:
-        return False
-    return any(glance.is_sealed for glance in seen.turn)
+def binds_thinking(model: str) -> bool:
+    """Whether a model's thinking is valid only behind the history it was produced in; unknown models are taken to do so."""
+    return _unbinding.search(model) is None
 
 
-def legal(window: Sequence[Placed], told: Told, *, dialect: Dialect, thinking: Thinking) -> list[Placed]:
-    """Return a window without what its provider would refuse: what others sealed, and thinking bound to another history."""
-    bound = told.bound_from if dialect.name == BINDING and thinking == "strip" else 0
+def loop_start(seen: Seen, *, until: int) -> int | None:
+    """Return where the tool loop begins that was running on sealed thinking after the first `until` items; None if none was.
+
+    What came later does not matter, so that the answer is the same for every request of a window.
+    """
+    before = seen.glances[:until]
+    asked = [index for index, glance in enumerate(before) if glance.by_person and not seen.aside[index]]
+    start = asked[-1] + 1 if asked else 0
+    goes_on = seen.in_tool_loop and len(seen.glances) - len(seen.turn) == start
+    is_running = bool(before) and (before[-1].is_output or goes_on)
+    return start if is_running and any(glance.is_sealed for glance in before[start:]) else None
+
+
+def legal(window: Sequence[Placed], told: Told, *, dialect: Dialect, bound: int) -> list[Placed]:
+    """Return a window without what its provider would refuse: what others sealed, and thinking of the first `bound` items."""
+    bound = bound if dialect.name == BINDING else 0
     kept: list[Placed] = []
     for placed in window:
         depth = placed.depth if placed.sealed else None

@@ -12,8 +12,8 @@ from threadkeep.runtime.config import Config
 # `off`: only when a person asks. `background`: prepared at the soft limit while requests go on, and only the hard limit waits.
 # `on`: at the hard limit, before the request goes out.
 AutoCompact = Literal["off", "background", "on"]
-# What becomes of thinking that a provider bound to a history the gateway has replaced: taken out, which must wait for the end of
-# a running tool loop; or sent along with the request to drop what no longer fits, which not every provider understands.
+# What becomes of thinking that a provider bound to a history the gateway has replaced. `strip`: it is taken out, and only that of
+# a running tool loop is sent along with the request to drop what no longer fits. `drop_block`: all of it is sent along so.
 Thinking = Literal["strip", "drop_block"]
 ShowsMemory = Literal["off", "on", "all"]
 

@@ -75,4 +75,5 @@ def _instructions(request: Request, dialect: Dialect) -> str:
         if isinstance(told, list):
             texts = (block.get("text") for block in told if isinstance(block, dict))
             return next((text for text in texts if isinstance(text, str)), "")
-    return dialect.view(request.head[0]).text if request.head else ""
+    # Tools may stand before the first instruction.
+    return next((text for item in request.head if (text := dialect.view(item).text)), "")

@@ -62,7 +62,7 @@ class Unread:
             return None
         begun = await self._glances.at(request.items[:BEGINNING], agent=hints.agent)
         await self._recordings.caught_up(begun.chain)
-        known, depth = await self._placing.find(begun, agent=hints.agent) or (None, 0)
+        known, depth = await self._placing.find(begun, hints) or (None, 0)
         if depth == BEGINNING or self._recordings.begins_alike(begun.chain[0]) or not _is_unburdened(known, hints):
             return None
         size = len(incoming.body)

@@ -27,11 +27,11 @@ log = logging.getLogger("threadkeep.gateway")
 Due = Literal["nothing", "in_background", "now"]
 
 
-def due(pressure: Pressure, mode: AutoCompact, *, waits: bool) -> Due:
-    """Return what a request's pressure calls for. `waits` says that another window could not be sent before the turn's end."""
+def due(pressure: Pressure, mode: AutoCompact) -> Due:
+    """Return what a request's pressure calls for."""
     if mode == "off":
         return "nothing"
-    if pressure.must_compact and not waits:
+    if pressure.must_compact:
         return "now"
     return "in_background" if mode == "background" and pressure.worth_preparing else "nothing"
 

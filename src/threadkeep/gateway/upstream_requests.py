@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from threadkeep.dialects import Dialect, Request
-from threadkeep.errors import StoreCorrupt
 from threadkeep.gateway.arrivals import Arrived
 from threadkeep.gateway.breakpoints import are_known, pointed
 from threadkeep.gateway.erased import Erased, without_erased
-from threadkeep.gateway.glances import Seen
-from threadkeep.gateway.known import Known, Standing, Told, load_standing
+from threadkeep.gateway.known import Known, Standing, Told
 from threadkeep.gateway.placing import Placing, told_now
 from threadkeep.gateway.provider_rules import (
     BINDING,
     Upstream,
+    binds_thinking,
     brought_together,
     drops_blocks,
     keyed,
     legal,
+    loop_start,
     marked,
-    must_wait,
     reads_compaction,
 )
 from threadkeep.gateway.recall_tool.exchanges import put_back
@@ -30,8 +29,6 @@ from threadkeep.gateway.rewriting import Placed, window_of
 from threadkeep.gateway.rules import Rules
 from threadkeep.gateway.starting import Starts, start_of
 from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.reading import live_path
-from threadkeep.store import RecordKind, Span
 from threadkeep.tokens import estimate_bytes
 
 
@@ -48,9 +45,8 @@ class Upstreams:
     async def made(self, known: Known, arrived: Arrived) -> tuple[Known, Upstream]:
         """Return the request for a conversation's next step, and the thread after it.
 
-        Which window is sent is recorded before it is first sent, where its provider binds what it answers to it. A window that
-        may not be sent yet waits: the one before it is sent instead. SessionStart hooks run before a window is first sent, and
-        what they add is recorded and in it.
+        Which window is sent is recorded before it is first sent, where its provider binds what it answers to it. SessionStart
+        hooks run before a window is first sent, and what they add is recorded and in it.
 
         Raises:
             CompactionStopped: Such a hook wants the turn to end.
@@ -59,8 +55,6 @@ class Upstreams:
             None, arrived.request, arrived.hints, links=len(arrived.seen.items), memory=arrived.memory.pin
         )
         is_new = self.is_new_window(known)
-        if is_new and must_wait(arrived.seen, dialect=self._dialect.name, thinking=self._rules.thinking):
-            return known, self._request(arrived, told, await self._in_use(known, told), known.erased)
         if self.starts_anew(known):
             known = await self._starts.ran(known, arrived)
             told = known.told or told
@@ -122,9 +116,8 @@ class Upstreams:
             window = put_back(window, recalled, seen, dialect=self._dialect)
         if rules.derives_cache_key:
             request = keyed(request, root=seen.glances[0].link, dialect=self._dialect.name)
-        drops = (rules.thinking == "drop_block" or _is_overtaken(seen, told)) and self._has_bound(window, told)
-        request, headers = drops_blocks(request, arrived.headers) if drops else (request, {})
-        window = legal(window, told, dialect=self._dialect, thinking="drop_block" if headers else "strip")
+        request, headers, bound = self._with_thinking(request, window, arrived, told)
+        window = legal(window, told, dialect=self._dialect, bound=bound)
         headers |= reads_compaction(window, {**arrived.headers, **headers}, dialect=self._dialect.name)
         window = marked(window, request, dialect=self._dialect.name)
         covers = standing.layout.covers if standing else 0
@@ -149,31 +142,27 @@ class Upstreams:
         fields = sum(len(raw) for name, raw in request.fields.items() if name != self._dialect.history_field)
         return estimate_bytes(fields + sum(len(item.raw) for item in request.head))
 
+    def _with_thinking(
+        self, request: Request, window: list[Placed], arrived: Arrived, told: Told
+    ) -> tuple[Request, dict[str, str], int]:
+        """Return a request that says what becomes of thinking bound to another window, the headers it needs, and how many of the
+        client's items lose theirs before it is sent.
+        """
+        if not self._has_bound(window, told):
+            return request, {}, told.bound_from
+        loop = loop_start(arrived.seen, until=told.bound_from)
+        if self._rules.thinking == "strip" and loop is None:
+            return request, {}, told.bound_from
+        if self._rules.thinking == "strip" and not binds_thinking(arrived.hints.model):
+            return request, {}, loop or 0
+        request, headers = drops_blocks(request, arrived.headers)
+        kept_from = 0 if self._rules.thinking == "drop_block" else loop or 0
+        return request, headers, kept_from if headers else told.bound_from
+
     def _has_bound(self, window: list[Placed], told: Told) -> bool:
         """Whether a window holds thinking that its provider bound to another."""
         sealed = (placed.depth for placed in window if placed.sealed and placed.depth is not None)
         return self._dialect.name == BINDING and any(depth <= told.bound_from for depth in sealed)
-
-    async def _in_use(self, known: Known, told: Told) -> Standing | None:
-        """Return the checkpoint whose window was sent last."""
-        if told.checkpoint is None:
-            return None
-        path = await live_path(self._backend.store, known.thread_id, whole=True)
-        holder = path.holds(told.checkpoint) or known.thread_id
-        span = Span(thread_id=holder, start=told.checkpoint, stop=told.checkpoint + 1)
-        for record in await self._backend.store.read(span, kinds={RecordKind.CHECKPOINT}, bodies=False):
-            return await load_standing(self._backend.store, record)
-        raise StoreCorrupt(known.thread_id, f"checkpoint #{told.checkpoint} was in use and is not there")
-
-
-def _is_overtaken(seen: Seen, told: Told) -> bool:
-    """Whether a tool loop is running on thinking that fits no longer: what it was shown of the memory was taken back meanwhile.
-
-    Such a loop may not lose its thinking either; the provider has to be asked to drop it.
-    """
-    begins = len(seen.glances) - len(seen.turn)
-    loop = seen.glances[begins : told.bound_from] if seen.in_tool_loop else ()
-    return any(glance.is_sealed for glance in loop)
 
 
 def _ordinal(standing: Standing | None) -> int | None:

@@ -21,8 +21,7 @@ AUTO_COMPACT_TOKENS = 1_000_000_000
 REPORTABLE_TOKENS = 244_000
 
 CONFIG = """\
-model = "mock-model"
-model_provider = "mock"
+{model}model_provider = "mock"
 model_auto_compact_token_limit = {auto_compact_tokens}
 approval_policy = "never"
 sandbox_mode = "read-only"
@@ -62,10 +61,19 @@ class CodexCli:
     Making one writes its configuration; runs of one home share their threads. Codex does not compact by
     itself here while the provider reports no more than `REPORTABLE_TOKENS`. Asked to, it writes a summary itself; a provider
     named OpenAI is asked to compact instead: by an item in an ordinary request or, without `remote_v2`, at its own endpoint.
+    `model=None` leaves the choice to Codex: the default model of its release, and the form of request that goes with it.
     """
 
     def __init__(
-        self, binary: Path, *, home: Path, cwd: Path, base_url: str, provider_name: str = "mock", remote_v2: bool = True
+        self,
+        binary: Path,
+        *,
+        home: Path,
+        cwd: Path,
+        base_url: str,
+        provider_name: str = "mock",
+        remote_v2: bool = True,
+        model: str | None = "mock-model",
     ) -> None:
         self.binary = binary
         self.home = home
@@ -74,6 +82,7 @@ class CodexCli:
         self.codex_home.mkdir(parents=True, exist_ok=True)
         cwd.mkdir(parents=True, exist_ok=True)
         config = CONFIG.format(
+            model="" if model is None else f"model = {json.dumps(model)}\n",
             auto_compact_tokens=AUTO_COMPACT_TOKENS,
             base_url=json.dumps(base_url),
             provider_name=json.dumps(provider_name),

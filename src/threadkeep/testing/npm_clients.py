@@ -29,8 +29,10 @@ class NpmClient:
 
 CODEX_0_150 = NpmClient(package="@openai/codex", version="0.150.1", command="codex")
 CODEX_0_166 = NpmClient(package="@openai/codex", version="0.166.0", command="codex")
+CODEX_0_169 = NpmClient(package="@openai/codex", version="0.169.0", command="codex")
 OPENCODE = NpmClient(package="opencode-ai", version="1.18.33", command="opencode", builds=True)
 CLAUDE_CODE = NpmClient(package="@anthropic-ai/claude-code", version="2.1.325", command="claude", builds=True)
+CLAUDE_CODE_2_1_327 = NpmClient(package="@anthropic-ai/claude-code", version="2.1.327", command="claude", builds=True)
 PI = NpmClient(package="@mariozechner/pi-coding-agent", version="0.73.1", command="pi")
 
 

@@ -18,6 +18,8 @@ NAMED_BY_ID: Final = frozenset({"item_reference", "mcp_approval_request", "local
 # Outputs of these types are lists of objects that have fields of their own for what was said.
 TOLD_IN_FIELDS: Final = frozenset({"shell_call_output", "tool_search_output"})
 ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+# Tools that a client sends as an item of its history; a role is optional there.
+TOOLS_ITEM: Final = "additional_tools"
 PAIRED_BY: Final = {"mcp_approval_response": "approval_request_id"} | dict.fromkeys(NAMED_BY_ID, "id")
 
 
@@ -42,6 +44,8 @@ def view_of(fields: Json) -> View:
         return _output(fields)
     if kind.endswith("_call") or kind == "mcp_approval_request":
         return _call(fields)
+    if kind == TOOLS_ITEM or ROLES.get(str(fields.get("role"))) is Role.SYSTEM:
+        return _instructions(fields)
     return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT)
 
 
@@ -65,6 +69,12 @@ def _message(fields: Json) -> View:
         said=heard.said,
         context=heard.section,
     )
+
+
+def _instructions(fields: Json) -> View:
+    """Return the view of tools, or of another item in the developer's role: each is a section of its own and must stay."""
+    told = json_text({name: value for name, value in fields.items() if name != "id"})
+    return View(kind=ItemKind.OPAQUE, role=Role.SYSTEM, context=instruction_section([told]))
 
 
 def _between_agents(fields: Json) -> View:

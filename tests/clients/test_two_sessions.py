@@ -1,0 +1,61 @@
+"""Two real opencode sessions through one gateway, each compacting by itself: nothing of one reaches the other's model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.clients.conftest import Installed
+from tests.clients.play import titles
+
+from threadkeep.testing.gateway_process import gateway_process
+from threadkeep.testing.npm_clients import OPENCODE
+from threadkeep.testing.opencode import Wire, opencode_server
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, say
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.clients,
+    pytest.mark.moves_prefix(reason="the clients begin their histories anew with a summary"),
+]
+
+LONG = "The build log follows for reference. " * 200
+RULES = {"alpha": "Never mention customer ALPHA-111.", "beta": "Always greet customer BETA-222."}
+SUMMARY = "## Goal\nTidy up.\n\n## Next\nGo on where we were."
+
+
+def beside(received: Received) -> Reply | None:
+    """Answer a request for a title, or for a summary, which says the same of both sessions."""
+    asked = b"You are a context summarization agent" in received.raw
+    return say(SUMMARY) if asked else titles(received)
+
+
+@pytest.mark.parametrize("wire", ["responses", "chat", "messages"])
+async def test_two_sessions_with_equal_summaries_keep_to_themselves(wire: Wire, tmp_path: Path, installed: Installed) -> None:
+    """Each has its own rule after its client's compaction and the gateway's, and no word of the other's."""
+    binary = await installed(OPENCODE)
+    script = [say("done")] * 8
+    async with (
+        ScriptedProvider(script, enforcing=True, beside=beside) as provider,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
+        opencode_server(binary, home=tmp_path / "home-a", cwd=tmp_path / "alpha", base_url=gateway.base_url, wire=wire) as alpha,
+        opencode_server(binary, home=tmp_path / "home-b", cwd=tmp_path / "beta", base_url=gateway.base_url, wire=wire) as beta,
+    ):
+        sessions = {"alpha": (alpha, await alpha.start()), "beta": (beta, await beta.start())}
+        for name, (client, session) in sessions.items():
+            await client.turn(session, RULES[name])
+        for client, session in sessions.values():
+            await client.summarize(session)
+        for text in (f"Go on. {LONG}", f"And on. {LONG}", "/compact", "What are my rules?"):
+            for client, session in sessions.values():
+                await client.turn(session, text)
+    told = {
+        name: [request.raw.decode() for request in provider.requests if request.headers["x-session-id"] == session]
+        for name, (_, session) in sessions.items()
+    }
+    assert {name: len(texts) for name, texts in told.items()} == {"alpha": 4, "beta": 4}
+    assert [text for text in told["alpha"] if "BETA-222" in text] == []
+    assert [text for text in told["beta"] if "ALPHA-111" in text] == []
+    assert RULES["alpha"] in told["alpha"][-1]
+    assert RULES["beta"] in told["beta"][-1]
+    assert provider.refusals == []
