@@ -6,7 +6,7 @@ import pytest
 from tests.histories import Json, answered, said, turn, turns
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.errors import InvalidTarget, InvalidThreadId, NothingToUndo, ThreadExists
+from threadkeep.errors import InvalidTarget, InvalidThreadId, NotEnoughTurns, NothingToUndo, ThreadExists
 from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
@@ -74,14 +74,28 @@ async def test_a_rollback_of_a_rollback_counts_the_turns_that_are_left(tk: Threa
     assert [record.turn for record in await thread.records()][-1] == 1
 
 
-async def test_more_turns_than_there_are_takes_back_all_of_them(tk: Threadkeep) -> None:
+@pytest.mark.parametrize("asked", [4, 99])
+async def test_more_turns_than_there_are_are_refused(tk: Threadkeep, asked: int) -> None:
+    """The error says how many there are, and nothing changed; turns that were taken back before do not count."""
+    thread = await tk.thread("t")
+    await thread.record([answered("Hello, I am ready.")])
+    await play(thread, 1, 4)
+    await thread.compact()
+    await thread.rollback(turns=1)
+    before = await window(thread), await thread.records()
+    with pytest.raises(NotEnoughTurns, match=f"thread 't': has 3 turns, so {asked} cannot be taken back; name a number up to 3"):
+        await thread.rollback(turns=asked)
+    assert (await window(thread), await thread.records()) == before
+
+
+async def test_all_turns_can_be_taken_back(tk: Threadkeep) -> None:
     """What stands before the first turn stays; a second attempt has nothing to take."""
     thread = await tk.thread("t")
     await thread.record([answered("Hello, I am ready.")])
     await play(thread, 1, 3)
-    await thread.rollback(turns=99)
+    await thread.rollback(turns=3)
     assert await window(thread) == [answered("Hello, I am ready.")]
-    with pytest.raises(InvalidTarget):
+    with pytest.raises(NotEnoughTurns, match="has no turn to take back"):
         await thread.rollback(turns=1)
 
 

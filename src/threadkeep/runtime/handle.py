@@ -304,7 +304,12 @@ class Thread(LegibleThread):
         return self.sibling(branched.thread)
 
     async def rollback(self, *, turns: int) -> Branched:
-        """Take back the last `turns` turns, across any number of checkpoints."""
+        """Take back the last `turns` turns, across any number of checkpoints.
+
+        Raises:
+            NotEnoughTurns: The thread has fewer turns. Nothing changed.
+            InvalidTarget: `turns` is below one.
+        """
         self._tip = None
         return await roll_back(self._backend, self.id, turns=turns, dialect=self.dialect)
 
