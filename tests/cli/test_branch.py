@@ -81,6 +81,17 @@ def test_an_undo_takes_a_compaction_back(on_store: Cli) -> None:
     assert on_store("show", "ship-it", "--json").out == before
 
 
+def test_an_undo_takes_a_rollback_back(on_store: Cli) -> None:
+    """The window is byte for byte what it was; the records say what happened."""
+    before = on_store("show", "ship-it", "--json").out
+    on_store("rollback", "ship-it", "--turns", 3)
+    ran = on_store("undo", "ship-it", "--rollback", "--json")
+    assert (ran.code, ran.err, ran.json) == (0, "", {"thread": "ship-it", "rollback": 21})
+    assert on_store("show", "ship-it", "--json").out == before
+    assert "rollback #21 no longer counts" in on_store("show", "ship-it", "--records").out
+    assert on_store("recall", "ship-it", "#21").code == 0
+
+
 def test_an_undo_of_nothing_is_a_named_error(on_store: Cli) -> None:
     """A thread that was never compacted has nothing to undo."""
     ran = on_store("undo", "ship-it")

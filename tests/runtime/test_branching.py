@@ -88,6 +88,42 @@ async def test_more_turns_than_there_are_are_refused(tk: Threadkeep, asked: int)
     assert (await window(thread), await thread.records()) == before
 
 
+async def test_a_rollback_can_be_taken_back_and_so_can_that(tk: Threadkeep) -> None:
+    """The window is what it was, through checkpoints; the thread goes on from there, and turns are numbered on."""
+    thread = await tk.thread("t")
+    await play(thread, 1, 4)
+    await thread.compact()
+    await play(thread, 5, 6)
+    before = await window(thread)
+    rollback = (await thread.rollback(turns=4)).at
+    assert (rollback, await window(thread)) == ((await ordinals(thread, RecordKind.TURN))[2], turns(1, 2))
+    (first,) = await ordinals(thread, RecordKind.ROLLBACK)
+    assert (await thread.undo_rollback(), await window(thread)) == (first, before)
+    second = (await ordinals(thread, RecordKind.ROLLBACK))[-1]
+    assert (await thread.undo_rollback(), await window(thread)) == (second, turns(1, 2))
+    await thread.undo_rollback()
+    await thread.record(turn(7))
+    assert await window(thread) == [*before, *turn(7)]
+    assert [record.turn for record in await thread.records() if record.kind is RecordKind.TURN] == [1, 2, 3, 4, 5, 6, 7]
+    assert (await tk.verify()).problems == ()
+
+
+async def test_a_rollback_is_not_taken_back_once_the_thread_went_on(tk: Threadkeep) -> None:
+    """What was said since would be lost; a thread without a rollback, and a fork of one with it, have none to take back."""
+    thread = await tk.thread("t")
+    await play(thread, 1, 3)
+    with pytest.raises(NothingToUndo):
+        await thread.undo_rollback()
+    await thread.rollback(turns=1)
+    fork = await thread.fork(new_id="fork")
+    with pytest.raises(NothingToUndo):
+        await fork.undo_rollback()
+    await thread.record(turn(4))
+    with pytest.raises(NothingToUndo, match="thread 't' has no rollback to undo, or something was recorded since"):
+        await thread.undo_rollback()
+    assert await window(thread) == [*turns(1, 2), *turn(4)]
+
+
 async def test_all_turns_can_be_taken_back(tk: Threadkeep) -> None:
     """What stands before the first turn stays; a second attempt has nothing to take."""
     thread = await tk.thread("t")

@@ -102,6 +102,33 @@ async def roll_back(backend: Backend, thread_id: str, *, turns: int, dialect: Di
     return Branched(thread=thread_id, parent=row.parent, at=at)
 
 
+async def undo_rollback(backend: Backend, thread_id: str) -> int:
+    """Take back the rollback that a thread stands at, and return its ordinal; the window is what it was before it.
+
+    It is one more rollback, to right before the one it takes back. Taken back itself, that one counts again.
+
+    Raises:
+        NothingToUndo: The thread stands at no rollback, or items were recorded since.
+    """
+    row = await backend.store.get(thread_id)
+    path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
+    newest = path.spans[0]
+    since = await backend.store.read(newest, kinds={RecordKind.ROLLBACK, RecordKind.ITEM}, limit=2, bodies=False)
+    if newest.thread_id != thread_id or [record.kind for record in since] != [RecordKind.ROLLBACK]:
+        raise NothingToUndo(thread_id, "rollback to undo, or something was recorded since")
+    at = since[0].ordinal
+    record = NewRecord(
+        kind=RecordKind.ROLLBACK,
+        at_ms=backend.clock.now_ms(),
+        turn=await current_turn(backend.store, row, stop=at),
+        tokens=0,
+        body=encode_body(RollbackBody(turns=0)),
+        target=at,
+    )
+    await backend.append(thread_id, [record], expected=row.next)
+    return at
+
+
 async def undo_compaction(backend: Backend, thread_id: str) -> int:
     """Cancel the newest checkpoint that counts and return its ordinal; the window is what it was without it.
 
