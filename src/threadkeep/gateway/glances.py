@@ -137,10 +137,10 @@ class Glances:
             glance = self._known.get(place)
             unread -= KNOWN_ITEM_BYTES
             if glance is None:
-                reading, glance = await asyncio.to_thread(self._read, item, link) if is_long else self._read(item, link)
-                self._known[place] = glance
+                read = await asyncio.to_thread(self._read, item, link) if is_long else self._read(item, link)
+                glance = self._known[place] = read[1]
                 if len(fresh) < FRESH_ITEMS:
-                    fresh[index] = reading
+                    fresh[index] = read[0]
                 unread -= ITEM_BYTES + len(item.raw)
             glances.append(glance)
             link = glance.link
