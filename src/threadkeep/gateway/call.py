@@ -9,7 +9,6 @@ from urllib.parse import unquote_to_bytes
 
 from threadkeep.gateway.headers import RawHeaders, first
 
-
 DECODED_TIMES = 3
 
 
