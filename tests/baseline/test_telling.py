@@ -62,7 +62,7 @@ async def test_a_rollback_that_takes_a_telling_takes_its_knowledge(tk: Threadkee
     await thread.rollback(turns=1)
     assert await thread.told() == {"cwd": "/a"}
     assert len(await one_turn(thread, "again", {"cwd": "/b"})) == 2
-    await thread.rollback(turns=9)
+    await thread.rollback(turns=2)
     assert await thread.told() is None
     (told,) = await one_turn(thread, "anew", {"cwd": "/b"})
     assert "update" not in told

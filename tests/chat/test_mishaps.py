@@ -75,6 +75,16 @@ async def test_numbers_beyond_any_count_are_refused_by_name(tmp_path: Path) -> N
     assert "is no number of turns" in talked.err
 
 
+async def test_more_turns_than_there_are_are_not_taken_back(tmp_path: Path) -> None:
+    """The error says how many there are, and the model still sees them."""
+    async with ModelServer([streamed("chat", "Noted."), streamed("chat", "Kelp.")]) as server:
+        lines = "Remember the word kelp.\n/rollback 99\nWhich word?\n"
+        talked = await piped(tmp_path, lines, "t1", "--model", f"tiny@{server.origin}/v1")
+    assert (talked.code, talked.out) == (1, "Noted.\nKelp.\n")
+    assert talked.err == "threadkeep: thread 't1': has 1 turn, so 99 cannot be taken back; name a number up to 1\n"
+    assert "kelp" in str(server.requests[1].history)
+
+
 async def test_bytes_that_are_no_text_are_said_as_far_as_they_are(tmp_path: Path) -> None:
     """Whatever the locale makes of them."""
     for locale in ("C.UTF-8", "POSIX"):

@@ -60,6 +60,17 @@ def test_a_rollback_of_nothing_is_a_named_error(on_store: Cli) -> None:
     assert (ran.code, ran.err) == (1, "threadkeep: thread 'ship-it': has no turn to take back\n")
 
 
+def test_a_rollback_of_too_many_turns_is_a_named_error(on_store: Cli) -> None:
+    """It says how many there are, and the thread is what it was."""
+    before = on_store("show", "ship-it", "--json").out
+    ran = on_store("rollback", "ship-it", "--turns", 99)
+    told = "thread 'ship-it': has 4 turns, so 99 cannot be taken back; name a number up to 4"
+    assert (ran.code, ran.err) == (1, f"threadkeep: {told}\n")
+    asked = on_store("rollback", "ship-it", "--turns", 99, "--json")
+    assert msgspec.json.decode(asked.err.splitlines()[-1]) == {"error": "not_enough_turns", "message": told}
+    assert on_store("show", "ship-it", "--json").out == before
+
+
 def test_an_undo_takes_a_compaction_back(on_store: Cli) -> None:
     """The window is byte for byte what it was before the compaction."""
     before = on_store("show", "ship-it", "--json").out
@@ -68,6 +79,17 @@ def test_an_undo_takes_a_compaction_back(on_store: Cli) -> None:
     ran = on_store("undo", "ship-it", "--json")
     assert (ran.code, ran.err, ran.json) == (0, "", {"thread": "ship-it", "checkpoint": 21})
     assert on_store("show", "ship-it", "--json").out == before
+
+
+def test_an_undo_takes_a_rollback_back(on_store: Cli) -> None:
+    """The window is byte for byte what it was; the records say what happened."""
+    before = on_store("show", "ship-it", "--json").out
+    on_store("rollback", "ship-it", "--turns", 3)
+    ran = on_store("undo", "ship-it", "--rollback", "--json")
+    assert (ran.code, ran.err, ran.json) == (0, "", {"thread": "ship-it", "rollback": 21})
+    assert on_store("show", "ship-it", "--json").out == before
+    assert "rollback #21 no longer counts" in on_store("show", "ship-it", "--records").out
+    assert on_store("recall", "ship-it", "#21").code == 0
 
 
 def test_an_undo_of_nothing_is_a_named_error(on_store: Cli) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tests.cli.stories import Cli, stored
 from tests.histories import call, output, said
 
 from threadkeep import Threadkeep
+from threadkeep.cli import main
 from threadkeep.cli.cleaning import clean, escaped_json, one_line
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -113,3 +116,29 @@ def test_a_line_is_one_line_of_bounded_length() -> None:
 def test_escaped_json_is_the_same_json() -> None:
     """Only the spelling changes, and only where it must."""
     assert escaped_json('{"a":"\x7f\x9b\u202e é 語"}'.encode()) == '{"a":"\\u007f\\u009b\\u202e é 語"}'.encode()
+
+
+class Terminal(TextIOWrapper):
+    """A standard output that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("form", ["markdown", "jsonl", "codex", "responses"])
+def test_an_export_to_a_terminal_shows_and_does_not_obey(hostile: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """What a terminal would obey is left out or escaped; JSON says the same as in a file."""
+    written = BytesIO()
+    monkeypatch.setattr("sys.stdout", Terminal(written, encoding="utf-8"))
+    assert main(["export", "hostile", "--format", form, "--store", str(hostile)]) == 0
+    shown = written.getvalue().decode()
+    assert ("markup" in shown, OBEYED.findall(shown.replace("\n", ""))) == (True, [])
+    file = hostile.with_name("exported")
+    assert main(["export", "hostile", "--format", form, "--store", str(hostile), "--output", str(file), "--json"]) == 0
+    kept = file.read_bytes()
+    if form == "markdown":
+        assert b"\x1b[2J" in kept
+    elif form == "responses":
+        assert json.loads(shown) == json.loads(kept)
+    else:
+        assert [json.loads(line) for line in shown.splitlines()] == [json.loads(line) for line in kept.splitlines()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import brotli
 import pytest
@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.gateway.content_encoding import Unreadable, codings_of, undone
+from threadkeep.gateway.content_encoding import FIRST_PIECE, Unreadable, codings_of, undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,3 +124,39 @@ async def test_a_body_that_cannot_be_undone_is_refused(proxy: Proxy, body: bytes
     async with proxy.client.post(f"{proxy.url}/v1/messages", data=body, headers={"Content-Encoding": "gzip"}) as answer:
         assert (answer.status, (await answer.json())["error"]["code"]) == (status, code)
     assert (proxy.script.opened, proxy.provider.seen) == ([], [])
+
+
+class Counted:
+    """A decompressor that counts what it is given: bytes beyond the end of a member are given again."""
+
+    given = 0
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def decompress(self, data: bytes | memoryview, *limits: int) -> bytes:
+        Counted.given += len(data)
+        unpacked: bytes = self._stream.decompress(data, *limits)
+        return unpacked
+
+    def decompressobj(self) -> Counted:
+        return Counted(self._stream.decompressobj())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@pytest.mark.parametrize("body", [b"", b"x" * 300], ids=["empty", "short"])
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+def test_twice_the_members_are_twice_the_work(monkeypatch: pytest.MonkeyPatch, coding: str, body: bytes) -> None:
+    """A body of many members, or frames, is read once and not again for each of them."""
+    inflater, decoder = zlib.decompressobj, zstandard.ZstdDecompressor
+    monkeypatch.setattr(zlib, "decompressobj", lambda **options: Counted(inflater(**options)))
+    monkeypatch.setattr(zstandard, "ZstdDecompressor", lambda **options: Counted(decoder(**options)))
+    member = PACKERS[coding](body)
+    given = []
+    for members in (200, 400, 800):
+        monkeypatch.setattr(Counted, "given", 0)
+        assert undone(member * members, [coding], limit=LIMIT) == body * members
+        given.append(Counted.given / members)
+    assert max(given) <= FIRST_PIECE + 2 * len(member)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,8 +15,8 @@ from tests.gateway.talking import WIRES, answer, outputs_of, person
 
 from threadkeep.dialects import dialect_named
 from threadkeep.gateway.commands import CommandNames
-from threadkeep.gateway.glances import Glances, Histories, Seen
-from threadkeep.items import Item, chain_link, chain_seed
+from threadkeep.gateway.glances import ITEM_BYTES, TURN_BYTES, Glances, Histories, Seen
+from threadkeep.items import Item, View, chain_link, chain_seed
 
 if TYPE_CHECKING:
     from threadkeep.testing.speech import WireName
@@ -88,6 +89,39 @@ def test_a_long_new_history_leaves_others_their_turn() -> None:
 
     assert asyncio.run(turns()) >= 4
     assert asyncio.run(turns()) == 0
+
+
+def test_many_short_items_leave_others_their_turn_too() -> None:
+    """What counts is the work and not the bytes: between two turns of another task few items are read."""
+    dialect = dialect_named("responses")
+    reads = 0
+
+    class Counted(type(dialect)):  # type: ignore[misc]
+        def view(self, item: Item) -> View:
+            nonlocal reads
+            reads += 1
+            return dialect.view(item)
+
+    at = Glances(key=KEY, dialect=Counted(), names=CommandNames())
+    items = [Item(json.dumps(person("responses", f"{number}")).encode()) for number in range(1_000)]
+
+    async def read_between_turns() -> list[int]:
+        seen: list[int] = []
+
+        async def others() -> None:
+            while True:
+                seen.append(reads)
+                await asyncio.sleep(0)
+
+        waiting = asyncio.create_task(others())
+        await asyncio.sleep(0)
+        await at.at(items, agent="")
+        waiting.cancel()
+        return [later - earlier for earlier, later in pairwise([*seen, reads])]
+
+    between = asyncio.run(read_between_turns())
+    assert sum(between) == len(items)
+    assert max(between) <= TURN_BYTES // ITEM_BYTES
 
 
 def test_histories_are_forgotten_before_they_take_too_much_room() -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from base64 import b64encode
 from typing import TYPE_CHECKING
 
 import pytest
+from multidict import CIMultiDict
+from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, base_fields, person
+from yarl import URL
 
+from threadkeep.dialects import dialect_named
 from threadkeep.errors import BadInput, CannotListen
 from threadkeep.gateway.call import Call
+from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.keys import Keys, KeysFile, admit, digest_of, new_key
 from threadkeep.gateway.server import serve
 
@@ -16,6 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.gateway.conftest import Proxy, ProxyWith
+
+    from threadkeep import Threadkeep
+    from threadkeep.gateway.exchange import Conversations
+    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +63,89 @@ async def test_a_key_is_taken_from_each_of_its_places(
         assert proxy.script.asked == [("alice", "responses")]
     assert (seen.target, seen.named(b"authorization", b"x-api-key", b"x-threadkeep-key")) == ("/v1/responses", passed)
     assert ALICE not in f"{seen}{dict(incoming.headers)}{incoming.path}"
+
+
+MADE = new_key()
+CHOSEN = "a-key.of-my-own-choice"
+# Where a key of a gateway can stand in a request, beside the provider's credential: a path, a query, headers.
+PLACES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
+    "url": ("/k/{key}", "", []),
+    "own header": ("", "", [("X-Threadkeep-Key", "{key}")]),
+    "bearer": ("", "", [("Authorization", "Bearer {key}")]),
+    "bearer twice": ("", "", [("Authorization", "Bearer {key}"), ("Authorization", "Bearer {key}")]),
+    "basic": ("", "", [("Authorization", "Basic {base64}")]),
+    "api key": ("", "", [("X-Api-Key", "{key}")]),
+    "other api key": ("", "", [("Api-Key", "{key}")]),
+    "referer": ("", "", [("Referer", "http://127.0.0.1:4142/k/{key}/v1/responses?a=b")]),
+    "cookie": ("", "", [("Cookie", "a=b; key={key}; c=d")]),
+    "session": ("", "", [("X-Session-Id", "{key}")]),
+    "query": ("", "key={key}", []),
+    "encoded query": ("", "key={encoded}", []),
+}
+ADMITTING = ("url", "own header", "bearer", "bearer twice", "api key")
+
+
+@pytest.mark.parametrize("key", [MADE, CHOSEN], ids=["made here", "chosen"])
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/models"])
+async def test_a_key_in_any_two_places_is_taken_out_of_both(
+    proxy_with: ProxyWith, caplog: pytest.LogCaptureFixture, path: str, key: str
+) -> None:
+    """What the provider, the conversation and the log get holds no key; what stands beside the keys is there still."""
+    caplog.set_level(logging.DEBUG)
+    spellings = {
+        "key": key,
+        "base64": b64encode(f"user:{key}".encode()).decode(),
+        "encoded": "".join(f"%{each:02x}" for each in key.encode()),
+    }
+    wrong: dict[tuple[str, str], object] = {}
+    async with proxy_with(keys=Keys({digest_of(MADE): "alice", digest_of(CHOSEN): "alice"})) as proxy:
+        for first, second in ((one, other) for one in ADMITTING for other in PLACES):
+            (before, query, headers), (before_2, query_2, headers_2) = PLACES[first], PLACES[second]
+            target = f"{before or before_2}{path}?" + "&".join(part for part in ("x=1", query, query_2, "y=2") if part)
+            url = URL(proxy.url + target.format(**spellings), encoded=True)
+            sent = [(name, value.format(**spellings)) for name, value in [*headers, *headers_2, ("X-Other", "kept")]]
+            async with proxy.client.post(url, data=BODY, headers=CIMultiDict(sent)) as answer:
+                await answer.read()
+            seen = proxy.provider.seen.pop() if answer.status == 200 else None
+            heard = [(dict(incoming.headers), incoming.path) for incoming in proxy.script.opened]
+            told = f"{seen}{heard}{caplog.text}"
+            leaked = [spelt for spelt in spellings.values() if spelt in told]
+            passed = (seen.target, seen.named(b"x-other")) if seen else answer.status
+            if leaked or passed != (f"{path}?x=1&y=2", [(b"x-other", b"kept")]):
+                wrong[first, second] = leaked, passed
+            proxy.script.opened.clear()
+            caplog.clear()
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("path", [f"/v1/files/{MADE}", f"/v1/k/{MADE}/responses", f"/v1/files/{MADE}.txt"])
+async def test_a_key_elsewhere_in_the_path_is_refused(proxy_with: ProxyWith, path: str) -> None:
+    """It cannot be taken out without asking for something else."""
+    async with proxy_with(keys=Keys({digest_of(MADE): "alice"})) as proxy:
+        async with proxy.client.get(proxy.url + path, headers={"X-Threadkeep-Key": MADE}) as answer:
+            told = await answer.json()
+        assert (answer.status, told["error"]["code"], proxy.provider.seen) == (400, "gateway_key_in_path", [])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_no_key_is_found_in_the_store(tk: Threadkeep, store_file: Path, proxy_with: ProxyWith, wire: WireName) -> None:
+    """Not in the file, nor in the log beside it, whatever headers and URLs a conversation is known by."""
+    conversations = RecordedConversations(tk, dialect_named(wire))
+
+    async def of(tenant: str | None, dialect: str) -> Conversations:
+        return conversations
+
+    places = ("own header", "bearer", "api key", "referer", "session", "cookie")
+    headers = [(name, value.format(key=MADE)) for place in places for name, value in PLACES[place][2]]
+    body = {**base_fields(wire), HISTORY[wire]: [person(wire, "A question.")]}
+    body.pop("head", None)
+    async with proxy_with(keys=Keys({digest_of(MADE): "alice"}), conversations=of) as proxy:
+        url = f"{proxy.url}/k/{MADE}/v1{ENDPOINTS[wire]}?key={MADE}"
+        async with proxy.client.post(url, json=body, headers=CIMultiDict(headers)) as answer:
+            assert answer.status == 200
+        await conversations.close()
+    written = b"".join(file.read_bytes() for file in store_file.parent.iterdir() if file.is_file())
+    assert (b"A question." in written, MADE.encode() in written) == (True, False)
 
 
 @pytest.mark.parametrize(

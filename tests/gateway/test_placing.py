@@ -9,6 +9,7 @@ import pytest
 from tests.gateway.talking import WIRES, Client, answer, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
+from threadkeep.gateway.placing import UNIT_ITEMS
 from threadkeep.gateway.rules import CLAUDE_CODE, Rules
 from threadkeep.store import RecordKind
 from threadkeep.testing.script import say
@@ -243,3 +244,19 @@ async def test_rule_12_codex_context_stays_once_before_or_behind_its_summary(tk:
     assert "session_compact_state" in sent
     counts = [sent.count(words) for words in ("<permissions>ask", "<cwd>/w</cwd>", "produced a summary: well.")]
     assert counts == [1, 1, 1]
+
+
+@pytest.mark.parametrize("extra", [0, 1, 2])
+async def test_a_history_written_in_several_units_has_the_turns_of_one(tk: Threadkeep, extra: int) -> None:
+    """Wherever a unit ends: host context in front of a person's message stays in that message's turn, and the chain is whole."""
+    client = talk(tk, "responses")
+    told = {"role": "user", "content": "<environment_context>/b</environment_context>"}
+    client.history = [{"role": "user", "content": "first"}] * extra
+    for number in range(UNIT_ITEMS):
+        client.history += [told, told, person("responses", f"{number}")]
+    await client.send(say("done"))
+    await client.conversations.settled()
+    turns = [(record.kind, record.turn) for record in (await records(tk))[0] if record.kind in (RecordKind.TURN, RecordKind.ITEM)]
+    one = [(RecordKind.TURN, RecordKind.ITEM)] * extra + [(RecordKind.TURN, *[RecordKind.ITEM] * 3)] * UNIT_ITEMS
+    assert turns == [(kind, number) for number, kinds in enumerate(one, start=1) for kind in kinds]
+    assert (await tk.verify()).problems == ()

@@ -18,7 +18,13 @@ PATHS = ["/healthz", "/v1/models", "/v1/responses"]
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost@evil.example", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost@evil.example", ""),
+        *("127.0.0.1#.evil.example", "127.0.0.1?.evil.example", "127.0.0.1/.evil.example", "127.0.0.1\\.evil.example"),
+    ],
+)
 async def test_a_foreign_host_is_refused(proxy: Proxy, path: str, host: str) -> None:
     """A request that names another host is refused on every path, and the provider is not asked."""
     async with proxy.client.post(proxy.url + path, headers={"Host": host}) as answer:
@@ -73,7 +79,10 @@ def test_only_this_machine_is_loopback(host: str, *, loopback: bool) -> None:
     assert is_loopback(host) is loopback
 
 
-@pytest.mark.parametrize("header", ["[::1", "a:b:c", "localhost:99999", "x@localhost", "//localhost"])
+@pytest.mark.parametrize(
+    "header",
+    ["[::1", "a:b:c", "localhost:99999", "x@localhost", "//localhost", "local\thost", "localhost#", "localhost?", "localhost/"],
+)
 def test_a_host_that_cannot_be_read_is_not_allowed(header: str) -> None:
     """A malformed Host header is refused, never an error."""
     assert not host_allowed(header, allowed=())

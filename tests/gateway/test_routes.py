@@ -140,12 +140,27 @@ async def test_a_refusal_has_the_shape_of_its_dialect(proxy: Proxy, path: str, s
         assert (answer.status, await answer.json()) == (400, shape)
 
 
-@pytest.mark.parametrize("path", ["/v1/../admin", "/v1/%2e%2e/admin", "/v1/./models", "/v1/files/.."])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/v1/../admin", "/v1/%2e%2e/admin", "/v1/./models", "/v1/files/.."),
+        *("/v1/..%2fadmin", "/v1/..;/admin", "/v1/..;a=b/admin", "/v1/..%3b/admin", "/v1/..%5cadmin", "/v1/..\\admin"),
+        *("/v1/%252e%252e/admin", "/v1/..%252fadmin", "/v1/x%2f..%2fadmin", "/v1/models/..%5C"),
+    ],
+)
 async def test_a_path_that_climbs_is_refused(proxy: Proxy, path: str) -> None:
     """A path cannot leave the part of a server that an upstream names."""
     async with proxy.client.get(URL(proxy.url + path, encoded=True)) as answer:
         assert (answer.status, (await answer.json())["error"]["code"]) == (400, "invalid_request")
     assert proxy.provider.seen == []
+
+
+@pytest.mark.parametrize("path", ["/v1/models/org%2Fname..v1", "/v1/files/a;b", "/v1/files/...", "/v1/models/a%252Fb"])
+async def test_a_path_with_odd_names_passes_as_it_came(proxy: Proxy, path: str) -> None:
+    """Dots, encoded slashes and semicolons that lead nowhere are names."""
+    async with proxy.client.get(URL(proxy.url + path, encoded=True)) as answer:
+        assert answer.status == 200
+    assert [seen.target for seen in proxy.provider.seen] == [path]
 
 
 @pytest.mark.parametrize("base", ["", "api.openai.com", "ftp://x", "http://", "http://[", "http://x:99999", "file:///x"])

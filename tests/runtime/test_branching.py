@@ -6,7 +6,7 @@ import pytest
 from tests.histories import Json, answered, said, turn, turns
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.errors import InvalidTarget, InvalidThreadId, NothingToUndo, ThreadExists
+from threadkeep.errors import InvalidTarget, InvalidThreadId, NotEnoughTurns, NothingToUndo, ThreadExists
 from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
@@ -74,14 +74,64 @@ async def test_a_rollback_of_a_rollback_counts_the_turns_that_are_left(tk: Threa
     assert [record.turn for record in await thread.records()][-1] == 1
 
 
-async def test_more_turns_than_there_are_takes_back_all_of_them(tk: Threadkeep) -> None:
+@pytest.mark.parametrize("asked", [4, 99])
+async def test_more_turns_than_there_are_are_refused(tk: Threadkeep, asked: int) -> None:
+    """The error says how many there are, and nothing changed; turns that were taken back before do not count."""
+    thread = await tk.thread("t")
+    await thread.record([answered("Hello, I am ready.")])
+    await play(thread, 1, 4)
+    await thread.compact()
+    await thread.rollback(turns=1)
+    before = await window(thread), await thread.records()
+    with pytest.raises(NotEnoughTurns, match=f"thread 't': has 3 turns, so {asked} cannot be taken back; name a number up to 3"):
+        await thread.rollback(turns=asked)
+    assert (await window(thread), await thread.records()) == before
+
+
+async def test_a_rollback_can_be_taken_back_and_so_can_that(tk: Threadkeep) -> None:
+    """The window is what it was, through checkpoints; the thread goes on from there, and turns are numbered on."""
+    thread = await tk.thread("t")
+    await play(thread, 1, 4)
+    await thread.compact()
+    await play(thread, 5, 6)
+    before = await window(thread)
+    rollback = (await thread.rollback(turns=4)).at
+    assert (rollback, await window(thread)) == ((await ordinals(thread, RecordKind.TURN))[2], turns(1, 2))
+    (first,) = await ordinals(thread, RecordKind.ROLLBACK)
+    assert (await thread.undo_rollback(), await window(thread)) == (first, before)
+    second = (await ordinals(thread, RecordKind.ROLLBACK))[-1]
+    assert (await thread.undo_rollback(), await window(thread)) == (second, turns(1, 2))
+    await thread.undo_rollback()
+    await thread.record(turn(7))
+    assert await window(thread) == [*before, *turn(7)]
+    assert [record.turn for record in await thread.records() if record.kind is RecordKind.TURN] == [1, 2, 3, 4, 5, 6, 7]
+    assert (await tk.verify()).problems == ()
+
+
+async def test_a_rollback_is_not_taken_back_once_the_thread_went_on(tk: Threadkeep) -> None:
+    """What was said since would be lost; a thread without a rollback, and a fork of one with it, have none to take back."""
+    thread = await tk.thread("t")
+    await play(thread, 1, 3)
+    with pytest.raises(NothingToUndo):
+        await thread.undo_rollback()
+    await thread.rollback(turns=1)
+    fork = await thread.fork(new_id="fork")
+    with pytest.raises(NothingToUndo):
+        await fork.undo_rollback()
+    await thread.record(turn(4))
+    with pytest.raises(NothingToUndo, match="thread 't' has no rollback to undo, or something was recorded since"):
+        await thread.undo_rollback()
+    assert await window(thread) == [*turns(1, 2), *turn(4)]
+
+
+async def test_all_turns_can_be_taken_back(tk: Threadkeep) -> None:
     """What stands before the first turn stays; a second attempt has nothing to take."""
     thread = await tk.thread("t")
     await thread.record([answered("Hello, I am ready.")])
     await play(thread, 1, 3)
-    await thread.rollback(turns=99)
+    await thread.rollback(turns=3)
     assert await window(thread) == [answered("Hello, I am ready.")]
-    with pytest.raises(InvalidTarget):
+    with pytest.raises(NotEnoughTurns, match="has no turn to take back"):
         await thread.rollback(turns=1)
 
 

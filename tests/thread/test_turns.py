@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import SupportsIndex, overload
+
+import pytest
 from hypothesis import given, settings
 from tests.histories import KEY, RESPONSES, Json, Rollout, answered, developer, environment, said
 from tests.strategies import histories
 
 from threadkeep.items import chain_link, chain_seed
+from threadkeep.runtime.recording import arrival
 from threadkeep.store import RecordKind
-from threadkeep.thread import TurnBody, decode_body
+from threadkeep.thread import Arrival, Tip, TurnBody, decode_body, lay_down
 
 
 @settings(max_examples=80, deadline=None)
@@ -48,3 +53,35 @@ def test_what_a_host_says_right_before_a_request_belongs_to_its_turn() -> None:
         (RecordKind.ITEM, 2),
     ]
     assert decode_body(rollout.records[3].body, TurnBody).preview == "two lines"
+
+
+class Counted(list[Arrival]):
+    """Items that count how often one of them is visited or copied."""
+
+    visits = 0
+
+    def __iter__(self) -> Iterator[Arrival]:
+        for each in super().__iter__():
+            self.visits += 1
+            yield each
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Arrival: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Arrival]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Arrival | list[Arrival]:
+        found = super().__getitem__(index)
+        self.visits += len(found) if isinstance(found, list) else 1
+        return found
+
+
+@pytest.mark.parametrize("value", [said("m"), environment("/b")], ids=["messages", "host context"])
+def test_twice_the_items_are_twice_the_visits(value: Json) -> None:
+    """However many turns the items make, laying them down visits each a fixed number of times."""
+    one = arrival(RESPONSES, RESPONSES.parse(value))
+    tip = Tip(next=0, turn=0, depth=0, chain=chain_seed(KEY, dialect="responses"))
+    counted = [Counted([one] * size) for size in (100, 200, 400)]
+    for arrivals in counted:
+        lay_down(tip, arrivals, key=KEY, at_ms=0)
+    first = counted[0].visits
+    assert [each.visits for each in counted] == [first, 2 * first, 4 * first]

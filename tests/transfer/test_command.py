@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -43,3 +44,12 @@ def test_what_is_kept_is_said_where_something_is(tmp_path: Path, capsys: pytest.
     assert main(words) == 0
     out = capsys.readouterr().out
     assert ("2 problems" in out, KEPT in out) == (True, True)
+
+
+@pytest.mark.parametrize("name", ["rollout.jsonl", "state.db"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """Nobody may ever write to it, and an import reads its files more than once."""
+    path = tmp_path / name
+    os.mkfifo(path)
+    assert main(["import", str(path), "--store", str(tmp_path / "s.db")]) == 1
+    assert "it is no regular file; save what it holds as a file, and import that" in capsys.readouterr().err

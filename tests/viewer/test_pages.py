@@ -240,6 +240,8 @@ async def test_changes_are_records_and_lead_to_what_they_made(opened: Opened, wo
         assert await did("undo") == f"/ui/t/billing?done=undo&at={start + 1}"
         assert await did("fork", at="50", name="again") == "/ui/t/again?done=fork"
         assert (await did("rollback", turns="2")).startswith("/ui/t/billing?done=rollback&at=")
+        far = await looker.post("/ui/t/billing/rollback", {"turns": "999"})
+        assert (far.status, "so 999 cannot be taken back; name a number up to" in words(far.text)) == (400, True)
         wrong = await looker.post("/ui/t/billing/fork", {"at": "many"})
         assert (wrong.status, "at must be a number" in words(wrong.text)) == (400, True)
     kinds = [record.kind for record in (await (await work.find("billing")).records())[start:]]

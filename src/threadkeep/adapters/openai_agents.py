@@ -146,7 +146,7 @@ class ThreadkeepSession:
         """Take back the last `turns` turns, across any number of compactions.
 
         Raises:
-            InvalidTarget: There is no turn to take back.
+            NotEnoughTurns: There are fewer turns. Nothing changed.
         """
         await self._in_thread(lambda _, thread: thread.rollback(turns=turns))
 

@@ -22,7 +22,7 @@ def rollback(args: Namespace) -> int:
 
 
 def undo(args: Namespace) -> int:
-    """Take back the newest compaction."""
+    """Take back the newest compaction, or the last rollback."""
     return asyncio.run(_undo(args))
 
 
@@ -57,7 +57,7 @@ async def _rollback(args: Namespace) -> int:
         f"  {taken} taken back; it goes on from before #{went.at}, ",
         f"window {before:,} → {after:,} tokens",
     )
-    screen.line(("nothing was removed: `show --records` lists what was left behind, `recall` returns it", "dim"))
+    screen.line(("nothing was removed: `show --records` lists what was left behind, `undo --rollback` brings it back", "dim"))
     return 0
 
 
@@ -65,10 +65,11 @@ async def _undo(args: Namespace) -> int:
     async with existing_store(args) as tk:
         thread = await tk.find(args.thread)
         before = (await thread.history()).tokens
-        ordinal = await thread.undo()
+        ordinal = await (thread.undo_rollback if args.rollback else thread.undo)()
         after = (await thread.history()).tokens
+    what = "rollback" if args.rollback else "checkpoint"
     if args.json:
-        print_json({"thread": thread.id, "checkpoint": ordinal})
+        print_json({"thread": thread.id, what: ordinal})
         return 0
-    open_screen().line((thread.id, "bold"), f"  checkpoint #{ordinal} no longer counts, window {before:,} → {after:,} tokens")
+    open_screen().line((thread.id, "bold"), f"  {what} #{ordinal} no longer counts, window {before:,} → {after:,} tokens")
     return 0

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from threadkeep.cli.cleaning import clean, escaped_json
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
@@ -33,7 +34,7 @@ async def _export(args: Namespace, output: Path | None, *, into_folder: bool) ->
     async with existing_store(args) as tk:
         thread = await tk.find(args.thread)
         if output is None:
-            await _write(sys.stdout.buffer, tk, thread, form)
+            await _write(sys.stdout.buffer, tk, thread, form, to_terminal=sys.stdout.isatty())
             return 0
         path = output / await _name(tk, thread, form) if into_folder else output
         lines = await _write_whole(path, tk, thread, form)
@@ -74,10 +75,17 @@ async def _write_whole(path: Path, tk: Threadkeep, thread: Thread, form: ExportF
     return lines
 
 
-async def _write(stream: BinaryIO, tk: Threadkeep, thread: Thread, form: ExportFormat) -> int:
+async def _write(stream: BinaryIO, tk: Threadkeep, thread: Thread, form: ExportFormat, *, to_terminal: bool = False) -> int:
+    """Write a thread and return how many lines it has. A file gets every byte, a terminal nothing that it would obey."""
     lines = 0
     async for line in export_thread(tk.backend, thread, form):
-        stream.write(line)
+        stream.write(_harmless(line, form) if to_terminal else line)
         lines += 1
     stream.flush()
     return lines
+
+
+def _harmless(line: bytes, form: ExportFormat) -> bytes:
+    if form is ExportFormat.MARKDOWN:
+        return clean(line.decode("utf-8", "replace")).encode()
+    return escaped_json(line)

@@ -59,6 +59,11 @@ def _rollback(parser: ArgumentParser) -> None:
     parser.add_argument("--turns", type=at_least_one, required=True, metavar="N", help="how many turns to take back")
 
 
+def _undo(parser: ArgumentParser) -> None:
+    a_thread(parser)
+    parser.add_argument("--rollback", action="store_true", help="take back the last rollback instead")
+
+
 def _recall(parser: ArgumentParser) -> None:
     a_thread(parser)
     parser.add_argument("query", nargs="+", metavar="QUERY|POINTER", help="words, or a record: '#123' or 'THREAD#123', quoted")
@@ -132,10 +137,10 @@ THREADS: Mapping[str, Command] = {
         arguments=_rollback,
     ),
     "undo": Command(
-        does="take back the newest compaction of a thread",
+        does="take back the newest compaction of a thread, or its last rollback",
         example="threadkeep undo ship-it",
         entry="branch:undo",
-        arguments=a_thread,
+        arguments=_undo,
     ),
     "recall": Command(
         does="find originals again, by what was said in them or by pointer",

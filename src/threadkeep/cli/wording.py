@@ -93,6 +93,8 @@ def _described(record: Record, dialect: Dialect) -> str:
             return f"{before:,} → {after:,} tokens, {made.strategy}; replaces what stood before #{made.cut}{_asked_for(made)}"
         case RecordKind.ROLLBACK:
             turns = decode_body(record.body, RollbackBody).turns
+            if not turns:
+                return f"rollback #{record.target} no longer counts"
             return f"{count(turns, 'turn')} taken back; the path goes on from before #{record.target}"
         case RecordKind.UNDO:
             return f"checkpoint #{record.target} no longer counts"

@@ -6,6 +6,7 @@
     │   ├── InvalidThreadId      a name that cannot be a thread's id
     │   ├── InvalidPointer       not of the form THREAD#ORDINAL
     │   ├── InvalidTarget        a fork or rollback names a place that is not there
+    │   │   └── NotEnoughTurns   a rollback of more turns than the thread has
     │   ├── UnknownDialect
     │   ├── UnreadableTranscript  a file to import that cannot be opened, or read to its end
     │   ├── UnknownFormat        a file to import that nothing in it explains
@@ -64,6 +65,7 @@ from threadkeep.errors.asked import (
     InvalidPointer,
     InvalidTarget,
     InvalidThreadId,
+    NotEnoughTurns,
     NotFound,
     RecordNotFound,
     ThreadNotFound,
@@ -129,6 +131,7 @@ __all__ = [
     "ModelOverflow",
     "ModelRejected",
     "ModelUnavailable",
+    "NotEnoughTurns",
     "NotFound",
     "NothingToCompact",
     "NothingToUndo",

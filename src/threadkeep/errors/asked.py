@@ -44,6 +44,19 @@ class InvalidTarget(BadInput):
         self.thread_id = thread_id
 
 
+class NotEnoughTurns(InvalidTarget):
+    code = "not_enough_turns"
+
+    def __init__(self, thread_id: str, *, asked: int, turns: int) -> None:
+        if turns:
+            reason = f"has {turns} turn{'' if turns == 1 else 's'}, so {asked} cannot be taken back; name a number up to {turns}"
+        else:
+            reason = "has no turn to take back"
+        super().__init__(thread_id, reason)
+        self.asked = asked
+        self.turns = turns
+
+
 class UnknownDialect(BadInput):
     code = "unknown_dialect"
 

@@ -130,8 +130,8 @@ class NothingToCompact(CompactionError):
 class NothingToUndo(CompactionError):
     code = "nothing_to_undo"
 
-    def __init__(self, thread_id: str) -> None:
-        super().__init__(f"thread {thread_id!r} has no checkpoint on its live path to undo")
+    def __init__(self, thread_id: str, missing: str = "checkpoint on its live path to undo") -> None:
+        super().__init__(f"thread {thread_id!r} has no {missing}")
         self.thread_id = thread_id
 
 

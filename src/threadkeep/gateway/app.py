@@ -20,11 +20,11 @@ from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller, Receive, Scope, Send
 from threadkeep.gateway.content_encoding import codings_of, is_known
 from threadkeep.gateway.conversing import Exchange, Signing, stay
-from threadkeep.gateway.doorway import NO_KEY, NO_TOKEN, UNKNOWN_PATH, turned_away
+from threadkeep.gateway.doorway import KEY_IN_PATH, NO_KEY, NO_TOKEN, UNKNOWN_PATH, turned_away
 from threadkeep.gateway.exchange import Conversations, Refused
 from threadkeep.gateway.headers import first, for_upstream
 from threadkeep.gateway.histories import LaysOutFor
-from threadkeep.gateway.keys import Admitted, Keys, admit, keyless
+from threadkeep.gateway.keys import Admitted, Keys, admit, holds_key, keyless
 from threadkeep.gateway.metrics import CONTENT_TYPE, Metrics
 from threadkeep.gateway.mount import Ground, MakePages, is_below
 from threadkeep.gateway.relay import relay
@@ -143,6 +143,9 @@ class Gateway:
             await _refuse(caller, NO_KEY, dialect=_dialect_of(bare))
             return
         entry.tenant = admitted.tenant
+        if holds_key(bare.path, self._keys):
+            await _refuse(caller, KEY_IN_PATH, dialect=_dialect_of(bare))
+            return
         route = route_of(call.method, bare.path.decode("ascii"), admitted.call.headers)
         if route is None:
             await _refuse(caller, UNKNOWN_PATH)

@@ -9,6 +9,8 @@ from urllib.parse import unquote_to_bytes
 
 from threadkeep.gateway.headers import RawHeaders, first
 
+DECODED_TIMES = 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
@@ -37,7 +39,11 @@ class Call:
     @property
     def climbs(self) -> bool:
         """Whether the path names a folder's parent: behind a proxy it could leave the part of a server it was meant for."""
-        return any(unquote_to_bytes(segment) in (b".", b"..") for segment in self.path.split(b"/"))
+        decoded = self.path
+        # A server behind the provider may decode once more, take `\\` for `/`, and leave out what follows a `;`.
+        for _ in range(DECODED_TIMES):
+            decoded = unquote_to_bytes(decoded)
+        return any(segment.partition(b";")[0] in (b".", b"..") for segment in decoded.replace(b"\\", b"/").split(b"/"))
 
     def target(self, path: str) -> str:
         """Return `path` with the query this request came with.

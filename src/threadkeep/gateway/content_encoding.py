@@ -12,6 +12,9 @@ import zstandard
 
 GZIP_WINDOW = 16 + zlib.MAX_WBITS
 STEP = 256 * 1024
+# A decompressor copies what it was given beyond the end of a member. So each member is fed little at first and then twice as much
+# each time: what is copied is never more than the member's own size.
+FIRST_PIECE = 64
 
 
 class Unreadable(Enum):
@@ -66,16 +69,20 @@ def _undeflate(body: bytes, most: int) -> bytes:
 
 def _inflate(body: bytes, most: int, *, window: int) -> bytes:
     whole = bytearray()
+    rest = memoryview(body)
     while True:
         stream = zlib.decompressobj(wbits=window)
-        whole += stream.decompress(body, most - len(whole))
-        if len(whole) >= most:
-            return bytes(whole)
+        piece = FIRST_PIECE
+        while rest and not stream.eof:
+            whole += stream.decompress(rest[:piece], most - len(whole))
+            if len(whole) >= most:
+                return bytes(whole)
+            rest = rest[min(piece, len(rest)) - len(stream.unused_data) :]
+            piece = min(2 * piece, STEP)
         if not stream.eof:
             raise EOFError("the stream breaks off")
         # A gzip file may be several, one after the other.
-        body = stream.unused_data
-        if not body:
+        if not rest:
             return bytes(whole)
 
 
@@ -90,13 +97,17 @@ def _unzstd(body: bytes, most: int) -> bytes:
     if len(beginning) >= most:
         return bytes(beginning)
     whole = bytearray()
+    rest = memoryview(body)
     while True:
         frame = decoder.decompressobj()
-        whole += frame.decompress(body)
+        piece = FIRST_PIECE
+        while rest and not frame.eof:
+            whole += frame.decompress(rest[:piece])
+            rest = rest[min(piece, len(rest)) - len(frame.unused_data) :]
+            piece = min(2 * piece, STEP)
         if not frame.eof:
             raise EOFError("the frame breaks off")
-        body = frame.unused_data
-        if not body:
+        if not rest:
             return bytes(whole)
 
 

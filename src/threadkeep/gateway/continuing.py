@@ -9,6 +9,7 @@ thread that was last written under another name is not continued, whatever they 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import Dialect
@@ -76,7 +77,8 @@ async def continued_thread(
 
 def _states_in(seen: Seen, depth: int, dialect: Dialect) -> set[str]:
     """Return the session states among what a client sends: one that had its history compacted upstream keeps what came back."""
-    marked = (item for item in seen.items[depth:] if TAG.encode() in item.raw)
+    tag = TAG.encode()
+    marked = (item for item in islice(seen.items, depth, None) if tag in item.raw)
     return {block for item in marked if (block := _block(dialect.view(item).text)) is not None}
 
 

@@ -120,7 +120,7 @@ class RecordedConversations:
         await self.upkeep.settled()
 
     async def open(self, incoming: Incoming) -> Forward | Answered | Refused:
-        request = self._splits.split(incoming.body)
+        request = await self._splits.split(incoming.body)
         if request is None or not request.items:
             return Forward(body=incoming.body, finished=_unrecorded)
         hints = hints_of(incoming.headers, request, upstream=self._upstream, key=self._key)
@@ -150,7 +150,7 @@ class RecordedConversations:
 
     async def laid_out(self, incoming: Incoming, wish: Wish) -> LaidOut:
         """Record a history that is sent by its host alone; see `threadkeep.gateway.histories`."""
-        request = self._splits.split(incoming.body)
+        request = await self._splits.split(incoming.body)
         if request is None or not request.items:
             raise BadInput("there is no history in this")
         hints = hints_of(incoming.headers, request, upstream=self._upstream, key=self._key)

@@ -14,6 +14,11 @@ NO_KEY = Refused(
     code="gateway_key_required",
     message="this gateway needs a key of its own: send it as X-Threadkeep-Key, or put /k/KEY before the path of the base URL",
 )
+KEY_IN_PATH = Refused(
+    status=400,
+    code="gateway_key_in_path",
+    message="the path holds a key of this gateway where the provider would see it; /k/KEY is allowed before the path only",
+)
 NO_TOKEN = Refused(
     status=401,
     code="control_token_required",

@@ -27,8 +27,15 @@ KEPT = 100_000
 HISTORY_BYTES = 32 * 1024 * 1024
 # Conversations that begin with the same item are compared one after the other.
 ALIKE = 8
-# How much is read for the first time before others have their turn: a few milliseconds' worth.
+# How much is read before other requests get the event loop: a few milliseconds' worth.
 TURN_BYTES = 64 * 1024
+# Reading an item costs as much as this many bytes however short the item is; recognising one costs far less.
+ITEM_BYTES = 1024
+KNOWN_ITEM_BYTES = 32
+# A longer item is read in a thread: no turn can be given while it is read.
+LONG_ITEM_BYTES = 256 * 1024
+# How many items of one history are kept as they were read. Each holds a dozen objects, which the garbage collector walks over.
+FRESH_ITEMS = 8_192
 # Hosts that begin anew from a summary of their own say so in this section of their world, or have this question answered by it.
 SUMMARY_SECTION = "client_summary"
 SUMMARY_QUESTION = "What did we do so far?"
@@ -78,7 +85,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A whole history as it was sent; `fresh` is what was read just now, by position."""
+    """A whole history as it was sent; `fresh` is what was read just now, by position, and no more than `FRESH_ITEMS` of it."""
 
     items: tuple[Item, ...]
     glances: tuple[Glance, ...]
@@ -135,12 +142,16 @@ class Glances:
         fresh: dict[int, Reading] = {}
         unread = TURN_BYTES
         for index, item in enumerate(islice(items, shared, None), start=shared):
-            place = blake2b(item.raw, key=link, digest_size=KEY_BYTES).digest()
+            is_long = len(item.raw) >= LONG_ITEM_BYTES
+            place = await asyncio.to_thread(_place, item, link) if is_long else _place(item, link)
             glance = self._known.get(place)
+            unread -= KNOWN_ITEM_BYTES
             if glance is None:
-                fresh[index] = Reading(view=self._dialect.view(item), canonical=self._dialect.canonical(item))
-                glance = self._known[place] = self._look(item, fresh[index], before=link)
-                unread -= len(item.raw)
+                read = await asyncio.to_thread(self._read, item, link) if is_long else self._read(item, link)
+                glance = self._known[place] = read[1]
+                if len(fresh) < FRESH_ITEMS:
+                    fresh[index] = read[0]
+                unread -= ITEM_BYTES + len(item.raw)
             glances.append(glance)
             link = glance.link
             if unread < 0:
@@ -151,6 +162,10 @@ class Glances:
         seen = Seen(items=tuple(items), glances=tuple(glances), aside=aside)
         self._histories.keep(seen, agent=agent, instead_of=earlier if earlier and shared == len(earlier.items) else None)
         return replace(seen, fresh=fresh)
+
+    def _read(self, item: Item, before: bytes) -> tuple[Reading, Glance]:
+        reading = Reading(view=self._dialect.view(item), canonical=self._dialect.canonical(item))
+        return reading, self._look(item, reading, before=before)
 
     def _look(self, item: Item, reading: Reading, *, before: bytes) -> Glance:
         view = reading.view
@@ -176,8 +191,9 @@ class Glances:
         )
 
     def _forget(self) -> None:
-        while len(self._known) > self._limit:
-            del self._known[next(iter(self._known))]
+        # The oldest keys are listed first: `next(iter(...))` after each deletion would walk over all earlier deletions again.
+        for place in list(islice(self._known, max(0, len(self._known) - self._limit))):
+            del self._known[place]
 
 
 class Histories:
@@ -211,6 +227,11 @@ class Histories:
         self._bytes += _bytes([*kept, entry]) - _bytes(alike)
         while self._bytes > self._limit and self._alike:
             self._bytes -= _bytes(self._alike.pop(next(iter(self._alike))))
+
+
+def _place(item: Item, link: bytes) -> bytes:
+    """Return the digest under which an item is known behind `link`."""
+    return blake2b(item.raw, key=link, digest_size=KEY_BYTES).digest()
 
 
 def _asides(glances: Sequence[Glance], *, known: tuple[bool, ...]) -> tuple[bool, ...]:

@@ -35,9 +35,13 @@ def origin_allowed(header: str) -> bool:
 
 
 def _hostname(url: str) -> str | None:
+    # `urlsplit` drops tabs and line breaks, so that two texts would name one host.
+    if not url.isascii() or not url.isprintable():
+        return None
     try:
         parts = urlsplit(url)
-        # Reading the port validates it; user information in front of a host is how one name is dressed as another.
-        return None if parts.port == 0 or "@" in parts.netloc else parts.hostname
+        # Reading the port validates it. User information before a host, or anything behind it, dresses one name as another.
+        is_plain = parts.port != 0 and "@" not in parts.netloc and not (parts.path or parts.query or parts.fragment)
+        return parts.hostname if is_plain and not url.endswith(("?", "#")) else None
     except ValueError:
         return None

@@ -7,11 +7,14 @@ A key is not a provider's credential and does not take its place. It is looked f
 3. where the provider's credential stands (`Authorization: Bearer`, `x-api-key`), and there only if it *is* one of the keys: any
    other value there is the provider's own and passes through.
 
-Wherever it was found it is taken out before anything else sees the request, so that no log and no provider ever does.
+A request may hold keys in several places. Every header and every part of the query that holds one is left out before anything
+else sees the request, so that no log, no store and no provider ever does; a key anywhere else in the path is refused. Bodies are
+the client's own and are not searched. A key that `new_key` made is found inside any text; another one where it stands as a word.
 """
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 import hmac
 import logging
@@ -21,6 +24,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 from threadkeep.errors import BadInput
 from threadkeep.gateway.call import Call
@@ -36,6 +40,11 @@ SHOWN_CHARS = len(DIGEST_PREFIX) + 12
 
 _digest = re.compile(r"sha256:[0-9a-f]{64}")
 _FORM = 'must hold one table [keys] with lines such as "sha256:HEX" = "tenant"'
+# What `new_key` makes, wherever it stands; overlapping matches count.
+_made_here = re.compile(rb"(?=tkk_[A-Za-z0-9_-]{43})")
+_between_words = re.compile(rb"""[\s,;=/?&:@#|"'<>()\[\]{}]+""")
+# Digests of shorter words are not worth their time: no key is that short.
+SHORTEST_KEY = 8
 _tenant = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -58,29 +67,33 @@ class Keys:
         """
         self._tenants = self._checked(tenants)
 
+    def owns(self, word: bytes) -> bool:
+        """Whether a word of a request is one of the keys."""
+        return digest_of(word.decode("latin-1")) in self._tenants
+
     @staticmethod
-    def _checked(tenants: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-        checked: list[tuple[str, str]] = []
+    def _checked(tenants: Mapping[str, object]) -> dict[str, str]:
+        checked: dict[str, str] = {}
         for digest, tenant in tenants.items():
             if _digest.fullmatch(digest) is None:
                 raise BadInput(f"the key of tenant {tenant!r} must be given as sha256:HEX; `threadkeep key {tenant}` makes one")
             if not isinstance(tenant, str) or _tenant.fullmatch(tenant) is None:
                 raise BadInput(f"{tenant!r} cannot name a tenant; use letters, digits, '.', '_' or '-'")
-            checked.append((digest, tenant))
-        return tuple(checked)
+            checked[digest] = tenant
+        return checked
 
     def tenant_of(self, key: str) -> str | None:
         """Return whose key this is. Takes the same time whichever it is, and if it is none."""
         asked = digest_of(key)
         found = None
-        for digest, tenant in self._tenants:
+        for digest, tenant in self._tenants.items():
             if hmac.compare_digest(digest, asked):
                 found = tenant
         return found
 
     def held_by(self, tenant: str) -> list[str]:
         """Return the beginnings of the digests of a tenant's keys: enough to tell them apart, too little to guess one by."""
-        return [f"{digest[:SHOWN_CHARS]}…" for digest, owner in self._tenants if owner == tenant]
+        return [f"{digest[:SHOWN_CHARS]}…" for digest, owner in self._tenants.items() if owner == tenant]
 
 
 class KeysFile(Keys):
@@ -170,27 +183,48 @@ def keyless(call: Call) -> Call:
 
 
 def admit(call: Call, keys: Keys | None) -> Admitted | None:
-    """Return the request without its key, and whose it is; None where a key is needed and none of ours is there."""
+    """Return the request without any key, and whose it is; None where a key is needed and none of ours is there."""
     bare = keyless(call)
+    tenant = _tenant_of(call, keys) if keys is not None else None
+    if keys is not None and tenant is None:
+        return None
+    headers = [(name, value) for name, value in bare.headers if not holds_key(value, keys)]
+    query = b"&".join(part for part in bare.query.split(b"&") if not holds_key(part, keys))
+    return Admitted(call=replace(bare, headers=headers, query=query), tenant=tenant)
+
+
+def holds_key(text: bytes, keys: Keys | None) -> bool:
+    """Whether a header's value or a part of a URL holds one of the keys, or something of their form, however it is encoded."""
+    scheme, _, rest = text.strip().partition(b" ")
+    forms = [text, unquote_to_bytes(text)]
+    if scheme.lower() == b"basic":
+        forms.append(_from_base64(rest))
+    if any(_made_here.search(form) for form in forms):
+        return True
     if keys is None:
-        return Admitted(call=bare, tenant=None)
+        return False
+    words = {word for form in forms for word in (form.strip(), *_between_words.split(form)) if len(word) >= SHORTEST_KEY}
+    return keys.owns(rest.strip()) or any(keys.owns(word) for word in words)
+
+
+def _tenant_of(call: Call, keys: Keys) -> str | None:
+    """Return whose key a request brings, in the first of the places where one can stand."""
     _, in_url = _without_url_key(call.path)
     if in_url is not None:
-        return _admitted(bare, keys.tenant_of(in_url))
+        return keys.tenant_of(in_url)
     given = [value for name, value in call.headers if name.lower() == KEY_HEADER]
     if given:
         tenants = {keys.tenant_of(value.decode("latin-1").strip()) for value in given}
-        return _admitted(bare, tenants.pop() if len(tenants) == 1 else None)
-    for name, value, credential in _credentials(bare.headers):
-        tenant = keys.tenant_of(credential)
-        if tenant is not None:
-            kept = [header for header in bare.headers if header != (name, value)]
-            return Admitted(call=replace(bare, headers=kept), tenant=tenant)
-    return None
+        return tenants.pop() if len(tenants) == 1 else None
+    found = (keys.tenant_of(credential) for credential in _credentials(call.headers))
+    return next((tenant for tenant in found if tenant is not None), None)
 
 
-def _admitted(call: Call, tenant: str | None) -> Admitted | None:
-    return Admitted(call=call, tenant=tenant) if tenant is not None else None
+def _from_base64(text: bytes) -> bytes:
+    try:
+        return binascii.a2b_base64(text)
+    except binascii.Error:
+        return b""
 
 
 def _without_url_key(path: bytes) -> tuple[bytes, str | None]:
@@ -200,10 +234,10 @@ def _without_url_key(path: bytes) -> tuple[bytes, str | None]:
     return slash + rest or b"/", key.decode("latin-1")
 
 
-def _credentials(headers: RawHeaders) -> Iterator[tuple[bytes, bytes, str]]:
-    """Yield the headers in which a provider's credential can stand, and what stands there."""
+def _credentials(headers: RawHeaders) -> Iterator[str]:
+    """Yield what stands in the headers in which a provider's credential can stand."""
     for name, value in headers:
         if name.lower() in CREDENTIAL_HEADERS:
             text = value.decode("latin-1").strip()
             scheme, _, token = text.partition(" ")
-            yield name, value, token.strip() if scheme.lower() == "bearer" else text
+            yield token.strip() if scheme.lower() == "bearer" else text

@@ -28,6 +28,11 @@ HEAD_FIELDS = ("model", "instructions", "system", "tools")
 # What the next request of a conversation begins with, as it is recorded.
 NEXT_STEP = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.NOTE})
 PAGE = 16
+# How many items are made ready before other requests get the event loop.
+TURN_ITEMS = 64
+# How many items are written as one unit. A longer history is written in several, each durable and in order, so that other
+# writers wait for one unit only. A crash in between leaves a beginning of it, from which the client's next request goes on.
+UNIT_ITEMS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,9 +209,9 @@ class Placing:
     ) -> Known:
         told = told_now(known.told, request, hints, links=len(seen.items), memory=memory)
         records = [] if told == known.told else [self._told_record(told, request, turn=known.tip.turn)]
-        new = [self._arrival(seen, index) for index in range(depth, len(seen.items))]
         tip = known.tip
-        if records or new or begun:
+        while records or begun or depth < len(seen.items):
+            new = await self._arrivals(seen, depth)
             tip = await append_items(
                 self._backend,
                 known.thread_id,
@@ -217,9 +222,22 @@ class Placing:
                 before=records,
                 begun=begun,
             )
+            records, begun, depth = [], None, depth + len(new)
         after = replace(known, tip=tip, told=told)
         self._memory.remember(after)
         return after
+
+    async def _arrivals(self, seen: Seen, depth: int) -> list[Arrival]:
+        """Return the next items to append as one unit; other requests get the event loop now and then."""
+        new: list[Arrival] = []
+        for index in range(depth, min(len(seen.items), depth + 2 * UNIT_ITEMS)):
+            new.append(self._arrival(seen, index))
+            # What a host said right before a person's message belongs to the turn that message opens.
+            if len(new) >= UNIT_ITEMS and new[-1].view.context is None:
+                break
+            if len(new) % TURN_ITEMS == 0:
+                await asyncio.sleep(0)
+        return new
 
     def _arrival(self, seen: Seen, index: int) -> Arrival:
         item, aside, reading = seen.items[index], seen.aside[index], seen.fresh.get(index)

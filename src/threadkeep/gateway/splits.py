@@ -6,6 +6,7 @@ item of its history, is taken apart from there on: what stood before is known.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from threadkeep.items import Item
 
 # A shorter body is taken apart faster than it is looked for.
 SHORTEST_BYTES = 16 * 1024
+# Above this a thread takes the body apart: a megabyte of short items takes tens of milliseconds.
+LONG_BYTES = 128 * 1024
+# Where nearly all of a body is known, it is still copied a few times.
+COPIED_BYTES = 4 * 1024 * 1024
 # Bodies that begin alike are compared one after the other; those of one client share their instructions, and differ soon after.
 OPENING_BYTES = 1024
 ALIKE = 32
@@ -48,18 +53,26 @@ class Splits:
     def remembered_bytes(self) -> int:
         return self._bytes
 
-    def split(self, body: bytes) -> Request | None:
-        """Return what `dialect.split` returns."""
+    async def split(self, body: bytes) -> Request | None:
+        """Return what `dialect.split` returns. A long body is taken apart in a thread, so that other requests go on."""
         if len(body) < SHORTEST_BYTES:
             return self._dialect.split(body)
         known = self._longest(body)
-        request = self._continued(body, known) if known else None
-        if request is None:
-            request = self._dialect.split(body)
-        beginning = self._beginning(body, request) if request else None
+        unknown_bytes = len(body) - (len(known.sent) if known else 0)
+        if unknown_bytes < LONG_BYTES and len(body) < COPIED_BYTES:
+            request, beginning = self._taken_apart(body, known)
+        else:
+            request, beginning = await asyncio.to_thread(self._taken_apart, body, known)
         if beginning is not None:
             self._keep(beginning, instead_of=known)
         return request
+
+    def _taken_apart(self, body: bytes, known: _Beginning | None) -> tuple[Request | None, _Beginning | None]:
+        """Return the parts of a body, and how it can be recognised again. Changes nothing here: it may run in a thread."""
+        request = self._continued(body, known) if known else None
+        if request is None:
+            request = self._dialect.split(body)
+        return request, self._beginning(body, request) if request else None
 
     def _longest(self, body: bytes) -> _Beginning | None:
         alike = self._alike.get(body[:OPENING_BYTES], ())

@@ -13,6 +13,7 @@ STATUSES: Mapping[str, int] = {
     "invalid_thread_id": 400,
     "invalid_pointer": 400,
     "invalid_target": 400,
+    "not_enough_turns": 400,
     "unknown_dialect": 400,
     "unknown_strategy": 400,
     "not_found": 404,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadkeep.dialects import Dialect
-from threadkeep.errors import InvalidTarget, NothingToUndo, RecordNotFound
+from threadkeep.errors import InvalidTarget, NotEnoughTurns, NothingToUndo, RecordNotFound
 from threadkeep.items import Item, View
 from threadkeep.runtime.backend import Backend
 from threadkeep.runtime.clock import new_thread_id
-from threadkeep.runtime.reading import Turn, current_turn, live_path, turn_starting, turns_back
+from threadkeep.runtime.reading import Turn, current_turn, live_path, newest_turns, turn_starting
 from threadkeep.runtime.recording import Opening
 from threadkeep.runtime.reports import Branched
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
@@ -75,18 +75,20 @@ async def roll_back(backend: Backend, thread_id: str, *, turns: int, dialect: Di
 
     What a host said right before that turn, recorded by itself, goes with it.
 
-    More turns than there are takes back all of them. Nothing is removed; the records left behind stay readable.
+    Nothing is removed; the records left behind stay readable.
 
     Raises:
-        InvalidTarget: `turns` is below one, or there is no turn to take back.
+        NotEnoughTurns: The live path has fewer turns. Nothing changed.
+        InvalidTarget: `turns` is below one.
     """
     if turns < 1:
         raise InvalidTarget(thread_id, f"cannot take back {turns} turns; name one or more")
     row = await backend.store.get(thread_id)
     path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
-    target = await turns_back(backend.store, path, turns=turns)
-    if target is None:
-        raise InvalidTarget(thread_id, "has no turn to take back")
+    found = await newest_turns(backend.store, path, limit=turns)
+    if len(found) < turns:
+        raise NotEnoughTurns(thread_id, asked=turns, turns=len(found))
+    target = found[-1]
     at = await _before_its_context(backend, path, target, dialect=dialect)
     record = NewRecord(
         kind=RecordKind.ROLLBACK,
@@ -98,6 +100,33 @@ async def roll_back(backend: Backend, thread_id: str, *, turns: int, dialect: Di
     )
     await backend.append(thread_id, [record], expected=row.next)
     return Branched(thread=thread_id, parent=row.parent, at=at)
+
+
+async def undo_rollback(backend: Backend, thread_id: str) -> int:
+    """Take back the rollback that a thread stands at, and return its ordinal; the window is what it was before it.
+
+    It is one more rollback, to right before the one it takes back. Taken back itself, that one counts again.
+
+    Raises:
+        NothingToUndo: The thread stands at no rollback, or items were recorded since.
+    """
+    row = await backend.store.get(thread_id)
+    path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
+    newest = path.spans[0]
+    since = await backend.store.read(newest, kinds={RecordKind.ROLLBACK, RecordKind.ITEM}, limit=2, bodies=False)
+    if newest.thread_id != thread_id or [record.kind for record in since] != [RecordKind.ROLLBACK]:
+        raise NothingToUndo(thread_id, "rollback to undo, or something was recorded since")
+    at = since[0].ordinal
+    record = NewRecord(
+        kind=RecordKind.ROLLBACK,
+        at_ms=backend.clock.now_ms(),
+        turn=await current_turn(backend.store, row, stop=at),
+        tokens=0,
+        body=encode_body(RollbackBody(turns=0)),
+        target=at,
+    )
+    await backend.append(thread_id, [record], expected=row.next)
+    return at
 
 
 async def undo_compaction(backend: Backend, thread_id: str) -> int:

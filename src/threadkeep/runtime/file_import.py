@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -256,12 +257,14 @@ def signature_of(path: Path) -> Signature:
     """Return what will be different once the file is.
 
     Raises:
-        UnreadableTranscript: There is no such file.
+        UnreadableTranscript: There is no such file, or it is a pipe or a device, which cannot be read twice.
     """
     try:
         known = path.stat()
     except OSError as error:
         raise UnreadableTranscript(str(path), error.strerror or str(error)) from error
+    if not stat.S_ISREG(known.st_mode):
+        raise UnreadableTranscript(str(path), "it is no regular file; save what it holds as a file, and import that")
     return known.st_ino, known.st_size, known.st_mtime_ns
 
 

@@ -17,7 +17,7 @@ from threadkeep.items import chain_seed
 from threadkeep.llm.base import Model, ModelName
 from threadkeep.runtime.backend import Backend
 from threadkeep.runtime.baseline import Telling, append_told, plan_telling
-from threadkeep.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction
+from threadkeep.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
 from threadkeep.runtime.compacting import compact_thread, rungs_for
 from threadkeep.runtime.describing import describe
 from threadkeep.runtime.head import Head
@@ -304,7 +304,12 @@ class Thread(LegibleThread):
         return self.sibling(branched.thread)
 
     async def rollback(self, *, turns: int) -> Branched:
-        """Take back the last `turns` turns, across any number of checkpoints."""
+        """Take back the last `turns` turns, across any number of checkpoints.
+
+        Raises:
+            NotEnoughTurns: The thread has fewer turns. Nothing changed.
+            InvalidTarget: `turns` is below one.
+        """
         self._tip = None
         return await roll_back(self._backend, self.id, turns=turns, dialect=self.dialect)
 
@@ -312,6 +317,15 @@ class Thread(LegibleThread):
         """Cancel the newest checkpoint and return its ordinal."""
         self._tip = None
         return await undo_compaction(self._backend, self.id)
+
+    async def undo_rollback(self) -> int:
+        """Take back the rollback that the thread stands at, and return its ordinal.
+
+        Raises:
+            NothingToUndo: The thread stands at no rollback, or items were recorded since.
+        """
+        self._tip = None
+        return await undo_rollback(self._backend, self.id)
 
     async def rename(self, title: str) -> None:
         """Give the thread a title of its own, in place of the first line a person said in it."""

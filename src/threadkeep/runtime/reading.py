@@ -165,14 +165,19 @@ async def turn_starting(store: ThreadStore, path: LivePath, *, number: int) -> T
 
 async def turns_back(store: ThreadStore, path: LivePath, *, turns: int) -> Turn | None:
     """Return the turn that begins `turns` turns before the end of a whole path; its first one, if it has fewer."""
-    oldest: Turn | None = None
+    found = await newest_turns(store, path, limit=turns)
+    return found[-1] if found else None
+
+
+async def newest_turns(store: ThreadStore, path: LivePath, *, limit: int) -> list[Turn]:
+    """Return the last turns of a whole path, newest first; all of them, if it has no more than `limit`."""
+    found: list[Turn] = []
     for span in path.spans:
-        for record in await store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=turns, bodies=False):
-            oldest = Turn(number=record.turn, ordinal=record.ordinal)
-            turns -= 1
-            if turns == 0:
-                return oldest
-    return oldest
+        if len(found) == limit:
+            break
+        more = await store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=limit - len(found), bodies=False)
+        found.extend(Turn(number=record.turn, ordinal=record.ordinal) for record in more)
+    return found
 
 
 async def last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> Calibration | None:

@@ -111,7 +111,10 @@ class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RollbackBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The path goes on from `target` (a column of the record); everything between is left behind."""
+    """The path goes on from `target` (a column of the record); everything between is left behind.
+
+    Where `turns` is 0 the record at `target` is a rollback, and this one takes it back.
+    """
 
     turns: int
     v: int = VERSION

@@ -50,12 +50,13 @@ def lay_down(
 
     A person's message opens a turn; what a host said right before it belongs to that turn too.
     """
-    starts = set(_turn_starts(arrivals))
+    openers = dict(_turn_openers(arrivals))
     records: list[NewRecord] = []
     for index, arrival in enumerate(arrivals):
-        if index in starts:
+        opener = openers.get(index)
+        if opener is not None:
             tip = replace(tip, turn=tip.turn + 1)
-            records.append(_turn_record(tip, arrivals[index:], at_ms=at_ms, model=model, issuer=issuer))
+            records.append(_turn_record(tip, opener, at_ms=at_ms, model=model, issuer=issuer))
         tip = replace(tip, depth=tip.depth + 1, chain=chain_link(key, tip.chain, arrival.canonical))
         records.append(
             NewRecord(
@@ -72,12 +73,13 @@ def lay_down(
     return records, replace(tip, next=tip.next + len(records))
 
 
-def _turn_starts(arrivals: Sequence[Arrival]) -> Iterable[int]:
+def _turn_openers(arrivals: Sequence[Arrival]) -> Iterable[tuple[int, Arrival]]:
+    """Yield where each turn starts and the person's message that opens it."""
     start: int | None = None
     for index, arrival in enumerate(arrivals):
         # Words a person typed while a tool ran come with its output, and belong to the turn that called it.
         if arrival.view.by_person and arrival.view.kind is ItemKind.MESSAGE and not arrival.aside:
-            yield index if start is None else start
+            yield index if start is None else start, arrival
             start = None
         elif arrival.view.context is not None:
             start = index if start is None else start
@@ -85,8 +87,7 @@ def _turn_starts(arrivals: Sequence[Arrival]) -> Iterable[int]:
             start = None
 
 
-def _turn_record(tip: Tip, arrivals: Sequence[Arrival], *, at_ms: int, model: str | None, issuer: str | None) -> NewRecord:
-    text = next(arrival.view.said for arrival in arrivals if arrival.view.by_person)
-    preview = " ".join(text.split())[:PREVIEW_CHARS]
+def _turn_record(tip: Tip, opener: Arrival, *, at_ms: int, model: str | None, issuer: str | None) -> NewRecord:
+    preview = " ".join(opener.view.said.split())[:PREVIEW_CHARS]
     body = encode_body(TurnBody(preview=preview, model=model, issuer=issuer))
     return NewRecord(kind=RecordKind.TURN, at_ms=at_ms, turn=tip.turn, tokens=0, body=body)

@@ -101,6 +101,8 @@ def _told(record: Record, dialect: Dialect) -> Told:
         case RecordKind.ROLLBACK:
             turns = decode_body(record.body, RollbackBody).turns
             text = f"{counted(turns, 'turn')} taken back; the path goes on from before #{record.target}"
+            if not turns:
+                text = f"rollback #{record.target} no longer counts"
             return Told(who="rollback", text=text, tone="change")
         case RecordKind.UNDO:
             return Told(who="undo", text=f"compaction #{record.target} no longer counts", tone="change")
