@@ -53,6 +53,30 @@ def _key(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
 
 
+def _setup(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "client", nargs="?", metavar="CLIENT", help="claude, codex, opencode, pi, qwen, cline or aider (default: list them)"
+    )
+    parser.add_argument(
+        "--gateway", dest="way", action="append_const", const="gateway", help="send the client's requests through the gateway"
+    )
+    parser.add_argument(
+        "--hooks",
+        dest="way",
+        action="append_const",
+        const="hooks",
+        help="keep its state through its own compactions, without a gateway",
+    )
+    parser.add_argument("--undo", action="store_true", help="take back what setup wrote, and nothing else")
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask; without a terminal nothing is written unless you say this"
+    )
+    parser.add_argument("--url", metavar="URL", help="the gateway's address (default: from host and port in your settings)")
+    parser.add_argument(
+        "--scope", choices=("user", "project"), default="user", help="with --hooks: whose settings (default: %(default)s)"
+    )
+
+
 GATEWAY: Mapping[str, Command] = {
     "demo": Command(
         does="play a long session through the real gateway and many compactions, no key needed",
@@ -66,6 +90,12 @@ GATEWAY: Mapping[str, Command] = {
         example="threadkeep serve --port 4621 --auto-compact on",
         entry="serve:run",
         arguments=_serve,
+    ),
+    "setup": Command(
+        does="find installed clients and change their settings so that they use threadkeep, or take that back",
+        example="threadkeep setup claude",
+        entry="setup:run",
+        arguments=_setup,
     ),
     "key": Command(
         does="make a key of the gateway for a tenant; it is shown once, the file keeps its digest",
