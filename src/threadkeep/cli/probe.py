@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.error import URLError
+from http.client import HTTPException
 from urllib.request import ProxyHandler, build_opener
 
 SECONDS = 2.0
@@ -15,5 +15,5 @@ def answers(url: str) -> bool:
     try:
         with opener.open(f"{url.partition('/k/')[0]}/healthz", timeout=SECONDS) as response:
             return bool(response.status == 200)
-    except (URLError, OSError, ValueError):
+    except (HTTPException, OSError, ValueError):
         return False

@@ -38,7 +38,9 @@
     │   ├── UnsafeBind           a public address without keys
     │   ├── PortTaken
     │   ├── CannotListen         the address or port is not to be had
-    │   └── CannotKeepToken      the control API's token can be neither read nor written
+    │   ├── CannotKeepToken      the control API's token can be neither read nor written
+    │   ├── NoServiceManager     no systemd user session and no launchd
+    │   └── ServiceFailed        systemctl or launchctl refused
     └── StoreError
         ├── StoreMissing         nothing is there yet, and looking does not create it
         ├── StoreBusy            another process holds the write lock
@@ -93,7 +95,15 @@ from threadkeep.errors.compacting import (
     UnknownModel,
 )
 from threadkeep.errors.root import ThreadkeepError
-from threadkeep.errors.serving import CannotKeepToken, CannotListen, GatewayError, PortTaken, UnsafeBind
+from threadkeep.errors.serving import (
+    CannotKeepToken,
+    CannotListen,
+    GatewayError,
+    NoServiceManager,
+    PortTaken,
+    ServiceFailed,
+    UnsafeBind,
+)
 from threadkeep.errors.storing import (
     StoreBusy,
     StoreClosed,
@@ -129,12 +139,14 @@ __all__ = [
     "ModelOverflow",
     "ModelRejected",
     "ModelUnavailable",
+    "NoServiceManager",
     "NotFound",
     "NothingToCompact",
     "NothingToUndo",
     "OrdinalConflict",
     "PortTaken",
     "RecordNotFound",
+    "ServiceFailed",
     "StaleCheckpoint",
     "StoreBusy",
     "StoreClosed",

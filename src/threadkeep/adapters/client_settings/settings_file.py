@@ -190,11 +190,11 @@ class SettingsFile:
         if _read(self.path) != change.before:
             raise BadInput(f"{self.path} was changed meanwhile; nothing was written, run this again")
         if change.note is not None:
-            _write(self._note_file, change.note)
+            write_file(self._note_file, change.note)
         if change.after is None:
             self.path.unlink(missing_ok=True)
         elif change.after != change.before:
-            _write(self.path, change.after.encode("utf-8"))
+            write_file(self.path, change.after.encode("utf-8"))
         if change.note is None:
             self._note_file.unlink(missing_ok=True)
 
@@ -319,8 +319,12 @@ def _read(path: Path) -> str | None:
         raise BadInput(f"{path} cannot be read: it is not UTF-8; nothing was changed") from error
 
 
-def _write(path: Path, body: bytes) -> None:
-    """Write a file whole or not at all; one that is there keeps its mode, and a link stays a link."""
+def write_file(path: Path, body: bytes) -> None:
+    """Write a file whole or not at all; one that is there keeps its mode, and a link stays a link.
+
+    Raises:
+        BadInput: It cannot be written.
+    """
     target = path.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
