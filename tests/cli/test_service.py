@@ -7,6 +7,8 @@ import plistlib
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,9 @@ UNIT = f"""# Written by `threadkeep service install`; `threadkeep service remove
 [Unit]
 Description=threadkeep gateway
 After=network.target
+# A gateway that cannot start is not tried for ever.
+StartLimitIntervalSec=60
+StartLimitBurst=5
 
 [Service]
 ExecStart={PROGRAM} serve --port 1 --auto-compact on
@@ -153,6 +158,26 @@ def test_another_s_unit_is_not_deleted(cli: Cli, home: Path, calls: Callable[[],
     file.write_text("[Service]\nExecStart=/bin/true\n")
     ran = cli("service", "remove")
     assert (ran.code, "was not written by threadkeep" in ran.err, file.exists(), calls()) == (1, True, True, [])
+
+
+def test_a_port_that_another_gateway_has_is_refused(cli: Cli, home: Path, calls: Callable[[], list[str]]) -> None:
+    """Nothing is written: the service would fail, and the other gateway would answer for it."""
+    with HTTPServer(("127.0.0.1", 0), Healthy) as other:
+        threading.Thread(target=other.handle_request, daemon=True).start()
+        ran = cli("service", "install", "--port", other.server_port, "--yes")
+    assert (ran.code, ran.err.partition(";")[0]) == (1, f"threadkeep: 127.0.0.1:{other.server_port} is in use")
+    assert (home / ".config/systemd").exists() is False
+
+
+class Healthy(BaseHTTPRequestHandler):
+    """Answers everything with 200."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
 
 
 def test_a_failing_manager_is_quoted(cli: Cli, home: Path, calls: Callable[[], list[str]]) -> None:

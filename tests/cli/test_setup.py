@@ -208,6 +208,21 @@ def test_no_secret_is_shown_or_kept(cli: Cli, home: Path) -> None:
     assert ("sk-secret" in ran.out, '"apiKey": "***"' in ran.out, "sk-secret" in notes) == (False, True, False)
 
 
+def test_an_undo_after_the_file_was_deleted_drops_the_note(cli: Cli, home: Path) -> None:
+    """A later undo has nothing to say."""
+    cli("setup", "claude", "--yes")
+    (home / ".claude/settings.json").unlink()
+    assert "nothing of threadkeep here" in cli("setup", "claude", "--undo", "--yes").out
+    assert cli("setup", "claude", "--undo", "--yes").out == "Nothing to undo: threadkeep has written nothing here.\n"
+
+
+def test_a_key_in_the_address_is_not_shown(cli: Cli, home: Path) -> None:
+    """It is written, for the client needs it."""
+    ran = cli("setup", "pi", "--url", "http://127.0.0.1:1/k/tkk_secret", "--yes")
+    assert ("tkk_secret" in ran.out, "/k/***/v1" in ran.out) == (False, True)
+    assert "http://127.0.0.1:1/k/tkk_secret/v1" in (home / ".pi/agent/models.json").read_text()
+
+
 def test_a_chatgpt_login_gets_hooks_by_default(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That login does not pass through a base URL; with an API key in auth.json the gateway is used with that key."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -262,7 +277,7 @@ def test_it_says_how_to_start_the_gateway(cli: Cli, monkeypatch: pytest.MonkeyPa
     )
 
 
-@pytest.mark.parametrize(("answer", "written"), [("y", True), ("n", False), ("", False)])
+@pytest.mark.parametrize(("answer", "written"), [("y", True), ("", False)])
 def test_at_a_terminal_it_asks(home: Path, answer: str, written: bool) -> None:  # noqa: FBT001
     """Only a yes changes the file."""
     file = write(home, "claude")

@@ -16,7 +16,7 @@ from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.probe import answers
 from threadkeep.cli.service_managers import WRITTEN_BY, ServiceManager, Systemd, manager_for
-from threadkeep.errors import BadInput
+from threadkeep.errors import BadInput, PortTaken
 from threadkeep.gateway.hosts import is_loopback
 from threadkeep.runtime import Config, Setting, config_of
 
@@ -55,6 +55,9 @@ def _install(args: Namespace, manager: ServiceManager) -> int:
     agreed = args.yes or (not args.json and _agrees(manager, change))
     url = _url(manager, change.after or "", config)
     if agreed:
+        if answers(url) and not manager.is_running():
+            # Someone else's gateway would make the service fail, and look as if it worked.
+            raise PortTaken(config.host, config.port)
         write_file(manager.path, (change.after or "").encode("utf-8"))
         manager.start()
         _wait_for(manager, url)

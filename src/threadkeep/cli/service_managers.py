@@ -79,6 +79,9 @@ class Systemd:
 [Unit]
 Description=threadkeep gateway
 After=network.target
+# A gateway that cannot start is not tried for ever.
+StartLimitIntervalSec=60
+StartLimitBurst=5
 
 [Service]
 ExecStart={" ".join(_systemd_word(word) for word in command)}

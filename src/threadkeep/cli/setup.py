@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from threadkeep.adapters.client_settings.clients import CLIENTS, Client, Plan, Surroundings, Way, has_chatgpt_login, plan_hooks
-from threadkeep.adapters.client_settings.settings_file import Add, Change
+from threadkeep.adapters.client_settings.settings_file import Add, Change, hide_secrets
 from threadkeep.cli.cleaning import clean
 from threadkeep.cli.hook_places import own_program
 from threadkeep.cli.opening import settings_of
@@ -51,8 +51,9 @@ def run(args: Namespace) -> int:
         _show(args, tasks, around, config)
     wanted = [task for task in tasks if task.change.diff]
     agreed = bool(wanted) and (args.yes or (not args.json and _ask(len(wanted))))
-    if agreed:
-        for task in wanted:
+    for task in tasks:
+        if (agreed and task.change.diff) or (args.undo and not task.change.diff and not task.change.left):
+            # An undo that finds nothing of ours any more makes no change; it only drops the note.
             task.plan.file.make(task.change)
     if args.json:
         _print_json(args, tasks, around, config, written=agreed)
@@ -188,13 +189,15 @@ def _remarks(task: _Task, around: Surroundings, config: Config) -> list[str]:
     if task.way == "hooks":
         return remarks
     for name, old in task.change.replaced:
-        remarks.append(f"{name} was {old.strip()} before. The gateway asks {config.openai_upstream} and")
-        remarks[-1] += f" {config.anthropic_upstream}; other providers need --openai-upstream or --anthropic-upstream."
+        remarks.append(
+            f"{name} was {hide_secrets(old.strip())} before. The gateway asks {config.openai_upstream} and "
+            f"{config.anthropic_upstream}; other providers need --openai-upstream or --anthropic-upstream."
+        )
     if config.keys_file and "/k/" not in around.url:
         remarks.append("This gateway asks for keys: run setup with --url http://HOST:PORT/k/KEY.")
     if not answers(around.url):
         remarks.append(
-            f"No gateway answers at {around.url}. Start it with `threadkeep service install`, or with `threadkeep serve`; "
+            f"No gateway answers at {hide_secrets(around.url)}. Start it with `threadkeep service install`, or with `threadkeep serve`; "
             f"without it {task.client.title} reaches no model."
         )
     return remarks
@@ -213,17 +216,17 @@ def _print_json(args: Namespace, tasks: Sequence[_Task], around: Surroundings, c
         }
         for task in tasks
     ]
-    print_json({"undo": args.undo, "gateway": around.url, "changes": changes})
+    print_json({"undo": args.undo, "gateway": hide_secrets(around.url), "changes": changes})
 
 
 def _list_clients(args: Namespace, around: Surroundings) -> int:
     """Print which clients are there, what is set up, and what to type."""
-    if _ways(args):
+    if _ways(args) or args.scope == "project":
         raise BadInput("name a client: threadkeep setup CLIENT --gateway, or --hooks")
     rows = [_row(args, client, around) for client in CLIENTS.values()]
     running = answers(around.url)
     if args.json:
-        print_json({"gateway": {"url": around.url, "running": running}, "clients": rows})
+        print_json({"gateway": {"url": hide_secrets(around.url), "running": running}, "clients": rows})
         return 0
     screen = open_screen()
     table: list[list[Part]] = [
@@ -241,9 +244,11 @@ def _list_clients(args: Namespace, around: Surroundings) -> int:
             screen.line(("unreadable: ", "red"), str(row["problem"]))
     screen.gap()
     if running:
-        screen.line(("The gateway answers", "green"), f" at {around.url}.")
+        screen.line(("The gateway answers", "green"), f" at {hide_secrets(around.url)}.")
     else:
-        screen.line(("No gateway answers", "yellow"), f" at {around.url}: threadkeep service install, or threadkeep serve")
+        screen.line(
+            ("No gateway answers", "yellow"), f" at {hide_secrets(around.url)}: threadkeep service install, or threadkeep serve"
+        )
     return 0
 
 

@@ -30,6 +30,8 @@ OWNER_ONLY = 0o600
 _secret = re.compile(
     r"""(?i)(?<![\w-])((?!["']?env_?key)["']?[\w-]*(?:key|token|secret|password)["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"',}{\[]+)"""
 )
+# A gateway's own key may stand in a base URL.
+_gateway_key = re.compile(r"/k/[\w-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class Change:
             return ""
         lines = unified_diff(old, new, fromfile=names[0], tofile=names[1])
         whole = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-        return _secret.sub(r'\1"***"', whole)
+        return hide_secrets(whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +282,11 @@ class SettingsFile:
             yield
         except BadInput as error:
             raise BadInput(f"{self.path}: {error}; nothing was changed") from error
+
+
+def hide_secrets(text: str) -> str:
+    """Return a text of settings without the values of keys, tokens and passwords."""
+    return _gateway_key.sub("/k/***", _secret.sub(r'\1"***"', text))
 
 
 def _is_there(edit: Put | Add, present: object) -> bool:
