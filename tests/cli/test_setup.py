@@ -134,6 +134,18 @@ def test_an_undo_keeps_what_was_edited_since(cli: Cli, home: Path, client: str, 
     assert (change["left"], file.read_text().split()) == ([], SETTINGS[client][1].replace(old, new, 1).split())
 
 
+@pytest.mark.parametrize("client", ["codex", "claude", "aider"])
+def test_line_ends_stay_as_they_are(cli: Cli, home: Path, client: str) -> None:
+    """Ours have them too, and an undo after an edit leaves them."""
+    file = write(home, client, "")
+    file.write_bytes(SETTINGS[client][1].replace("\n", "\r\n").encode())
+    cli("setup", client, "--yes")
+    assert file.read_bytes().decode() == SETTINGS[client][2].replace("\n", "\r\n")
+    file.write_bytes(file.read_bytes() + b"\r\n")
+    cli("setup", client, "--undo", "--yes")
+    assert file.read_bytes().decode().rstrip().split("\r\n") == SETTINGS[client][1].rstrip().split("\n")
+
+
 @pytest.mark.parametrize(
     ("client", "edited", "left"),
     [
@@ -172,6 +184,7 @@ def test_gateway_and_hooks_of_one_file_go_one_by_one(cli: Cli, home: Path) -> No
         ("claude", '{\n  "env": {"A": "1"\n', "line 3: a comma or } is missing"),
         ("claude", '{"env": []}', "env is not an object"),
         ("codex", 'model_providers = {a = {name = "a"}}\n', "model_providers.threadkeep cannot be set here by changing one line"),
+        ("codex", 'a = """\n[x]\n"""\nmodel_provider = "a"\n', 'write it yourself: model_provider = "threadkeep"'),
         ("codex", '[model_providers.threadkeep]\nbase_url = "http://x"\n', "[model_providers.threadkeep] is there already"),
         ("aider", "{model: sonnet}\n", "line 1: setup understands plain `key: value` lines only"),
         ("aider", "set-env:\n  - A=1\n", "set-env is there already; add ANTHROPIC_API_BASE=http://127.0.0.1:4621 to it yourself"),

@@ -49,7 +49,7 @@ def _serve(parser: ArgumentParser) -> None:
 
 def _service(parser: ArgumentParser) -> None:
     parser.add_argument("action", metavar="ACTION", choices=("install", "status", "remove"), help="install, status or remove")
-    parser.add_argument("--yes", action="store_true", help="install: do not ask; without a terminal nothing is written else")
+    parser.add_argument("--yes", action="store_true", help="install: do not ask; needed where there is no terminal")
     parser.add_argument("--host", help="install: the address to listen on; one that others reach needs --keys")
     parser.add_argument("--port", type=port, help="install: the port to listen on (default: 4621)")
     parser.add_argument("--openai-upstream", metavar="URL", help="install: where Responses and Chat requests go")
@@ -80,9 +80,7 @@ def _setup(parser: ArgumentParser) -> None:
         help="keep its state through its own compactions, without a gateway",
     )
     parser.add_argument("--undo", action="store_true", help="take back what setup wrote, and nothing else")
-    parser.add_argument(
-        "--yes", action="store_true", help="do not ask; without a terminal nothing is written unless you say this"
-    )
+    parser.add_argument("--yes", action="store_true", help="do not ask; needed where there is no terminal")
     parser.add_argument("--url", metavar="URL", help="the gateway's address (default: from host and port in your settings)")
     parser.add_argument(
         "--scope", choices=("user", "project"), default="user", help="with --hooks: whose settings (default: %(default)s)"
