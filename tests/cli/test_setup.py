@@ -229,6 +229,20 @@ def test_an_undo_after_the_file_was_deleted_drops_the_note(cli: Cli, home: Path)
     assert cli("setup", "claude", "--undo", "--yes").out == "Nothing to undo: threadkeep has written nothing here.\n"
 
 
+def test_an_undo_finds_the_file_that_was_written(cli: Cli, home: Path) -> None:
+    """Also when opencode has another one by then."""
+    cli("setup", "opencode", "--yes")
+    made = home / ".config/opencode/opencode.json"
+    write(home, "opencode")
+    assert (made.exists(), cli("setup", "opencode", "--undo", "--yes").code, made.exists()) == (True, 0, False)
+
+
+def test_the_working_folder_decides_nothing(cli: Cli, home: Path) -> None:
+    """Its settings may come from elsewhere, and these last."""
+    (home / "threadkeep.toml").write_text("port = 9\n")
+    assert cli("setup", "pi", "--json").json["gateway"] == URL
+
+
 def test_a_key_in_the_address_is_not_shown(cli: Cli, home: Path) -> None:
     """It is written, for the client needs it."""
     ran = cli("setup", "pi", "--url", "http://127.0.0.1:1/k/tkk_secret", "--yes")

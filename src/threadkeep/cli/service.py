@@ -12,7 +12,7 @@ from pathlib import Path
 from threadkeep.adapters.client_settings.settings_file import Change, write_file
 from threadkeep.cli.cleaning import clean
 from threadkeep.cli.hook_places import own_program
-from threadkeep.cli.opening import settings_of
+from threadkeep.cli.opening import own_settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.probe import answers
 from threadkeep.cli.service_managers import WRITTEN_BY, ServiceManager, Systemd, manager_for
@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
 
 def _install(args: Namespace, manager: ServiceManager) -> int:
     """Show the file; if the user agrees, write it and start the service."""
-    settings = settings_of(args)
+    settings = own_settings_of(args)
     config = config_of(settings)
     manager.check()
     if not is_loopback(config.host) and not config.keys_file:
@@ -139,7 +139,7 @@ def _tell_installed(
 
 def _status(args: Namespace, manager: ServiceManager) -> int:
     """Say whether the service is installed, runs and answers; 0 only if it does all three."""
-    config = config_of(settings_of(args))
+    config = config_of(own_settings_of(args))
     text = _text(manager)
     url = _url(manager, text or "", config)
     running, answering = text is not None and manager.is_running(), answers(url)

@@ -16,7 +16,7 @@ from threadkeep.adapters.client_settings.clients import CLIENTS, Client, Plan, S
 from threadkeep.adapters.client_settings.settings_file import Add, Change, hide_secrets
 from threadkeep.cli.cleaning import clean
 from threadkeep.cli.hook_places import own_program
-from threadkeep.cli.opening import settings_of
+from threadkeep.cli.opening import own_settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.probe import answers
 from threadkeep.errors import BadInput
@@ -41,7 +41,7 @@ class _Task:
 
 def run(args: Namespace) -> int:
     """Show what is set up, or plan a change, show it, ask, and make it."""
-    config = config_of(settings_of(args))
+    config = config_of(own_settings_of(args))
     around = _surroundings(args, config)
     if args.client is None and not args.undo:
         return _list_clients(args, around)
@@ -157,7 +157,7 @@ def _show(args: Namespace, tasks: Sequence[_Task], around: Surroundings, config:
         if task.change.diff:
             # Printed as it is: a folded line is no line of a diff.
             print(clean(task.change.diff), end="", flush=True)
-        else:
+        elif not task.change.left:
             state = "nothing of threadkeep here" if args.undo else "set up already"
             screen.line(f"{task.client.title}, {task.way}: ", (state, "green"), f" ({task.plan.file.path})")
         for left in task.change.left:

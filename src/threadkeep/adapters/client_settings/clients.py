@@ -160,11 +160,14 @@ def _opencode(around: Surroundings) -> Plan:
     folder = _opencode_folder(around)
     # opencode reads all three; of two that say the same thing, the first in this list counts.
     names = ("opencode.jsonc", "opencode.json", "config.json")
-    path = next((folder / name for name in names if (folder / name).exists()), folder / "opencode.json")
+    files = [around.file(folder / name, "jsonc", purpose="gateway") for name in names]
+    # One that setup wrote to stays the one, so that an undo finds it.
+    noted = next((file for file in files if file.is_noted), None)
+    file = noted or next((file for file in files if file.path.exists()), files[1])
     edits = [
         Put(path=("provider", provider, "options", "baseURL"), value=f"{around.url}/v1") for provider in ("openai", "anthropic")
     ]
-    return Plan(file=around.file(path, "jsonc", purpose="gateway"), edits=edits)
+    return Plan(file=file, edits=edits)
 
 
 def _pi_folder(around: Surroundings) -> Path:
