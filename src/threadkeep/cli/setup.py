@@ -197,8 +197,8 @@ def _remarks(task: _Task, around: Surroundings, config: Config) -> list[str]:
         remarks.append("This gateway asks for keys: run setup with --url http://HOST:PORT/k/KEY.")
     if not answers(around.url):
         remarks.append(
-            f"No gateway answers at {hide_secrets(around.url)}. Start it with `threadkeep service install`, or with `threadkeep serve`; "
-            f"without it {task.client.title} reaches no model."
+            f"No gateway answers at {hide_secrets(around.url)}. Start it with `threadkeep service install`, or with "
+            f"`threadkeep serve`; without it {task.client.title} reaches no model."
         )
     return remarks
 
