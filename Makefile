@@ -72,7 +72,7 @@ LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --py
 lock: $(READY) ## pin dependencies anew in requirements/
 	$(LOCK) pyproject.toml --group build --output-file requirements/run.txt
 	$(LOCK) pyproject.toml --group dev --constraint requirements/run.txt --output-file requirements/dev.txt
-	$(LOCK) pyproject.toml --group build --extra postgres --constraint requirements/run.txt --output-file requirements/server.txt
+	$(LOCK) pyproject.toml --group build --extra postgres --constraint requirements/dev.txt --output-file requirements/server.txt
 	$(LOCK) requirements/models.in --output-file requirements/models.txt
 	$(LOCK) requirements/hosts.in pyproject.toml --output-file requirements/hosts.txt
 	@if grep -n '://' requirements/*.txt; then echo "requirements must not name a registry" >&2; exit 1; fi

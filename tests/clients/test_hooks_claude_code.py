@@ -40,7 +40,7 @@ async def compacted(installed: Installed, tmp_path: Path) -> Compacted:
     script = [say("one"), *(say(text) for n in (1, 2, 3) for text in (f"<summary>SUMMARY {n}</summary>", f"done {n}"))]
     async with ScriptedProvider(script) as provider:
         claude = await opened(installed, tmp_path, provider)
-        await threadkeep("hook", "install", "claude-code", "--yes", store=store, cwd=claude.cwd, environment=claude.environment())
+        await threadkeep("setup", "claude", "--hooks", "--yes", store=store, cwd=claude.cwd, environment=claude.environment())
         recall = shlex.join((*own_program(), "--store", str(store), "recall"))
         session_id = await say_to(claude, "\n".join((NEEDLE, *RULES)))
         told: list[str] = []

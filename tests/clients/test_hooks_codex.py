@@ -49,7 +49,7 @@ async def compacted(codex_at: Callable[[str], CodexCli], tmp_path: Path) -> Comp
         codex = codex_at(provider.url)
         config = codex.codex_home / "config.toml"
         config.write_text(config.read_text().replace(str(AUTO_COMPACT_TOKENS), str(LIMIT)))
-        await threadkeep("hook", "install", "codex", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
+        await threadkeep("setup", "codex", "--hooks", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
         recall = shlex.join((*own_program(), "--store", str(store), "recall"))
         session_id = await say_to(codex, "\n".join((NEEDLE, *RULES)))
         told: list[str] = []
@@ -105,7 +105,7 @@ async def test_a_store_that_cannot_be_opened_costs_codex_nothing(codex_at: Calla
         config.write_text(config.read_text().replace(str(AUTO_COMPACT_TOKENS), str(LIMIT)))
         store = tmp_path / "no-store"
         store.mkdir()
-        await threadkeep("hook", "install", "codex", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
+        await threadkeep("setup", "codex", "--hooks", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
         session_id = await say_to(codex, "go")
         assert await say_to(codex, "on", session_id) == session_id
     assert handed_back(provider.requests[-1]) == []

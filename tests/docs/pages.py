@@ -14,6 +14,7 @@ _fence = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ELSEWHERE = {
     "docs/hooks.md": "tests/hooks/test_page.py",
     "docs/mcp.md": "tests/mcp",
+    "docs/service.md": "tests/container",
     "docs/hosts/claude-agent-sdk.md": "tests/adapters",
     "docs/hosts/claude-code-hooks.md": "tests/clients",
     "docs/hosts/codex-hooks.md": "tests/clients",

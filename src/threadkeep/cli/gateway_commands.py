@@ -47,10 +47,44 @@ def _serve(parser: ArgumentParser) -> None:
     parser.add_argument("--allow-changes", action="store_true", help="let pages under /ui compact, undo, fork and roll back")
 
 
+def _service(parser: ArgumentParser) -> None:
+    parser.add_argument("action", metavar="ACTION", choices=("install", "status", "remove"), help="install, status or remove")
+    parser.add_argument("--yes", action="store_true", help="install: do not ask; needed where there is no terminal")
+    parser.add_argument("--host", help="install: the address to listen on; one that others reach needs --keys")
+    parser.add_argument("--port", type=port, help="install: the port to listen on (default: 4621)")
+    parser.add_argument("--openai-upstream", metavar="URL", help="install: where Responses and Chat requests go")
+    parser.add_argument("--anthropic-upstream", metavar="URL", help="install: where Messages requests go")
+    parser.add_argument("--auto-compact", choices=("off", "background", "on"), help="install: as serve has it (default: on)")
+    parser.add_argument("--keys", dest="keys_file", metavar="FILE", help="install: require an API key from this file")
+    parser.add_argument("--access-log", choices=("on", "off"), help="install: log a line of JSON per request (default: on)")
+
+
 def _key(parser: ArgumentParser) -> None:
     parser.add_argument("tenant", metavar="TENANT", help="whose key it is; keys of one tenant share its threads")
     parser.add_argument("--keys", dest="keys_file", metavar="FILE", help="the file its digest is added to (default: keys_file)")
     parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
+
+
+def _setup(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "client", nargs="?", metavar="CLIENT", help="claude, codex, opencode, pi, qwen, cline or aider (default: list them)"
+    )
+    parser.add_argument(
+        "--gateway", dest="way", action="append_const", const="gateway", help="send the client's requests through the gateway"
+    )
+    parser.add_argument(
+        "--hooks",
+        dest="way",
+        action="append_const",
+        const="hooks",
+        help="keep its state through its own compactions, without a gateway",
+    )
+    parser.add_argument("--undo", action="store_true", help="take back what setup wrote, and nothing else")
+    parser.add_argument("--yes", action="store_true", help="do not ask; needed where there is no terminal")
+    parser.add_argument("--url", metavar="URL", help="the gateway's address (default: from host and port in your settings)")
+    parser.add_argument(
+        "--scope", choices=("user", "project"), default="user", help="with --hooks: whose settings (default: %(default)s)"
+    )
 
 
 GATEWAY: Mapping[str, Command] = {
@@ -66,6 +100,18 @@ GATEWAY: Mapping[str, Command] = {
         example="threadkeep serve --port 4621 --auto-compact on",
         entry="serve:run",
         arguments=_serve,
+    ),
+    "setup": Command(
+        does="find installed clients and change their settings so that they use threadkeep, or take that back",
+        example="threadkeep setup claude",
+        entry="setup:run",
+        arguments=_setup,
+    ),
+    "service": Command(
+        does="run the gateway as a service of this user, started at login: systemd on Linux, launchd on macOS",
+        example="threadkeep service install --port 4621",
+        entry="service:run",
+        arguments=_service,
     ),
     "key": Command(
         does="make a key of the gateway for a tenant; it is shown once, the file keeps its digest",

@@ -25,6 +25,16 @@ def settings_of(args: Namespace) -> list[Setting]:
     return resolve(flags=flags, environ=os.environ, project=Path.cwd())
 
 
+def own_settings_of(args: Namespace) -> list[Setting]:
+    """Return every setting without those of the working folder's file: what is set up for good does not depend on the folder.
+
+    Raises:
+        BadInput: The user's configuration file, or a variable, cannot be understood.
+    """
+    flags = {field.name: getattr(args, field.name, None) for field in fields(Config)}
+    return resolve(flags=flags, environ=os.environ, project=None)
+
+
 def store_path(config: Config) -> Path:
     """Return the file the store is in, or would be."""
     return sqlite_path(config.store)

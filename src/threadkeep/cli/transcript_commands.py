@@ -22,14 +22,9 @@ def _import(parser: ArgumentParser) -> None:
 
 
 def _hook(parser: ArgumentParser) -> None:
-    parser.add_argument("action", metavar="ACTION", choices=("install", "run"), help="install, or run (which clients call)")
+    parser.add_argument("action", metavar="ACTION", choices=("run",), help="run: answer one event, read from standard input")
     parser.add_argument("client", metavar="CLIENT", choices=("codex", "claude-code"), help="codex or claude-code")
-    parser.add_argument("--undo", action="store_true", help="install: take the hooks out again")
-    parser.add_argument("--yes", action="store_true", help="install: do it; without this it shows what would change")
-    parser.add_argument(
-        "--scope", choices=("user", "project"), default="user", help="install: whose settings (default: %(default)s)"
-    )
-    parser.add_argument("--part", type=at_least_one, default=1, metavar="N", help="run: which part of a long state is told")
+    parser.add_argument("--part", type=at_least_one, default=1, metavar="N", help="which part of a long state to tell")
 
 
 def _export(parser: ArgumentParser) -> None:
@@ -51,9 +46,9 @@ TRANSCRIPTS: Mapping[str, Command] = {
         arguments=_import,
     ),
     "hook": Command(
-        does="keep a session's state through a client's own compaction, without a gateway: hooks of Codex and Claude Code",
-        example="threadkeep hook install claude-code --yes",
-        entry="hook:run",
+        does="answer an event of Codex or Claude Code; the hooks that `threadkeep setup CLIENT --hooks` writes call this",
+        example="threadkeep hook run claude-code < event.json",
+        entry="hook_run:run",
         arguments=_hook,
     ),
     "export": Command(

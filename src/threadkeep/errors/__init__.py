@@ -39,7 +39,9 @@
     │   ├── UnsafeBind           a public address without keys
     │   ├── PortTaken
     │   ├── CannotListen         the address or port is not to be had
-    │   └── CannotKeepToken      the control API's token can be neither read nor written
+    │   ├── CannotKeepToken      the control API's token can be neither read nor written
+    │   ├── NoServiceManager     no systemd user session and no launchd
+    │   └── ServiceFailed        systemctl or launchctl refused
     └── StoreError
         ├── StoreMissing         nothing is there yet, and looking does not create it
         ├── StoreBusy            another process holds the write lock
@@ -95,7 +97,15 @@ from threadkeep.errors.compacting import (
     UnknownModel,
 )
 from threadkeep.errors.root import ThreadkeepError
-from threadkeep.errors.serving import CannotKeepToken, CannotListen, GatewayError, PortTaken, UnsafeBind
+from threadkeep.errors.serving import (
+    CannotKeepToken,
+    CannotListen,
+    GatewayError,
+    NoServiceManager,
+    PortTaken,
+    ServiceFailed,
+    UnsafeBind,
+)
 from threadkeep.errors.storing import (
     StoreBusy,
     StoreClosed,
@@ -131,6 +141,7 @@ __all__ = [
     "ModelOverflow",
     "ModelRejected",
     "ModelUnavailable",
+    "NoServiceManager",
     "NotEnoughTurns",
     "NotFound",
     "NothingToCompact",
@@ -138,6 +149,7 @@ __all__ = [
     "OrdinalConflict",
     "PortTaken",
     "RecordNotFound",
+    "ServiceFailed",
     "StaleCheckpoint",
     "StoreBusy",
     "StoreClosed",

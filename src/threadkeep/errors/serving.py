@@ -42,3 +42,20 @@ class CannotKeepToken(GatewayError):
         super().__init__(f"the control API's token cannot be kept in {path}: {reason}; give one with THREADKEEP_CONTROL_TOKEN")
         self.path = path
         self.reason = reason
+
+
+class NoServiceManager(GatewayError):
+    code = "no_service_manager"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the gateway cannot be installed as a service: {reason}; run `threadkeep serve` yourself instead")
+        self.reason = reason
+
+
+class ServiceFailed(GatewayError):
+    code = "service_failed"
+
+    def __init__(self, command: str, *, reason: str) -> None:
+        super().__init__(f"`{command}` failed: {reason or 'it said nothing'}; `threadkeep service status` shows what is there")
+        self.command = command
+        self.reason = reason
