@@ -36,7 +36,7 @@ demo: $(READY) ## play a long session through the real gateway, no key needed
 test: $(READY) ## run the quick tests; three minutes on two cores
 	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and not slow"
 
-test-slow: $(READY) ## run the tests that take above a second
+test-slow: $(READY) ## run the tests above a second, and behaviour in the other dialects
 	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and slow"
 
 test-postgres: $(READY) ## run what goes through a store once more, on a PostgreSQL server

@@ -26,7 +26,8 @@ settings.register_profile(
 )
 settings.load_profile("found")
 
-from tests.on_postgres import Redirected, fit_for_a_server  # noqa: E402  # only importable from here on
+from tests.dialect_choice import mark_other_dialects_slow  # noqa: E402  # only importable from here on
+from tests.on_postgres import Redirected, fit_for_a_server  # noqa: E402
 from tests.postgres import PostgresServer, running_postgres  # noqa: E402
 
 
@@ -36,7 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_other_dialects_slow(items)
     if config.getoption("--store") == "postgres":
         items[:], left_out = fit_for_a_server(items)
         config.hook.pytest_deselected(items=left_out)
