@@ -34,10 +34,10 @@ demo: $(READY) ## play a long session through the real gateway, no key needed
 	@$(BIN)/threadkeep demo
 
 test: $(READY) ## run the quick tests; three minutes on two cores
-	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and not slow"
+	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and not slow" --most-examples 50
 
-test-slow: $(READY) ## run the tests above a second, and behaviour in the other dialects
-	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and slow"
+test-slow: $(READY) ## run the tests above a second, behaviour in every dialect, properties with every example
+	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and (slow or hypothesis)"
 
 test-postgres: $(READY) ## run what goes through a store once more, on a PostgreSQL server
 	$(BIN)/pytest $(PARALLEL) -m "$(OWN)" --store postgres $(ON_POSTGRES)
