@@ -13,7 +13,7 @@ from typing import Self
 import pytest
 
 COLUMNS, ROWS = 110, 50
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 class Terminal:

@@ -45,7 +45,7 @@ def test_the_gateway_serves_until_it_is_told_to_stop(home: Path) -> None:
     with started("serve", "--port", "0", "--json", "--store", str(path), "--openai-upstream", "http://127.0.0.1:9") as running:
         assert running.stdout is not None
         ready = msgspec.json.decode(running.stdout.readline())
-        with urlopen(f"{ready['url']}/healthz", timeout=10) as answer:
+        with urlopen(f"{ready['url']}/healthz", timeout=60) as answer:
             assert answer.status == 200
         running.send_signal(signal.SIGTERM)
         left = running.communicate()

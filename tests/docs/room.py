@@ -24,7 +24,7 @@ from tests.transfer.rollouts import put
 import threadkeep
 from threadkeep.dialects import Answer, dialect_named
 
-SECONDS = 60
+SECONDS = 120
 TURNS = 14
 DIALECTS = {"responses": "responses", "completions": "chat", "messages": "messages"}
 # Commands that go on until they are stopped; each says something once it has begun.

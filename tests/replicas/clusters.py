@@ -154,7 +154,7 @@ pidfile = {cluster.folder}/pgbouncer.pid
         yield f"postgresql://postgres@/postgres?host={cluster.folder}&port={port}"
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 async def reachable(url: str) -> None:
