@@ -75,6 +75,7 @@ async def test_numbers_beyond_any_count_are_refused_by_name(tmp_path: Path) -> N
     assert "is no number of turns" in talked.err
 
 
+@pytest.mark.slow
 async def test_bytes_that_are_no_text_are_said_as_far_as_they_are(tmp_path: Path) -> None:
     """Whatever the locale makes of them."""
     for locale in ("C.UTF-8", "POSIX"):
