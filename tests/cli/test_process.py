@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import signal
 import subprocess
 import tomllib
@@ -32,6 +34,7 @@ def closed_early(*arguments: str) -> tuple[int, str]:
         return running.wait(), complaints
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_a_command_quietly(home: Path) -> None:
     """`threadkeep … | head` leaves no traceback, for people's output and machines' alike, however much was still to come."""
     path = stored(home / "long.db", lambda tk: grown(tk, "long", turns=150))
