@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 import signal
 import subprocess
 import tomllib
@@ -13,6 +11,7 @@ from textwrap import dedent
 from urllib.request import urlopen
 
 import msgspec
+import pytest
 from tests.cli.stories import command, grown, started, stored, surroundings
 
 
