@@ -14,8 +14,8 @@ MODELS := .cache/models
 HOSTS := .cache/hosts
 # Tests that no other target runs; `test` runs the quick ones among them, `test-slow` the slow ones.
 OWN := not clients and not chaos and not models and not browser and not hosts
-# Tests run in this many processes at once.
-WORKERS ?= 2
+# Tests run in this many processes at once: one more than two cores, because many tests wait for a server to stop.
+WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist worksteal
 # Where Python writes no compiled files, each of the many processes that tests start compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
