@@ -14,13 +14,18 @@ READY := $(VENV)/.ready
 MODELS := .cache/models
 # Hosts whose pins do not go together with ours.
 HOSTS := .cache/hosts
-# What `test` leaves to the targets of their own.
-QUICK := not clients and not chaos and not models and not browser and not hosts
+# Tests that no other target runs; `test` runs the quick ones among them, `test-slow` the slow ones.
+OWN := not clients and not chaos and not models and not browser and not hosts
+# Tests run in this many processes at once: one more than two cores, because many tests wait for a server to stop.
+WORKERS ?= 3
+PARALLEL := -n $(WORKERS) --dist worksteal
+# Where Python writes no compiled files, each of the many processes that tests start compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
 # What goes through a store, and has to hold on a server as on a file.
 ON_POSTGRES := tests/gateway tests/scenarios tests/drafting tests/living tests/runtime tests/thread
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-postgres test-clients test-chaos test-models test-browser test-hosts lint check coverage lock docs build clean
+.PHONY: help setup demo test test-slow test-postgres test-clients test-chaos test-models test-browser test-hosts lint check coverage lock docs build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -30,11 +35,14 @@ setup: $(READY) ## make .venv and install threadkeep with its pinned tools
 demo: $(RUNNABLE) ## play a long session through the real gateway, no key needed
 	@$(BIN)/threadkeep demo
 
-test: $(READY) ## run every test but the slow suites
-	$(BIN)/pytest -m "$(QUICK)"
+test: $(READY) ## run the quick tests; three minutes on two cores
+	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and not slow" --most-examples 50
+
+test-slow: $(READY) ## run the tests above a second, behaviour in every dialect, properties with every example
+	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and (slow or hypothesis)"
 
 test-postgres: $(READY) ## run what goes through a store once more, on a PostgreSQL server
-	$(BIN)/pytest -m "$(QUICK)" --store postgres $(ON_POSTGRES)
+	$(BIN)/pytest $(PARALLEL) -m "$(OWN)" --store postgres $(ON_POSTGRES)
 
 test-clients: $(READY) ## drive real clients from npm; skips them where npm is missing
 	$(BIN)/pytest -m clients tests/clients tests/mcp
@@ -60,10 +68,10 @@ lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 
-check: lint test test-postgres test-clients test-hosts test-browser test-chaos ## everything a change must pass
+check: lint test test-slow test-postgres test-clients test-hosts test-browser test-chaos ## everything a change must pass
 
 coverage: $(READY) ## run the tests and show which lines and branches they miss
-	$(BIN)/pytest -m "$(QUICK)" --cov
+	$(BIN)/pytest $(PARALLEL) -m "$(OWN)" --cov
 
 # The files' own pins are kept where they still fit; `make lock UPGRADE=--upgrade` moves them.
 LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,17 +15,20 @@ from threadkeep import Config, Threadkeep
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
-# A failure is reported as it was found: shrinking one took longer than the whole suite. On a build machine the examples are the
-# same each time, so that a change is judged by what it changed.
-settings.register_profile(
-    "found",
-    deadline=None,
-    derandomize="CI" in os.environ,
-    phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.target),
-)
-settings.load_profile("found")
+# A failure is reported as it was found: shrinking one took longer than the whole suite. The examples are the same in every run,
+# so that a change is judged by what it changed; `pytest --hypothesis-profile search` looks for new ones.
+for name, is_fixed in (("fixed", True), ("search", False)):
+    settings.register_profile(
+        name,
+        deadline=None,
+        derandomize=is_fixed,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.target),
+    )
+settings.load_profile("fixed")
 
-from tests.on_postgres import Redirected, fit_for_a_server  # noqa: E402  # only importable from here on
+from tests.dialect_choice import mark_other_dialects_slow  # noqa: E402  # only importable from here on
+from tests.example_counts import limit_examples  # noqa: E402
+from tests.on_postgres import Redirected, fit_for_a_server  # noqa: E402
 from tests.postgres import PostgresServer, running_postgres  # noqa: E402
 
 
@@ -34,9 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--store", choices=("sqlite", "postgres"), default="sqlite", help="where files that tests name as stores are"
     )
+    parser.addoption("--most-examples", type=int, help="try no property with more examples than this")
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_other_dialects_slow(items)
+    if (most := config.getoption("--most-examples")) is not None:
+        limit_examples(items, most=most)
     if config.getoption("--store") == "postgres":
         items[:], left_out = fit_for_a_server(items)
         config.hook.pytest_deselected(items=left_out)

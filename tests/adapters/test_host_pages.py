@@ -47,6 +47,7 @@ def test_every_page_that_is_to_be_tried_here_is() -> None:
     assert set(PAGES) == {page for page, where in ELSEWHERE.items() if where == "tests/adapters"}
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("page", PAGES)
 async def test_every_program_of_a_page_runs(page: str, tmp_path: Path) -> None:

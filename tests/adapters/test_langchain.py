@@ -66,6 +66,7 @@ def as_sent(window: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"role": "system", "content": SYSTEM}, *converted]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("plainly", "replaces_state"), [(False, False), (True, True)], ids=["asynchronous", "plain, state replaced"]

@@ -43,6 +43,7 @@ __all__ = ["stable_prefix"]
 PIERS_IN_A_RUN = 30
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_session_long_enough_to_compact_three_times_keeps_its_rule_and_finds_its_needle(tmp_path: Path) -> None:
     """Through restarts the model is sent the thread's own window, whole, and a compacted needle comes back by recall."""

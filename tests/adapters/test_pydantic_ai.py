@@ -73,6 +73,7 @@ async def lead(
     return kept, output
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("replaces_history", [False, True], ids=["history kept", "history replaced"])
 async def test_an_agent_long_enough_to_compact_three_times(tmp_path: Path, *, replaces_history: bool) -> None:

@@ -145,6 +145,7 @@ async def test_in_every_dialect_it_is_the_host_s(tk: Threadkeep, dialect: str) -
     assert await thread.told() == {"cwd": "/b"}
 
 
+@pytest.mark.slow
 async def test_a_megabyte_of_world_costs_its_difference(store_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ten turns that each change one entry in a hundred: after the first, a turn costs under 3 % of telling all of it."""
     async with Threadkeep(Config(store=str(store_file), model_context_window=100_000_000)) as tk:

@@ -16,6 +16,7 @@ from threadkeep.bench.timing import Summary, interleaved, paired, summary
 from threadkeep.bench.workload import Workload
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_rows() -> None:
     """Two workloads of one seed draw the same bytes, another seed draws others."""
     first, again, other = ([row.body for row in islice(Workload(seed=seed).rows(), 40)] for seed in (1, 1, 2))

@@ -15,6 +15,8 @@ from threadkeep.bench.result import Result
 from threadkeep.cli import bench
 from threadkeep.errors import BadInput
 
+pytestmark = pytest.mark.slow
+
 PRESENT = [entrant.name for entrant in entrants() if entrant.version is not None]
 SIZES = (10, 1_000)
 

@@ -11,6 +11,8 @@ from tests.postgres import PostgresServer
 from threadkeep.bench.report import tables
 from threadkeep.bench.store_server import FILE, SERVER, run_server
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.anyio
 async def test_every_measure_stands_beside_sqlite(postgres_server: PostgresServer) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import shlex
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from uuid import uuid4
 
 import pytest
 
 COLUMNS, ROWS = 110, 50
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 class Terminal:
@@ -23,7 +25,9 @@ class Terminal:
     """
 
     def __init__(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str]) -> None:
-        self._socket = str(folder / "tmux.sock")
+        # A socket's path has room for about a hundred characters; the folder of a test may be deeper than that.
+        self._private = Path(tempfile.gettempdir()) / f"tk-tmux-{uuid4().hex[:12]}"
+        self._socket = str(self._private / "s")
         settings = [
             f"{name}={value}" for name, value in environ.items() if name.startswith(("THREADKEEP_", "PYTHONPATH", "HOME"))
         ]
@@ -33,6 +37,7 @@ class Terminal:
     async def __aenter__(self) -> Self:
         if shutil.which("tmux") is None:
             pytest.skip("tmux is not installed; it is what holds the terminal")
+        self._private.mkdir(mode=0o700)
         size = ("-x", str(COLUMNS), "-y", str(ROWS))
         self._client = await asyncio.create_subprocess_exec(
             *("tmux", "-S", self._socket, "-f", "/dev/null", "-u", "-C", "new-session", *size, self._line),
@@ -46,6 +51,7 @@ class Terminal:
         await self._tmux("kill-server")
         if self._client is not None:
             await self._client.communicate()
+        shutil.rmtree(self._private)
 
     async def types(self, line: str) -> None:
         """Type a line and press Enter."""

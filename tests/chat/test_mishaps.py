@@ -85,6 +85,7 @@ async def test_more_turns_than_there_are_are_not_taken_back(tmp_path: Path) -> N
     assert "kelp" in str(server.requests[1].history)
 
 
+@pytest.mark.slow
 async def test_bytes_that_are_no_text_are_said_as_far_as_they_are(tmp_path: Path) -> None:
     """Whatever the locale makes of them."""
     for locale in ("C.UTF-8", "POSIX"):

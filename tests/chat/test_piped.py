@@ -26,6 +26,7 @@ async def test_answers_alone_go_to_the_pipe(tmp_path: Path) -> None:
     assert (sent[0].endswith("Two and two?"), sent[1:]) == (True, ["Four.", "And one more?"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "dialect"), [("openai:m-1", "responses"), ("anthropic:m-1", "messages")])
 async def test_the_two_providers_are_talked_to_in_their_own_language(tmp_path: Path, model: str, dialect: str) -> None:
     """Any address that speaks it will do; the key comes from the provider's usual variable."""
@@ -86,6 +87,7 @@ async def test_without_a_model_it_says_how_to_name_one(tmp_path: Path) -> None:
     assert "--model openai:NAME, anthropic:NAME or NAME@URL" in talked.err
 
 
+@pytest.mark.slow
 async def test_a_thread_remembers_whom_it_talked_to(tmp_path: Path) -> None:
     """Gone on with by the beginning of its id, it needs no model named, and its history goes out again."""
     async with ModelServer([streamed("chat", "Blue."), streamed("chat", "You said so.")]) as server:
@@ -131,6 +133,7 @@ async def test_where_it_is_told_once_and_then_by_what_changed(tmp_path: Path) ->
     assert str(tmp_path) in sent[0]
 
 
+@pytest.mark.slow
 async def test_tools_of_an_mcp_server_can_be_used(tmp_path: Path) -> None:
     """A command line is enough; the call, what it returned and the answer are one turn."""
     program = tmp_path / "tides.py"
@@ -145,6 +148,7 @@ async def test_tools_of_an_mcp_server_can_be_used(tmp_path: Path) -> None:
     assert server.requests[1].history[-1] == {"role": "tool", "tool_call_id": "c1", "content": "Brest: 3 m"}
 
 
+@pytest.mark.slow
 async def test_an_mcp_server_that_cannot_be_started_is_one_sentence(tmp_path: Path) -> None:
     """Nobody is talked to."""
     talked = await piped(tmp_path, "Hello\n", "--mcp", "no-such-program", "--model", "tiny@http://127.0.0.1:9/v1")

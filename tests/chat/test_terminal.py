@@ -25,6 +25,7 @@ def terminal(home: Path, *arguments: str) -> Terminal:
     return Terminal(command("chat", *arguments), folder=home, environ=environ)
 
 
+@pytest.mark.slow
 async def test_two_turns_a_compaction_a_fork_and_a_resume(tmp_path: Path) -> None:
     """Talked to, compacted, forked, left and gone on with: the fork has the talk, the thread it came from is as it was."""
     replies = [streamed("chat", text) for text in (f"{SPEECH} The end.", "It holds fast.", "Only in the fork.", "Welcome back.")]

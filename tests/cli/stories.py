@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sqlite3
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import closing
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +22,8 @@ import threadkeep
 from threadkeep import Thread, Threadkeep
 
 TURNS = 4
+# A process that still runs then hangs. Far longer than any takes, on a busy machine too.
+LONGEST_S = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,29 @@ def stored(path: Path, story: Callable[[Threadkeep], Awaitable[object]]) -> Path
 def command(*arguments: str) -> list[str]:
     """Return what starts the command line as a process of its own."""
     return [sys.executable, "-m", "threadkeep.cli", *arguments]
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the command line as a process inside the block. After `LONGEST_S`, and at the end of the block, it is killed.
+
+    Its SIGINT has the default handler, also where this process ignores SIGINT, as a background job of a shell does.
+    """
+    ours = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        running = subprocess.Popen(
+            command(*arguments), env=surroundings(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, ours)
+    with running:
+        alarm = threading.Timer(LONGEST_S, running.kill)
+        alarm.start()
+        try:
+            yield running
+        finally:
+            alarm.cancel()
+            running.kill()
 
 
 def surroundings() -> dict[str, str]:

@@ -85,11 +85,10 @@ def test_a_title_can_be_read_in_a_narrow_terminal(cli: Cli, home: Path, store: P
 
 def test_looking_makes_no_store(cli: Cli, home: Path) -> None:
     """A store that is not there has no threads, and is still not there afterwards."""
-    absent = home / "absent.db"
-    assert cli("threads", "--json", "--store", absent).json == {"threads": []}
-    told = cli("threads", "--store", absent)
-    assert (told.code, told.out.split(";")[0]) == (0, f"no threads in {absent} yet")
-    assert not absent.exists()
+    assert cli("threads", "--json", "--store", "absent.db").json == {"threads": []}
+    told = cli("threads", "--store", "absent.db")
+    assert (told.code, told.out.split(";")[0]) == (0, "no threads in absent.db yet")
+    assert not (home / "absent.db").exists()
 
 
 @pytest.mark.parametrize("before", [True, False])

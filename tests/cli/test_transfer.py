@@ -7,7 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.cli.stories import Cli, command, surroundings
+import pytest
+from tests.cli.stories import Cli, command, started, surroundings
 from tests.transfer.rollouts import THREAD, meta, put, spoken, turn, written
 
 ITEMS = len(spoken(1))
@@ -74,17 +75,17 @@ def test_export_to_standard_output_is_the_content_alone(home: Path) -> None:
     assert json.loads(ran.stdout) == spoken(1)
 
 
-def test_watching_imports_what_is_added(home: Path) -> None:
-    """A first report, another when the file has grown; an interrupt ends it."""
+@pytest.mark.parametrize(("end", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_watching_imports_what_is_added(home: Path, end: signal.Signals, code: int) -> None:
+    """A first report, another when the file has grown; either signal ends it."""
     path = put(home / "r.jsonl", meta(), *turn(1))
-    words = command("import", str(path), "--watch", "--json", "--store", str(home / "new.db"))
-    with subprocess.Popen(words, env=surroundings(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with started("import", str(path), "--watch", "--json", "--store", str(home / "new.db")) as running:
         assert running.stdout is not None
         first = json.loads(running.stdout.readline())
         with path.open("ab") as stream:
             stream.write(written(*turn(2)))
         second = json.loads(running.stdout.readline())
-        running.send_signal(signal.SIGINT)
-        assert running.wait(timeout=30) == 130
+        running.send_signal(end)
+        assert (*running.communicate(), running.returncode) == ("", "", code)
     assert [report["threads"][0]["items"] for report in (first, second)] == [ITEMS, 2 * ITEMS]
     assert [report["threads"][0]["added"] for report in (first, second)] == [9, len(turn(2)) + 1]

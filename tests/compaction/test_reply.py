@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -249,6 +251,13 @@ def test_a_rendered_ledger_is_read_back_whole(ledger: Ledger) -> None:
         for section in Section
         for entry in ledger.section(section)
     ]
+
+
+def test_a_claim_without_words_is_no_part_of_the_entry() -> None:
+    """The line ends behind the claim's pointer. The entry keeps its own words and gets the pointer."""
+    read = ParsedEntry(ids=("7",), text="Use tabs.", pointers=(4, 93))
+    assert entry("- [7] earlier, contested: Use tabs. (#4) — latest #93: ") == read
+    assert entry("- supersede | [7] Use tabs. (#4) → #93: ") == replace(read, verb=Verb.SUPERSEDE)
 
 
 @settings(max_examples=200, deadline=None)

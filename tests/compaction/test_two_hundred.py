@@ -59,6 +59,7 @@ def state_of(history: History) -> tuple[int, bytes]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", SAMPLES, ids=[samples.dialect.name for samples in SAMPLES])
 async def test_two_hundred_compactions_stay_bounded_and_move_the_prefix_once_each(samples: DialectSamples) -> None:
     """Inside budgets, nothing told twice, no second compaction without growth, every demand in force at the end."""

@@ -24,7 +24,7 @@ from tests.transfer.rollouts import put
 import threadkeep
 from threadkeep.dialects import Answer, dialect_named
 
-SECONDS = 60
+SECONDS = 120
 TURNS = 14
 DIALECTS = {"responses": "responses", "completions": "chat", "messages": "messages"}
 # Commands that go on until they are stopped; each says something once it has begun.
@@ -61,12 +61,14 @@ class Room:
 
     async def close(self) -> None:
         """Stop what was left running; each must have been there until now, and must stop when it is told to."""
-        for process in self.running:
-            assert process.returncode is None, "a command that goes on until it is stopped has ended by itself"
+        alive = [process for process in self.running if process.returncode is None]
+        for process in alive:
             process.terminate()
+        for process in alive:
             async with asyncio.timeout(SECONDS):
                 await process.communicate()
-            assert process.returncode in (0, -signal.SIGTERM)
+        assert alive == self.running, "a command that goes on until it is stopped has ended by itself"
+        assert {process.returncode for process in alive} <= {0, -signal.SIGTERM}
 
     def _put(self, text: str) -> str:
         for name, what in self.stands_for.items():

@@ -20,6 +20,7 @@ _server = re.compile(r"postgresql://\S+")
 _link = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("page", TRIED)
 async def test_what_a_page_shows_works(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -15,7 +15,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.items import Item, ItemKind
 from threadkeep.store import RecordKind
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 AGENTS, DAYS = 4, 13
 

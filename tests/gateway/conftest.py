@@ -26,7 +26,7 @@ __all__ = ["stable_prefix"]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Headers = list[tuple[bytes, bytes]]
 
-SECONDS = 20
+SECONDS = 120
 BODY_LIMIT = 3_000_000
 
 

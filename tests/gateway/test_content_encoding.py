@@ -53,7 +53,7 @@ def test_hostile_bytes_are_damaged_and_nothing_worse(body: bytes, coding: str) -
 
 
 @pytest.mark.parametrize("coding", [*PACKERS, "x-gzip"])
-@pytest.mark.parametrize("length", [LIMIT, LIMIT + 1, 200_000_000])
+@pytest.mark.parametrize("length", [LIMIT, LIMIT + 1, pytest.param(200_000_000, marks=pytest.mark.slow)])
 def test_a_bomb_stops_at_the_limit(coding: str, length: int) -> None:
     """A body may become as long as the limit, and not a byte longer, however small it was."""
     packed = PACKERS[coding.removeprefix("x-")](bytes(length))

@@ -105,8 +105,8 @@ def spoiled(chance: Random, body: bytes) -> bytes:
             return b""
 
 
-def headers(chance: Random, tenant: str, body: bytes) -> list[bytes]:
-    """Return header lines: mostly right, some wrong, twice, hostile, or lying about the body."""
+def headers(chance: Random, tenant: str, *, length: int) -> list[bytes]:
+    """Return header lines: mostly right, some wrong, twice, or hostile."""
     lines = [b"Host: 127.0.0.1"] if chance.random() < 0.97 else [chance.choice([b"Host: evil.example", b"Host:", b"X: 1"])]
     if chance.random() < 0.9:
         lines.append(b"X-Threadkeep-Key: " + TENANTS[tenant].encode())
@@ -116,24 +116,25 @@ def headers(chance: Random, tenant: str, body: bytes) -> list[bytes]:
         lines.append(name + b": " + value)
     if chance.random() < 0.1:
         lines.append(b"Content-Encoding: " + chance.choice(CODINGS).encode())
-    length = len(body) if chance.random() < 0.95 else chance.choice([0, len(body) + 50, 10**12])
     lines.append(f"Content-Length: {length}".encode())
     return lines
 
 
-async def exchange(port: int, request: bytes) -> bytes:
-    """Send bytes and return everything that comes back before the connection ends or falls silent."""
+async def exchange(port: int, request: bytes, *, is_whole: bool) -> bytes:
+    """Send bytes and return everything that comes back before the connection ends. What is not whole ends with the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(request)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(SECONDS):
             await writer.drain()
+            if not is_whole:
+                writer.write_eof()
             head = await reader.readuntil(b"\r\n\r\n")
-            if b"content-length:" in head.lower():
+            if b"content-length:" in head.lower() and not request.startswith(b"HEAD"):
                 length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
                 return head + await reader.readexactly(length)
             return head + (await reader.readuntil(b"0\r\n\r\n") if b"chunked" in head.lower() else b"")
-    except (TimeoutError, ConnectionError, asyncio.IncompleteReadError) as error:
+    except (ConnectionError, asyncio.IncompleteReadError) as error:
         return error.partial if isinstance(error, asyncio.IncompleteReadError) else b""
     finally:
         writer.close()
@@ -144,7 +145,7 @@ async def attack(port: int, chance: Random, tenant: str, told: Told) -> None:
     path = chance.choice(PATHS)
     whole = history(chance, tenant, told, path)
     text = f"{tenant}-said-{told.spoken}"
-    right = chance.random() < 0.4
+    right = is_whole = chance.random() < 0.4
     if right:
         path = chance.choice(["/v1/responses", "/v1/chat/completions", "/v1/messages"])
         whole = history(chance, tenant, told, path)
@@ -158,9 +159,11 @@ async def attack(port: int, chance: Random, tenant: str, told: Told) -> None:
     else:
         method = chance.choice(METHODS)
         body = spoiled(chance, whole) if chance.random() < 0.7 else whole
-        lines = headers(chance, tenant, body)
+        length = len(body) if chance.random() < 0.95 else chance.choice([0, len(body) + 50, 10**12])
+        lines = headers(chance, tenant, length=length)
+        is_whole = length <= len(body)
     line = f"{method} {path} HTTP/1.1\r\n".encode("latin-1")
-    answer = await exchange(port, line + b"\r\n".join(lines) + b"\r\n\r\n" + body)
+    answer = await exchange(port, line + b"\r\n".join(lines) + b"\r\n\r\n" + body, is_whole=is_whole)
     told.heard += answer
     if right and answer.startswith(b"HTTP/1.1 200 ") and b"ANSWERED" in answer:
         told.acknowledged.append(text)

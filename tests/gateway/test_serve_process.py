@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 KEY = "tkk_of-alice"
-SECONDS = 60
+SECONDS = 120
 
 
 async def test_a_gateway_with_keys_from_start_to_stop(provider: Provider, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from threadkeep.hooks import CommandHook, CompactionFacts, HookEvent, Hooks, SessionFacts, StartSource, Trigger
 
@@ -31,9 +33,14 @@ def started(cwd: Path | str = "/srv/app", *, source: StartSource = "compact") ->
     return SessionFacts(thread_id="ship-it", cwd=str(cwd), model="gpt-5", source=source, checkpoint=41)
 
 
-def commands(event: HookEvent, *lines: str | tuple[str, ...], timeout_s: float = 60.0) -> Hooks:
-    """Return hooks that run `lines`, called a, b, c and so on."""
+def commands(
+    event: HookEvent,
+    *lines: str | tuple[str, ...],
+    timeout_s: float = 60.0,
+    timeouts_s: Mapping[str, float] = MappingProxyType({}),
+) -> Hooks:
+    """Return hooks that run `lines`, called a, b, c and so on. `timeouts_s` gives some of them less time than the others."""
     hooks = Hooks()
     for name, line in zip("abcdef", lines, strict=False):
-        hooks = hooks.on(event, CommandHook(command=line, timeout_s=timeout_s, name=name))
+        hooks = hooks.on(event, CommandHook(command=line, timeout_s=timeouts_s.get(name, timeout_s), name=name))
     return hooks

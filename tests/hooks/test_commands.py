@@ -171,7 +171,7 @@ async def test_what_a_command_leaves_in_the_background_is_not_waited_for(tmp_pat
 async def test_out_of_time_the_command_is_killed_with_all_it_started(tmp_path: Path, listening: int) -> None:
     """Nobody is left to say that it survived."""
     line = "exec 3> fifo; (sleep 30; echo survived >&3) & wait"
-    assert await run(commands(PRE, line, "true", timeout_s=1), compaction(tmp_path)) == Verdict(
+    assert await run(commands(PRE, line, "true", timeouts_s={"a": 1}), compaction(tmp_path)) == Verdict(
         runs=(HookRun(name="a", outcome=TIMED_OUT, message="it took longer than 1 s"), HookRun(name="b", outcome=COMPLETED))
     )
     assert await asyncio.to_thread(everything_said, listening) == ""
@@ -192,11 +192,11 @@ async def test_cancelled_the_command_is_killed_with_all_it_started(tmp_path: Pat
 
 def test_the_gateways_event_loop_runs_them_the_same_way(tmp_path: Path) -> None:
     """uvloop starts and watches processes by itself."""
-    hooks = commands(START, "cat > told.json; echo done", "sleep 30", "exit 3", timeout_s=2)
+    hooks = commands(START, "cat > told.json; echo done", "sleep 30", "exit 3", timeouts_s={"b": 1})
     assert uvloop.run(run(hooks, started(tmp_path))) == Verdict(
         runs=(
             HookRun(name="a", outcome=COMPLETED, context="done"),
-            HookRun(name="b", outcome=TIMED_OUT, message="it took longer than 2 s"),
+            HookRun(name="b", outcome=TIMED_OUT, message="it took longer than 1 s"),
             HookRun(name="c", outcome=FAILED, message="it exited with code 3"),
         )
     )

@@ -58,6 +58,7 @@ def survival(entry: Entry) -> float:
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_every_canary_of_every_type_survives_five_rounds(entries: list[Entry], budget: float) -> None:
     """Safety rules, constraints, facts, goal state and preferences alike, whatever target was asked for."""
@@ -68,6 +69,7 @@ def test_every_canary_of_every_type_survives_five_rounds(entries: list[Entry], b
     assert survival(ours) == 1.0 >= max(survival(entry) for entry in others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_the_latest_value_is_always_there_and_no_distinct_one_is_merged_away(entries: list[Entry], budget: float) -> None:
     """Of every update the newer value is in view, never the older alone; two things that look alike both stay."""
@@ -78,6 +80,7 @@ def test_the_latest_value_is_always_there_and_no_distinct_one_is_merged_away(ent
     assert reworded["pairs_both_held"] == reworded["pairs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_the_window_stays_below_its_share_of_the_transcript(entries: list[Entry], budget: float) -> None:
     """Below the largest budget even where a smaller one was asked for."""
@@ -85,12 +88,14 @@ def test_the_window_stays_below_its_share_of_the_transcript(entries: list[Entry]
     assert ours["max_output_to_budget"] * budget <= LARGEST_SHARE
 
 
+@pytest.mark.slow
 def test_all_of_it_fits_a_budget_of_30_percent(entries: list[Entry]) -> None:
     """Every canary, within the budget."""
     ours, _ = at(entries, FITS)
     assert (ours["budget_compliant"], survival(ours)) == (True, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [budget for budget in BUDGETS if budget < FITS])
 @pytest.mark.xfail(strict=True, reason=OVER_BUDGET)
 def test_a_smaller_budget_is_met(entries: list[Entry], budget: float) -> None:
@@ -99,6 +104,7 @@ def test_a_smaller_budget_is_met(entries: list[Entry], budget: float) -> None:
     assert ours["budget_compliant"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_no_restated_value_leaves_the_old_one_in_the_text(entries: list[Entry], budget: float) -> None:
     """Said again with another value: the old one is a pointer, the new one its words."""
@@ -106,6 +112,7 @@ def test_no_restated_value_leaves_the_old_one_in_the_text(entries: list[Entry], 
     assert ours["randomized"]["supersession"]["stale"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.xfail(strict=True, reason=REWORDED)
 def test_no_reworded_update_leaves_the_old_value_in_the_text(entries: list[Entry], budget: float) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -244,5 +245,8 @@ class LivingThreads(RuleBasedStateMachine):
         self._folder.cleanup()
 
 
-TestLivingThreads = LivingThreads.TestCase
-TestLivingThreads.settings = settings(max_examples=40, stateful_step_count=30)
+FEW = settings(max_examples=5, stateful_step_count=30)
+TestLivingThreads = type("TestLivingThreads", (LivingThreads.TestCase,), {"settings": FEW})
+TestLivingThreadsAtLength = pytest.mark.slow(
+    type("TestLivingThreadsAtLength", (LivingThreads.TestCase,), {"settings": settings(FEW, max_examples=40)})
+)

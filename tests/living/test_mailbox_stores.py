@@ -151,6 +151,7 @@ async def test_secrets_are_left_out_before_mail_is_written(tmp_path: Path) -> No
     assert (b"hunter2" in kept, b"*******" in kept) == (False, True)
 
 
+@pytest.mark.slow
 async def test_other_processes_deliver_while_a_turn_runs(store_file: Path) -> None:
     """Three processes send to one thread whose turn goes on recording: nothing is lost, nothing comes twice, order is kept."""
     async with Threadkeep(Config(store=str(store_file))) as tk:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -27,8 +26,14 @@ ELSEWHERE = {"InvalidWebhookSignatureError", "CookieConflict", "WebSocketError",
 
 def exceptions_of(module: ModuleType) -> Iterator[type[Exception]]:
     """Yield every exception a library has in its public face."""
-    for name, value in inspect.getmembers(module, inspect.isclass):
-        if issubclass(value, Exception) and not issubclass(value, Warning) and name not in ELSEWHERE:
+    for name, value in list(vars(module).items()):
+        # `isinstance` would ask the proxies of the SDK, and each would load a part of it.
+        if (
+            issubclass(type(value), type)
+            and issubclass(value, Exception)
+            and not issubclass(value, Warning)
+            and name not in ELSEWHERE
+        ):
             yield value
 
 

@@ -124,6 +124,7 @@ async def test_a_session_belongs_to_who_opened_it(store: Path) -> None:
             assert answer.status_code == status
 
 
+@pytest.mark.slow
 async def test_the_command_serves_until_a_signal(store: Path) -> None:
     """It says where it listens and where its token is, which opens it; SIGINT ends it."""
     words = ("-m", "threadkeep.cli", "mcp", "--http", "--port", "0", "--store", str(store), "--thread", "ship-it", "--json")

@@ -9,7 +9,7 @@ from mcp import MCPError
 from tests.histories import turns
 from tests.mcp.sessions import ERAS, Mode, opened, over_stdio
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("mode", ERAS)

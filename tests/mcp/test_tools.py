@@ -14,7 +14,7 @@ from tests.mcp.sessions import ERAS, HOSTILE, NEEDLE, Mode, Person, opened, over
 
 from threadkeep.mcp.tools import TOOLS
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("mode", ERAS)

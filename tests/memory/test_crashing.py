@@ -69,6 +69,7 @@ async def check_undisturbed(tk: Threadkeep) -> None:
     assert RULES[2].encode() not in await stored(tk)
 
 
+@pytest.mark.slow
 async def test_a_crash_at_every_call_is_made_good(location: str, tk: Threadkeep, clock: ManualClock) -> None:
     """Right before every call of the store, reading or writing, and after every write: the next worker finishes the work.
 
@@ -104,6 +105,7 @@ async def killed(location: str, clock: ManualClock, *, at: int, when: str) -> in
         return await worker.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("location", ["sqlite", "postgres"], indirect=True)
 async def test_a_killed_process_leaves_nothing_half_done(location: str, tk: Threadkeep, clock: ManualClock) -> None:
     """Killed at its writes, one process after the other goes on where the last one was; what it held is free in time."""

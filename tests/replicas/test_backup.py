@@ -11,7 +11,7 @@ from tests.postgres import OWNER, PostgresServer
 
 from threadkeep import Config, Threadkeep
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -21,7 +21,7 @@ from tests.replicas.stored import compactions, is_answered, known_items
 
 from threadkeep import Config, Threadkeep
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 TURNS = int(os.environ.get("THREADKEEP_REPLICA_TURNS", "14"))
 CONVERSATIONS = 4

@@ -15,7 +15,7 @@ from threadkeep.items import body_digest
 from threadkeep.store import NewThread, Span
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 WRITERS = ("a", "b", "c")
 

@@ -37,6 +37,7 @@ def stands_alone(entry: LedgerEntry, demand: Demand) -> bool:
     return demand.needle not in beside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 async def test_forty_demands_outlive_twenty_compactions(seed: int, tmp_path: Path) -> None:
     """Closed book, the window alone: every demand is in force, every value taken back stands beside its correction."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -266,5 +267,8 @@ class Threads(RuleBasedStateMachine):
         return await self._tk.verify(self._thread())
 
 
-Threads.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
-test_threads = Threads.TestCase
+FEW = settings(max_examples=5, stateful_step_count=20, deadline=None)
+TestThreads = type("TestThreads", (Threads.TestCase,), {"settings": FEW})
+TestThreadsAtLength = pytest.mark.slow(
+    type("TestThreadsAtLength", (Threads.TestCase,), {"settings": settings(FEW, max_examples=40)})
+)

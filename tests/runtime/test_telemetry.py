@@ -269,6 +269,7 @@ async def test_a_real_compaction_is_told_with_the_figures_of_its_report(backstag
     assert (failed["threadkeep.compaction.outcome"], failed["error.type"]) == ("failed", "nothing_to_compact")
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_the_first_attempt_and_without_the_extra_nobody_watches() -> None:
     """In a process that cannot import it, in one that has it but did not attempt anything, and in one that did."""
     absent = "import sys; sys.modules['opentelemetry'] = None\n"

@@ -46,6 +46,7 @@ async def test_what_a_server_offers_the_model_can_call(tk: Threadkeep) -> None:
     assert outputs["c2"].startswith("error: RuntimeError: ")
 
 
+@pytest.mark.slow
 async def test_a_server_can_be_started_by_its_command_line(tmp_path: Path) -> None:
     """A process of its own, spoken to through its pipes, gone when the context is left."""
     program = tmp_path / "tides server.py"

@@ -26,6 +26,7 @@ def silent_port() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
+@pytest.mark.slow
 async def test_a_server_that_says_nothing_gives_way_to_the_next_one(
     postgres_server: PostgresServer, silent_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ async def check_lane(store: SqliteStore, lane: str, *, acknowledged: int) -> Non
     assert await store.append(lane, [record(f"{lane}-{end}")], expected=end) == end + 1
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_hundred_kills_lose_nothing_acknowledged(tmp_path: Path) -> None:
     """Killed in mid-append a hundred times, the file keeps every acknowledged record, gapless, and takes the next one."""

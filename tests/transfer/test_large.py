@@ -15,6 +15,8 @@ from threadkeep import Config, Threadkeep
 from threadkeep.runtime.places import BLOCK_TURNS, Place
 from threadkeep.runtime.transferring import Importer
 
+pytestmark = pytest.mark.slow
+
 # Imports a file and prints the most memory the process ever held, in KiB; ends as a kill would once `stop` bytes were read.
 IMPORT = """
 import asyncio, os, resource, sys

@@ -61,6 +61,7 @@ async def test_folders_imported_at_the_same_time_arrive_whole(tmp_path: Path) ->
         assert (await one.verify()).ok
 
 
+@pytest.mark.slow
 async def test_processes_that_import_one_file_all_succeed(tmp_path: Path) -> None:
     """The command, three times at once, on one store."""
     source = put(tmp_path / "a.jsonl", meta(), *LONG)

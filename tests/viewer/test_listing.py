@@ -39,6 +39,7 @@ async def listed(tk: Threadkeep, asked: Filter) -> tuple[Sequence[str], int | No
     return [each.row.id for each in listing.threads], listing.following, listing.looked_at
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_every_thread_of_many_is_reached(opened: Opened, work: Threadkeep) -> None:
     """Page by page, by its title with a page that says how far it looked, and by its id at once."""

@@ -14,6 +14,7 @@ from threadkeep.cli.cleaning import one_line
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.repetition import repeat_until_terminated
 from threadkeep.runtime import Threadkeep, config_of
 from threadkeep.runtime.transferring import Importer, ImportReport, Progress
 from threadkeep.transfer.detecting import Format
@@ -39,11 +40,14 @@ async def _import(args: Namespace, paths: list[Path]) -> int:
         with _progress() as progress:
             report = await importer.run(paths, progress=progress)
         _print(report, as_json=args.json)
-        while args.watch:
-            await asyncio.sleep(WATCH_SECONDS)
+
+        async def import_new_items() -> None:
             report = await importer.run(paths)
             if any(thread.added for thread in report.threads) or report.problems:
                 _print(report, as_json=args.json)
+
+        if args.watch:
+            await repeat_until_terminated(import_new_items, every_s=WATCH_SECONDS)
     return 0
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.repetition import repeat_until_terminated
 from threadkeep.errors import BadInput
 from threadkeep.memory import Kept
 from threadkeep.runtime.memory_pass import MemoryPass
@@ -48,11 +49,14 @@ async def _carried_out(args: Namespace) -> int:
 
 async def _run(memories: Memories, *, watch: bool, as_json: bool) -> None:
     _print_pass(await memories.run(), as_json=as_json)
-    while watch:
-        await asyncio.sleep(WATCH_SECONDS)
+
+    async def run_again() -> None:
         done = await memories.run()
         if done.extracted or done.empty or done.failed or done.polluted:
             _print_pass(done, as_json=as_json)
+
+    if watch:
+        await repeat_until_terminated(run_again, every_s=WATCH_SECONDS)
 
 
 def _print_pass(done: MemoryPass, *, as_json: bool) -> None:

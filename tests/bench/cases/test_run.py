@@ -18,7 +18,7 @@ from threadkeep.bench.cases.run import CHAIN, PROGRESS, CasesRun, Terms, run_cas
 from threadkeep.bench.retention.rendering import Json
 from threadkeep.errors import BadInput, ModelUnavailable
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TERMS = Terms(chain=True, variants=CHAIN, asked_at=(1, 5))
 
 

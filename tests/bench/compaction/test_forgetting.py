@@ -17,6 +17,8 @@ from threadkeep.compaction.audit import Audited
 from threadkeep.dialects import Dialect
 from threadkeep.thread import History, Tip
 
+pytestmark = pytest.mark.slow
+
 TINY = Plan(name="tiny", span_tokens=20_000, new_tokens=5_000, rounds=2, row=1)
 
 

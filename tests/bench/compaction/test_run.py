@@ -15,6 +15,8 @@ from threadkeep.cli import bench, bench_compaction
 from threadkeep.dialects import dialect_named
 from threadkeep.errors import BadInput
 
+pytestmark = pytest.mark.slow
+
 TINY = Plan(name="tiny", span_tokens=30_000, new_tokens=6_000, rounds=2, row=3)
 RESPONSES = dialect_named("responses")
 

@@ -18,6 +18,8 @@ from threadkeep.bench.retention.run import Plan, run_retention
 from threadkeep.cli.bench_arguments import bench_arguments
 from threadkeep.compaction.state_text import TAG
 
+pytestmark = pytest.mark.slow
+
 THROUGH = [name for name in COMPACTORS if name.startswith("threadkeep-")]
 # Whoever asks a model by itself; behind the gateway the SDK is handed a window of threadkeep's.
 ASKING = [name for name, entry in COMPACTORS.items() if entry.asks == "always" and not name.endswith(BEHIND)]

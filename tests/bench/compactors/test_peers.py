@@ -210,6 +210,7 @@ def test_a_peer_is_named_with_or_without_an_interpreter() -> None:
         named_peer("tape")
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_peer_is_judged_beside_the_library_in_one_run(driver: Path, tmp_path: Path) -> None:
     """As one more arm, hop by hop, in the sessions of Chat Completions."""
@@ -222,6 +223,7 @@ async def test_a_peer_is_judged_beside_the_library_in_one_run(driver: Path, tmp_
     assert peers.told == [BUDGET_RULE, "langchain 1.0, asked in its own interpreter"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("langchain") is None, reason="langchain is not installed")
 def test_a_real_peer_compacts() -> None:
     """LangChain's middleware, through its own driver: shorter, with the summary it was given."""

@@ -15,6 +15,8 @@ from threadkeep.bench.gateway.conversation import Conversation
 from threadkeep.bench.gateway.run import ADDED, KNOWN, QUICK, RATE, RATE_SLICES, UNKNOWN, run_gateway
 from threadkeep.bench.result import Found
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("size", [1_000, 100_000, 1_000_000])
 def test_a_conversation_has_about_the_size_that_was_asked_for(size: int) -> None:

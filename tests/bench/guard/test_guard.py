@@ -13,6 +13,7 @@ from threadkeep.bench.guard.counting import Counts, changed, counts, expected_fi
 from threadkeep.cli import bench
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_the_counts_are_those_that_were_committed() -> None:
     """Facts kept and stale, window tokens, model calls, bytes, statements: `threadkeep bench guard --write` after a change that

@@ -18,6 +18,8 @@ from threadkeep.bench.retention.tally import Share, Tally, wilson
 from threadkeep.bench.retention.windows import open_book
 from threadkeep.dialects import dialect_named
 
+pytestmark = pytest.mark.slow
+
 EVERY = frozenset(FactKind)
 
 

@@ -29,6 +29,7 @@ def test_a_folder_that_is_not_there_is_refused_before_measuring(tmp_path: Path, 
         run(args)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_curves_are_drawn_the_same_twice(tiny_run: Retained, tmp_path: Path) -> None:
     """One SVG and one PNG a family, byte for byte the same when drawn again."""

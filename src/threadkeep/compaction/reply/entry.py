@@ -27,10 +27,11 @@ _after_ids = re.compile(r"\s*(?:[|:：]|[-–—](?=\s))?\s*")
 _pointer = re.compile(r"(?<!&)#(\d{1,15})(?![\w#])")
 _more = re.compile(r"\band \d{1,9} more\b")
 _closing_group = re.compile(r"\s*[(\[（]([^()\[\]（）]{2,160})[)\]）][.。]?$")
-# As states tell it, and as they told it once: replies repeat both, and old states are read as long as there are any.
-_claimed = re.compile(r"\s+[—–-]{1,2} (?:latest|contested by|a summary disputes this, the user did not:) #(\d{1,15}): ")
+# As states tell it, and as they told it once: replies repeat both, and old states are read as long as there are any. A claim may
+# have no words; the line then ends behind its colon.
+_claimed = re.compile(r"\s+[—–-]{1,2} (?:latest|contested by|a summary disputes this, the user did not:) #(\d{1,15}):(?: |$)")
 _earlier = re.compile(r"[*_`]{0,3}earlier, contested:[*_`]{0,3} ", re.IGNORECASE)
-_rendered_claim = re.compile(r"(?:(?<=\))|^)\s*→ #(\d{1,15}): ")
+_rendered_claim = re.compile(r"(?:(?<=\))|^)\s*→ #(\d{1,15}):(?: |$)")
 _gave_way = re.compile(r"\s*(?:→|⇒|->|=>|\b(?:replaced|superseded) by\b|\bersetzt durch\b)\s*", re.IGNORECASE)
 _became = re.compile(r"\s*[→⇒]\s*")
 _marked = re.compile(rf"(?:{re.escape(FROM_A_MODEL.strip())}\s*)+", re.IGNORECASE)
