@@ -107,9 +107,9 @@ def _session(
         for turn in turns:
             items: list[dict[str, Any]] = list(turn_json(planted.turns[turn], number=turn, dialect=DIALECT))
             if users and turn in users:
-                items[0] = _message("user", users[turn])
+                items[0] = make_message("user", users[turn])
             if answers and turn in answers:
-                items[-1] = _message("assistant", answers[turn])
+                items[-1] = make_message("assistant", answers[turn])
             said.append(items[0])
             items = _with_interjection(items, interjections.get(turn))
             if turn == turns[-1] and number % 2 == 0 and turn not in facts_due:
@@ -125,7 +125,7 @@ def _with_interjection(items: list[dict[str, Any]], text: str | None) -> list[di
         return items
     inner = [at for at in find_boundaries(items) if 1 < at < len(items) - 1] or [len(items) - 1]
     at = inner[len(inner) // 2]
-    return [*items[:at], _message("assistant", text), *items[at:]]
+    return [*items[:at], make_message("assistant", text), *items[at:]]
 
 
 def _mid_turn(items: Sequence[dict[str, Any]], *, planted_steps: int) -> int:
@@ -138,7 +138,8 @@ def _mid_turn(items: Sequence[dict[str, Any]], *, planted_steps: int) -> int:
     return len(items)
 
 
-def _message(role: str, text: str) -> dict[str, Any]:
+def make_message(role: str, text: str) -> dict[str, Any]:
+    """Return a message of the user or the agent as provider JSON."""
     kind = "input_text" if role == "user" else "output_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
