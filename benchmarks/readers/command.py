@@ -114,10 +114,9 @@ def run_density(args: argparse.Namespace) -> None:
 
 def run_score(args: argparse.Namespace) -> None:
     """Ask the model; imported here because it needs torch."""
-    from benchmarks.readers.model import score_file
+    from benchmarks.readers.model import score_files
 
-    for source in args.files:
-        score_file(args.model, source, args.out / f"{source.stem}.json")
+    score_files(args.model, args.files, args.out)
 
 
 def run_table(args: argparse.Namespace) -> None:

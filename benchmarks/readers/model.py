@@ -1,13 +1,17 @@
 """Ask a local model: the letters it prefers for questions, and the likelihood it gives to an agent's next steps.
 
 Needs torch, transformers and the package `gguf`, and a folder with `model.gguf`. Nothing is generated, so the same input
-gives the same result.
+gives the same result. `python -m benchmarks.readers.model FOLDER OUT FILE...` is the same as the command `score`, for a machine
+that has torch and lacks threadkeep.
 """
 
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +28,17 @@ ASKED = (
 CONTINUED = "You are a coding agent in the middle of a long session with a user."
 
 
-def score_file(folder: Path, source: Path, target: Path) -> None:
-    """Score a file of windows or of cuts and write the result as JSON."""
-    lines = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+def score_files(folder: Path, sources: Sequence[Path], out: Path) -> None:
+    """Score files of windows or of cuts; each result is written to `out` as soon as it is there."""
+    out.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
     reader = Reader(folder)
-    result: Any = [reader.weigh(line) for line in lines] if "segs" in lines[0] else reader.ask(lines)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(result), encoding="utf-8")
+    print(f"loaded after {time.monotonic() - began:.0f} s", flush=True)
+    for source in sources:
+        lines = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+        result: Any = [reader.weigh(line) for line in lines] if "segs" in lines[0] else reader.ask(lines)
+        (out / f"{source.stem}.json").write_text(json.dumps(result), encoding="utf-8")
+        print(f"{source.name}: {len(lines)} lines, {time.monotonic() - began:.0f} s", flush=True)
 
 
 class Reader:
@@ -39,7 +47,13 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         self._tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file="model.gguf")
-        model = AutoModelForCausalLM.from_pretrained(folder, gguf_file="model.gguf", dtype=torch.bfloat16)
+        unpacked = folder / "unpacked"
+        if unpacked.is_dir():
+            model = AutoModelForCausalLM.from_pretrained(unpacked, dtype=torch.bfloat16)
+        else:
+            model = AutoModelForCausalLM.from_pretrained(folder, gguf_file="model.gguf", dtype=torch.bfloat16)
+            # Unpacking the GGUF takes longer than reading the plain weights the next time.
+            model.save_pretrained(unpacked)
         self._model = model.to(self._device).eval()
         self._letters = [self._tokenizer.encode(letter, add_special_tokens=False)[0] for letter in LETTERS]
 
@@ -101,3 +115,7 @@ class Reader:
             logits = self._model.lm_head(hidden[places]).float()
             losses = torch.nn.functional.cross_entropy(logits, read[0, 1:][places], reduction="none")
         return float(losses.sum()), len(places)
+
+
+if __name__ == "__main__":
+    score_files(Path(sys.argv[1]), [Path(name) for name in sys.argv[3:]], Path(sys.argv[2]))

@@ -85,7 +85,7 @@ def likelihood_table(result: Sequence[Mapping[str, Any]]) -> str:
 
 def _nats(cut: Mapping[str, Any], arm: str) -> float:
     summed, tokens = cut["arms"][arm][:2]
-    return float(summed) / max(tokens, 1)
+    return float(summed) / max(int(tokens), 1)
 
 
 def _half(cut: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def _question(number: int) -> Question:
     )
 
 
-def _message(role: str, text: str) -> dict[str, object]:
+def _message(role: str, text: str) -> dict[str, Any]:
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
@@ -115,21 +116,21 @@ def test_the_newest_text_has_the_size_asked_for_and_ends_as_the_session_does() -
 
 
 def test_a_boundary_has_no_open_call() -> None:
-    call = {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "c1"}
+    call: dict[str, Any] = {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "c1"}
     output = {"type": "function_call_output", "call_id": "c1", "output": "a.txt"}
-    items = [_message("user", "look"), call, output, _message("assistant", "one file")]
+    items: list[dict[str, Any]] = [_message("user", "look"), call, output, _message("assistant", "one file")]
     assert find_boundaries(items) == [1, 3, 4]
     assert render_items(items) == "[user]\nlook\n\n[tool call]\nls {}\n\n[tool output]\na.txt\n\n[assistant]\none file"
 
 
 def test_the_other_dialects_are_rendered_alike() -> None:
-    chat = [
+    chat: list[dict[str, Any]] = [
         {"role": "user", "content": "look"},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "ls", "arguments": "{}"}}]},
         {"role": "tool", "tool_call_id": "c1", "content": "a.txt"},
         {"role": "assistant", "content": "one file"},
     ]
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": [{"type": "text", "text": "look"}]},
         {
             "role": "assistant",
@@ -146,7 +147,7 @@ def test_the_other_dialects_are_rendered_alike() -> None:
 
 
 def test_a_cut_has_work_before_it_and_the_agents_next_steps_behind_it() -> None:
-    items = [
+    items: list[dict[str, Any]] = [
         _message("user", "begin"),
         _message("assistant", "word " * 200),
         _message("user", "and now?"),
