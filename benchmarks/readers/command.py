@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.readers.corpus import Skipped, Transcript, read_corpus
 from benchmarks.readers.cuts import make_cuts
 from benchmarks.readers.density import make_sheet, score_sheet, state_lines
-from benchmarks.readers.growth import RATCHET_AT, count_overruled, measure_growth
+from benchmarks.readers.growth import RATCHET_AT, count_overruled, measure_growth, synthetic_transcript
 from benchmarks.readers.sessions import FAMILIES, Size, make_session
 from benchmarks.readers.table import print_tables
 from benchmarks.readers.windows import make_lines, play_session
@@ -78,11 +78,16 @@ def run_ratchet(args: argparse.Namespace) -> None:
 
 def run_overruled(args: argparse.Namespace) -> None:
     """Print how many independent rules a window shows as overruled."""
-    for seed in args.seeds:
-        found = asyncio.run(count_overruled(seed=seed))
-        print(f"seed {seed}: {len(found.overruled)} of {found.rules} rules shown as overruled, {found.missing} not in the window")
-        for line in found.overruled:
-            print(f"  {line[:140]}")
+    sessions = [synthetic_transcript(seed=seed) for seed in args.seeds]
+    real = read_corpus(args.corpus) if args.corpus else ()
+    sessions += [each for each in real if isinstance(each, Transcript) and len(each.items) >= args.least_items]
+    for transcript in sessions:
+        for seed in args.seeds[:1] if transcript.name.startswith("frozen") else args.seeds:
+            found = asyncio.run(count_overruled(transcript, seed=seed))
+            counts = f"{len(found.overruled)} of {found.rules} rules shown as overruled, {found.missing} not in the window"
+            print(f"{transcript.name}, rules {seed}: {counts}")
+            for line in found.overruled:
+                print(f"  {line[:140]}")
 
 
 def run_lines(args: argparse.Namespace) -> None:
@@ -164,6 +169,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     overruled = commands.add_parser("overruled", help="independent rules that a window shows as overruled")
     overruled.add_argument("--seeds", type=read_numbers, default=[301, 302])
+    overruled.add_argument("--corpus", type=Path, help="also plant the rules in real sessions")
+    overruled.add_argument("--least-items", type=int, default=100, help="leave out shorter real sessions")
     overruled.set_defaults(run=run_overruled)
 
     lines = commands.add_parser("lines", help="write the state lines of real sessions")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -11,9 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import threadkeep
-from benchmarks.readers.sessions import DIALECT, Size, make_message, make_session
+from benchmarks.readers.corpus import Transcript
+from benchmarks.readers.sessions import DIALECT, Size, make_session
 from benchmarks.readers.state import read_state
-from benchmarks.readers.text import render_items
+from benchmarks.readers.text import find_boundaries, render_items
 from threadkeep.errors import NothingToCompact
 
 RATCHET_AT = (10, 50, 100, 200)
@@ -70,49 +73,61 @@ async def measure_growth(family: str, *, seed: int, at: Sequence[int]) -> list[t
             thread = await tk.thread("growth", dialect=DIALECT)
             for number, span in enumerate(session.spans, start=1):
                 await thread.record(span)
-                try:
+                with suppress(NothingToCompact):
                     await thread.compact(strategy="extractive")
-                except NothingToCompact:
-                    continue
-                finally:
-                    if number in at:
-                        found.append((number, (await thread.window()).tokens))
+                if number in at:
+                    found.append((number, (await thread.window()).tokens))
     return found
 
 
-async def count_overruled(*, seed: int) -> Overruled:
-    """State independent rules in a working session, compact it several times, and read the window."""
-    size = Size(turns=OVERRULED_TURNS, compactions=OVERRULED_COMPACTIONS)
-    session = make_session("frozen", seed=seed, size=size)
+async def count_overruled(transcript: Transcript, *, seed: int) -> Overruled:
+    """State independent rules in a session, up to three in a paragraph, compact it several times, and read the window."""
     rng = Random(f"{seed}:overruled")
     values = [f"{word}{number}" for number, word in enumerate(rng.sample(WORDS, len(RULES)), start=11)]
-    said = [rule.format(v=value) for rule, value in zip(RULES, values, strict=True)]
-    spans = [list(span) for span in session.spans]
-    for text in said:
-        _state_rule(rng.choice(spans[:-1]), text, rng)
     with TemporaryDirectory(prefix="readers-") as folder:
         async with threadkeep.open(Path(folder) / "overruled.db") as tk:
-            thread = await tk.thread("overruled", dialect=DIALECT)
-            for span in spans:
+            thread = await tk.thread("overruled", dialect=transcript.dialect)
+            items = [deepcopy(item) for item in transcript.items]
+            _state_rules([item for item in items if thread.seen([item])[0][1].by_person], values, rng)
+            for span in _spans(items):
                 await thread.record(span)
-                await thread.compact(strategy="extractive")
+                with suppress(NothingToCompact):
+                    await thread.compact(strategy="extractive")
             window = await thread.window()
-    state = read_state(window)
     text = render_items(window)
-    shown = [line for line in state if any(value in line.text for value in values)]
+    shown = [line for line in read_state(window) if any(value in line.text for value in values)]
     wrong = [line.text for line in shown if line.section == "Inactive Changes" or _OVERRULED.search(line.text)]
     return Overruled(rules=len(RULES), overruled=tuple(wrong), missing=sum(value not in text for value in values))
 
 
-def _state_rule(span: list[dict[str, Any]], text: str, rng: Random) -> None:
-    """Add a rule to the end of one of the span's user messages."""
-    at = rng.choice([at for at, item in enumerate(span) if item.get("role") == "user" and _is_plain(item)])
-    old = span[at]["content"][0]["text"]
-    span[at] = make_message("user", f"{old}\n\n{text}")
+def synthetic_transcript(*, seed: int) -> Transcript:
+    """Return a session of the frozen family as a transcript."""
+    session = make_session("frozen", seed=seed, size=Size(turns=OVERRULED_TURNS, compactions=OVERRULED_COMPACTIONS))
+    return Transcript(name=f"frozen {seed}", dialect=DIALECT, items=tuple(session.items))
 
 
-def _is_plain(item: dict[str, Any]) -> bool:
-    return not item["content"][0]["text"].startswith("<")
+def _state_rules(spoken: Sequence[dict[str, Any]], values: Sequence[str], rng: Random) -> None:
+    """Add every rule to a message; a message gets up to three, as one paragraph."""
+    said = [rule.format(v=value) for rule, value in zip(RULES, values, strict=True)]
+    rng.shuffle(said)
+    while said:
+        paragraph = " ".join(said.pop() for _ in range(min(rng.randrange(1, 4), len(said))))
+        item = rng.choice(spoken)
+        if isinstance(item["content"], str):
+            item["content"] += f"\n\n{paragraph}"
+        else:
+            block = next(each for each in item["content"] if "text" in each)
+            block["text"] += f"\n\n{paragraph}"
+
+
+def _spans(items: Sequence[dict[str, Any]]) -> Iterator[Sequence[dict[str, Any]]]:
+    """Yield the items in parts of about equal length that end where no call is open."""
+    begin = 0
+    bounds = find_boundaries(items)
+    for number in range(1, OVERRULED_COMPACTIONS + 1):
+        end = next((at for at in bounds if at >= len(items) * number // OVERRULED_COMPACTIONS), len(items))
+        yield items[begin:end]
+        begin = end
 
 
 WORDS = (
