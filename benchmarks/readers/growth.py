@@ -51,6 +51,15 @@ RULES = (
     "Prefer the library {v} for parsing.",
     "Release notes are written in the style of {v}.",
     "Do not use the word {v} as a variable name.",
+    # These share everyday words with what people say about other things.
+    "Never include my name {v} in your replies.",
+    "Use Postgres {v} for the tests.",
+    "Don't change the tool {v}, I only want you to look at it.",
+    "Always show me the file {v} in full before you edit it.",
+    "We don't want the old mode {v} in the new code.",
+    "I want the plan in {v} before you write any code.",
+    "Keep the session {v} open until I say that we are done.",
+    "Put the test for the message type {v} into its own file.",
 )
 
 
@@ -132,5 +141,6 @@ def _spans(items: Sequence[dict[str, Any]]) -> Iterator[Sequence[dict[str, Any]]
 
 WORDS = (
     "juniper quarry lattice beacon marlin copper saddle tundra willow cobalt ferry gable hollow island jigsaw kettle lumber "
-    "meadow nickel orchard pepper quiver ribbon sorrel timber umbra velvet walnut yonder zephyr"
+    "meadow nickel orchard pepper quiver ribbon sorrel timber umbra velvet walnut yonder zephyr "
+    "anchor bramble cinder dapple ember falcon"
 ).split()
