@@ -47,13 +47,7 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         self._tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file="model.gguf")
-        unpacked = folder / "unpacked"
-        if unpacked.is_dir():
-            model = AutoModelForCausalLM.from_pretrained(unpacked, dtype=torch.bfloat16)
-        else:
-            model = AutoModelForCausalLM.from_pretrained(folder, gguf_file="model.gguf", dtype=torch.bfloat16)
-            # Unpacking the GGUF takes longer than reading the plain weights the next time.
-            model.save_pretrained(unpacked)
+        model = AutoModelForCausalLM.from_pretrained(folder, gguf_file="model.gguf", dtype=torch.bfloat16)
         self._model = model.to(self._device).eval()
         self._letters = [self._tokenizer.encode(letter, add_special_tokens=False)[0] for letter in LETTERS]
 
