@@ -1,0 +1,1 @@
+"""Benchmarks of threadkeep; they are not part of the wheel."""

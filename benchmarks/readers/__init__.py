@@ -1,0 +1,1 @@
+"""What a real model gets out of a compacted window: questions, likelihood, growth and density."""
