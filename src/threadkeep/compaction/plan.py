@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from threadkeep.compaction.working import Observed, Working, observe
+from threadkeep.compaction.facts import Observed
 from threadkeep.items import Item, ItemKind, Role, View, boundaries
 from threadkeep.thread import EntryKind, History, Pointer, Tip, WindowEntry
 from threadkeep.thread.delivery import is_task
@@ -45,10 +45,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quoted:
-    """A message that the new window tells outside of the state: whole, or as `text` where that is set."""
+    """A message that the new window tells outside of the state: as it stands in the window (`seen`), or as `text`."""
 
-    seen: Seen
+    source: Pointer
     tokens: int
+    seen: Seen | None = None
     text: str | None = None
 
 
@@ -62,8 +63,8 @@ class Plan:
         tail: The frontier, and everything after it.
         replaced: Everything else but the old state.
         cut_from: The cut lies at this ordinal or behind it.
-        quoted: What people said that stands behind the state in their own messages (`quoting`, `undecided`), and, from the
-            beginning, the task of another agent that the thread is working on.
+        quoted: What people said that stands behind the state in messages of their own, and, from the beginning, the task of
+            another agent that the thread is working on.
     """
 
     tip: Tip
@@ -77,7 +78,7 @@ class Plan:
 
     def quoting(self, quotes: Sequence[Quoted]) -> Plan:
         """Return the plan with these of the replaced messages behind the state, in the order they stood in."""
-        staying = {id(quote.seen) for quote in quotes}
+        staying = {id(quote.seen) for quote in quotes if quote.seen is not None}
         left = tuple(seen for seen in self.replaced if id(seen) not in staying)
         return replace(self, quoted=(*self.quoted, *quotes), replaced=left)
 
@@ -89,11 +90,12 @@ class Plan:
         return sum(seen.entry.tokens for seen in whole) + sum(quote.tokens for quote in self.quoted) + sum(tail)
 
     @property
-    def kept_words(self) -> dict[Pointer, str]:
-        """What people said in the messages that stay as they are, by record."""
-        whole = (quote.seen for quote in self.quoted if quote.text is None)
-        kept = (*whole, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
-        return {seen.entry.source: seen.view.said for seen in kept if seen.view.by_person and seen.entry.source is not None}
+    def kept_messages(self) -> frozenset[Pointer]:
+        """The records of people's messages that stay whole where they are."""
+        whole = (*self.context, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        quoted = (quote.seen for quote in self.quoted if quote.seen is not None and quote.text is None)
+        said = (seen for seen in (*whole, *quoted) if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
+        return frozenset(seen.entry.source for seen in said if seen.entry.source is not None)
 
     # What reads the whole window is looked at once: each step of a compaction asks for it.
     @cached_property
@@ -102,14 +104,10 @@ class Plan:
         return tuple(seen for seen in self._in_order if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
 
     @cached_property
-    def working(self) -> Working:
-        """What the thread works on."""
-        return observe(self.observed)
-
-    @cached_property
     def observed(self) -> tuple[Observed, ...]:
-        """Every item of the window that comes from a record, oldest first."""
-        window = ((seen.view, seen.entry.source, seen.entry.item) for seen in self._in_order)
+        """Every item of the window that stands there as it was recorded, oldest first."""
+        originals = (seen for seen in self._in_order if seen.entry.kind is EntryKind.KEEP)
+        window = ((seen.view, seen.entry.source, seen.entry.item) for seen in originals)
         return tuple(Observed(view=view, source=source, item=item) for view, source, item in window if source is not None)
 
     @cached_property
@@ -117,7 +115,7 @@ class Plan:
         """Everything that was said or done, as it was; what a person said beside host context was said at its own time."""
         spoken = (seen for seen in self.context if seen.view.by_person)
         held = {id(seen) for seen in self.context}
-        quoted = (quote.seen for quote in self.quoted if id(quote.seen) not in held)
+        quoted = (quote.seen for quote in self.quoted if quote.seen is not None and id(quote.seen) not in held)
         request = (self.request,) if self.request else ()
         found = (*spoken, *self.replaced, *quoted, *request, *(kept.seen for kept in self.tail))
         return tuple(sorted(found, key=lambda seen: seen.entry.source.ordinal if seen.entry.source else 0))
@@ -177,7 +175,11 @@ def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip:
         replaced=tuple(position for position in seen[:start] if id(position) not in special),
         tokens_before=history.tokens,
         cut_from=history.cut_from,
-        quoted=tuple(Quoted(seen=task, tokens=task.entry.tokens) for task in tasks),
+        quoted=tuple(
+            Quoted(source=task.entry.source, seen=task, tokens=task.entry.tokens)
+            for task in tasks
+            if task.entry.source is not None
+        ),
     )
 
 
