@@ -77,6 +77,7 @@ _expansion = re.compile(r"[$`*?\[\]]|\{[^}]*(?:,|\.\.)[^}]*\}")
 _assignment = re.compile(r"[A-Za-z_]\w*\+?=")
 _patch_file = re.compile(r"^\*\*\* (Add|Update|Delete) File:([^\n]+)$|^\*\*\* Move to:([^\n]+)$", re.MULTILINE)
 _cd_prefix = re.compile(r"^\s*cd\s+[^\s;&|]+\s*(?:&&|;)\s*")
+_absolute_cd = re.compile(r"\A\s*cd\s+(?:/[^\s;&|]*|'/[^'\n]*'|\"/[^\"\n]*\")\s*&&\s*(?=\S)")
 _odd_path = re.compile(r"[\x00-\x1f\x7f]|://")
 _escape = re.compile(r"\\([\"\\$`\n])")
 _in_place = re.compile(r"-[A-Za-z]*i(?:\.\w+)?$|-i\S*$|--in-place(?:=.*)?$|-pi\S*$")
@@ -198,6 +199,11 @@ def without_heredocs(text: str) -> str:
             found = (match for match in _token.finditer(line) if match.lastgroup and match["heredoc"])
             waiting = [(match["single"] or match["double"] or match["bare"], bool(match["dash"])) for match in found]
     return "\n".join(lines)
+
+
+def without_folder(text: str) -> str:
+    """Return a command line without a leading `cd` to an absolute path."""
+    return _absolute_cd.sub("", text, count=1)
 
 
 def parse(text: str) -> tuple[Simple, ...] | None:
@@ -475,7 +481,7 @@ def _in_place_files(program: str, arguments: list[Word]) -> Iterator[str]:
 
 
 def _moved(program: str, paths: list[str], flags: list[str]) -> Iterator[Edit]:
-    """Yield what `mv` and `cp` leave behind. A target that could be a folder is named only by the files put into it."""
+    """Yield what `mv` and `cp` leave behind. A name without an ending could be a folder: it is not reported."""
     if len(paths) < 2 or any(flag.startswith(("-t", "--target")) for flag in flags):
         return
     *sources, target = paths
@@ -486,4 +492,5 @@ def _moved(program: str, paths: list[str], flags: list[str]) -> Iterator[Edit]:
     if named and not deep:
         yield Edit(path=target, by=program)
     elif (target.endswith("/") or len(sources) > 1 or target in (".", "..")) and not deep:
-        yield from (Edit(path=posixpath.join(target, posixpath.basename(path)), by=program) for path in sources)
+        files = (posixpath.basename(path) for path in sources if posixpath.splitext(path)[1])
+        yield from (Edit(path=posixpath.join(target, name), by=program) for name in files)
