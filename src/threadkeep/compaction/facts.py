@@ -27,6 +27,7 @@ from threadkeep.compaction.images import pictures, told_picture
 from threadkeep.compaction.secrets import masked
 from threadkeep.compaction.shell_line import Edit, covers
 from threadkeep.compaction.tool_use import (
+    OPEN_FILE,
     TODOS,
     Result,
     Todo,
@@ -35,6 +36,7 @@ from threadkeep.compaction.tool_use import (
     calls_in,
     error_line,
     one_line,
+    open_file,
     refused,
     results_in,
     use_of,
@@ -330,7 +332,8 @@ class _State:
         self._failures = _newest(self._failures, Failure(text=outcome, call=shown, source=source, keys=call.keys))
 
     def _succeeded(self, call: OpenCall, result: Result) -> None:
-        kept = tuple(edit for edit in call.edits if not _complained(edit.by, result.text))
+        edits = (_named(edit, result.text) for edit in call.edits)
+        kept = tuple(edit for edit in edits if edit.path and not _complained(edit.by, result.text))
         for edit in kept:
             self._edit(edit, source=call.source)
         files = tuple(f"file {edit.path}" for edit in kept)
@@ -342,14 +345,14 @@ class _State:
     def _edit(self, edit: Edit, *, source: str) -> None:
         match edit.effect:
             case "changed" | "deleted":
-                for path in _same_file(edit.path, self._changed):
+                for path in _same_file(edit.path, self._changed, loose=edit.effect == "deleted"):
                     del self._changed[path]
                 self._changed[edit.path] = ChangedFile(path=edit.path, source=source, deleted=edit.effect == "deleted")
                 _bound(self._changed, CHANGED_KEPT)
             case "gone" | "reverted":
                 # What is no longer there, or is again as it was, is not among the files the work changed.
                 under = f"{edit.path}/"
-                same = set(_same_file(edit.path, self._changed))
+                same = set(_same_file(edit.path, self._changed, loose=True))
                 kept = self._changed.items()
                 self._changed = {
                     path: file for path, file in kept if edit.path != "." and path not in same and not path.startswith(under)
@@ -416,6 +419,10 @@ def _outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
     return result.ok, masked(result.outcome)
 
 
+def _named(edit: Edit, answer: str) -> Edit:
+    return msgspec.structs.replace(edit, path=open_file(answer)) if edit.path == OPEN_FILE else edit
+
+
 def _complained(program: str, output: str) -> bool:
     """Whether a program of a longer line says in its output that it failed."""
     return bool(program) and (f"\n{program}: " in output or output.startswith(f"{program}: "))
@@ -427,12 +434,21 @@ def _covers(done: str, failed: str) -> bool:
     return done == failed
 
 
-def _same_file(path: str, known: dict[str, ChangedFile]) -> list[str]:
-    """Return the spellings under which a file is listed: as it is, or relative where the other one is absolute."""
-    found = [path] if path in known else []
-    if path.startswith("/"):
-        return [*found, *(other for other in known if "/" in other and not other.startswith("/") and path.endswith(f"/{other}"))]
-    return [*found, *(other for other in known if "/" in path and other.startswith("/") and other.endswith(f"/{path}"))]
+def _same_file(path: str, known: dict[str, ChangedFile], *, loose: bool) -> list[str]:
+    """Return the spellings under which a file is listed: as it is, or relative where the other one is absolute.
+
+    A bare name fits many absolute paths. With `loose` it fits them all: a line that may have become false is dropped.
+    """
+    absolute = path.startswith("/")
+    if not absolute and "/" not in path and not loose:
+        return [path] if path in known else []
+    return [
+        other
+        for other in known
+        if other == path
+        or (absolute and not other.startswith("/") and ("/" in other or loose) and path.endswith(f"/{other}"))
+        or (not absolute and other.startswith("/") and other.endswith(f"/{path}"))
+    ]
 
 
 def _newest(failures: list[Failure], failure: Failure) -> list[Failure]:

@@ -21,6 +21,7 @@ Does = Literal["edit", "run", "poll", "list", "look", "other"]
 
 TEXT_CHARS: Final = 160
 TODOS: Final = 24
+OPEN_FILE: Final = "(open file)"
 # An exit code stands in the first or last lines of an output, and a line that tells of an error is looked for at both ends.
 END_CHARS: Final = 4_000
 ERROR_CHARS: Final = 40_000
@@ -72,9 +73,12 @@ _session = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
 _background = re.compile(r"^Command (?:was manually backgrounded|running in (?:the )?background)", re.IGNORECASE)
 _declined = re.compile(
     r"The user doesn't want to |\[Request interrupted by user|aborted\b|User rejected|The user (?:denied|rejected|declined)"
-    r"|user (?:denied|rejected)|Tool execution aborted|rejected by (?:the )?user|exec command rejected",
+    r"|user (?:denied|rejected)|(?:Command|Operation|Tool execution) (?:was )?aborted|rejected by (?:the )?user"
+    r"|exec command rejected",
     re.IGNORECASE,
 )
+# pi writes this behind what a command had printed when the person stopped it.
+_aborted = re.compile(r"(?:^|\n)Command aborted\s*\Z")
 # How a tool begins that says it did not do what it was asked.
 _refusal = re.compile(
     r"(?:<tool_use_error>|\W{0,4}(?:error\b|failed\b|failure\b|could not\b|cannot\b|can't\b|unable to\b|no such\b|invalid\b"
@@ -85,7 +89,8 @@ _refusal = re.compile(
     re.IGNORECASE,
 )
 _error = re.compile(
-    r"^(?=[^\n]{0,400}?(?:(?:Error|Exception)\b ?:|\berror(?:\[\w+\])?:|\berror TS\d+|\bFAILED\b|\bfatal: |panicked at|\bnpm ERR!"
+    r"^(?=[^\n]{0,400}?(?:(?:Error|Exception)\b ?:|\berror(?:\[\w+\])?:|\berror TS\d+|\bFAILED\b|\bfatal: |\bsyntax error\b"
+    r"|panicked at|\bnpm ERR!"
     r"|: command not found|: No such file or directory|\*\*\* \[|^\s*[×✗✖] ))[^\n]+$",
     re.MULTILINE,
 )
@@ -226,6 +231,9 @@ def use_of(call: Call) -> Use:
     edits = _file_edits(tool, fields)
     if edits is not None:
         return _edit_use(call, edits)
+    if tool in ("edit", "insert") and isinstance(fields.get("replace", fields.get("text")), str):
+        # SWE-agent edits the file it has open; its answer says which.
+        return Use(does="edit", text=call.tool, edits=(Edit(path=OPEN_FILE),), keys=(f"file {OPEN_FILE}",))
     if tool in _LISTS and (change := _todo_change(tool, fields)) is not None:
         return Use(does="list", text=call.tool, todos=change)
     if tool.startswith(_LOOKS):
@@ -237,6 +245,12 @@ def one_line(text: str, *, limit: int = TEXT_CHARS) -> str:
     """Return text on one line, without control characters, cut at `limit`."""
     flat = " ".join(_control.sub("", text[: limit * 8]).encode("utf-8", "replace").decode("utf-8").split())
     return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
+
+
+def open_file(text: str) -> str:
+    """Return the file that SWE-agent's shell has open behind an answer; empty where the answer says nothing of it."""
+    found = _open_file.search(text[-END_CHARS:])
+    return place(found[1].strip()) if found and found[1].strip() != "n/a" else ""
 
 
 def error_line(text: str) -> str:
@@ -388,7 +402,7 @@ def _told_command(script: str) -> str:
 def _result(call_id: str, text: str, *, failed: bool | None) -> Result:
     """Return how a call ended: by the client's flag or exit code, else by what a failure clearly leaves in the last lines."""
     text, code, failed = _unwrapped(text.removeprefix("OBSERVATION:\n"), failed=failed)
-    if failed is not False and _declined.match(text.lstrip()):
+    if failed is not False and (_declined.match(text.lstrip()) or _aborted.search(text[-END_CHARS:])):
         return Result(id=call_id, text=text, ok=None, told=True, declined=True, outcome="aborted")
     if failed is False:
         code = 0
@@ -491,6 +505,7 @@ def _last_line(text: str) -> str:
 # `git commit` exits with 1 where there is nothing left to commit.
 _harmless = re.compile(r"^nothing (?:added )?to commit\b", re.MULTILINE)
 # SWE-agent ends each output with the state of its shell.
+_open_file = re.compile(r"^\(Open file: ([^\n)]+)\)\s*$", re.MULTILINE)
 _prompt = re.compile(r"\((?:Open file|Current directory): |bash-\$")
 
 
