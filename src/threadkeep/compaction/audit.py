@@ -14,7 +14,7 @@ import msgspec
 
 from threadkeep.compaction.exact_values import values_in
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.merge import compute_entries, plain
+from threadkeep.compaction.merge import ASKED, compute_entries, plain
 from threadkeep.compaction.plan import Plan
 from threadkeep.compaction.speech import shorten
 
@@ -111,8 +111,8 @@ def report(audited: Audited, state: Ledger) -> AuditReport:
 
 def _required(ledger: Ledger) -> Iterator[LedgerEntry]:
     for entry in ledger.entries:
-        said = entry.speaker is Speaker.USER and entry.section is not Section.INACTIVE
-        if said or entry.pinned or (entry.speaker is Speaker.COMPUTED and entry.section is Section.HANDOFF):
+        under_way = entry.speaker is Speaker.COMPUTED and entry.section is Section.HANDOFF and not entry.text.startswith(ASKED)
+        if entry.pinned or under_way or (entry.speaker is Speaker.USER and entry.section is not Section.INACTIVE):
             yield entry
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from threadkeep.compaction.plan import Kept, Plan, Quoted, Seen
+from threadkeep.compaction.speech import cut_middle
 from threadkeep.compaction.tool_use import one_line
 from threadkeep.compaction.transcript import tell_call
 from threadkeep.dialects import Dialect
@@ -130,8 +131,15 @@ def _tail_entry(kept: Kept, *, calls: Mapping[str, View], dialect: Dialect) -> L
     # A literal has no record that a stub could point at.
     if not kept.stub or kept.seen.entry.kind in (EntryKind.STUB, EntryKind.LITERAL):
         return kept_entry(kept.seen)
-    stub = dialect.with_output(kept.seen.entry.item, _stub_text(kept.seen, calls))
+    text = _stub_text(kept.seen, calls) if kept.cut_tokens is None else _cut_text(kept.seen, tokens=kept.cut_tokens)
+    stub = dialect.with_output(kept.seen.entry.item, text)
     return _stub(kept.seen, stub) if stub else kept_entry(kept.seen)
+
+
+def _cut_text(seen: Seen, *, tokens: int) -> str:
+    """Return the beginning and the end of an output, and where the whole of it is."""
+    ordinal = seen.entry.source.ordinal if seen.entry.source else 0
+    return f"{cut_middle(seen.view.text, tokens=tokens)}\n[{seen.entry.tokens} tokens in full at #{ordinal}]"
 
 
 def _stub_text(seen: Seen, calls: Mapping[str, View]) -> str:

@@ -236,18 +236,20 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     before, thread_id = proposal.tokens_before, proposal.brief.thread_id
     best: Outcome | None = None
     broken: BrokenWindow | None = None
+    # What is remembered does not depend on where the frontier is cut.
+    audited = audit(proposal.brief.plan, _drafted(proposal, draft), focus=proposal.brief.focus)
     for plan in _plans(proposal, draft):
         if not _replaces(plan):
             continue
         try:
-            outcome = _attempt(plan, proposal, draft)
+            outcome = _attempt(plan, proposal, draft, audited)
         except BrokenWindow as fault:
             # A shorter frontier may do without what is broken here.
             broken = fault
             continue
-        if best is None or outcome.tokens_after < best.tokens_after:
+        if best is None or _misses(outcome, proposal) < _misses(best, proposal):
             best = outcome
-        if outcome.tokens_after <= proposal.wanted:
+        if not outcome.over_target and not outcome.report.left_out:
             break
     if best is None:
         raise broken or NothingToCompact(thread_id, reason=NOTHING_NEW)
@@ -266,6 +268,11 @@ def _plans(proposal: Proposal, draft: Draft) -> Iterator[Plan]:
     for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
         budget = int(proposal.frontier_tokens * rung)
         yield plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=budget)
+
+
+def _misses(outcome: Outcome, proposal: Proposal) -> tuple[int, int]:
+    """Return how far a window is from what is wanted: tokens over the target, then messages of people left to recall."""
+    return max(0, outcome.tokens_after - proposal.wanted), outcome.report.left_out
 
 
 def _has_grown(history: History) -> bool:
@@ -291,19 +298,18 @@ def remembered(history: History, *, dialect: Dialect, carried: Ledger | None = N
     return audit(plan, take_in(replace(ledger, age=ledger.age + 1), plan.observed)).ledger
 
 
-def _drafted(plan: Plan, proposal: Proposal, draft: Draft) -> Ledger:
+def _drafted(proposal: Proposal, draft: Draft) -> Ledger:
     """Return the ledger after what the draft says, then with what the window says: a draft's numbers are those it was shown."""
     brief = proposal.brief
     ledger = replace(brief.ledger, age=brief.ledger.age + 1)
     spoken = brief.spoken
     for stage in draft.stages:
         ledger = apply(ledger, stage, spoken=spoken)
-    return take_in(ledger, (*brief.unread, *plan.observed), focus=brief.focus)
+    return take_in(ledger, (*brief.unread, *brief.plan.observed), focus=brief.focus)
 
 
-def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
+def _attempt(plan: Plan, proposal: Proposal, draft: Draft, audited: Audited) -> Outcome:
     history, dialect = proposal.history, proposal.brief.dialect
-    audited = audit(plan, _drafted(plan, proposal, draft), focus=proposal.brief.focus)
     plan, state = _show(plan, audited, proposal, hand_off=draft.summary is not None)
     checked = report(audited, state)
     layout = _layout(plan, state, proposal, draft)

@@ -60,7 +60,7 @@ def _worth(sentence: str, *, concludes: bool) -> int:
 def _sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text outside its code blocks, each on one line and of a readable length."""
     for line in _fence.sub("", text).splitlines():
-        if line.lstrip().startswith(("|", ">")):
+        if line.lstrip().startswith(("|", ">", "<")):
             continue
         for sentence in _sentence_end.split(_bullet.sub("", line.strip())):
             flat = " ".join(sentence.split())

@@ -15,6 +15,7 @@ from threadkeep.compaction.journal import Journal, Turn, advance
 from threadkeep.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.speech import is_acknowledgement, shorten
+from threadkeep.items import ItemKind
 from threadkeep.thread import Pointer, parse_pointer
 
 SOURCES_KEPT = 6
@@ -30,7 +31,8 @@ def take_in(ledger: Ledger, items: Sequence[Observed], *, focus: str | None = No
     journal = advance(ledger.journal, items)
     said = {entry.id: entry for entry in ledger.entries if entry.pinned or entry.speaker in (Speaker.USER, Speaker.MODEL)}
     known = {_key(entry.text): entry.id for entry in said.values() if _can_be_said_again(entry)}
-    section = Section.ACTIVE if any(entry.section is Section.OBJECTIVE for entry in said.values()) else Section.OBJECTIVE
+    has_objective = any(entry.section is Section.OBJECTIVE and entry.speaker is Speaker.USER for entry in said.values())
+    objective = None if has_objective else _find_objective(items)
     number = ledger.next_number
     for seen in items:
         if not seen.view.by_person or seen.source.ordinal < upto or is_acknowledgement(seen.view.said):
@@ -42,8 +44,8 @@ def take_in(ledger: Ledger, items: Sequence[Observed], *, focus: str | None = No
             sources = tuple(dict.fromkeys((*again.sources, seen.source)))[-SOURCES_KEPT:]
             said[again.id] = replace(again, sources=sources)
             continue
+        section = Section.OBJECTIVE if seen is objective else Section.ACTIVE
         entry = LedgerEntry(id=str(number), section=section, text=text, sources=(seen.source,), speaker=Speaker.USER, born=age)
-        section = Section.ACTIVE
         number += 1
         said[entry.id] = entry
         known[_key(text)] = entry.id
@@ -117,6 +119,18 @@ def _is_one_statement(text: str) -> bool:
     """Whether a message says one thing. One that says several stays whole: code cannot tell which of them gave way."""
     flat = text.strip()
     return len(flat) <= 300 and "\n" not in flat and not any(f"{end} " in flat for end in ".!?;。！？；")
+
+
+def _find_objective(items: Sequence[Observed]) -> Observed | None:
+    """Return the message that set the work under way: the first after which the agent used a tool, else the first of all."""
+    first: Observed | None = None
+    latest: Observed | None = None
+    for seen in items:
+        if seen.view.by_person and not is_acknowledgement(seen.view.said):
+            first, latest = first or seen, seen
+        elif seen.view.kind is ItemKind.CALL and latest is not None:
+            return latest
+    return first
 
 
 def _can_be_said_again(entry: LedgerEntry) -> bool:

@@ -47,7 +47,7 @@ def entries_in_view(plan: Plan, ledger: Ledger) -> frozenset[str]:
         for entry in ledger.entries
         if entry.speaker is Speaker.USER
         and not entry.pinned
-        and entry.section is not Section.INACTIVE
+        and entry.section is Section.ACTIVE
         and entry.sources
         and entry.sources[-1] in shown
     )

@@ -276,7 +276,7 @@ def _calls(fields: Json) -> Iterator[Call]:
     listed = fields.get("tool_calls")
     for entry in listed if isinstance(listed, list) else ():
         if isinstance(entry, dict):
-            inner = next((entry[name] for name in ("function", "custom") if isinstance(entry.get(name), dict)), {})
+            inner: Json = next((entry[name] for name in ("function", "custom") if isinstance(entry.get(name), dict)), {})
             yield _call(entry.get("id"), inner.get("name"), inner.get("arguments", inner.get("input")))
     content = fields.get("content")
     for block in content if isinstance(content, list) else ():

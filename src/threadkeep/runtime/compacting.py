@@ -242,6 +242,7 @@ async def _proposed(backend: Backend, basis: Basis, *, dialect: Dialect, order: 
         focus=order.focus,
         prompt=backend.policy.prompt,
         user_tokens=backend.policy.user_tokens,
+        state_budget=backend.policy.state_budget,
         phase=order.phase,
         forced=order.forced,
         fit_tokens=order.fit_tokens,
