@@ -66,7 +66,7 @@ class Audited:
 def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
     """Return the ledger with nothing in it that its records do not bear out."""
     records = {seen.source: seen.view for seen in plan.observed}
-    computed = {(entry.id, entry.text) for entry in compute_entries(ledger.journal, age=ledger.age, focus=focus)}
+    computed = {(entry.section, entry.text) for entry in compute_entries(ledger.journal, age=ledger.age, focus=focus)}
     shows = _shows(plan, ledger)
     kept: list[LedgerEntry] = []
     repaired: list[Finding] = []
@@ -80,7 +80,7 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
             case Speaker.AGENT if view is not None and entry.text not in " ".join(view.text.split()):
                 repaired.append(_finding("finding", entry))
                 continue
-            case Speaker.COMPUTED if not entry.pinned and (entry.id, entry.text) not in computed:
+            case Speaker.COMPUTED if not entry.pinned and (entry.section, entry.text) not in computed:
                 repaired.append(_finding("fact", entry))
                 continue
             case Speaker.MODEL if entry.born == ledger.age and not entry.pinned and not entry.noted:

@@ -96,8 +96,8 @@ def _pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[Led
             pools["handoff"].append(entry)
         else:
             pools["evidence"].append(entry)
-    worth = {f"f{number}": finding.worth for number, finding in enumerate(ledger.journal.findings, start=1)}
-    pools["findings"].sort(key=lambda entry: -worth.get(entry.id, 0))
+    worth = {finding.text: finding.worth for finding in ledger.journal.findings}
+    pools["findings"].sort(key=lambda entry: -worth.get(entry.text, 0))
     return pools
 
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import msgspec
 
 from threadkeep.compaction.exact_values import values_in
+from threadkeep.compaction.speech import split_fences
 
 FINDING_CHARS = 320
 LEAST_CHARS = 24
 PER_MESSAGE = 4
 KEPT = 400
 
-_fence = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _sentence_end = re.compile(r"(?<=[.!?…])[\"'”’)\]*_`]*\s+(?=[\"'“‘(\[*_`A-ZÀ-ÖØ-Þ0-9\u0400-\u042f])|(?<=[。！？；])")
 _bullet = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|#{1,6})\s+")
 _conclusive = re.compile(
@@ -59,7 +59,7 @@ def _worth(sentence: str, *, concludes: bool) -> int:
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text outside its code blocks, each on one line and of a readable length."""
-    for line in _fence.sub("", text).splitlines():
+    for line in (line for is_fenced, block in split_fences(text) if not is_fenced for line in block):
         if line.lstrip().startswith(("|", ">", "<")):
             continue
         for sentence in _sentence_end.split(_bullet.sub("", line.strip())):

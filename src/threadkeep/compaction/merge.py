@@ -42,15 +42,14 @@ def take_in(ledger: Ledger, items: Sequence[Observed], *, focus: str | None = No
         if again is not None:
             # It stands where it was said last: the later one decides.
             sources = tuple(dict.fromkeys((*again.sources, seen.source)))[-SOURCES_KEPT:]
-            said[again.id] = replace(again, sources=sources)
+            said[again.id] = replace(again, text=text, sources=sources)
             continue
         section = Section.OBJECTIVE if seen is objective else Section.ACTIVE
         entry = LedgerEntry(id=str(number), section=section, text=text, sources=(seen.source,), speaker=Speaker.USER, born=age)
         number += 1
         said[entry.id] = entry
         known[_key(text)] = entry.id
-    pinned = {entry.text for entry in said.values() if entry.pinned}
-    computed = (entry for entry in compute_entries(journal, age=age, focus=focus) if entry.text not in pinned)
+    computed = _beside_pins(compute_entries(journal, age=age, focus=focus), said)
     return replace(ledger, entries=(*said.values(), *computed), next_number=number, journal=journal)
 
 
@@ -138,7 +137,19 @@ def _can_be_said_again(entry: LedgerEntry) -> bool:
 
 
 def _key(text: str) -> str:
-    return " ".join(text.casefold().split())
+    return " ".join(text.split())
+
+
+def _beside_pins(computed: Iterable[LedgerEntry], said: Mapping[str, LedgerEntry]) -> Iterator[LedgerEntry]:
+    """Yield computed entries that no pin holds already; none takes the id of one that a pin holds."""
+    pinned = {entry.text for entry in said.values() if entry.pinned}
+    for entry in computed:
+        if entry.text in pinned:
+            continue
+        name = entry.id
+        while name in said:
+            name += "+"
+        yield replace(entry, id=name)
 
 
 def compute_entries(journal: Journal, *, age: int, focus: str | None = None) -> list[LedgerEntry]:

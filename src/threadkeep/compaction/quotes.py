@@ -28,8 +28,8 @@ def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int) -> tuple[Quo
     # A note stands in the state; what was said before it may not stand behind it, where it would read as later.
     since = max((_last_said(entry) for entry in ledger.entries if entry.noted and entry.speaker is Speaker.USER), default=-1)
     chosen: list[Quoted] = []
-    for entry in sorted(ledger.entries, key=_last_said, reverse=True):
-        if not _is_message(entry) or entry.sources[-1] in kept:
+    for entry in sorted(_messages(ledger), key=_last_said, reverse=True):
+        if entry.sources[-1] in kept:
             continue
         quote = _quote(entry, standing)
         budget_tokens -= quote.tokens
@@ -51,6 +51,18 @@ def entries_in_view(plan: Plan, ledger: Ledger) -> frozenset[str]:
         and entry.sources
         and entry.sources[-1] in shown
     )
+
+
+def _messages(ledger: Ledger) -> list[LedgerEntry]:
+    """Return what people said in this thread. A thread that continues another counts anew, so no number tells which is later."""
+    found: list[LedgerEntry] = []
+    for entry in reversed(ledger.entries):
+        if not _is_message(entry):
+            continue
+        if found and _last_said(entry) > _last_said(found[-1]) and entry.sources[-1].thread_id != found[-1].sources[-1].thread_id:
+            break
+        found.append(entry)
+    return found
 
 
 def _is_message(entry: LedgerEntry) -> bool:

@@ -7,7 +7,8 @@ are set in or mostly signs and figures. Its first line stays, and the pointer be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from threadkeep.tokens import estimate_text
@@ -20,7 +21,8 @@ SHORTEST_MACHINE_LINE = 12
 MACHINE_SHARE = 0.14
 FIRST_LINE_CHARS = 120
 
-_fence = re.compile(r"^[ \t]*(```|~~~)[^`\n]*\n(?P<body>.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
+FENCES = ("```", "~~~")
+
 _bullet = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|[a-zA-Z][.)])\s+")
 _signs = frozenset('0123456789{}[]<>=|\\/;$#@_*+~^"`')
 _trace = re.compile(r"^\s*(?:at \S+|File \"|Traceback |\d{4}-\d\d-\d\d[ T]\d\d:|\[?(?:INFO|WARN|ERROR|DEBUG)\b|[+-]{3} \S|@@ -)")
@@ -43,11 +45,33 @@ def is_acknowledgement(said: str) -> bool:
 
 def shorten(said: str) -> str:
     """Return a message with its pasted blocks cut to their first line; what is still very long loses its middle."""
-    text = _fence.sub(lambda match: _first_line(match["body"]), said) if "```" in said or "~~~" in said else said
     lines: list[str] = []
-    for is_pasted, run in _runs(text):
-        lines.extend([_first_line("\n".join(run))] if is_pasted else run)
-    return cut_middle("\n".join(lines).strip(), tokens=MESSAGE_TOKENS)
+    for is_fenced, block in split_fences(said):
+        for is_pasted, run in [(True, block)] if is_fenced else _runs(block):
+            lines.extend([_first_line(run)] if is_pasted else run)
+    return cut_middle("\n".join(lines).strip() or said.strip(), tokens=MESSAGE_TOKENS)
+
+
+def split_fences(text: str) -> Iterator[tuple[bool, list[str]]]:
+    """Yield the lines of a text in runs, and whether a run stood between fences; a fence that nothing closes opens nothing."""
+    lines = text.splitlines()
+    closing = {mark: [at for at, line in enumerate(lines) if line.strip() == mark] for mark in FENCES if mark in text}
+    outside: list[str] = []
+    at = 0
+    while at < len(lines):
+        ends = closing.get(lines[at].lstrip()[:3], [])
+        after = bisect_right(ends, at)
+        if after == len(ends) or "`" in lines[at].lstrip()[3:]:
+            outside.append(lines[at])
+            at += 1
+            continue
+        if outside:
+            yield False, outside
+            outside = []
+        yield True, lines[at + 1 : ends[after]]
+        at = ends[after] + 1
+    if outside:
+        yield False, outside
 
 
 def cut_middle(text: str, *, tokens: int) -> str:
@@ -60,17 +84,17 @@ def cut_middle(text: str, *, tokens: int) -> str:
     return f"{head} [… {len(text) - len(head) - len(tail):,} characters …] {tail}"
 
 
-def _first_line(block: str) -> str:
+def _first_line(block: Sequence[str]) -> str:
     """Return what stands for a pasted block: itself where it is short, else its first line and how many follow."""
-    lines = [line for line in block.splitlines() if line.strip()]
+    lines = [line for line in block if line.strip()]
     if len(lines) < PASTED_LINES:
         return "\n".join(lines)
     return f"{lines[0].strip()[:FIRST_LINE_CHARS]} [… {len(lines) - 1} more pasted lines]"
 
 
-def _runs(text: str) -> Iterator[tuple[bool, list[str]]]:
-    """Yield the lines of a text in runs; whether a run was pasted."""
-    for is_machine, run in groupby(text.splitlines(), key=_is_machine):
+def _runs(block: Sequence[str]) -> Iterator[tuple[bool, list[str]]]:
+    """Yield lines in runs; whether a run was pasted."""
+    for is_machine, run in groupby(block, key=_is_machine):
         lines = list(run)
         yield is_machine and sum(1 for line in lines if line.strip()) >= PASTED_LINES, lines
 
