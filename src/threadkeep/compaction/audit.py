@@ -76,6 +76,8 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
         match entry.speaker:
             case Speaker.USER if view is not None and not entry.noted and entry.text != (said := shorten(view.said)):
                 repaired.append(_finding("quote", entry))
+                if not view.by_person:
+                    continue
                 entry = replace(entry, text=said)
             case Speaker.AGENT if view is not None and entry.text not in " ".join(view.text.split()):
                 repaired.append(_finding("finding", entry))

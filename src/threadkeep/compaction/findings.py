@@ -43,7 +43,7 @@ def find(text: str, *, source: str, concludes: bool) -> list[Finding]:
     """Return the findings of one message of the agent's, in order; `concludes` says that it ended a turn."""
     found = [
         Finding(text=sentence, source=source, worth=worth)
-        for sentence in _sentences(text)
+        for sentence in dict.fromkeys(_sentences(text))
         if (worth := _worth(sentence, concludes=concludes)) > 2
     ]
     best = sorted(found, key=lambda each: -each.worth)[:PER_MESSAGE]

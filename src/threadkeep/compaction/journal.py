@@ -105,8 +105,12 @@ def _final_answer(run: Sequence[Observed]) -> Observed | None:
 
 
 def _best(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings worth keeping, in order: each text once, its newest place, the most telling where there are too many."""
-    latest = list({finding.text: finding for finding in reversed(findings)}.values())[::-1]
+    """Return the findings worth keeping, in order: each text once at its newest place, the most telling of too many."""
+    newest: dict[str, Finding] = {}
+    for finding in findings:
+        newest.pop(finding.text, None)
+        newest[finding.text] = finding
+    latest = list(newest.values())
     if len(latest) <= KEPT:
         return latest
     ranked = sorted(range(len(latest)), key=lambda index: (latest[index].worth, index), reverse=True)[:KEPT]
