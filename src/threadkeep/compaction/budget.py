@@ -56,7 +56,7 @@ def fit(ledger: Ledger, *, in_view: frozenset[str], room_tokens: int, budget: St
 
 def must_be_told(entry: LedgerEntry) -> bool:
     """Whether an entry stands in every state: pins, what the session is for, and the work under way."""
-    if entry.pinned or entry.section is Section.OBJECTIVE:
+    if entry.pinned or (entry.section is Section.OBJECTIVE and entry.speaker is not Speaker.MODEL):
         return True
     return entry.section is Section.HANDOFF and entry.speaker is Speaker.COMPUTED and not entry.text.startswith(ASKED)
 
@@ -92,10 +92,12 @@ def _pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[Led
     for entry in reversed(entries):
         if entry.section is Section.ACTIVE:
             pools["findings" if entry.speaker is Speaker.AGENT else "messages"].append(entry)
-        elif entry.section is Section.HANDOFF:
+        elif entry.section in (Section.HANDOFF, Section.OBJECTIVE):
             pools["handoff"].append(entry)
         else:
             pools["evidence"].append(entry)
+    # What a model wrote takes no room from what people said.
+    pools["messages"].sort(key=lambda entry: entry.speaker is Speaker.MODEL)
     worth = {finding.text: finding.worth for finding in ledger.journal.findings}
     pools["findings"].sort(key=lambda entry: -worth.get(entry.text, 0))
     return pools
