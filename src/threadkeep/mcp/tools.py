@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadkeep.compaction import LedgerEntry, Section
-from threadkeep.compaction.state_text import HEADINGS, neutralised
+from threadkeep.compaction.state_text import HEADINGS, neutralise
 from threadkeep.errors import BadInput
 from threadkeep.mcp.arguments import (
     LONGEST_QUERY,
@@ -93,8 +93,6 @@ async def state(desk: Desk, given: Given, _: Ask) -> str:
     ]
     sections = ((section, ledger.section(section)) for section in Section)
     parts.extend("\n".join((HEADINGS[section], *map(_told, entries))) for section, entries in sections if entries)
-    if ledger.archived:
-        parts.append(f"{ledger.archived} older entries are archived; `recall` finds the originals.")
     text = "\n\n".join(parts)
     return text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]}\n…{len(text) - LONGEST_ANSWER:,} more characters."
 
@@ -142,11 +140,11 @@ def _told(entry: LedgerEntry) -> str:
     marks = [SAID_BY[entry.speaker.value], *(("pinned",) if entry.pinned else ())]
     if entry.sources:
         marks.append(f"from {' '.join(f'#{source.ordinal}' for source in entry.sources[-3:])}")
-    told = f"- [{entry.id}] {', '.join(marks)}\n{quoted(neutralised(entry.text))}"
+    told = f"- [{entry.id}] {', '.join(marks)}\n{quoted(neutralise(entry.text))}"
     if entry.claim is None:
         return told
     verb = "replaced by" if entry.section is Section.INACTIVE else "contested by"
-    return f"{told}\n  {verb} #{entry.claim.source.ordinal}\n{quoted(neutralised(entry.claim.text))}"
+    return f"{told}\n  {verb} #{entry.claim.source.ordinal}\n{quoted(neutralise(entry.claim.text))}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from threadkeep.compaction import LedgerEntry, Section, Speaker
-from threadkeep.compaction.comparison import Change, Comparison, is_archived, is_withdrawn
+from threadkeep.compaction.comparison import Change, Comparison, is_withdrawn
 
 _words = re.compile(r"\s+|\w+|[^\w\s]")
 # Longer texts are shown one under the other: marking words in a page of prose helps nobody, and costs its square.
@@ -53,13 +53,9 @@ def groups_of(changes: Comparison) -> list[Group]:
     """Return every group that has entries: first what left, then what came, as people ask."""
     withdrawn = [entry for entry in changes.retired if is_withdrawn(entry)]
     superseded = [entry for entry in changes.retired if not is_withdrawn(entry)]
-    archived = [entry for entry in changes.gone if is_archived(entry)]
-    anew = [entry for entry in changes.gone if not is_archived(entry)]
     made = [
-        _group("archived", "Archived", "over the budget; the records behind them stay", "−", archived),
         _group("withdrawn", "Withdrawn", "nothing took their place", "−", withdrawn),
         _group("superseded", "Superseded", "a later word of a person replaced them", "−", superseded),
-        _group("contested", "Contested", "both stand in the window", "?", changes.contested),
         Group(
             name="updated",
             title="Updated",
@@ -68,7 +64,7 @@ def groups_of(changes: Comparison) -> list[Group]:
             entries=tuple(_changed(change) for change in sorted(changes.changed, key=lambda each: _place(each.after))),
         ),
         _group("added", "Added", "new in the state", "+", changes.added),
-        _group("anew", "No longer listed", "computed or drafted anew each time", "−", anew),
+        _group("anew", "No longer listed", "computed or drafted anew each time", "−", changes.gone),
     ]
     return [group for group in made if group.entries]
 

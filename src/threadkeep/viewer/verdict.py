@@ -15,7 +15,7 @@ from threadkeep.viewer.windows import SideBySide
 
 POINTERS_SHOWN = 6
 # The groups of entries that no longer stand in the state, in the order they are told.
-GONE = ("archived", "withdrawn", "superseded")
+GONE = ("withdrawn", "superseded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +130,4 @@ def _state(counts: dict[str, int]) -> Answered:
             words += [Words(text=", ")] if words else []
             words += [Words(text=f"{number(counts[name])} {name}", strong=True, href=f"#g-{name}")]
     words = words or [Words(text="nothing that was said", strong=True)]
-    if counts.get("contested"):
-        words += [Words(text="; "), Words(text=f"{number(counts['contested'])} contested", href="#g-contested")]
     return Answered(question="From the state", words=tuple(words))
