@@ -21,6 +21,7 @@ KEYS: Final = 8
 EDITS: Final = 32
 # A longer line is not read; people and agents do not write such a line by hand, and reading it costs time.
 LINE_CHARS: Final = 400_000
+COMMANDS: Final = 500
 
 Effect = Literal["changed", "deleted", "gone", "reverted"]
 
@@ -231,7 +232,7 @@ def parse(text: str) -> tuple[Simple, ...] | None:
             fine = True
         else:
             fine = reader.add(match)
-        if not fine:
+        if not fine or len(reader.done) > COMMANDS:
             return None
     return tuple(reader.done) if reader.end_command("") and not any(map(_is_compound, reader.done)) else None
 
