@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.dialects.samples import SAMPLES
 
+from threadkeep.compaction.changed_files import CHANGED_KEPT
 from threadkeep.compaction.facts import (
-    CHANGED_KEPT,
     COMMANDS_KEPT,
     OPEN_KEPT,
     Facts,
