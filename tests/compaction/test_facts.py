@@ -131,8 +131,9 @@ def ran(dialect: Dialect, command: str, answer: str, *, failed: bool | None = No
         (MESSAGES, "Read", {"file_path": "/w/a.py"}, "x", []),
         (CHAT, "update_reservation", {"path": "JFK/SEA", "flights": ["a.py"]}, "ok", []),
         (CHAT, "my_editor", {"path": "src/a.ts", "text": "x"}, "ok", []),
-        (CHAT, "write", {"path": "https://example.test/a"}, "ok", []),
-        (CHAT, "write", {"path": {"a": 1}}, "ok", []),
+        (CHAT, "patch", {"path": "/users/1", "body": {"name": "x"}}, "ok", []),
+        (CHAT, "write", {"path": "https://example.test/a", "content": "x"}, "ok", []),
+        (CHAT, "write", {"path": {"a": 1}, "content": "x"}, "ok", []),
     ],
 )
 def test_a_file_is_changed_by_a_tool_that_changes_files(
@@ -360,6 +361,22 @@ def test_a_failed_edit_stands_until_the_file_is_edited() -> None:
     right = used(MESSAGES, "Write", {"file_path": "/w/a.py"}, "ok", failed=False)
     assert lines(MESSAGES, [*failed, *other], "failure") == ["last error: Edit /w/a.py: String to replace not found in file."]
     assert lines(MESSAGES, [*failed, *right], "failure") == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        ("Error: seat 3A is taken", ["last error: book_seat: Error: seat 3A is taken"]),
+        ("Found 3 matches", []),
+        ("Failed logins: 0", []),
+        ('{"flights": [], "error": ""}', []),
+    ],
+)
+def test_an_unknown_tool_fails_only_by_a_plain_error(answer: str, failure: list[str]) -> None:
+    """Its answer may begin like a refusal and be none; the same tool's next success puts an error right."""
+    items = used(CHAT, "book_seat", {"seat": "3A"}, answer)
+    assert lines(CHAT, items, "failure") == failure
+    assert lines(CHAT, [*items, *used(CHAT, "book_seat", {"seat": "3B"}, "done")], "failure") == []
 
 
 def test_a_run_without_a_target_covers_one_with_a_target() -> None:

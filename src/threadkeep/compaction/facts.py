@@ -349,7 +349,7 @@ def _outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
     A tool that is no shell and has no error flag says in its first words that it refused. Exit code 0 of a line whose last
     part alone decides it is no proof where an error stands in what the line printed.
     """
-    if call.does != "run" and result.ok is None and refused(result.text):
+    if call.does != "run" and result.ok is None and refused(result.text, edits=call.does == "edit"):
         return False, error_line(result.text[:2_000]) or one_line(result.text)
     if call.does == "run" and result.ok and not call.certain and (said := error_line(result.text)):
         return None, masked(f"it printed: {said}")

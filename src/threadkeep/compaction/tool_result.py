@@ -56,6 +56,7 @@ _refusal = re.compile(
     re.IGNORECASE,
 )
 
+_plain_error = re.compile(r"<tool_use_error>|\W{0,4}error\s*[:(]|traceback \(most recent", re.IGNORECASE)
 _error = re.compile(
     r"^(?=[^\n]{0,400}?(?:(?:Error|Exception)\b ?:|\berror(?:\[\w+\])?:|\berror TS\d+|\bFAILED\b|\bfatal: |\bsyntax error\b"
     r"|panicked at|\bnpm ERR!"
@@ -185,9 +186,13 @@ def _result(call_id: str, text: str, *, failed: bool | None) -> Result:
     return Result(id=call_id, text=text, ok=True, told=True, outcome="ok")
 
 
-def refused(text: str) -> bool:
-    """Whether a tool that changes files, or one that is not known, says at once that it did not do what it was asked."""
-    return _refusal.match(text.lstrip()[:400]) is not None
+def refused(text: str, *, edits: bool) -> bool:
+    """Whether a tool says at once that it did not do what it was asked.
+
+    One that edits files has many ways to say so. The answer of any other tool may begin with such words and mean something else,
+    so only a plain error counts.
+    """
+    return (_refusal if edits else _plain_error).match(text.lstrip()[:400]) is not None
 
 
 def _unwrapped(text: str, *, failed: bool | None) -> tuple[str, int | None, bool | None]:

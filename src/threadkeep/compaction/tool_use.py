@@ -40,12 +40,18 @@ _EDITORS: Final = frozenset(
 
 _EDITOR_COMMANDS: Final = frozenset("create str_replace insert write undo_edit edit append replace".split())
 
-_DELETES: Final = frozenset(("delete_file", "delete", "remove_file"))
+_DELETES: Final = frozenset(("delete_file", "remove_file"))
 
 _MOVES: Final = frozenset(("move_file", "rename_file", "mcp__filesystem__move_file"))
 
 _PATCHES: Final = frozenset(("apply_patch", "applypatch", "patch", "apply_patch_call", "functions.apply_patch"))
 
+# Tools for other things have such names and a `path` too. One that edits files also says what it writes.
+_COMMON: Final = frozenset("edit write create replace editor patch str_replace".split())
+_CONTENTS: Final = frozenset(
+    "content contents text file_text new_string newString new_str newText new_text old_string oldString old_str oldText old_text"
+    " edits patch diff replace".split()
+)
 _PATHS: Final = ("file_path", "filePath", "path", "notebook_path", "target_file", "filename", "absolute_path", "target_notebook")
 
 _SHELLS: Final = frozenset(
@@ -194,6 +200,8 @@ def _file_edits(tool: str, fields: Json) -> tuple[Edit, ...] | None:
         return (Edit(path=old, effect="gone"), Edit(path=new)) if old and new else None
     path = place(next((fields[name] for name in _PATHS if isinstance(fields.get(name), str)), ""))
     if not path:
+        return None
+    if tool in _COMMON and fields.get("path") and not _CONTENTS & fields.keys():
         return None
     if tool in _EDITORS:
         return (Edit(path=path),) if fields.get("command") in _EDITOR_COMMANDS else None
