@@ -464,12 +464,12 @@ def test_a_turn_is_told_in_a_few_lines() -> None:
         said(MESSAGES, "Go."),
         *used(MESSAGES, "Edit", {"file_path": "/w/a.py"}, "ok"),
         *used(MESSAGES, "Edit", {"file_path": "/w/b.py"}, "ok"),
-        *ran(MESSAGES, "rm old.py", "", failed=False),
+        *ran(MESSAGES, "cd /w/lib && rm old.py", "", failed=False),
         *ran(MESSAGES, "make test", "Exit code 1\nFAILED", failed=True),
     ]
     digest = digest_turn(observed(MESSAGES, items))
     assert digest.changed is not None
-    assert digest.changed.text == "changed /w/a.py, /w/b.py, old.py (deleted)"
+    assert digest.changed.text == "changed a.py, b.py, lib/old.py (deleted) in /w"
     assert [(line.text, str(line.source)) for line in digest.commands] == [("ran `make test`: failed, exit 1: FAILED", "t#9")]
 
 

@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.compaction.changed_files import ChangedFile, apply_edit
+from threadkeep.compaction.changed_files import ChangedFile, apply_edit, render_files
 from threadkeep.compaction.images import pictures, told_picture
 from threadkeep.compaction.secrets import masked
 from threadkeep.compaction.shell_line import Edit, covers
@@ -40,7 +40,6 @@ IMAGES_KEPT: Final = 4
 # An error is dropped when people have begun so many requests since.
 REQUESTS_AFTER_ERROR: Final = 2
 ID_CHARS: Final = 200
-FILES_IN_LINE: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +183,8 @@ def render_command(command: Command) -> str:
 def digest_turn(items: Sequence[Observed]) -> TurnDigest:
     """Return what the items of one turn did."""
     facts = fold(Facts(), items)
-    files = [f"{file.path} (deleted)" if file.deleted else file.path for file in facts.changed]
-    more = len(files) - FILES_IN_LINE
-    shown = ", ".join((*files[-FILES_IN_LINE:], *((f"and {more} more",) if more > 0 else ())))
     return TurnDigest(
-        changed=_line(f"changed {shown}", facts.changed[-1].source) if files else None,
+        changed=_line(f"changed {render_files(facts.changed)}", facts.changed[-1].source) if facts.changed else None,
         commands=tuple(_line(render_command(command), command.source) for command in facts.commands),
     )
 
