@@ -548,6 +548,65 @@ def test_every_line_points_to_a_record_and_is_one_line(history: tuple[Dialect, l
     assert all(line.source.ordinal in ordinals and "\n" not in line.text for part in parts for line in part)
 
 
+ODD: Final = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.text(max_size=4), PATHS, COMMANDS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["success", "exit_code", "text"]), inner)
+    ),
+    max_leaves=6,
+)
+NAMES: Final = [
+    "command",
+    "path",
+    "file_path",
+    "type",
+    "input",
+    "todos",
+    "plan",
+    "taskId",
+    "status",
+    "workdir",
+    "merge",
+    "source",
+]
+TOOLS: Final = [
+    "Edit",
+    "shell",
+    "apply_patch",
+    "str_replace_editor",
+    "TodoWrite",
+    "TaskUpdate",
+    "move_file",
+    "write_stdin",
+    "todo",
+]
+
+
+@settings(max_examples=150)
+@given(
+    dialect=st.sampled_from([RESPONSES, CHAT, MESSAGES]),
+    tool=st.sampled_from(TOOLS),
+    arguments=st.one_of(ODD, st.dictionaries(st.sampled_from(NAMES), ODD)),
+    answer=ODD,
+)
+def test_odd_arguments_and_answers_are_read_without_an_error(
+    dialect: Dialect, tool: str, arguments: object, answer: object
+) -> None:
+    """Transcripts are hostile input: any JSON may stand where a client writes its own."""
+    opened = call(dialect, "c", tool, arguments)
+    closed = output(dialect, "c", "x")
+    match dialect.name:
+        case "messages":
+            closed["content"][0]["content"] = answer
+        case "responses":
+            closed["output"] = answer
+        case _:
+            closed["content"] = json.dumps(answer)
+    facts = fold(Facts(), observed(dialect, [opened, closed]))
+    assert msgspec.json.decode(msgspec.json.encode(facts), type=Facts) == facts
+    assert not facts.open_calls
+
+
 def test_every_part_is_bounded() -> None:
     """However long a session is and whatever it holds."""
     items: list[Json] = []

@@ -204,7 +204,7 @@ def _file_edits(tool: str, fields: Json) -> tuple[Edit, ...] | None:
     if tool in _COMMON and fields.get("path") and not _CONTENTS & fields.keys():
         return None
     if tool in _EDITORS:
-        return (Edit(path=path),) if fields.get("command") in _EDITOR_COMMANDS else None
+        return (Edit(path=path),) if str(fields.get("command")) in _EDITOR_COMMANDS else None
     if tool in _DELETES:
         return (Edit(path=path, effect="deleted"),)
     if tool in _EDITS or tool == "patch":
