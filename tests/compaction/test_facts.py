@@ -527,7 +527,7 @@ def histories(draw: st.DrawFn) -> tuple[Dialect, list[Json]]:
     return dialect, draw(st.lists(st.one_of(calls, calls, answers, answers, people, pictured), max_size=24))
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(history=histories(), cuts=st.lists(st.integers(0, 24), max_size=4))
 def test_it_makes_no_difference_where_the_records_are_split(history: tuple[Dialect, list[Json]], cuts: list[int]) -> None:
     """Also where each part begins with records that were folded before, and where the facts were stored in between."""
@@ -539,7 +539,7 @@ def test_it_makes_no_difference_where_the_records_are_split(history: tuple[Diale
     assert render_facts(facts) == render_facts(fold(Facts(), items))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(history=histories())
 def test_every_line_points_to_a_record_and_is_one_line(history: tuple[Dialect, list[Json]]) -> None:
     found = render_facts(fold(Facts(), observed(*history)))
@@ -582,7 +582,7 @@ TOOLS: Final = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(
     dialect=st.sampled_from([RESPONSES, CHAT, MESSAGES]),
     tool=st.sampled_from(TOOLS),
