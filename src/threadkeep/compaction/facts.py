@@ -23,28 +23,16 @@ from typing import Final
 
 import msgspec
 
+from threadkeep.compaction.changed_files import ChangedFile, apply_edit, render_files
 from threadkeep.compaction.images import pictures, told_picture
 from threadkeep.compaction.secrets import masked
 from threadkeep.compaction.shell_line import Edit, covers
-from threadkeep.compaction.tool_use import (
-    OPEN_FILE,
-    TODOS,
-    Result,
-    Todo,
-    TodoChange,
-    Use,
-    calls_in,
-    error_line,
-    one_line,
-    open_file,
-    refused,
-    results_in,
-    use_of,
-)
+from threadkeep.compaction.todo_list import Todo, TodoChange, change_list
+from threadkeep.compaction.tool_result import Result, error_line, one_line, open_file, refused, results_in
+from threadkeep.compaction.tool_use import OPEN_FILE, Use, calls_in, use_of
 from threadkeep.items import Item, ItemKind, View
 from threadkeep.thread import Pointer, parse_pointer
 
-CHANGED_KEPT: Final = 64
 COMMANDS_KEPT: Final = 24
 FAILURES_KEPT: Final = 8
 OPEN_KEPT: Final = 32
@@ -52,7 +40,6 @@ IMAGES_KEPT: Final = 4
 # An error is dropped when people have begun so many requests since.
 REQUESTS_AFTER_ERROR: Final = 2
 ID_CHARS: Final = 200
-FILES_IN_LINE: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +49,6 @@ class Observed:
     view: View
     source: Pointer
     item: Item | None = None
-
-
-class ChangedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file the work changed; `source` is the call that wrote its newest content, or that deleted it."""
-
-    path: str
-    source: str
-    deleted: bool = False
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -204,11 +183,8 @@ def render_command(command: Command) -> str:
 def digest_turn(items: Sequence[Observed]) -> TurnDigest:
     """Return what the items of one turn did."""
     facts = fold(Facts(), items)
-    files = [f"{file.path} (deleted)" if file.deleted else file.path for file in facts.changed]
-    more = len(files) - FILES_IN_LINE
-    shown = ", ".join((*files[-FILES_IN_LINE:], *((f"and {more} more",) if more > 0 else ())))
     return TurnDigest(
-        changed=_line(f"changed {shown}", facts.changed[-1].source) if files else None,
+        changed=_line(f"changed {render_files(facts.changed)}", facts.changed[-1].source) if facts.changed else None,
         commands=tuple(_line(render_command(command), command.source) for command in facts.commands),
     )
 
@@ -235,7 +211,7 @@ class _State:
         self._failures = list(facts.failures)
         self._open = {call.id: call for call in facts.open_calls}
         self._left = {call.id: call for call in facts.left}
-        self._todos = None if facts.todos is None else list(facts.todos)
+        self._todos = facts.todos
         self._todos_done = facts.todos_done
         self._images = list(facts.images)
 
@@ -247,7 +223,7 @@ class _State:
             failures=tuple(self._failures),
             open_calls=tuple(self._open.values()),
             left=tuple(self._left.values()),
-            todos=None if self._todos is None else tuple(self._todos),
+            todos=self._todos,
             todos_done=self._todos_done,
             images=tuple(self._images),
         )
@@ -335,28 +311,14 @@ class _State:
         edits = (_named(edit, result.text) for edit in call.edits)
         kept = tuple(edit for edit in edits if edit.path and not _complained(edit.by, result.text))
         for edit in kept:
-            self._edit(edit, source=call.source)
+            apply_edit(self._changed, edit, source=call.source)
         files = tuple(f"file {edit.path}" for edit in kept)
         if not result.session:
             self._put_right((*call.keys, *files))
         if call.todos is not None:
-            self._list(call.todos, result.text, source=call.source)
-
-    def _edit(self, edit: Edit, *, source: str) -> None:
-        match edit.effect:
-            case "changed" | "deleted":
-                for path in _same_file(edit.path, self._changed, loose=edit.effect == "deleted"):
-                    del self._changed[path]
-                self._changed[edit.path] = ChangedFile(path=edit.path, source=source, deleted=edit.effect == "deleted")
-                _bound(self._changed, CHANGED_KEPT)
-            case "gone" | "reverted":
-                # What is no longer there, or is again as it was, is not among the files the work changed.
-                under = f"{edit.path}/"
-                same = set(_same_file(edit.path, self._changed, loose=True))
-                kept = self._changed.items()
-                self._changed = {
-                    path: file for path, file in kept if edit.path != "." and path not in same and not path.startswith(under)
-                }
+            self._todos, self._todos_done = change_list(
+                self._todos or (), self._todos_done, call.todos, answer=result.text, source=call.source
+            )
 
     def _ran(self, command: Command) -> None:
         """List a command as the newest; an older run of the same is the same line."""
@@ -376,35 +338,6 @@ class _State:
                 standing.append(failure if left == failure.keys else msgspec.structs.replace(failure, keys=left))
         self._failures = standing
 
-    def _list(self, change: TodoChange, answer: str, *, source: str) -> None:
-        """Bring the todo list up to date."""
-        match change.how:
-            case "all":
-                self._todos = [msgspec.structs.replace(todo, source=source) for todo in change.entries]
-                self._todos_done = change.done
-            case "add":
-                number = _created_id(answer)
-                added = [msgspec.structs.replace(todo, id=number, source=source) for todo in change.entries]
-                self._todos = [*(self._todos or []), *added][-TODOS:]
-            case "update":
-                for entry in change.entries:
-                    self._update(entry, source=source)
-
-    def _update(self, entry: Todo, *, source: str) -> None:
-        todos = self._todos or []
-        place = next((index for index, todo in enumerate(todos) if todo.id == entry.id), None)
-        if place is None:
-            if entry.text and entry.status not in ("done", "deleted"):
-                self._todos = [*todos, msgspec.structs.replace(entry, source=source)][-TODOS:]
-            return
-        if entry.status in ("done", "deleted"):
-            self._todos = [*todos[:place], *todos[place + 1 :]]
-            self._todos_done += entry.status == "done"
-            return
-        old = todos[place]
-        new = msgspec.structs.replace(old, text=entry.text or old.text, status=entry.status or old.status, source=source)
-        self._todos = [*todos[:place], new, *todos[place + 1 :]]
-
 
 def _outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
     """Return how a call ended, given what it does.
@@ -412,7 +345,7 @@ def _outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
     A tool that is no shell and has no error flag says in its first words that it refused. Exit code 0 of a line whose last
     part alone decides it is no proof where an error stands in what the line printed.
     """
-    if call.does != "run" and result.ok is None and refused(result.text):
+    if call.does != "run" and result.ok is None and refused(result.text, edits=call.does == "edit"):
         return False, error_line(result.text[:2_000]) or one_line(result.text)
     if call.does == "run" and result.ok and not call.certain and (said := error_line(result.text)):
         return None, masked(f"it printed: {said}")
@@ -434,29 +367,12 @@ def _covers(done: str, failed: str) -> bool:
     return done == failed
 
 
-def _same_file(path: str, known: dict[str, ChangedFile], *, loose: bool) -> list[str]:
-    """Return the spellings under which a file is listed: as it is, or relative where the other one is absolute.
-
-    A bare name fits many absolute paths. With `loose` it fits them all: a line that may have become false is dropped.
-    """
-    absolute = path.startswith("/")
-    if not absolute and "/" not in path and not loose:
-        return [path] if path in known else []
-    return [
-        other
-        for other in known
-        if other == path
-        or (absolute and not other.startswith("/") and ("/" in other or loose) and path.endswith(f"/{other}"))
-        or (not absolute and other.startswith("/") and other.endswith(f"/{path}"))
-    ]
-
-
 def _newest(failures: list[Failure], failure: Failure) -> list[Failure]:
     others = [other for other in failures if other.keys != failure.keys]
     return [*others, failure][-FAILURES_KEPT:]
 
 
-def _bound(entries: dict[str, ChangedFile] | dict[str, OpenCall], limit: int) -> None:
+def _bound(entries: dict[str, OpenCall], limit: int) -> None:
     while len(entries) > limit:
         del entries[next(iter(entries))]
 
@@ -465,12 +381,6 @@ def _short(call_id: str) -> str:
     """Return a call's id, or a digest where it is longer than any provider writes one."""
     raw = call_id.encode("utf-8", "replace")
     return raw.decode() if len(raw) <= ID_CHARS else blake2b(raw, digest_size=16).hexdigest()
-
-
-def _created_id(answer: str) -> str:
-    """Return the number Claude Code gives a task it created."""
-    words = answer[:200].replace("#", " ").split()
-    return next((word for word in words if word.isdigit()), "")
 
 
 def _images(seen: Observed) -> list[Image]:

@@ -1,26 +1,26 @@
 """Reads a shell command line: which programs it runs and which files it certainly changes.
 
-Only plain lines are read: words, quotes, redirections, here-documents, and the operators between commands. A line with a
-substitution, a subshell, a loop or a condition could do anything; such a line changes nothing that this module reports.
+A line that `shell_syntax` does not parse could do anything; such a line changes nothing that this module reports.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Literal
 
 import msgspec
 
-PATH_CHARS: Final = 200
+from threadkeep.compaction.shell_syntax import LINE_CHARS, PATH_CHARS, Simple, Word, parse
+
 KEY_CHARS: Final = 200
+
 KEYS: Final = 8
+
 EDITS: Final = 32
-# A longer line is not read; people and agents do not write such a line by hand, and reading it costs time.
-LINE_CHARS: Final = 400_000
 
 Effect = Literal["changed", "deleted", "gone", "reverted"]
 
@@ -31,12 +31,15 @@ LOOKS: Final = frozenset(
     " readlink xxd hexdump od column tr sed sleep whoami uname hostname id command bat man clear export set unset source . :"
     " strings md5sum sha256sum lsof tac rev paste comm fold env read wait open".split()
 )
+
 GIT_LOOKS: Final = frozenset(
     "status diff log show blame ls-files ls-tree grep rev-parse rev-list remote describe cat-file reflog branch config fetch"
     " merge-base shortlog name-rev whatchanged for-each-ref symbolic-ref version help".split()
 )
+
 # Programs that only change files: the file is the outcome, the command itself is not worth a line.
 HOUSEKEEPING: Final = frozenset("apply_patch applypatch mv cp rm touch tee mkdir rmdir chmod chown ln".split())
+
 # A run of one of these without a target checks everything.
 WHOLE: Final = frozenset(
     (
@@ -55,37 +58,32 @@ WHOLE: Final = frozenset(
         "pnpm test",
     )
 )
-_KEYWORDS: Final = frozenset("if then elif else fi for while until do done case esac select function { } [[ (( coproc".split())
+
 _WRAPPERS: Final = (
     *(("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("hatch", "run"), ("bundle", "exec"), ("pnpm", "exec")),
     *(("python", "-m"), ("python3", "-m"), ("npx",), ("bunx",), ("sudo",), ("time",), ("nohup",), ("command",), ("env",)),
 )
 
-_token = re.compile(
-    r"""(?P<blank>(?:[ \t\r]|\\\r?\n)+)
-      | (?P<heredoc><<(?P<dash>-?)(?!<)[ \t]*(?:'(?P<single>[^'\n]+)'|"(?P<double>[^"\n]+)"|\\?(?P<bare>[\w.!+-]+)))
-      | (?P<redirect>(?:\d+(?=[<>])|&(?=>))?(?:<<<|>\||>>|>&|<&|<>|>|<))
-      | (?P<operator>&&|\|\||\|&|;;|[;&|\n()])
-      | '(?P<literal>[^']*)'
-      | "(?P<quoted>(?:[^"\\]|\\.)*)"
-      | \\(?P<escaped>.)
-      | (?P<bare_text>[^\s'"\\;&|()<>]+)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_expansion = re.compile(r"[$`*?\[\]]|\{[^}]*(?:,|\.\.)[^}]*\}")
 _assignment = re.compile(r"[A-Za-z_]\w*\+?=")
+
 _patch_file = re.compile(r"^\*\*\* (Add|Update|Delete) File:([^\n]+)$|^\*\*\* Move to:([^\n]+)$", re.MULTILINE)
+
 _cd_prefix = re.compile(r"^\s*cd\s+[^\s;&|]+\s*(?:&&|;)\s*")
+
 _absolute_cd = re.compile(r"\A\s*cd\s+(?:/[^\s;&|]*|'/[^'\n]*'|\"/[^\"\n]*\")\s*&&\s*(?=\S)")
+
 _odd_path = re.compile(r"[\x00-\x1f\x7f]|://")
-_escape = re.compile(r"\\([\"\\$`\n])")
+
 _in_place = re.compile(r"-[A-Za-z]*i(?:\.\w+)?$|-i\S*$|--in-place(?:=.*)?$|-pi\S*$")
+
 _backup = re.compile(r"(?:\.\w+)?")
+
 # Files that lie directly in the folder for temporary files hold what a command printed, not the work.
 _scratch = re.compile(r"(?:/private)?(?:/var)?/tmp/[^/]+|/dev/.*")
+
 # A second try at a commit has another message nearly every time.
 _COMMIT: Final = "git commit"
+
 _NOWHERE: Final = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"))
 
 
@@ -95,28 +93,6 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str
     effect: Effect = "changed"
     by: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
-    """One word; `plain` where the shell leaves it as it stands."""
-
-    text: str
-    plain: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simple:
-    """One command of a line. `behind` is the operator in front of it; `reads` are its here-documents."""
-
-    words: tuple[Word, ...]
-    behind: str = ""
-    writes: tuple[Word, ...] = ()
-    reads: Sequence[str] = ()
-
-    @property
-    def program(self) -> str:
-        return posixpath.basename(self.words[0].text) if self.words else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,137 +160,9 @@ def place(path: str, folder: str = "") -> str:
     return "" if clean in (".", "..", "/") or len(clean) > PATH_CHARS else clean
 
 
-def without_heredocs(text: str) -> str:
-    """Return a command line without the bodies of its here-documents, for people to read."""
-    lines: list[str] = []
-    waiting: list[tuple[str, bool]] = []
-    for line in text[:LINE_CHARS].split("\n"):
-        if waiting:
-            delimiter, tabs = waiting[0]
-            if (line.lstrip("\t") if tabs else line).rstrip("\r") == delimiter:
-                waiting.pop(0)
-            continue
-        lines.append(line)
-        if "<<" in line:
-            found = (match for match in _token.finditer(line) if match.lastgroup and match["heredoc"])
-            waiting = [(match["single"] or match["double"] or match["bare"], bool(match["dash"])) for match in found]
-    return "\n".join(lines)
-
-
 def without_folder(text: str) -> str:
     """Return a command line without a leading `cd` to an absolute path."""
     return _absolute_cd.sub("", text, count=1)
-
-
-def parse(text: str) -> tuple[Simple, ...] | None:
-    """Return the simple commands of a line, or None where it holds anything this module does not read."""
-    reader = _Reader()
-    position = 0
-    while position < len(text):
-        match = _token.match(text, position)
-        if match is None:
-            return None
-        position = match.end()
-        if match["blank"] is not None:
-            fine = reader.end_word(blank=True)
-        elif match["heredoc"] is not None:
-            fine = reader.end_word()
-            reader.await_body(match["single"] or match["double"] or match["bare"], tabs=bool(match["dash"]))
-        elif match["redirect"] is not None:
-            fine = reader.redirect(match["redirect"])
-        elif match["operator"] is not None:
-            fine = reader.end_command(match["operator"])
-            position = reader.read_bodies(text, position) if match["operator"] == "\n" else position
-        elif match["bare_text"] is not None and match["bare_text"].startswith("#") and reader.part is None:
-            line_end = text.find("\n", position)
-            position = len(text) if line_end < 0 else line_end
-            fine = True
-        else:
-            fine = reader.add(match)
-        if not fine:
-            return None
-    return tuple(reader.done) if reader.end_command("") and not any(map(_is_compound, reader.done)) else None
-
-
-class _Reader:
-    """The commands read so far, and the one being read."""
-
-    def __init__(self) -> None:
-        self.done: list[Simple] = []
-        self.part: str | None = None
-        self._plain = True
-        self._target = ""
-        self._behind = ""
-        self._words: list[Word] = []
-        self._writes: list[Word] = []
-        self._reads: list[str] = []
-        self._waiting: list[tuple[str, bool, list[str]]] = []
-
-    def add(self, match: re.Match[str]) -> bool:
-        """Add a piece to the word being read; false where the piece runs a command of its own."""
-        kind = match.lastgroup or ""
-        content = match[kind]
-        if kind in ("quoted", "bare_text"):
-            if "$(" in content or "`" in content:
-                return False
-            self._plain = self._plain and len(content) <= PATH_CHARS and not _expansion.search(content)
-        if kind == "quoted":
-            content = _escape.sub(r"\1", content)
-        self.part = content if self.part is None else self.part + content
-        return True
-
-    def end_word(self, *, blank: bool = False) -> bool:
-        """End the word being read; false where a redirection has no target."""
-        if self.part is None:
-            return blank or not self._target
-        word = Word(text=self.part, plain=self._plain)
-        if self._target == "":
-            self._words.append(word)
-        elif self._target == ">":
-            self._writes.append(word)
-        self.part, self._plain, self._target = None, True, ""
-        return True
-
-    def redirect(self, operator: str) -> bool:
-        fine = self.end_word()
-        self._target = ">" if operator in (">", ">>", ">|", "1>", "1>>") else "other"
-        return fine
-
-    def await_body(self, delimiter: str, *, tabs: bool) -> None:
-        self._waiting.append((delimiter, tabs, self._reads))
-
-    def end_command(self, operator: str) -> bool:
-        if operator in ("(", ")") or not self.end_word():
-            return False
-        if self._words or self._writes:
-            command = Simple(words=tuple(self._words), behind=self._behind, writes=tuple(self._writes), reads=self._reads)
-            self.done.append(command)
-            self._behind = operator
-        elif operator != "\n":
-            self._behind = operator
-        self._words, self._writes, self._reads = [], [], []
-        return True
-
-    def read_bodies(self, text: str, position: int) -> int:
-        """Read the here-documents that begin at `position` and return where they end."""
-        for delimiter, tabs, body in self._waiting:
-            start = position
-            while position < len(text):
-                line_end = text.find("\n", position)
-                line_end = len(text) if line_end < 0 else line_end
-                line = text[position:line_end].rstrip("\r")
-                if (line.lstrip("\t") if tabs else line) == delimiter:
-                    break
-                position = line_end + 1
-            body.append(text[start:position])
-            line_end = text.find("\n", position)
-            position = len(text) if line_end < 0 else line_end + 1
-        self._waiting = []
-        return position
-
-
-def _is_compound(simple: Simple) -> bool:
-    return bool(simple.words) and simple.words[0].text in _KEYWORDS
 
 
 def _unparsed(text: str) -> ShellLine:
