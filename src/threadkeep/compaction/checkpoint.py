@@ -8,7 +8,7 @@ import msgspec
 
 from threadkeep.compaction.plan import Kept, Plan, Quoted, Seen
 from threadkeep.compaction.speech import cut_middle
-from threadkeep.compaction.tool_use import one_line
+from threadkeep.compaction.tool_result import one_line
 from threadkeep.compaction.transcript import tell_call
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, Role, View, open_calls, orphans

@@ -32,8 +32,9 @@ def consolidated(
     """Return the memory with everything pending taken in. The same state gives the same memory, whoever computes it.
 
     A thread's newest extraction stands in place of its older ones: what it no longer says loses that thread as a source, and a
-    memory without a source is gone unless a person pinned it. Rules of several threads stand beside each other, each with its time:
-    which of them replaces which is not for code to say. `forget` names threads to drop, now and for good; `polluted` those that are dropped because of what they read.
+    memory without a source is gone unless a person pinned it. Rules of several threads stand beside each other, each with its
+    time: which of them replaces which is not for code to say. `forget` names threads to drop, now and for good; `polluted` those
+    that are dropped because of what they read.
     """
     before = state.snapshot
     forgotten = {*before.forgotten, *forget}
