@@ -118,7 +118,11 @@ async def test_a_key_in_any_two_places_is_taken_out_of_both(
     assert wrong == {}
 
 
-@pytest.mark.parametrize("path", [f"/v1/files/{MADE}", f"/v1/k/{MADE}/responses", f"/v1/files/{MADE}.txt"])
+@pytest.mark.parametrize(
+    "path",
+    [f"/v1/files/{MADE}", f"/v1/k/{MADE}/responses", f"/v1/files/{MADE}.txt"],
+    ids=["its end", "its middle", "part of a name"],
+)
 async def test_a_key_elsewhere_in_the_path_is_refused(proxy_with: ProxyWith, path: str) -> None:
     """It cannot be taken out without asking for something else."""
     async with proxy_with(keys=Keys({digest_of(MADE): "alice"})) as proxy:

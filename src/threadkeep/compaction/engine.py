@@ -20,7 +20,7 @@ from threadkeep.compaction.comparison import PlanSummary, summarise
 from threadkeep.compaction.drafting import Brief, Draft
 from threadkeep.compaction.facts import Observed
 from threadkeep.compaction.handoff_layout import USER_TOKENS, lay_out_handoff, quoted_messages, summary_text
-from threadkeep.compaction.inline import take_out
+from threadkeep.compaction.inline import TakenOut, take_out
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, take_in
 from threadkeep.compaction.plan import Plan, Seen, frontier_budget, plan_cut, plan_from, quoted_budget
@@ -51,6 +51,7 @@ LEAST_GAIN_PERCENT = 10
 LEAST_GROWTH_PERCENT = 10
 NOTHING_NEW = "nothing new stands between the last checkpoint and the request"
 RUNGS = (1.0, 0.5, 0.25, 0.1, 0.0)
+# A tight target leaves half of the window to what people said and the state.
 FRONTIER_PERCENT = 50
 # Of the room beside the frontier so much goes to people's newest messages at the most.
 QUOTED_PERCENT = 60
@@ -179,22 +180,17 @@ def propose(
     Raises:
         NothingToCompact: Too little happened since the last checkpoint for another to be worth it.
     """
-    before = history.tokens
-    taken = take_out(history)
     if target is None and not forced and not _has_grown(history):
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
-    wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
-    wanted = min(wanted, fit_tokens) if fit_tokens is not None else wanted
-    budget = frontier_budget(before, window_tokens=window_tokens)
-    # A tight target leaves half of the window to what people said and the state.
-    budget = min(budget, wanted * FRONTIER_PERCENT // 100) if target or fit_tokens is not None else budget
-    since = taken.written.place.ordinal if adopting and taken.written is not None else None
+    taken = take_out(history)
+    wanted = _wanted_tokens(history.tokens, target=target, fit_tokens=fit_tokens)
+    budget = frontier_budget(history.tokens, window_tokens=window_tokens)
+    if target or fit_tokens is not None:
+        budget = min(budget, wanted * FRONTIER_PERCENT // 100)
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
-        plan=plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=budget)
-        if since is None
-        else plan_from(taken.history, view=dialect.view, tip=tip, ordinal=since),
+        plan=_widest_plan(taken, dialect=dialect, tip=tip, frontier_tokens=budget, adopting=adopting),
         window=tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
         ledger=ledger_of(history, carried=ledger),
         focus=focus,
@@ -214,6 +210,18 @@ def propose(
         state_budget=state_budget or StateBudget(),
         adopting=adopting,
     )
+
+
+def _wanted_tokens(before: int, *, target: str | None, fit_tokens: int | None) -> int:
+    wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
+    return wanted if fit_tokens is None else min(wanted, fit_tokens)
+
+
+def _widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, frontier_tokens: int, adopting: bool) -> Plan:
+    """Return the plan a draft is made for."""
+    if adopting and taken.written is not None:
+        return plan_from(taken.history, view=dialect.view, tip=tip, ordinal=taken.written.place.ordinal)
+    return plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=frontier_tokens)
 
 
 def has_something_to_replace(proposal: Proposal) -> bool:

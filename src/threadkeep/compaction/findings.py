@@ -23,8 +23,8 @@ _sentence_end = re.compile(r"(?<=[.!?…])[\"'”’)\]*_`]*\s+(?=[\"'“‘(\[*
 _bullet = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|#{1,6})\s+")
 _conclusive = re.compile(
     r"\b(?:because|cause[ds]?|caused by|reason|root|turns? out|found|decid\w+|chose|chosen|rul\w+ out|does ?n[o']t|did ?n[o']t|"
-    r"not the|instead|fix(?:ed|es)?|fail\w*|pass\w*|confirm\w*|measur\w+|result\w*|require\w*|must|needs?|set to|is now|changed|created|"
-    r"completed|submitted|works?|broke|broken|wrong|missing|expects?)\b",
+    r"not the|instead|fix(?:ed|es)?|fail\w*|pass\w*|confirm\w*|measur\w+|result\w*|require\w*|must|needs?|set to|is now|changed|"
+    r"created|completed|submitted|works?|broke|broken|wrong|missing|expects?)\b",
     re.IGNORECASE,
 )
 # The agent announcing its next step found nothing yet.

@@ -1,7 +1,7 @@
 """From records and drafts to the next ledger, in code.
 
 `take_in` puts what people said and what the journal knows into the ledger; `apply` carries out what a draft asks for. Nothing a
-user said leaves unless an operation names it and quotes a later message of theirs, and even then it only moves to Inactive Changes.
+user said leaves unless an operation names it and quotes a later message of theirs; even then it only moves to Inactive Changes.
 """
 
 from __future__ import annotations
