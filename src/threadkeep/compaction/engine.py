@@ -185,8 +185,7 @@ def propose(
     taken = take_out(history)
     wanted = _wanted_tokens(history.tokens, target=target, fit_tokens=fit_tokens)
     budget = frontier_budget(history.tokens, window_tokens=window_tokens)
-    if target or fit_tokens is not None:
-        budget = min(budget, wanted * FRONTIER_PERCENT // 100)
+    budget = min(budget, wanted * FRONTIER_PERCENT // 100) if target or fit_tokens is not None else budget
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
