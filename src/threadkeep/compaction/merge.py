@@ -31,11 +31,15 @@ def take_in(ledger: Ledger, items: Sequence[Observed], *, focus: str | None = No
     journal = advance(ledger.journal, items)
     said = {entry.id: entry for entry in ledger.entries if entry.pinned or entry.speaker in (Speaker.USER, Speaker.MODEL)}
     known = {_key(entry.text): entry.id for entry in said.values() if _can_be_said_again(entry)}
+    # A pin may hold a message of a checkpoint that was undone.
+    told = {source for entry in said.values() if entry.speaker is Speaker.USER for source in entry.sources}
     has_objective = any(entry.section is Section.OBJECTIVE and entry.speaker is Speaker.USER for entry in said.values())
     objective = None if has_objective else _find_objective(items)
     number = ledger.next_number
     for seen in items:
-        if not seen.view.by_person or seen.source.ordinal < upto or is_acknowledgement(seen.view.said):
+        if not seen.view.by_person or seen.source.ordinal < upto or seen.source in told:
+            continue
+        if is_acknowledgement(seen.view.said):
             continue
         text = shorten(seen.view.said)
         again = said.pop(known.get(_key(text), ""), None)
