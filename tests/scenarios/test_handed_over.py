@@ -193,7 +193,9 @@ async def test_what_was_changed_and_what_is_to_be_done_stand_before_the_request(
     """Changed files and the agent's list are in the state message, over two compactions; nothing stands behind the request."""
     thread = await tk.thread("t", dialect=speech.dialect)
     for first in (1, 20):
-        await thread.record([speech.said("Plan it."), *planned(speech, first), *touched(speech, first), speech.answered("Planned.")])
+        await thread.record(
+            [speech.said("Plan it."), *planned(speech, first), *touched(speech, first), speech.answered("Planned.")]
+        )
         await play(thread, speech, first, first + 7)
         await thread.record([speech.said("Now do it.")])
         async with ScriptedModel(steps(strategy, speech, 1), dialect=speech.dialect, window_tokens=ROOM) as model:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.base import SEPARATOR, STATE_OPENING
 from threadkeep.dialects.hosts import (
     AFTER_QUOTE,
     ALONE,
@@ -39,14 +39,18 @@ _opening = re.compile(
 )
 _names = "|".join((*ELEMENTS, *NAMED_ELEMENTS))
 _element = rf"(?:<(?i:({_names}))(?:\s[^<>]*)?>|{re.escape(STATE_OPENING)})"
-_next_element = re.compile(rf"\s*{_element}")
+# Blank space, and what stands between messages that were sent as one.
+_blank = r"(?:\s|(?<=\n\n)---(?=\n\n))*"
+_next_element = re.compile(rf"{_blank}{_element}")
 _element_on_line = re.compile(rf"^[ \t]*{_element}", re.MULTILINE)
 # Words on the line of a closing are a sentence about a fragment, not the end of one.
 _ends_there = re.compile(rf"[ \t]*(?:[\r\n]|\Z|{_element})")
 _closing = re.compile(rf"</((?i:{_names}|{STATE}))>")
 _attributes = {name: re.compile(rf"\s*<(?i:{name}){pattern}>") for name, pattern in ATTRIBUTES.items()}
 _fence = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
-_gap = re.compile(r"\s*")
+_gap = re.compile(_blank)
+_separator_first = re.compile(rf"\A\s*{SEPARATOR}")
+_separator_last = re.compile(rf"{SEPARATOR}\s*\Z")
 _title = re.compile(r"[#\s]*([^\W\d_][^\n\d:./<]{0,60})")
 _any_element = re.compile(r"\s*<([^<>/\n]{1,80})>")
 
@@ -128,7 +132,7 @@ def _fragments(text: str, *, titled_reminders: bool) -> Iterator[_Fragment]:
         opening = opening or _element_on_line.search(text, position)
         if opening is None:
             return
-        leading = leading and not text[stop : opening.start()].strip()
+        leading = leading and _gap.fullmatch(text, stop, opening.start()) is not None
         fenced ^= len(_fence.findall(text, counted, opening.start())) % 2 == 1
         name, position = (opening[1] or STATE).lower(), opening.end()
         counted = opening.start()
@@ -207,10 +211,18 @@ def _beside(text: str, fragments: list[_Fragment]) -> str:
     words: list[str] = []
     position = 0
     for fragment in fragments:
-        words.extend((text[position : fragment.start], fragment.passed_on))
+        words.extend((_between(text, position, fragment.start), fragment.passed_on))
         position = fragment.stop
-    words.append(text[position:])
+    words.append(_between(text, position, len(text)))
     return "\n".join(stripped for part in words if (stripped := part.strip()))
+
+
+def _between(text: str, start: int, stop: int) -> str:
+    """Return what stands between two fragments, without the separators that set it apart from them."""
+    words = text[start:stop]
+    if start > 0:
+        words = _separator_first.sub("", words)
+    return _separator_last.sub("", words) if stop < len(text) else words
 
 
 def _wrapper(text: str) -> str | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
+from threadkeep.dialects.base import SEPARATOR
 from threadkeep.dialects.chat.views import role_of
 from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, text_part
 from threadkeep.items import Item
 
-# Keeps the boundaries of several messages that become one.
-SEPARATOR: Final = rb"\n\n---\n\n"
+_BETWEEN: Final = json.dumps(SEPARATOR)[1:-1].encode()
 NOTHING: Final = frozenset({b"null", b'""', b"[]"})
 
 
@@ -45,7 +46,7 @@ def _merged(messages: list[dict[str, bytes]]) -> Item:
 
 def _content(contents: list[bytes]) -> bytes:
     if all(content.startswith(b'"') for content in contents):
-        return b'"' + SEPARATOR.join(content[1:-1] for content in contents) + b'"'
+        return b'"' + _BETWEEN.join(content[1:-1] for content in contents) + b'"'
     return list_of(part for content in contents for part in _parts(content))
 
 
