@@ -65,8 +65,10 @@ def must_be_told(entry: LedgerEntry) -> bool:
 def _choose(ledger: Ledger, *, in_view: frozenset[str], allowed: int, budget: StateBudget) -> Ledger:
     shown = [entry for entry in ledger.entries if entry.id not in in_view]
     pools = _pools(ledger, [entry for entry in shown if not must_be_told(entry)])
-    left = allowed - estimate_text(PREFACE) - sum(_cost(entry) for entry in shown if must_be_told(entry))
-    room = max(0, left)
+    must = [entry for entry in shown if must_be_told(entry)]
+    tight = 2 * sum(map(_cost, must)) > allowed
+    cut = frozenset(entry.id for entry in must if tight and entry.section is Section.OBJECTIVE and not entry.pinned)
+    room = max(0, allowed - estimate_text(PREFACE) - sum(_cost(entry, brief=entry.id in cut) for entry in must))
     told: set[str] = set()
     spent = sum(
         _take(pools[name], told, room=room * share // 100)
@@ -84,7 +86,7 @@ def _choose(ledger: Ledger, *, in_view: frozenset[str], allowed: int, budget: St
     for name in ("findings", "handoff", "evidence"):
         spent += _take(pools[name], told, room=room - spent)
     gone = frozenset(entry.id for pool in pools.values() for entry in pool if entry.id not in told and entry.id not in brief)
-    return replace(ledger, in_view=in_view, brief=brief, left_out=gone)
+    return replace(ledger, in_view=in_view, brief=brief | cut, left_out=gone)
 
 
 def _pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[LedgerEntry]]:
@@ -131,5 +133,5 @@ def _tell_briefly(pool: Iterable[LedgerEntry], told: set[str], *, room: int) -> 
     return frozenset(brief)
 
 
-def _cost(entry: LedgerEntry) -> int:
-    return estimate_text(render_line(entry)) + LINE_TOKENS
+def _cost(entry: LedgerEntry, *, brief: bool = False) -> int:
+    return estimate_text(render_line(entry, brief=brief)) + LINE_TOKENS

@@ -74,7 +74,7 @@ class Ledger:
         age: How many compactions it has lived through.
         journal: What the computed entries are made from, up to where.
         in_view: Entries that messages of the window tell, so that the state need not.
-        brief: Entries of which the state tells the beginning only.
+        brief: Entries that the state tells in part.
         left_out: Entries the state has no room for; recall finds them.
     """
 

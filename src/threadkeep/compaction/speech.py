@@ -15,8 +15,8 @@ from threadkeep.tokens import estimate_text
 
 # A run of so many lines of output, code or a log is a paste; fewer belong to what is said.
 PASTED_LINES = 4
-# A longer message is mostly material: its beginning and its end say what is wanted.
-MESSAGE_TOKENS = 500
+# So much of a message is told whole: people write long lists of rules. What is longer still is mostly material.
+MESSAGE_TOKENS = 2_000
 SHORTEST_MACHINE_LINE = 12
 MACHINE_SHARE = 0.14
 FIRST_LINE_CHARS = 120

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.operations import FROM_A_MODEL
 from threadkeep.compaction.secrets import masked
+from threadkeep.compaction.speech import cut_middle
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.thread import Pointer
 
@@ -28,6 +29,8 @@ BEHIND = " The messages of the user right behind the block were said before, too
 FROM_THE_AGENT = "agent: "
 SOURCES_SHOWN = 3
 BRIEF_CHARS = 96
+# A long objective loses its middle where the state is tight.
+OBJECTIVE_TOKENS = 300
 
 _tag = re.compile(rf"<(/?\s*{TAG})", re.IGNORECASE)
 
@@ -58,7 +61,9 @@ def in_reading_order(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
 def render_line(entry: LedgerEntry, *, brief: bool = False) -> str:
     """Return an entry's line without its bullet."""
     text = neutralise(entry.text)
-    if brief and len(text) > BRIEF_CHARS:
+    if brief and entry.section is Section.OBJECTIVE:
+        text = cut_middle(text, tokens=OBJECTIVE_TOKENS)
+    elif brief and len(text) > BRIEF_CHARS:
         text = f"{text[:BRIEF_CHARS].rstrip()}…"
     match entry.speaker:
         case Speaker.AGENT:
