@@ -190,7 +190,7 @@ def test_a_thread_that_continues_another_quotes_only_its_own_messages() -> None:
     proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, target="900", ledger=carried)
     outcome = conclude(proposal, EXTRACTIVE)
     assert "9" not in outcome.ledger.in_view
-    assert [entry.text for entry in outcome.ledger.section(Section.ACTIVE)][0] == "Use tabs."
+    assert outcome.ledger.section(Section.ACTIVE)[0].text == "Use tabs."
     plan = rollout.plan(frontier_tokens=0)
     quoted = quote_newest(plan, outcome.ledger, budget_tokens=10_000)
     assert "before" not in {quote.source.thread_id for quote in quoted}
