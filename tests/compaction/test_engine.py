@@ -111,7 +111,7 @@ def test_a_target_is_met(target: str) -> None:
     assert rollout.history().tokens == outcome.tokens_after <= target_tokens(target, of_tokens=outcome.tokens_before)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(histories(open_end=False, max_turns=8), st.sampled_from(["60%", "30%", "10%", "500", "1"]))
 def test_a_target_is_met_or_the_outcome_says_that_it_is_not(items: list[Json], target: str) -> None:
     """Whatever the history; and either way nothing a person said is missing from the ledger."""

@@ -102,7 +102,7 @@ def stands(before: LedgerEntry, after: Ledger, said_at: dict[Pointer, str]) -> b
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(ledgers(), operations, spoken_messages)
 def test_no_operation_takes_a_users_words_away_or_speaks_for_a_user(
     ledger: Ledger, draft: list[Operation], said_at: dict[Pointer, str]

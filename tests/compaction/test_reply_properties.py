@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,6 +105,7 @@ def replies(draw: st.DrawFn, ledger: Ledger) -> str:
             return reply
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_no_reply_takes_a_users_words_out_of_force_without_a_later_user(data: st.DataObject) -> None:
@@ -125,6 +127,7 @@ def test_no_reply_takes_a_users_words_out_of_force_without_a_later_user(data: st
             assert kept.claim.source.ordinal > entry.sources[0].ordinal
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_no_reply_speaks_for_a_user_or_floods_the_ledger(data: st.DataObject) -> None:
