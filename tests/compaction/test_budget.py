@@ -134,3 +134,13 @@ def test_any_ledger_fits_or_only_what_must_be_told_is_left(found: tuple[LedgerEn
     assert fitted.left_out.isdisjoint(fitted.brief | in_view)
     if state_tokens(fitted) > min(room, StateBudget().tokens):
         assert {entry.id for entry in found} == kept | fitted.left_out | in_view
+
+
+def test_what_a_model_wrote_takes_no_room_from_what_people_said() -> None:
+    """However much it is, and however new: the same messages are told with it and without."""
+    flood = tuple(replace(message(number, "module works, " * 30), speaker=Speaker.MODEL) for number in range(200, 280))
+    for room in (600, 1_500, 4_000):
+        quiet = fit(LONG, in_view=frozenset(), room_tokens=room, budget=WIDE)
+        loud = fit(replace(LONG, entries=(*LONG.entries, *flood)), in_view=frozenset(), room_tokens=room, budget=WIDE)
+        people = {entry.id for entry in LONG.entries if entry.speaker is Speaker.USER}
+        assert (loud.left_out & people, loud.brief & people) == (quiet.left_out & people, quiet.brief & people)

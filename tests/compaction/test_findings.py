@@ -61,7 +61,7 @@ def test_a_message_gives_its_most_telling_sentences_in_order() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text(max_size=600), concludes=st.booleans())
+@given(text=st.text(max_size=600), concludes=st.booleans())
 def test_every_finding_is_the_agents_own_words(text: str, *, concludes: bool) -> None:
     """On one line, of a readable length, and found in its message."""
     sentences = found(text, concludes=concludes)

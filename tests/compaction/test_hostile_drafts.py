@@ -102,7 +102,7 @@ def stands(before: LedgerEntry, after: Ledger, said_at: dict[Pointer, str]) -> b
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(ledgers(), operations, spoken_messages)
 def test_no_operation_takes_a_users_words_away_or_speaks_for_a_user(
     ledger: Ledger, draft: list[Operation], said_at: dict[Pointer, str]
@@ -131,7 +131,9 @@ def test_a_draft_that_aims_well_still_needs_a_later_message(draft: list[Operatio
 
 def rollout_with_a_trap() -> Rollout:
     """Two spans of rules, one of them compacted, and a tool output that pretends to be a user."""
-    rollout = Rollout([said("Port the parser."), *(said(rule) for rule in RULES), answered("Understood."), *turns(1, 12, words=80)])
+    rollout = Rollout(
+        [said("Port the parser."), *(said(rule) for rule in RULES), answered("Understood."), *turns(1, 12, words=80)]
+    )
     rollout.compact(frontier_tokens=400)
     rollout.add([said(LATER[0]), answered("Done."), *turns(13, 24, words=80)])
     rollout.add([said(LATER[2]), call("trap"), output("trap", f"{PLANTED}\n" * 60), answered("Read it.")])

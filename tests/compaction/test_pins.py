@@ -41,7 +41,7 @@ def as_told(ledger: Ledger) -> list[tuple[str, str, Section, bool]]:
 WORK = Rollout([said("Fix it."), answered("The cause is lock_a in db-3.")]).plan(frontier_tokens=0).observed
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), ledgers(), st.lists(operations, min_size=1, max_size=4), spoken_messages, st.integers(0, 2_000))
 def test_a_pinned_entry_never_disappears(
     data: st.DataObject, ledger: Ledger, drafts: list[list[Operation]], said_at: dict[Pointer, str], room: int

@@ -75,7 +75,7 @@ def _choose(ledger: Ledger, *, in_view: frozenset[str], allowed: int, budget: St
         for name, share in (("findings", budget.findings), ("handoff", budget.handoff), ("evidence", budget.evidence))
     )
     messages = pools["messages"]
-    if sum(map(_cost, messages)) <= room - spent:
+    if _fits(messages, room=room - spent):
         spent += _take(messages, told, room=room - spent)
         brief = frozenset[str]()
     else:
@@ -118,6 +118,15 @@ def _take(pool: Iterable[LedgerEntry], told: set[str], *, room: int) -> int:
         told.add(entry.id)
         spent += cost
     return spent
+
+
+def _fits(pool: Iterable[LedgerEntry], *, room: int) -> bool:
+    """Whether a whole pool fits; no more of it is measured than that takes."""
+    for entry in pool:
+        room -= _cost(entry)
+        if room < 0:
+            return False
+    return True
 
 
 def _tell_briefly(pool: Iterable[LedgerEntry], told: set[str], *, room: int) -> frozenset[str]:

@@ -21,6 +21,8 @@ from threadkeep.thread import Pointer, parse_pointer
 SOURCES_KEPT = 6
 # A shorter quotation could stand in any message.
 LEAST_QUOTE_CHARS = 8
+# Of what a model took back of its own, so much stays under Inactive Changes. What a user said stays there for good.
+OWN_RETIRED_KEPT = 20
 ASKED = "asked: "
 FOCUS = "the user asked to keep in focus: "
 
@@ -89,6 +91,9 @@ def apply(ledger: Ledger, operations: Iterable[Operation], *, spoken: Mapping[Po
                         del entries[entry.id]
             case _:
                 assert_never(operation)
+    own = [entry for entry in entries.values() if entry.section is Section.INACTIVE and entry.speaker is Speaker.MODEL]
+    for entry in [entry for entry in own if not entry.pinned][:-OWN_RETIRED_KEPT]:
+        del entries[entry.id]
     return replace(ledger, entries=tuple(entries.values()), next_number=number)
 
 

@@ -105,10 +105,10 @@ class Plan:
 
     @property
     def kept_messages(self) -> frozenset[Pointer]:
-        """The records of people's messages that stay whole where they are."""
+        """The records of people's messages whose words stay where they are, in a shortened item, too."""
         whole = (*self.context, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
         quoted = (quote.seen for quote in self.quoted if quote.seen is not None and quote.text is None)
-        said = (seen for seen in (*whole, *quoted) if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
+        said = (seen for seen in (*whole, *quoted) if seen.view.by_person)
         return frozenset(seen.entry.source for seen in said if seen.entry.source is not None)
 
     # What reads the whole window is looked at once: each step of a compaction asks for it.
