@@ -257,7 +257,6 @@ def test_a_rendered_ledger_is_read_back_whole(ledger: Ledger) -> None:
 def test_a_claim_without_words_is_no_part_of_the_entry() -> None:
     """The line ends behind the claim's pointer. The entry keeps its own words and gets the pointer."""
     read = ParsedEntry(ids=("7",), text="Use tabs.", pointers=(4, 93))
-    assert entry("- [7] earlier, contested: Use tabs. (#4) — latest #93: ") == read
     assert entry("- supersede | [7] Use tabs. (#4) → #93: ") == replace(read, verb=Verb.SUPERSEDE)
 
 

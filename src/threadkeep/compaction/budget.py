@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import ASKED
+from threadkeep.compaction.speech import may_bind
 from threadkeep.compaction.state_text import BRIEF_CHARS, PREFACE, render_line, render_state
 from threadkeep.tokens import estimate_bytes, estimate_text
 
@@ -83,7 +84,8 @@ def _choose(ledger: Ledger, *, in_view: frozenset[str], allowed: int, budget: St
         spent += _take(messages, told, room=(room - spent) * WHOLE_PERCENT // 100)
         brief = _tell_briefly(messages, told, room=room - spent)
         spent = room
-    for name in ("findings", "handoff", "evidence"):
+    # Findings keep to their share: the best come first, and there is no end to what an agent says.
+    for name in ("handoff", "evidence"):
         spent += _take(pools[name], told, room=room - spent)
     gone = frozenset(entry.id for pool in pools.values() for entry in pool if entry.id not in told and entry.id not in brief)
     return replace(ledger, in_view=in_view, brief=brief | cut, left_out=gone)
@@ -99,8 +101,8 @@ def _pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[Led
             pools["handoff"].append(entry)
         else:
             pools["evidence"].append(entry)
-    # What a model wrote takes no room from what people said.
-    pools["messages"].sort(key=lambda entry: entry.speaker is Speaker.MODEL)
+    # What a model wrote takes no room from what people said, and what binds nobody takes none from what may.
+    pools["messages"].sort(key=lambda entry: (entry.speaker is Speaker.MODEL, not (entry.noted or may_bind(entry.text))))
     worth = {finding.text: finding.worth for finding in ledger.journal.findings}
     pools["findings"].sort(key=lambda entry: -worth.get(entry.text, 0))
     return pools

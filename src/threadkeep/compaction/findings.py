@@ -1,7 +1,8 @@
 """What the agent found out, decided, ruled out, measured or named: sentences of its own answers, word for word.
 
-No model is asked. A sentence is worth keeping if it names something exact, or if it concludes a turn; how much it is worth
-decides only which ones stay when there is no room for all. They are the agent's words and never a rule.
+No model is asked. Questions, announcements and fragments find nothing; of the rest those are worth most that name something exact,
+conclude a turn or sound conclusive. That decides only which ones stay when there is no room for all. They are the agent's words and
+never a rule.
 """
 
 from __future__ import annotations
@@ -44,15 +45,16 @@ def find(text: str, *, source: str, concludes: bool) -> list[Finding]:
     found = [
         Finding(text=sentence, source=source, worth=worth)
         for sentence in dict.fromkeys(_sentences(text))
-        if (worth := _worth(sentence, concludes=concludes)) > 1
+        if (worth := _worth(sentence, concludes=concludes)) is not None
     ]
     best = sorted(found, key=lambda each: -each.worth)[:PER_MESSAGE]
     return [each for each in found if each in best]
 
 
-def _worth(sentence: str, *, concludes: bool) -> int:
+def _worth(sentence: str, *, concludes: bool) -> int | None:
+    """Return what a sentence is worth beside others; None where it finds nothing: a fragment, a question, an announcement."""
     if len(sentence) < LEAST_CHARS or sentence.endswith(("?", ":")) or _announces.match(sentence):
-        return 0
+        return None
     values = len(values_in(sentence))
     return min(values, 3) + (2 if _conclusive.search(sentence) else 0) + (1 if concludes else 0)
 
