@@ -74,7 +74,10 @@ def test_what_people_demanded_is_counted() -> None:
         ("nothing was required of this span", False),
         ("5 of 5 things the audit required stand in the window", False),
         ("5 of 5 things the audit required stand in the window; 1 false line put right", False),
-        ("2 of 5 things the audit required stand in the window, 3 left to recall for want of room; 2 false lines put right", True),
+        (
+            "2 of 5 things the audit required stand in the window, 3 left to recall for want of room; 2 false lines put right",
+            True,
+        ),
     ]
 
 

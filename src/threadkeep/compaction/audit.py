@@ -18,6 +18,9 @@ from threadkeep.compaction.merge import ASKED, compute_entries, plain
 from threadkeep.compaction.plan import Plan
 from threadkeep.compaction.speech import shorten
 
+# A model's entry that shares so much with one message of a user is a version of it.
+ALIKE_PERCENT = 60
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something the audit had to say about one line or one claim."""
@@ -92,6 +95,9 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
                 if entry.section in BINDING and _repeats_a_user(entry, ledger):
                     invented.append(_finding("restated", entry))
                     continue
+                if entry.section is Section.ACTIVE and _alters_a_user(entry, ledger):
+                    invented.append(_finding("altered", entry))
+                    continue
             case _:
                 pass
         kept.append(entry)
@@ -123,6 +129,21 @@ def _repeats_a_user(entry: LedgerEntry, ledger: Ledger) -> bool:
     words = plain(entry.text)
     said = (plain(other.text) for other in ledger.entries if other.speaker is Speaker.USER)
     return bool(words) and any(f" {words} " in f" {other} " for other in said)
+
+
+def _alters_a_user(entry: LedgerEntry, ledger: Ledger) -> bool:
+    """Whether a model's entry is a message of a user with other words in it: no rule of a user's changes that way."""
+    words = plain(entry.text)
+    pieces = _pieces(words)
+    for other in (plain(other.text) for other in ledger.entries if other.speaker is Speaker.USER):
+        if len(pieces & _pieces(other)) * 100 >= len(pieces) * ALIKE_PERCENT and not set(words.split()) <= set(other.split()):
+            return True
+    return False
+
+
+def _pieces(words: str) -> frozenset[str]:
+    """Return every run of three characters: texts of any language that say nearly the same share most of them."""
+    return frozenset(words[at : at + 3] for at in range(max(1, len(words) - 2)))
 
 
 def _shows(plan: Plan, ledger: Ledger) -> Callable[[str], bool]:

@@ -2,8 +2,8 @@
 
 Between two checkpoints each request begins with everything an earlier one held. A checkpoint moves the prefix once: the first
 request that carries its state. Where nothing new was said, the next checkpoint has the same state: its first request is then at
-least a tenth smaller than the one before, as no checkpoint gains less. Beginning a conversation moves nothing. Cache markers, item ids and spellings of text that clients
-change at will do not count; see `settled`.
+least a tenth smaller than the one before, as no checkpoint gains less. Beginning a conversation moves nothing. Cache markers,
+item ids and spellings of text that clients change at will do not count; see `settled`.
 """
 
 from __future__ import annotations
