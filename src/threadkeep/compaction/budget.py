@@ -80,7 +80,8 @@ def _choose(ledger: Ledger, *, in_view: frozenset[str], allowed: int, budget: St
         spent += _take(messages, told, room=room - spent)
         brief = frozenset[str]()
     else:
-        # A part of the room shows more messages by their beginning than it could show whole.
+        # What binds nobody gives way first. A part of the room shows more messages by their beginning than it could show whole.
+        messages = sorted(messages, key=lambda entry: (entry.speaker is Speaker.MODEL, not (entry.noted or may_bind(entry.text))))
         spent += _take(messages, told, room=(room - spent) * WHOLE_PERCENT // 100)
         brief = _tell_briefly(messages, told, room=room - spent)
         spent = room
@@ -101,8 +102,8 @@ def _pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[Led
             pools["handoff"].append(entry)
         else:
             pools["evidence"].append(entry)
-    # What a model wrote takes no room from what people said, and what binds nobody takes none from what may.
-    pools["messages"].sort(key=lambda entry: (entry.speaker is Speaker.MODEL, not (entry.noted or may_bind(entry.text))))
+    # What a model wrote takes no room from what people said.
+    pools["messages"].sort(key=lambda entry: entry.speaker is Speaker.MODEL)
     worth = {finding.text: finding.worth for finding in ledger.journal.findings}
     pools["findings"].sort(key=lambda entry: -worth.get(entry.text, 0))
     return pools

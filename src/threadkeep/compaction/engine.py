@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from threadkeep.compaction.audit import Audited, AuditReport, audit, report
-from threadkeep.compaction.budget import StateBudget, fit
+from threadkeep.compaction.budget import StateBudget, fit, state_tokens
 from threadkeep.compaction.checkpoint import cut_of, faults, lay_out, placed_length
 from threadkeep.compaction.comparison import PlanSummary, summarise
 from threadkeep.compaction.drafting import Brief, Draft
@@ -372,7 +372,9 @@ def _show(plan: Plan, audited: Audited, proposal: Proposal, *, hand_off: bool) -
     ledger = audited.ledger
     room = max(0, proposal.wanted - plan.kept_tokens)
     if not hand_off:
-        plan = plan.quoting(quote_newest(plan, ledger, budget_tokens=min(proposal.quoted_tokens, room * QUOTED_PERCENT // 100)))
+        least = fit(ledger, in_view=frozenset(), room_tokens=0, budget=proposal.state_budget)
+        beside = max(0, room - state_tokens(least)) * QUOTED_PERCENT // 100
+        plan = plan.quoting(quote_newest(plan, ledger, budget_tokens=min(proposal.quoted_tokens, beside)))
         room = max(0, proposal.wanted - plan.kept_tokens)
     return plan, fit(ledger, in_view=entries_in_view(plan, ledger), room_tokens=room, budget=proposal.state_budget)
 

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from threadkeep.compaction.exact_values import values_in
 from threadkeep.tokens import estimate_text
 
 # A run of so many lines of output, code or a log is a paste; fewer belong to what is said.
@@ -35,6 +36,28 @@ ACKNOWLEDGEMENTS = frozenset(
 ) | frozenset(
     ("go on", "go ahead", "thank you", "please continue", "keep going", "carry on", "sounds good", "looks good", "mach weiter")
 )
+
+# Words that may oblige beyond the turn they were said in. A miss only means that a message gives way earlier where room is short.
+_obliges = re.compile(
+    r"\b(?:never|always|may|must|mustn['’]?t|shall|should|shouldn['’]?t|only|don['’]?t|do not|cannot|can['’]?t|not|without|until|"
+    r"unless|instead|from now on|prefer\w*|wants?|needs?|require[ds]?|rules?|avoid|ensure|make sure|remember|keep|use|allowed|"
+    r"forbidden|decided|agreed|called|named|nie|niemals|immer|muss|müssen|darf|dürfen|nur|keine?|nicht|jamais|toujours|doit|doivent|"
+    r"seulement|nunca|siempre|debe|deben|sólo|solo|não|sempre|deve|apenas)\b",
+    re.IGNORECASE,
+)
+_sentence = re.compile(r"[^.!?\n]+(?:[.!](?=\S)[^.!?\n]*)*[.!?]?")
+_latin = re.compile(r"[A-Za-z]{2}")
+
+
+def may_bind(said: str) -> bool:
+    """Whether a message may bind later work: a sentence of it is no question and names an exact value or obliges.
+
+    What is not written in Latin letters may always bind: nothing here can tell.
+    """
+    if not _latin.search(said):
+        return True
+    sentences = (sentence for sentence in _sentence.findall(said) if not sentence.rstrip().endswith("?"))
+    return any(_obliges.search(sentence) or values_in(sentence) for sentence in sentences)
 
 
 def is_acknowledgement(said: str) -> bool:

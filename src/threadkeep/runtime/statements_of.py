@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from threadkeep.compaction import Section, Speaker, ledger_of
 from threadkeep.compaction.secrets import masked
-from threadkeep.compaction.speech import is_acknowledgement, shorten
+from threadkeep.compaction.speech import is_acknowledgement, may_bind, shorten
 from threadkeep.dialects import Dialect
 from threadkeep.items import ItemKind
 from threadkeep.memory import Candidate
@@ -38,7 +38,12 @@ async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect)
     ledger = ledger_of(history)
     held = [entry for entry in ledger.section(Section.ACTIVE) if entry.sources and entry.speaker in (Speaker.USER, Speaker.MODEL)]
     found = {
-        entry.text: Candidate(text=entry.text, source=str(entry.sources[-1]), by_user=entry.speaker is Speaker.USER)
+        entry.text: Candidate(
+            text=entry.text,
+            source=str(entry.sources[-1]),
+            by_user=entry.speaker is Speaker.USER,
+            binds=entry.speaker is Speaker.MODEL or entry.noted or entry.pinned or may_bind(entry.text),
+        )
         for entry in held
     }
     for placed in history.entries:
@@ -46,7 +51,7 @@ async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect)
         is_message = view.kind is ItemKind.MESSAGE and view.by_person and placed.kind is not EntryKind.STUB
         if placed.source is not None and is_message and not is_acknowledgement(view.said):
             text = shorten(view.said)
-            found[text] = Candidate(text=text, source=str(placed.source), by_user=True)
+            found[text] = Candidate(text=text, source=str(placed.source), by_user=True, binds=may_bind(text))
     gone = tuple(memory_id(masked(entry.text)) for entry in ledger.section(Section.INACTIVE))
     standing = tuple(each for each in found.values() if memory_id(masked(each.text)) not in gone)
     return Statements(candidates=standing, superseded=gone)
