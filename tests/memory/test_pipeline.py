@@ -85,9 +85,7 @@ async def test_a_ledger_carries_what_was_compacted_away(tk: Threadkeep, clock: M
         ("All times are in UTC, always.", "From now on, show all times in CET instead of UTC."),
     ],
 )
-async def test_rules_of_several_threads_stand_beside_each_other(
-    tk: Threadkeep, clock: ManualClock, older: str, newer: str
-) -> None:
+async def test_rules_of_threads_stand_beside_each_other(tk: Threadkeep, clock: ManualClock, older: str, newer: str) -> None:
     """Whoever reads the memory finds what a person said last, whichever thread it was said in; code takes nothing else away."""
     await say(tk, "one", older)
     await say(tk, "two", older, RULES[0])

@@ -22,7 +22,7 @@ Mask = Callable[[str], str]
 class Candidate:
     """A statement of a thread. `by_user` says that a person made it; only such a statement can be a rule.
 
-    `binds` says that it may oblige beyond the turn it was made in; without a model nothing else of what people said is remembered.
+    `binds` says that it may oblige beyond the turn it was made in; without a model nothing else is remembered.
     """
 
     text: str
