@@ -50,7 +50,7 @@ async def test_every_tool_can_be_called(store: Path, mode: Mode) -> None:
     assert [question.partition("\n")[0] for question in person.asked] == [
         "Remember this for thread ship-it as your own words?",
         f"Pin entry {number} of thread ship-it? It then stays through every compaction.",
-        f"Unpin entry {number} of thread ship-it? It may then be replaced or archived again.",
+        f"Unpin entry {number} of thread ship-it? It may then be replaced, or left out where room is short.",
     ]
 
 

@@ -120,7 +120,7 @@ async def pin(desk: Desk, given: Given, ask: Ask) -> str:
     entry = await _entry(thread, asked.entry)
     verb = "pin" if asked.pinned else "unpin"
     if entry is not None and entry.pinned is not asked.pinned:
-        effect = "It then stays through every compaction." if asked.pinned else "It may then be replaced or archived again."
+        effect = "It then stays through every compaction." if asked.pinned else "It may then be replaced, or left out where room is short."
         question = f"{verb.capitalize()} entry {entry.id} of thread {thread.id}? {effect}\n\n{quoted(one_line(entry.text))}"
         await ask(question, f"threadkeep {verb} {thread.id} {entry.id}")
     remarked = await (thread.pin if asked.pinned else thread.unpin)(asked.entry)
@@ -143,8 +143,7 @@ def _told(entry: LedgerEntry) -> str:
     told = f"- [{entry.id}] {', '.join(marks)}\n{quoted(neutralise(entry.text))}"
     if entry.claim is None:
         return told
-    verb = "replaced by" if entry.section is Section.INACTIVE else "contested by"
-    return f"{told}\n  {verb} #{entry.claim.source.ordinal}\n{quoted(neutralise(entry.claim.text))}"
+    return f"{told}\n  replaced by #{entry.claim.source.ordinal}\n{quoted(neutralise(entry.claim.text))}"
 
 
 def _counted(number: int, noun: str) -> str:
