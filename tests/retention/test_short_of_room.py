@@ -1,4 +1,4 @@
-"""Where people said more than fits, what binds nobody gives way first."""
+"""Where people said more than fits, the target is met and no correction is left out before what it corrects."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ import pytest
 from tests.histories import answered, said
 
 from threadkeep import Threadkeep
-from threadkeep.compaction import Ledger, Section, Speaker
+from threadkeep.compaction import Section, Speaker
 from threadkeep.compaction.speech import may_bind
 
 pytestmark = pytest.mark.anyio
 
-RULES = [f"Never restart berth {number:02} without a call to the harbour master." for number in range(10, 30)]
-TALK = [
-    f"The {word} looks lovely in this light, and the morning was calm." for word in "quay pier mole lock buoy crane hull".split()
-]
+SAID = [f"The tug at berth {number:02} goes out with the tide, and its crew is to be told." for number in range(10, 90)]
 
 
-async def test_rules_are_told_before_talk_that_came_later(tk: Threadkeep) -> None:
-    """The target is met, rules from before the talk are told, and the state counts what it left out."""
+@pytest.mark.parametrize("target", [400, 800, 1_600])
+async def test_what_is_told_is_all_of_it_from_some_message_on(tk: Threadkeep, target: int) -> None:
+    """Whatever is told of what people said, everything they said later is told as well; the state counts the rest."""
     thread = await tk.thread("t")
-    spoken = [*RULES, *(f"{text} Part {part} of it, too." for part in "abcdefgh" for text in TALK)]
-    for text in spoken:
+    for text in SAID:
         await thread.record([said(text), answered("I see.")])
-    report = await thread.compact(target="800")
+    report = await thread.compact(target=str(target))
     state = await thread.state()
     window = str(list(await thread.window()))
-    assert report.tokens_after <= 800
-    assert sum(rule in window for rule in RULES) >= 5
-    assert (
-        f"left out for want of room: {sum(entry in state.left_out for entry in _messages(state))} messages of the user" in window
-    )
-
-
-def _messages(state: Ledger) -> list[str]:
-    return [entry.id for entry in state.section(Section.ACTIVE) if entry.speaker is Speaker.USER]
+    messages = [entry for entry in state.section(Section.ACTIVE) if entry.speaker is Speaker.USER]
+    left = [entry for entry in messages if entry.id in state.left_out]
+    assert (report.tokens_after <= target, report.over_target) == (True, False)
+    assert left == messages[: len(left)] != []
+    assert [text for text in SAID[1:] if text[:30] not in window] == [entry.text for entry in left]
+    assert f"left out for want of room: {len(left)} messages of the user" in window
 
 
 @pytest.mark.parametrize(

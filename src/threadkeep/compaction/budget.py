@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import ASKED
-from threadkeep.compaction.speech import may_bind
 from threadkeep.compaction.state_text import BRIEF_CHARS, PREFACE, render_line, render_state
 from threadkeep.tokens import estimate_bytes, estimate_text
 
-# What a dialect's message costs around its text.
-MESSAGE_BYTES = 48
+# What the longest of the dialects writes around the text of a message.
+MESSAGE_BYTES = 76
 # What a bullet and a line end cost.
 LINE_TOKENS = 2
 # How much of the room for messages goes to whole ones where not all fit.
@@ -80,8 +79,7 @@ def _choose(ledger: Ledger, *, in_view: frozenset[str], allowed: int, budget: St
         spent += _take(messages, told, room=room - spent)
         brief = frozenset[str]()
     else:
-        # What binds nobody gives way first. A part of the room shows more messages by their beginning than it could show whole.
-        messages = sorted(messages, key=lambda entry: (entry.speaker is Speaker.MODEL, not (entry.noted or may_bind(entry.text))))
+        # A part of the room shows more messages by their beginning than it could show whole.
         spent += _take(messages, told, room=(room - spent) * WHOLE_PERCENT // 100)
         brief = _tell_briefly(messages, told, room=room - spent)
         spent = room
