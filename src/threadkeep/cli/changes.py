@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     Row = tuple[Part, list[Part]]
 
-# Of a section: computed lines come and go by the dozen, and would bury what people said.
+# Of a section: lines that code made or took from answers come and go by the dozen, and would bury what people said.
 COMPUTED_SHOWN = 6
+COMPUTED = (Speaker.COMPUTED, Speaker.AGENT)
 
 
 def changes_json(changes: Comparison) -> dict[str, object]:
@@ -80,18 +81,18 @@ def _in_view(entries: Iterable[LedgerEntry]) -> tuple[list[LedgerEntry], int]:
     ordered = sorted(entries, key=_place)
     left_out: set[int] = set()
     for section in Section:
-        computed = [entry for entry in ordered if entry.section is section and entry.speaker is Speaker.COMPUTED]
+        computed = [entry for entry in ordered if entry.section is section and entry.speaker in COMPUTED]
         left_out.update(id(entry) for entry in computed[:-COMPUTED_SHOWN])
     return [entry for entry in ordered if id(entry) not in left_out], len(left_out)
 
 
 def _place(entry: LedgerEntry) -> tuple[bool, int]:
-    return entry.speaker is Speaker.COMPUTED, list(Section).index(entry.section)
+    return entry.speaker in COMPUTED, list(Section).index(entry.section)
 
 
 def _row(entry: LedgerEntry) -> Row:
     # A computed entry is numbered anew each time; its number would only mislead.
-    number = "" if entry.speaker is Speaker.COMPUTED else f" {entry.id}"
+    number = "" if entry.speaker in COMPUTED else f" {entry.id}"
     paragraph: list[Part] = [words_of(entry), (_pointers(entry.sources), "dim")]
     if entry.pinned:
         paragraph.append(("  pinned", "yellow"))

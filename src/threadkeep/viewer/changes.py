@@ -13,6 +13,7 @@ from threadkeep.compaction.comparison import Change, Comparison, is_withdrawn
 _words = re.compile(r"\s+|\w+|[^\w\s]")
 # Longer texts are shown one under the other: marking words in a page of prose helps nobody, and costs its square.
 MOST_WORDS = 800
+COMPUTED = (Speaker.COMPUTED, Speaker.AGENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Shown:
     @property
     def computed(self) -> bool:
         """Whether nobody said it: such come and go by the dozen, and would bury what people said."""
-        return self.entry.speaker is Speaker.COMPUTED
+        return self.entry.speaker in COMPUTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def _group(name: str, title: str, aside: str, sign: str, entries: Iterable[Ledge
 
 
 def _place(entry: LedgerEntry) -> tuple[bool, int]:
-    return entry.speaker is Speaker.COMPUTED, list(Section).index(entry.section)
+    return entry.speaker in COMPUTED, list(Section).index(entry.section)
 
 
 def _changed(change: Change) -> Shown:
