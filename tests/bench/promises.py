@@ -49,8 +49,8 @@ PROMISES: Final = (
         title="Code never overrules a person",
         says="What people said stands in the window in their own words, in the order they said it; the later one decides. A "
         "message leaves Active Memory only by an operation that names it: a person's own, or a model's that quotes a later "
-        "message of that person which code then finds. A summary that is empty, cut off, malformed or hostile changes nothing. What "
-        "there is no room for is shortened or left out with a pointer, counted, and told again where there is room.",
+        "message of that person which code then finds. A summary that is empty, cut off, malformed or hostile changes "
+        "nothing. What there is no room for is shortened or left out with a pointer, and told again where there is room.",
         tests=(
             "compaction/test_merge.py::test_each_message_is_one_entry_in_order_and_nothing_is_concluded",
             "compaction/test_merge.py::test_what_no_operation_mentions_is_retained",
