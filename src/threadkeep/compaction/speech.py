@@ -37,7 +37,7 @@ ACKNOWLEDGEMENTS = frozenset(
     ("go on", "go ahead", "thank you", "please continue", "keep going", "carry on", "sounds good", "looks good", "mach weiter")
 )
 
-# Words that may oblige beyond the turn they were said in. Whoever misses one only has a message remembered in its own thread alone.
+# Words that may oblige beyond the turn they were said in. A message with none is remembered in its own thread alone.
 _obliges = re.compile(
     r"\b(?:never|always|may|must|mustn['’]?t|shall|should|shouldn['’]?t|only|don['’]?t|do not|cannot|can['’]?t|not|without|until|"
     r"unless|instead|from now on|prefer\w*|wants?|needs?|require[ds]?|rules?|avoid|ensure|make sure|remember|keep|use|allowed|"
