@@ -9,7 +9,7 @@ from tests.conftest import ManualClock
 from tests.scenarios.vocabulary import STATE, Speech, config, context, crashed_copy, of_kind, play, said_in, seen, turn, turns
 
 from threadkeep import Threadkeep
-from threadkeep.compaction.ledger import Section
+from threadkeep.compaction.ledger import Section, Speaker
 from threadkeep.errors import BadInput, CompactionRunning, NothingToCompact, UnknownStrategy
 from threadkeep.runtime import making_room
 from threadkeep.store import RecordKind
@@ -118,9 +118,11 @@ async def test_what_the_model_said_last_is_never_taken_for_a_summary(tk: Threadk
     await play(thread, speech, 5, 5)
     await thread.compact(target="1")
     state = await thread.state()
-    remembered = [entry.text for section in (Section.OBJECTIVE, Section.ACTIVE) for entry in state.section(section)]
+    binding = [entry for section in (Section.OBJECTIVE, Section.ACTIVE) for entry in state.section(section)]
+    remembered = [entry.text for entry in binding if entry.speaker is Speaker.USER]
     asked = [f"Please look into part {number} of the parser." for number in (1, 2, 3, 5)]
     assert remembered == [*asked[:3], "Never push to main.", "And now?", asked[3]]
+    assert {entry.speaker for entry in binding if "push everything" in entry.text} <= {Speaker.AGENT}
 
 
 async def test_an_answer_stands_beside_the_request_it_answered_and_no_later_one(tk: Threadkeep, speech: Speech) -> None:

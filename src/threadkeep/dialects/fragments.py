@@ -40,7 +40,7 @@ _opening = re.compile(
 _names = "|".join((*ELEMENTS, *NAMED_ELEMENTS))
 _element = rf"(?:<(?i:({_names}))(?:\s[^<>]*)?>|{re.escape(STATE_OPENING)})"
 # Blank space, and what stands between messages that were sent as one.
-_blank = r"(?:\s|(?<=\n\n)---(?=\n\n))*"
+_blank = r"\s*(?:(?<=\n\n)---(?=\n\n)\s*)*"
 _next_element = re.compile(rf"{_blank}{_element}")
 _element_on_line = re.compile(rf"^[ \t]*{_element}", re.MULTILINE)
 # Words on the line of a closing are a sentence about a fragment, not the end of one.
