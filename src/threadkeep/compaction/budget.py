@@ -1,7 +1,8 @@
 """What of a ledger a state has room for.
 
-Each part of the state has a share of its budget, and what one part does not need goes to the others, people's messages first. What people pinned, what the
-session is for and the work under way are always told. No entry leaves the ledger: a later, wider state tells what this one cannot.
+Each part of the state has a share of its budget, and what one part does not need goes to the others, people's messages first.
+What people pinned, what the session is for and the work under way are always told. No entry leaves the ledger: a later, wider
+state tells what this one cannot.
 """
 
 from __future__ import annotations

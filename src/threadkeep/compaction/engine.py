@@ -90,8 +90,8 @@ def target_tokens(text: str, *, of_tokens: int) -> int:
 def ledger_of(history: History, *, carried: Ledger | None = None) -> Ledger:
     """Return the ledger a window's checkpoint carries, with what people remarked since.
 
-    Before the first checkpoint it begins with what was `carried` over from elsewhere, if anything was: nothing of this thread's own
-    records is in that yet.
+    Before the first checkpoint it begins with what was `carried` over from elsewhere, if anything was: nothing of this thread's
+    own records is in that yet.
     """
     if history.checkpoint is not None:
         base = load_ledger(bytes(history.checkpoint.state))

@@ -1,7 +1,7 @@
 """What the agent found out, decided, ruled out, measured or named: sentences of its own answers, word for word.
 
-No model is asked. A sentence is worth keeping if it names something exact, or if it concludes a turn; how much it is worth decides
-only which ones stay when there is no room for all. They are the agent's words and never a rule.
+No model is asked. A sentence is worth keeping if it names something exact, or if it concludes a turn; how much it is worth
+decides only which ones stay when there is no room for all. They are the agent's words and never a rule.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ KEPT = 400
 _sentence_end = re.compile(r"(?<=[.!?…])[\"'”’)\]*_`]*\s+(?=[\"'“‘(\[*_`A-ZÀ-ÖØ-Þ0-9\u0400-\u042f])|(?<=[。！？；])")
 _bullet = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|#{1,6})\s+")
 _conclusive = re.compile(
-    r"\b(?:because|cause[ds]?|caused by|reason|root|turns? out|found|decid\w+|chose|chosen|rul\w+ out|does ?n[o']t|did ?n[o']t|not the|"
-    r"instead|fix(?:ed|es)?|fail\w*|pass\w*|confirm\w*|measur\w+|result\w*|require\w*|must|needs?|set to|is now|changed|created|"
-    r"completed|submitted|works?|broke|broken|wrong|missing|expects?)\b",
+    r"\b(?:because|cause[ds]?|caused by|reason|root|turns? out|found|decid\w+|chose|chosen|rul\w+ out|does ?n[o']t|did ?n[o']t|"
+    r"not the|instead|fix(?:ed|es)?|fail\w*|pass\w*|confirm\w*|measur\w+|result\w*|require\w*|must|needs?|set to|is now|changed|"
+    r"created|completed|submitted|works?|broke|broken|wrong|missing|expects?)\b",
     re.IGNORECASE,
 )
 # The agent announcing its next step found nothing yet.

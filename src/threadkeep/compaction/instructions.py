@@ -39,9 +39,9 @@ CONTRACT = (
     + "\n\nHow to write a bullet:\n"
     "- `retain | [id]` leaves an entry of the state as it is. Entries you do not mention are retained too.\n"
     "- `update | [id] new text (#n)` revises an entry you wrote earlier.\n"
-    '- `supersede | [id] → "quotation" (#n)`, under Inactive Changes, sets an entry aside. Quote, word for word, the later message '
-    "#n of the user that changed it. What a user said holds until the user says otherwise; it is kept word for word without your "
-    "help, so do not repeat it. `withdraw | [id]` takes back an entry you wrote earlier.\n"
+    '- `supersede | [id] → "quotation" (#n)`, under Inactive Changes, sets an entry aside. Quote, word for word, the later '
+    "message #n of the user that changed it. What a user said holds until the user says otherwise; it is kept word for word "
+    "without your help, so do not repeat it. `withdraw | [id]` takes back an entry you wrote earlier.\n"
     "- Anything else is a new entry; end it with the record it rests on, as (#n).\n"
     "- Copy names, numbers, paths and ids exactly. Leave out what nobody said and nothing showed.\n"
     "- Write in the language the user writes in. What can be looked up again in the workspace need not be told."

@@ -30,8 +30,8 @@ BINDING = (Section.OBJECTIVE, Section.ACTIVE)
 class Speaker(StrEnum):
     """Whose words an entry is. Only a user's words bind.
 
-    `AGENT` marks sentences quoted from the agent's answers, `MODEL` what a draft or the agent's own note says, `COMPUTED` what code
-    derived from the records.
+    `AGENT` marks sentences quoted from the agent's answers, `MODEL` what a draft or the agent's own note says, `COMPUTED` what
+    code derived from the records.
     """
 
     USER = "user"

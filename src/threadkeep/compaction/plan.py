@@ -196,8 +196,8 @@ def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip:
 def _kept(seen: list[Seen], *, unread: Sequence[int], room: int) -> list[Kept]:
     """Return each position as the tail would hold it.
 
-    Large outputs are stubs unless they are among the newest few, or unread and within `room`, the newest first; of the one that no
-    longer fits, beginning and end stay. An output that a later one repeats is a stub at any rate.
+    Large outputs are stubs unless they are among the newest few, or unread and within `room`, the newest first; of the one that
+    no longer fits, beginning and end stay. An output that a later one repeats is a stub at any rate.
     """
     outputs = [index for index, position in enumerate(seen) if position.view.kind is ItemKind.OUTPUT]
     newest = {seen[index].view.text: index for index in outputs}

@@ -1,8 +1,8 @@
 """What people remarked since the last checkpoint, folded into its ledger.
 
-A note is a user's statement, made beside the conversation: it binds, and stands in the state as it was written. A pinned entry is left
-alone by every draft and every budget. Only remarks pin: no operation of a draft can. What an agent notes for itself is a model's
-statement, and is treated like one.
+A note is a user's statement, made beside the conversation: it binds, and stands in the state as it was written. A pinned entry is
+left alone by every draft and every budget. Only remarks pin: no operation of a draft can. What an agent notes for itself is a
+model's statement, and is treated like one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From what a reply says to operations on the ledger.
 
-A reply decides about the model's own entries alone. Of a user's entry it may only say that it gave way, and has to quote the later
-message of the user that says so; anything else it says about one comes to nothing. So no reply, however wrong, changes a user's text,
-adds a sentence in a user's name, or takes one away.
+A reply decides about the model's own entries alone. Of a user's entry it may only say that it gave way, and has to quote the
+later message of the user that says so; anything else it says about one comes to nothing. So no reply, however wrong, changes a
+user's text, adds a sentence in a user's name, or takes one away.
 
 - Retained, copied or unmentioned: nothing. A retain outweighs a withdrawal of the same entry in the same reply.
 - What a user said, or part of it, told again as if new: nothing; it is there word for word.
