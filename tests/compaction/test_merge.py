@@ -191,6 +191,14 @@ def test_an_older_message_never_retires_a_newer_one() -> None:
     assert retired(Retire(entry_id="1", by=at(9), quote=LATER), ledger=Ledger(entries=(newer,))) == []
 
 
+def test_a_message_of_the_thread_before_is_older_whatever_its_number() -> None:
+    """A thread that continues another counts anew."""
+    spoken = {Pointer("before", 400): LATER, at(5): PORT}
+    ledger = Ledger(entries=(entry("5", PORT),))
+    after = apply(ledger, [Retire(entry_id="5", by=Pointer("before", 400), quote=LATER)], spoken=spoken)
+    assert after == ledger
+
+
 @pytest.mark.parametrize("text", [f"{PORT} Never push to main.", f"{PORT}\nAnd no tabs", f"{PORT} 决不要推送。 好", "x " * 200])
 def test_a_message_that_says_several_things_stays_whole(text: str) -> None:
     """Code cannot tell which of them gave way."""

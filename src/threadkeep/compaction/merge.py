@@ -112,7 +112,7 @@ def _retired(entry: LedgerEntry | None, operation: Retire, spoken: Mapping[Point
             return replace(entry, section=Section.INACTIVE, claim=claim)
         case Speaker.USER:
             quote = plain(operation.quote)
-            is_later = all(source.ordinal < operation.by.ordinal for source in entry.sources)
+            is_later = _came_after(operation.by, entry, spoken)
             found = len(quote) >= LEAST_QUOTE_CHARS and f" {quote} " in f" {plain(spoken.get(operation.by, ''))} "
             if entry.section is Section.OBJECTIVE or not (is_later and found and _is_one_statement(entry.text)):
                 return None
@@ -121,6 +121,16 @@ def _retired(entry: LedgerEntry | None, operation: Retire, spoken: Mapping[Point
             return None
         case _:
             assert_never(entry.speaker)
+
+
+def _came_after(by: Pointer, entry: LedgerEntry, spoken: Mapping[Pointer, str]) -> bool:
+    """Whether a message was said after an entry. A thread that continues another counts anew: the order in `spoken` decides."""
+    last = entry.sources[-1] if entry.sources else by
+    if last.thread_id != by.thread_id and last in spoken and by in spoken:
+        order = list(spoken)
+        if order.index(last) > order.index(by):
+            return False
+    return all(source.ordinal < by.ordinal for source in entry.sources)
 
 
 def _is_one_statement(text: str) -> bool:
