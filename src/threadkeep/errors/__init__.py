@@ -39,6 +39,10 @@
     │   ├── PortTaken
     │   ├── CannotListen         the address or port is not to be had
     │   └── CannotKeepToken      the control API's token can be neither read nor written
+    ├── LaunchError
+    │   ├── ClientMissing        the client to launch is not installed
+    │   ├── CannotLaunch         the client is set up in a way that no gateway can serve
+    │   └── GatewayNotStarted    the gateway for the client did not come up
     └── StoreError
         ├── StoreMissing         nothing is there yet, and looking does not create it
         ├── StoreBusy            another process holds the write lock
@@ -92,6 +96,7 @@ from threadkeep.errors.compacting import (
     TurnTakenOver,
     UnknownModel,
 )
+from threadkeep.errors.launch import CannotLaunch, ClientMissing, GatewayNotStarted, LaunchError
 from threadkeep.errors.root import ThreadkeepError
 from threadkeep.errors.serving import CannotKeepToken, CannotListen, GatewayError, PortTaken, UnsafeBind
 from threadkeep.errors.storing import (
@@ -113,7 +118,9 @@ __all__ = [
     "BrokenWindow",
     "CannotExport",
     "CannotKeepToken",
+    "CannotLaunch",
     "CannotListen",
+    "ClientMissing",
     "CompactionError",
     "CompactionRunning",
     "CompactionStopped",
@@ -121,10 +128,12 @@ __all__ = [
     "CopyConflict",
     "EntryNotFound",
     "GatewayError",
+    "GatewayNotStarted",
     "InvalidItem",
     "InvalidPointer",
     "InvalidTarget",
     "InvalidThreadId",
+    "LaunchError",
     "ModelError",
     "ModelOverflow",
     "ModelRejected",
