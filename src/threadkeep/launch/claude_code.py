@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from threadkeep.errors import CannotLaunch
-from threadkeep.launch.plan import ANTHROPIC_URL, Place, Plan, parse_json, read_json, table_in, text_in
+from threadkeep.launch.plan import ANTHROPIC_URL, Place, Plan, merge, parse_json, read_json, table_in, text_in
 
 BASE_URL: Final = "ANTHROPIC_BASE_URL"
 # Behind a foreign base URL Claude Code leaves out what it uses with Anthropic's own: the window of a million tokens among it.
@@ -65,4 +65,4 @@ def _given_settings(given: str, folder: Path) -> Mapping[str, Any]:
 
 
 def _settings(given: Mapping[str, Any]) -> str:
-    return json.dumps({**given, "env": {**table_in(given, "env"), BASE_URL: ANTHROPIC_URL}})
+    return json.dumps(merge(given, {"env": {BASE_URL: ANTHROPIC_URL}}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,7 @@ def _data(place: Place) -> Path:
 
 
 def _option(arguments: tuple[str, ...], *names: str) -> str | None:
-    for word, following in zip(arguments, (*arguments[1:], ""), strict=True):
+    for word, following in pairwise((*arguments, "")):
         name, equals, value = word.partition("=")
         if name in names:
             return value if equals else following or None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from threadkeep.errors import CannotLaunch
-from threadkeep.launch.plan import OPENAI_URL, Place, Plan, parse_json, read_json, table_in, text_in
+from threadkeep.launch.plan import OPENAI_URL, Place, Plan, merge, parse_json, read_json, table_in, text_in
 
 CONTENT: Final = "OPENCODE_CONFIG_CONTENT"
 ANTHROPIC_PACKAGE: Final = "@ai-sdk/anthropic"
@@ -35,15 +35,14 @@ def plan_opencode(place: Place) -> Plan:
     upstreams: dict[bool, str | None] = {}
     for name in sorted(routed, key=lambda each: each != mine):
         upstreams.setdefault(_speaks_anthropic(name, providers.get(name, {})), text_in(providers.get(name), "options", "baseURL"))
-    chosen = dict(table_in(content, "provider"))
+    chosen: dict[str, Any] = {}
     for name in routed:
         said = text_in(providers.get(name), "options", "baseURL")
         if said in (None, upstreams[_speaks_anthropic(name, providers.get(name, {}))]):
-            options = {**table_in(content, "provider", name, "options"), "baseURL": OPENAI_URL}
-            chosen[name] = {**table_in(content, "provider", name), "options": options}
+            chosen[name] = {"options": {"baseURL": OPENAI_URL}}
     return Plan(
         arguments=place.arguments,
-        environment={CONTENT: json.dumps({**content, "provider": chosen})},
+        environment={CONTENT: json.dumps(merge(content, {"provider": chosen}))},
         openai_upstream=upstreams.get(False) or place.environ.get("OPENAI_BASE_URL") or None,
         anthropic_upstream=upstreams.get(True) or place.environ.get("ANTHROPIC_BASE_URL") or None,
     )
@@ -57,7 +56,7 @@ def _layered(place: Place, content: Mapping[str, Any]) -> Mapping[str, Any]:
         files.append(place.folder / named)
     merged: dict[str, Any] = {}
     for settings in [*map(read_json, files), content]:
-        merged = {**merged, **settings, "provider": {**table_in(merged, "provider"), **table_in(settings, "provider")}}
+        merged = merge(merged, settings)
     return merged
 
 

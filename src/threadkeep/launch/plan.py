@@ -113,6 +113,12 @@ def text_in(settings: object, *names: str) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
+def merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one layer of settings laid over another, objects within them too."""
+    both = {name: merge(table_in(lower, name), value) if isinstance(value, Mapping) else value for name, value in upper.items()}
+    return {**lower, **both}
+
+
 _STRING = r'"(?:\\.|[^"\\])*"'
 _COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")

@@ -29,9 +29,13 @@ class NpmClient:
 
 CODEX_0_150 = NpmClient(package="@openai/codex", version="0.150.1", command="codex")
 CODEX_0_166 = NpmClient(package="@openai/codex", version="0.166.0", command="codex")
+CODEX_0_169 = NpmClient(package="@openai/codex", version="0.169.0", command="codex")
 OPENCODE = NpmClient(package="opencode-ai", version="1.18.33", command="opencode", builds=True)
 CLAUDE_CODE = NpmClient(package="@anthropic-ai/claude-code", version="2.1.325", command="claude", builds=True)
+CLAUDE_CODE_2_1_327 = NpmClient(package="@anthropic-ai/claude-code", version="2.1.327", command="claude", builds=True)
 PI = NpmClient(package="@mariozechner/pi-coding-agent", version="0.73.1", command="pi")
+QWEN = NpmClient(package="@qwen-code/qwen-code", version="0.24.4", command="qwen")
+CLINE = NpmClient(package="cline", version="3.0.65", command="cline", builds=True)
 
 
 async def install(client: NpmClient, into: Path) -> Path:
