@@ -91,7 +91,10 @@ CODEX = Subject(
     },
     limit_tokens=29_000,
     environment={"OPENAI_API_KEY": "sk-mock"},
-    bare_flags=("-c", 'openai_base_url="{root}/v1"'),
+    bare_flags=(
+        *("-c", 'model_provider="direct"'),
+        *("-c", 'model_providers.direct={{name="d",base_url="{root}/v1",env_key="OPENAI_API_KEY",supports_websockets=false}}'),
+    ),
 )
 OPENCODE_SUBJECT = Subject(
     name="opencode",
@@ -159,7 +162,7 @@ class Stage:
 @pytest.mark.parametrize("subject", [CLAUDE, CODEX, OPENCODE_SUBJECT], ids=lambda subject: subject.name)
 @pytest.mark.timeout(600)
 async def test_three_turns_with_one_command_each(subject: Subject, installed: Installed, tmp_path: Path) -> None:
-    """Each turn runs a tool, the window is compacted, the client ends well, the summary says so; no file of the user's changes."""
+    """Each turn runs a tool, a compaction happens, the client ends well, the summary says so; no file of the user's changes."""
     stage = Stage(tmp_path, subject, await installed(subject.npm))
     script = [say("bare done"), *(reply for number in range(3) for reply in (subject.look(READ), say(f"turn {number} done")))]
     limit = str(subject.limit_tokens)
