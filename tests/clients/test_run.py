@@ -120,8 +120,8 @@ def digests(home: Path) -> dict[str, str]:
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
-    """Return the folders, two names deep, in which a file came, went or changed."""
-    files = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    """Return the places, two names deep, in which a file came, went or changed; what lies beside a database belongs to it."""
+    files = {re.sub(r"-(wal|shm|journal)\Z", "", name) for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     return {"/".join(Path(name).parts[:2]) for name in files}
 
 
