@@ -17,8 +17,8 @@ from tests.clients.play import titles
 
 from threadkeep import Config, Threadkeep
 from threadkeep.testing.client_process import Ended, client_environment, run_to_end
-from threadkeep.testing.npm_clients import CLAUDE_CODE_2_1_327, CODEX_0_169, OPENCODE, NpmClient
-from threadkeep.testing.provider import Reply, ScriptedProvider, call, say
+from threadkeep.testing.npm_clients import CLAUDE_CODE_2_1_327, CLINE, CODEX_0_169, OPENCODE, PI_0_87, QWEN, NpmClient
+from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -121,7 +121,9 @@ def digests(home: Path) -> dict[str, str]:
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
     """Return the places, two names deep, in which a file came, went or changed; what lies beside a database belongs to it."""
-    files = {re.sub(r"-(wal|shm|journal)\Z", "", name) for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    files = {
+        re.sub(r"-(wal|shm|journal)\Z", "", name) for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    }
     return {"/".join(Path(name).parts[:2]) for name in files}
 
 
@@ -197,3 +199,59 @@ async def test_three_turns_with_one_command_each(subject: Subject, installed: In
     assert changed(before, after) - own == {".local/share"}
     mine = [*subject.files, ".netrc"]
     assert {name: after[name] for name in mine} == {name: untouched[name] for name in mine}
+
+
+def talker(name: str, npm: NpmClient, *words: str, files: Mapping[str, str] | None = None, **environment: str) -> Subject:
+    """Return a client that only says something, once."""
+    return Subject(
+        name=name,
+        npm=npm,
+        look=say,
+        first=words,
+        then=words,
+        files=files or {},
+        limit_tokens=0,
+        environment=environment,
+    )
+
+
+# As `cline auth anthropic` writes it.
+CLINE_KEY = {
+    "version": 1,
+    "lastUsedProvider": "anthropic",
+    "modes": {},
+    "providers": {
+        "anthropic": {
+            "settings": {"provider": "anthropic", "apiKey": "sk-ant-mock", "model": "claude-sonnet-4-5"},
+            "updatedAt": "2026-11-18T15:17:41.407Z",
+            "tokenSource": "manual",
+        }
+    },
+}
+TALKERS = [
+    talker("qwen", QWEN, "--auth-type", "openai", "{}", OPENAI_API_KEY="sk-mock", OPENAI_MODEL="qwen3-coder-plus"),
+    talker("cline", CLINE, "{}", files={".cline/data/settings/providers.json": json.dumps(CLINE_KEY)}),
+    talker("pi", PI_0_87, "-p", "{}", ANTHROPIC_API_KEY="sk-ant-mock", PI_OFFLINE="1"),
+]
+
+
+@pytest.mark.parametrize("subject", TALKERS, ids=lambda subject: subject.name)
+@pytest.mark.timeout(600)
+async def test_one_turn(subject: Subject, installed: Installed, tmp_path: Path) -> None:
+    """The answer comes through, with the user's key; their settings stay as they are, and the summary names the thread."""
+    node = await run_to_end(("node", "--version"), cwd=tmp_path, environment=None, seconds=TURN_SECONDS)
+    if subject.npm is PI_0_87 and node.stdout < b"v22":
+        pytest.skip("pi needs Node 22 or later")
+    stage = Stage(tmp_path, subject, await installed(subject.npm))
+    mine = {name: digests(stage.home)[name] for name in (*subject.files, ".netrc")}
+
+    def answer(received: Received) -> Reply:
+        return say("hello from afar")
+
+    async with ScriptedProvider([], beside=answer) as provider:
+        ended = await stage.run(0, "Say hello please.", provider.url.removesuffix("/v1"))
+    assert (ended.exit_code, b"hello from afar" in ended.stdout) == (0, True), ended
+    assert all(request.authorised for request in provider.side_requests)
+    count = len(provider.side_requests)
+    assert f"threadkeep: {count} request{'' if count == 1 else 's'}, 0 compactions\n" in ended.stderr.decode()
+    assert {name: digests(stage.home)[name] for name in mine} == mine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession
@@ -119,7 +120,12 @@ def test_settings_that_matter_to_a_client_make_another_identity() -> None:
     """Where a gateway listens does not."""
     config = Config()
     assert identity_of(replace(config, port=1, access_log="off")) == identity_of(config)
-    others = [{"openai_upstream": "http://a"}, {"model_context_window": 1}, {"auto_compact": "on"}, {"keys_file": "k"}]
+    others: list[dict[str, Any]] = [
+        {"openai_upstream": "http://a"},
+        {"model_context_window": 1},
+        {"auto_compact": "on"},
+        {"keys_file": "k"},
+    ]
     identities = [identity_of(replace(config, **other)) for other in others]
     assert identity_of(config) not in identities
     assert len({str(identity) for identity in identities}) == len(others)

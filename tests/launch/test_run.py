@@ -147,7 +147,7 @@ def test_what_is_typed_reaches_the_client_once(tmp_path: Path) -> None:
         said: list[bytes] = []
         for expected, typed in ((b"terminal", b"\x03"), (b"^C", b"go on\n"), (b"line", b"")):
             while not (said and expected in said[-1]):
-                said.append(running.stdout.read1(4096))
+                said.append(os.read(running.stdout.fileno(), 4096))
                 assert said[-1], said
             running.stdin.write(typed)
             running.stdin.flush()

@@ -68,5 +68,6 @@ class GatheredModes(Action):
     def __call__(
         self, parser: ArgumentParser, namespace: Namespace, values: str | Sequence[Any] | None, option: str | None = None
     ) -> None:
-        name, mode = values or ("", "")
+        assert isinstance(values, tuple)
+        name, mode = values
         setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), name: mode})

@@ -75,13 +75,13 @@ def _prepared(args: Namespace) -> _Run:
     """
     settings = settings_of(args)
     config = config_of(settings)
-    words = args.words or ()
+    words: tuple[str, ...] = args.words or ()
     client = CLIENTS.get(args.client)
     command, arguments = (client.command, words) if client else (words[0], words[1:])
     program = shutil.which(command)
     if program is None:
         raise ClientMissing(command, install=client.install if client else None)
-    place = Place(environ=os.environ, home=Path.home(), folder=Path.cwd(), program=program, arguments=tuple(arguments))
+    place = Place(environ=os.environ, home=Path.home(), folder=Path.cwd(), program=program, arguments=arguments)
     plan = (client.plan if client else plan_variables)(place)
     in_memory = config.store == IN_MEMORY
     beside = Path(tempfile.gettempdir(), f"threadkeep-{os.getuid()}") if in_memory else token_place(config)

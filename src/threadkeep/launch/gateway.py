@@ -89,7 +89,7 @@ def start_gateway(flags: Sequence[str], *, environ: Mapping[str, str], token: st
         GatewayNotStarted: It ended, or said nothing for a minute.
     """
     with _open_log(log) as written:
-        begins = written.tell()
+        begins = os.fstat(written).st_size
         process = subprocess.Popen(
             # Without -P a module of the folder that is worked in could take the place of ours.
             (sys.executable, "-P", "-m", "threadkeep.cli", "serve", "--json", "--port", "0", "--host", "127.0.0.1", *flags),
@@ -132,27 +132,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _open_log(path: Path) -> Iterator[_Log]:
+def _open_log(path: Path) -> Iterator[int]:
     path.parent.mkdir(parents=True, exist_ok=True)
     anew = os.O_TRUNC if path.is_file() and path.stat().st_size > MOST_LOG_BYTES else 0
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | anew, 0o600)
     try:
-        yield _Log(handle)
+        yield handle
     finally:
         os.close(handle)
-
-
-class _Log:
-    """A log file as a child process is given it."""
-
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-
-    def fileno(self) -> int:
-        return self._handle
-
-    def tell(self) -> int:
-        return os.fstat(self._handle).st_size
 
 
 def _last_lines(log: Path, *, begins: int) -> str:
