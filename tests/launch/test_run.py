@@ -204,19 +204,15 @@ def serve(home: Path, *flags: str) -> tuple[Any, str]:
 async def test_a_running_gateway_is_reused_if_it_does_the_same(tmp_path: Path) -> None:
     """On the same store, with the same settings, and compacting; else the client has one of its own, not one behind the other."""
     async with ScriptedProvider([say("one"), say("two")]) as provider:
-        same = {"THREADKEEP_OPENAI_UPSTREAM": provider.url}
         compacts = ("--openai-upstream", provider.url, "--auto-compact", "on", "--auto-compact-for", "claude-code=on")
         process, url = serve(tmp_path, *compacts)
         try:
             port = {"THREADKEEP_PORT": str(urlsplit(url).port)}
             words = (sys.executable, script(tmp_path, ASK))
-            reused = await run(tmp_path, words, environ={**same, **port})
+            reused = await run(tmp_path, words, environ={"OPENAI_BASE_URL": f"{url}/v1", **port})
             # The user points clients at that gateway, and wants something else this time.
-            other = await run(
-                tmp_path,
-                words,
-                environ={**port, **same, "OPENAI_BASE_URL": f"{url}/v1", "THREADKEEP_MODEL_CONTEXT_WINDOW": "100000"},
-            )
+            otherwise = {"OPENAI_BASE_URL": f"{url}/v1", "THREADKEEP_MODEL_CONTEXT_WINDOW": "100000"}
+            other = await run(tmp_path, words, environ={**port, **otherwise})
             assert process.poll() is None
         finally:
             process.terminate()
@@ -232,6 +228,7 @@ async def test_a_running_gateway_is_reused_if_it_does_the_same(tmp_path: Path) -
     [
         (("claude",), 1, "there is no command 'claude' on your PATH; install it with `npm install -g @anthropic-ai/claude-code`"),
         (("--", "no-such-program"), 1, "there is no command 'no-such-program' on your PATH; check the name, or install it"),
+        (("claude", "-p", "hi"), 2, "unrecognized arguments: -p hi; what is for the client stands behind --"),
         (("cloud",), 2, "for any other program: threadkeep run -- cloud"),
     ],
 )

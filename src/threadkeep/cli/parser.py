@@ -54,7 +54,10 @@ def parse(arguments: Sequence[str]) -> Namespace:
     """
     parser = build_parser()
     own, words = _split_words(arguments)
-    args = parser.parse_args(own)
+    args, unknown = parser.parse_known_args(own)
+    if unknown:
+        hint = "; what is for the client stands behind --" if args.command == "run" else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     args.words = words
     command = COMMANDS[args.command]
     if not command.opens_store and (

@@ -101,19 +101,26 @@ def _prepared(args: Namespace) -> _Run:
 def _with_upstreams(config: Config, plan: Plan, *, settings: list[Setting], token: str) -> Config:
     """Return the settings with the providers the client asked so far, unless a setting of ours names another.
 
-    A client that already asks a gateway on this store is no reason to go through both: what that one asks is asked.
+    A client that already asks a gateway on this store does not go through two: the provider behind that one is asked.
     """
-    found = {"openai_upstream": plan.openai_upstream, "anthropic_upstream": plan.anthropic_upstream}
     free = {setting.name for setting in settings if setting.origin == "default"}
-    used = {name: url for name, url in found.items() if url and name in free and not _is_ours(url, token=token)}
-    return replace(config, **used)  # type: ignore[arg-type]  # both are texts
+    openai, anthropic = (
+        _behind(url, which, token=token) for which, url in enumerate((plan.openai_upstream, plan.anthropic_upstream))
+    )
+    return replace(
+        config,
+        openai_upstream=(openai if "openai_upstream" in free else None) or config.openai_upstream,
+        anthropic_upstream=(anthropic if "anthropic_upstream" in free else None) or config.anthropic_upstream,
+    )
 
 
-def _is_ours(url: str, *, token: str) -> bool:
-    parts = urlsplit(url)
+def _behind(url: str | None, which: int, *, token: str) -> str | None:
+    """Return who is asked at `url`: that server, or the provider behind it where it is a gateway of the user's on this store."""
+    parts = urlsplit(url or "")
     if parts.hostname is None or not is_loopback(parts.hostname):
-        return False
-    return find_gateway(f"{parts.scheme}://{parts.netloc}", token=token) is not None
+        return url
+    found = find_gateway(f"{parts.scheme}://{parts.netloc}", token=token)
+    return url if found is None else found.upstreams[which]
 
 
 @contextmanager

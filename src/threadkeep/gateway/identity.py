@@ -2,8 +2,9 @@
 
     GET /threadkeep/v1/identity?nonce=N    ->  {"told": TEXT, "proof": HEX}
 
-`told` is JSON: the version, a digest of the settings, and how each kind of client is compacted. `proof` is a keyed digest of the
-nonce and that text. Only the holder of the store's control token can make it, and the token itself is never sent to a stranger.
+`told` is JSON: the version, a digest of the settings, the upstreams, and how each kind of client is compacted. `proof` is a
+keyed digest of the nonce and that text. Only the holder of the store's control token can make it, and the token itself is never
+sent to a stranger.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         settings: A digest of the settings that decide what becomes of a request.
         needs_keys: Whether it serves only holders of a key.
+        upstreams: Where requests to OpenAI's API go, and those to Anthropic's.
         compacts: How conversations are compacted that are not Claude Code's, and how Claude Code's are.
     """
 
     version: str
     settings: str
     needs_keys: bool
+    upstreams: tuple[str, str]
     compacts: tuple[str, str]
 
 
@@ -60,6 +63,7 @@ def identity_of(config: Config) -> Identity:
         version=__version__,
         settings=hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest(),
         needs_keys=config.keys_file is not None,
+        upstreams=(config.openai_upstream, config.anthropic_upstream),
         compacts=(rules.mode_for(client="", model=""), rules.mode_for(client=CLAUDE_CODE, model="")),
     )
 
