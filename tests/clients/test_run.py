@@ -102,7 +102,8 @@ OPENCODE_SUBJECT = Subject(
     look=run_shell("bash", description="look"),
     first=("run", "{}"),
     then=("run", "--continue", "{}"),
-    files={".config/opencode/opencode.json": '{"share": "disabled", "autoupdate": false, "permission": "allow"}'},
+    # opencode adds the schema itself where a file has none.
+    files={".config/opencode/opencode.json": '{"$schema": "https://opencode.ai/config.json", "permission": "allow"}'},
     limit_tokens=22_000,
     environment={"OPENAI_API_KEY": "sk-mock", "npm_config_offline": "true"},
     bare={"OPENCODE_CONFIG_CONTENT": '{{"provider": {{"openai": {{"options": {{"baseURL": "{root}/v1"}}}}}}}}'},
@@ -120,11 +121,11 @@ def digests(home: Path) -> dict[str, str]:
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
-    """Return the places, two names deep, in which a file came, went or changed; what lies beside a database belongs to it."""
+    """Return the places in which a file came, went or changed. What lies beside a database belongs to it."""
     files = {
         re.sub(r"-(wal|shm|journal)\Z", "", name) for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     }
-    return {"/".join(Path(name).parts[:2]) for name in files}
+    return {"/".join(Path(name).parts[: 3 if name.startswith(".local/") else 2]) for name in files}
 
 
 class Stage:
@@ -196,7 +197,7 @@ async def test_three_turns_with_one_command_each(subject: Subject, installed: In
         assert threads <= {thread.id for thread in await tk.threads()}
         assert (await tk.verify()).problems == ()
     after = digests(stage.home)
-    assert changed(before, after) - own == {".local/share"}
+    assert changed(before, after) - own == {OURS}
     mine = [*subject.files, ".netrc"]
     assert {name: after[name] for name in mine} == {name: untouched[name] for name in mine}
 
