@@ -32,6 +32,7 @@ ENDLESS = re.compile(r"^threadkeep (serve|view)\b|--watch\b")
 # What only people can do, or what `make` does for the whole project, and why a test of a page does not do it.
 NOT_HERE = {
     "make": "each target is a step of .ci/run",
+    "threadkeep run": "it starts a client that is not here; tests/clients/test_run.py does",
     "pip": "nothing is fetched by a test",
     "python3 -m pip": "nothing is fetched by a test",
 }
