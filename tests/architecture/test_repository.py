@@ -38,7 +38,9 @@ def test_pins_satisfy_what_the_package_declares(root: Path) -> None:
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     run, dev = pins(root / "requirements" / "run.txt"), pins(root / "requirements" / "dev.txt")
     declared = [(run, text) for text in settings["project"]["dependencies"]]
-    declared += [(dev, text) for text in settings["project"]["dependencies"] + settings["dependency-groups"]["dev"]]
+    groups = settings["dependency-groups"]
+    needed = [text for group in (groups["dev"], groups["build"]) for text in group if isinstance(text, str)]
+    declared += [(dev, text) for text in settings["project"]["dependencies"] + needed]
     unmet = [text for pinned, text in declared if pinned.get((wanted := Requirement(text)).name, "") not in wanted.specifier]
     assert unmet == []
 

@@ -137,7 +137,7 @@ GATEWAY: Mapping[str, Command] = {
         opens_store=False,
     ),
     "serve": Command(
-        does="run the gateway between an agent and its provider; it records, and obeys /compact",
+        does="run the gateway between an agent and its provider; it records, and obeys tk commands",
         example="threadkeep serve --port 4621 --auto-compact on",
         entry="serve:run",
         arguments=_serve,

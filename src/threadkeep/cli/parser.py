@@ -58,7 +58,7 @@ def parse(arguments: Sequence[str]) -> Namespace:
     if unknown:
         hint = "; what is for the client stands behind --" if args.command == "run" else ""
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    args.words = words
+    args.behind_dashes = words
     command = COMMANDS[args.command]
     if not command.opens_store and (
         (args.store is not None and not command.names_store) or (args.json and not command.prints_json)

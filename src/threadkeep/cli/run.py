@@ -49,7 +49,7 @@ class _Run:
 
 def run(args: Namespace) -> int:
     """Run a client to its end and return its exit code; without one, say which clients there are."""
-    if args.client is None and not args.words:
+    if args.client is None and not args.behind_dashes:
         return _list_clients(as_json=args.json)
     asked = _prepared(args)
     for note in asked.plan.notes:
@@ -75,7 +75,7 @@ def _prepared(args: Namespace) -> _Run:
     """
     settings = settings_of(args)
     config = config_of(settings)
-    words: tuple[str, ...] = args.words or ()
+    words: tuple[str, ...] = args.behind_dashes or ()
     client = CLIENTS.get(args.client)
     command, arguments = (client.command, words) if client else (words[0], words[1:])
     program = shutil.which(command)

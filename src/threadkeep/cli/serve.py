@@ -27,7 +27,7 @@ from threadkeep.viewer.mounted import mounted_viewer
 
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 AUTO_COMPACTION = {
-    "off": "off: type /compact to the agent, or --auto-compact on",
+    "off": "off: type tk compact to the agent, or --auto-compact on",
     "background": "on in the background: prepared while the agent works",
     "on": "on: before a window overflows",
 }
