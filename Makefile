@@ -45,7 +45,7 @@ test-postgres: $(READY) ## run what goes through a store once more, on a Postgre
 	$(BIN)/pytest $(PARALLEL) -m "$(OWN)" --store postgres $(ON_POSTGRES)
 
 test-clients: $(READY) ## drive real clients from npm; skips them where npm is missing
-	$(BIN)/pytest -m clients tests/clients tests/mcp
+	$(BIN)/pytest $(PARALLEL) -m clients tests/clients tests/mcp
 
 test-chaos: $(READY) ## share one store between many processes for a minute
 	THREADKEEP_SHARING_SECONDS=60 THREADKEEP_CHAOS_SECONDS=60 $(BIN)/pytest -m chaos

@@ -39,9 +39,8 @@ def test_pins_satisfy_what_the_package_declares(root: Path) -> None:
     run, dev = pins(root / "requirements" / "run.txt"), pins(root / "requirements" / "dev.txt")
     declared = [(run, text) for text in settings["project"]["dependencies"]]
     groups = settings["dependency-groups"]
-    # A group of development tools may include another by its name.
-    tools = [text for each in groups["dev"] for text in ([each] if isinstance(each, str) else groups[each["include-group"]])]
-    declared += [(dev, text) for text in settings["project"]["dependencies"] + tools]
+    needed = [text for group in (groups["dev"], groups["build"]) for text in group if isinstance(text, str)]
+    declared += [(dev, text) for text in settings["project"]["dependencies"] + needed]
     unmet = [text for pinned, text in declared if pinned.get((wanted := Requirement(text)).name, "") not in wanted.specifier]
     assert unmet == []
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 MEDIAN_FILE = 200
 P90_FILE = 350
-LONGEST_FILE = 400
+LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
 
 # Path within the package -> why it may be longer, and what will split it.

@@ -60,7 +60,7 @@ CLIENTS = {
         page="docs/clients/pi.md",
         language="json",
         file=".pi/agent/models.json",
-        words=("--model", "threadkeep/gpt-5.1", "-p", "Say hello."),
+        words=("--model", "openai/gpt-5.1", "-p", "Say hello."),
         environ={"OPENAI_API_KEY": "sk-mock", "PI_OFFLINE": "1", "TERM": "dumb"},
     ),
     "opencode": Documented(

@@ -32,7 +32,10 @@ ENDLESS = re.compile(r"^threadkeep (serve|view)\b|--watch\b")
 # What only people can do, or what `make` does for the whole project, and why a test of a page does not do it.
 NOT_HERE = {
     "make": "each target is a step of .ci/run",
+    "threadkeep run": "it starts a client that is not here; tests/clients/test_run.py does",
     "pip": "nothing is fetched by a test",
+    "uv tool": "nothing is fetched by a test; tests/install does",
+    "threadkeep service": "it changes what this machine starts; tests/cli/test_service.py does",
     "python3 -m pip": "nothing is fetched by a test",
 }
 

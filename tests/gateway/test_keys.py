@@ -118,13 +118,10 @@ async def test_a_key_in_any_two_places_is_taken_out_of_both(
     assert wrong == {}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [f"/v1/files/{MADE}", f"/v1/k/{MADE}/responses", f"/v1/files/{MADE}.txt"],
-    ids=["its end", "its middle", "part of a name"],
-)
+@pytest.mark.parametrize("path", ["/v1/files/KEY", "/v1/k/KEY/responses", "/v1/files/KEY.txt"])
 async def test_a_key_elsewhere_in_the_path_is_refused(proxy_with: ProxyWith, path: str) -> None:
     """It cannot be taken out without asking for something else."""
+    path = path.replace("KEY", MADE)
     async with proxy_with(keys=Keys({digest_of(MADE): "alice"})) as proxy:
         async with proxy.client.get(proxy.url + path, headers={"X-Threadkeep-Key": MADE}) as answer:
             told = await answer.json()

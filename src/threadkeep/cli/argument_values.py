@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentTypeError
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from typing import Any
 
 # As the demo's story has it; its own module is too heavy to be asked here.
 FEWEST_DEMO_TURNS = 10
+# The clients of `threadkeep.launch`, for the same reason.
+CLIENT_NAMES = ("claude", "codex", "opencode", "pi", "qwen", "cline", "aider")
+MODES = ("off", "background", "on")
 
 _ordinal = re.compile(r"#?(\d{1,15})")
 _target = re.compile(r"\d{1,15}|(?:\d{1,2}|100)%")
@@ -41,3 +46,28 @@ def bound(text: str) -> str:
     if _target.fullmatch(text) is None:
         raise ArgumentTypeError(f"{text!r} is not a target; write a number of tokens, or a percentage such as 10%")
     return text
+
+
+def client_name(text: str) -> str:
+    if text not in CLIENT_NAMES:
+        known = ", ".join(CLIENT_NAMES)
+        raise ArgumentTypeError(f"{text!r} is not one of {known}; for any other program: threadkeep run -- {text}")
+    return text
+
+
+def client_mode(text: str) -> tuple[str, str]:
+    name, _, mode = text.rpartition("=")
+    if not name or mode not in MODES:
+        raise ArgumentTypeError(f"{text!r} is not NAME=MODE with a mode of {', '.join(MODES)}")
+    return name, mode
+
+
+class GatheredModes(Action):
+    """Gathers every NAME=MODE into one table."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: str | Sequence[Any] | None, option: str | None = None
+    ) -> None:
+        assert isinstance(values, tuple)
+        name, mode = values
+        setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), name: mode})

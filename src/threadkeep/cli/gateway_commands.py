@@ -5,7 +5,15 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Mapping
 
-from threadkeep.cli.argument_values import FEWEST_DEMO_TURNS, port, session_length
+from threadkeep.cli.argument_values import (
+    CLIENT_NAMES,
+    FEWEST_DEMO_TURNS,
+    GatheredModes,
+    client_mode,
+    client_name,
+    port,
+    session_length,
+)
 from threadkeep.cli.command import Command
 
 
@@ -35,8 +43,16 @@ def _serve(parser: ArgumentParser) -> None:
         help="compact a thread before it outgrows its model, and prepare that in the background (default: off)",
     )
     parser.add_argument(
+        "--auto-compact-for",
+        type=client_mode,
+        action=GatheredModes,
+        metavar="NAME=MODE",
+        help="the same for one client or model, such as claude-code=on, which is left alone otherwise; may be repeated",
+    )
+    parser.add_argument(
         "--keys", dest="keys_file", metavar="FILE", help="serve only who has a key of this file, each as its own tenant"
     )
+    parser.add_argument("--no-keys", action="store_true", help="serve everybody on this machine, whatever keys_file says")
     parser.add_argument(
         "--control-token",
         metavar="TOKEN",
@@ -44,6 +60,7 @@ def _serve(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--access-log", choices=("on", "off"), help="a line of JSON on stderr per request (default: on)")
     parser.add_argument("--log-content", action="store_const", const="on", help="show what clients send in that log")
+    parser.add_argument("--stop-with-stdin", action="store_true", help="stop when standard input ends, with who started it")
     parser.add_argument("--allow-changes", action="store_true", help="let pages under /ui compact, undo, fork and roll back")
 
 
@@ -57,6 +74,24 @@ def _service(parser: ArgumentParser) -> None:
     parser.add_argument("--auto-compact", choices=("off", "background", "on"), help="install: as serve has it (default: on)")
     parser.add_argument("--keys", dest="keys_file", metavar="FILE", help="install: require an API key from this file")
     parser.add_argument("--access-log", choices=("on", "off"), help="install: log a line of JSON per request (default: on)")
+
+
+def _run(parser: ArgumentParser) -> None:
+    parser.usage = "threadkeep run [CLIENT] [-- ARGS]\n       threadkeep run -- COMMAND [ARGS]"
+    parser.add_argument(
+        "client",
+        nargs="?",
+        type=client_name,
+        metavar="CLIENT",
+        help=f"one of {', '.join(CLIENT_NAMES)}; without one, says which are installed",
+    )
+    parser.add_argument(
+        "--openai-upstream", metavar="URL", help="where requests to OpenAI's API go (default: where they went so far)"
+    )
+    parser.add_argument(
+        "--anthropic-upstream", metavar="URL", help="where requests to Anthropic's API go (default: where they went so far)"
+    )
+    parser.add_argument("--auto-compact", choices=("off", "background", "on"), help="as for serve (default: background)")
 
 
 def _key(parser: ArgumentParser) -> None:
@@ -88,6 +123,12 @@ def _setup(parser: ArgumentParser) -> None:
 
 
 GATEWAY: Mapping[str, Command] = {
+    "run": Command(
+        does="start a client on a gateway of its own, for this one process, and say at the end what was saved",
+        example='threadkeep run claude\n  threadkeep run codex -- exec "fix the tests"\n  threadkeep run -- python agent.py',
+        entry="run:run",
+        arguments=_run,
+    ),
     "demo": Command(
         does="play a long session through the real gateway and many compactions, no key needed",
         example="threadkeep demo --turns 120 --seed 7",
@@ -96,7 +137,7 @@ GATEWAY: Mapping[str, Command] = {
         opens_store=False,
     ),
     "serve": Command(
-        does="run the gateway between an agent and its provider; it records, and obeys /compact",
+        does="run the gateway between an agent and its provider; it records, and obeys tk commands",
         example="threadkeep serve --port 4621 --auto-compact on",
         entry="serve:run",
         arguments=_serve,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from threadkeep import __version__
 from threadkeep.cli.bench_arguments import bench_arguments
@@ -52,7 +53,12 @@ def parse(arguments: Sequence[str]) -> Namespace:
         SystemExit: With 2 after saying what is wrong with them, or with 0 after `--help` or `--version`.
     """
     parser = build_parser()
-    args = parser.parse_args(arguments)
+    own, words = _split_words(arguments)
+    args, unknown = parser.parse_known_args(own)
+    if unknown:
+        hint = "; what is for the client stands behind --" if args.command == "run" else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    args.behind_dashes = words
     command = COMMANDS[args.command]
     if not command.opens_store and (
         (args.store is not None and not command.names_store) or (args.json and not command.prints_json)
@@ -62,13 +68,21 @@ def parse(arguments: Sequence[str]) -> Namespace:
     return args
 
 
+def _split_words(arguments: Sequence[str]) -> tuple[Sequence[str], tuple[str, ...] | None]:
+    """Return what is for us, and what `run` passes on to a client: everything behind the first `--`."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    own = arguments[:at]
+    command = next((word for before, word in pairwise(("", *own)) if not word.startswith("-") and before != "--store"), None)
+    return (own, tuple(arguments[at + 1 :])) if command == "run" and at < len(arguments) else (arguments, None)
+
+
 def _add_common(parser: ArgumentParser, *, store: str | None, json: bool | str) -> None:
     # A command's own parser has no defaults for these: they would overwrite what stood before the command.
     parser.add_argument(
         "--store",
         metavar="PATH",
         default=store,
-        help="the store: a path, sqlite:///PATH or postgresql://… (default: $THREADKEEP_STORE, else threadkeep.toml, else yours)",
+        help="the store: a path, sqlite:///PATH or postgresql://… (default: $THREADKEEP_STORE, threadkeep.toml, else your own)",
     )
     parser.add_argument("--json", action="store_true", default=json, help="print one JSON object")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
+import threading
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.screen import Screen
 from threadkeep.gateway.control_token import kept_token, new_token, token_file
+from threadkeep.gateway.identity import identity_of
 from threadkeep.gateway.keys import KeysFile
 from threadkeep.gateway.serve import Serving, run_gateway
 from threadkeep.runtime import Config, Threadkeep, config_of
@@ -24,7 +27,7 @@ from threadkeep.viewer.mounted import mounted_viewer
 
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 AUTO_COMPACTION = {
-    "off": "off: type /compact to the agent, or --auto-compact on",
+    "off": "off: type tk compact to the agent, or --auto-compact on",
     "background": "on in the background: prepared while the agent works",
     "on": "on: before a window overflows",
 }
@@ -41,6 +44,10 @@ class _Token:
 def run(args: Namespace) -> int:
     """Serve until SIGINT or SIGTERM, then let running answers finish."""
     config = config_of(settings_of(args))
+    if args.no_keys:
+        config = replace(config, keys_file=None)
+    if args.stop_with_stdin:
+        _stop_with_stdin()
     keys = KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None
     token = _token(config, given=args.control_token or os.environ.get(TOKEN_VARIABLE))
     serving = Serving(
@@ -50,6 +57,7 @@ def run(args: Namespace) -> int:
         control_token=token.text,
         log_content=config.log_content == "on",
         pages=mounted_viewer(allow_changes=args.allow_changes),
+        identity=identity_of(config),
     )
     if config.access_log == "on":
         _log_to_stderr()
@@ -76,6 +84,17 @@ def _token(config: Config, *, given: str | None) -> _Token:
         return _Token(text=new_token())
     place = token_place(config)
     return _Token(text=kept_token(place), file=token_file(place))
+
+
+def _stop_with_stdin() -> None:
+    """Stop as a signal would once standard input ends: whoever holds its other end is gone."""
+
+    def wait() -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _log_to_stderr() -> None:

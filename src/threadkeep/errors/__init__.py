@@ -42,6 +42,10 @@
     │   ├── CannotKeepToken      the control API's token can be neither read nor written
     │   ├── NoServiceManager     no systemd user session and no launchd
     │   └── ServiceFailed        systemctl or launchctl refused
+    ├── LaunchError
+    │   ├── ClientMissing        the client to launch is not installed
+    │   ├── CannotLaunch         the client is set up in a way that no gateway can serve
+    │   └── GatewayNotStarted    the gateway for the client did not come up
     └── StoreError
         ├── StoreMissing         nothing is there yet, and looking does not create it
         ├── StoreBusy            another process holds the write lock
@@ -96,6 +100,7 @@ from threadkeep.errors.compacting import (
     TurnTakenOver,
     UnknownModel,
 )
+from threadkeep.errors.launch import CannotLaunch, ClientMissing, GatewayNotStarted, LaunchError
 from threadkeep.errors.root import ThreadkeepError
 from threadkeep.errors.serving import (
     CannotKeepToken,
@@ -125,7 +130,9 @@ __all__ = [
     "BrokenWindow",
     "CannotExport",
     "CannotKeepToken",
+    "CannotLaunch",
     "CannotListen",
+    "ClientMissing",
     "CompactionError",
     "CompactionRunning",
     "CompactionStopped",
@@ -133,10 +140,12 @@ __all__ = [
     "CopyConflict",
     "EntryNotFound",
     "GatewayError",
+    "GatewayNotStarted",
     "InvalidItem",
     "InvalidPointer",
     "InvalidTarget",
     "InvalidThreadId",
+    "LaunchError",
     "ModelError",
     "ModelOverflow",
     "ModelRejected",

@@ -17,6 +17,7 @@ class Entry:
 
     Attributes:
         route: A fixed word for where it went, never a piece of its URL.
+        run: The launch of a client that it belongs to; see `threadkeep.gateway.runs`.
         request: Its body; kept only for a log that shows content.
         forwarded: What went to the provider in its place; likewise.
     """
@@ -24,6 +25,7 @@ class Entry:
     method: str
     route: str = "unknown"
     tenant: str | None = None
+    run: str | None = None
     request: bytes | None = field(default=None, repr=False)
     forwarded: bytes | None = field(default=None, repr=False)
 

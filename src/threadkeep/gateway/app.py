@@ -20,15 +20,18 @@ from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller, Receive, Scope, Send
 from threadkeep.gateway.content_encoding import codings_of, is_known
 from threadkeep.gateway.conversing import Exchange, Signing, stay
-from threadkeep.gateway.doorway import KEY_IN_PATH, NO_KEY, NO_TOKEN, UNKNOWN_PATH, turned_away
+from threadkeep.gateway.doorway import KEY_IN_PATH, NO_KEY, NO_NONCE, NO_TOKEN, NO_WEBSOCKET, UNKNOWN_PATH, turned_away
 from threadkeep.gateway.exchange import Conversations, Refused
 from threadkeep.gateway.headers import first, for_upstream
 from threadkeep.gateway.histories import LaysOutFor
+from threadkeep.gateway.identity import PATH as IDENTITY
+from threadkeep.gateway.identity import Identity, answer_identity
 from threadkeep.gateway.keys import Admitted, Keys, admit, holds_key, keyless
 from threadkeep.gateway.metrics import CONTENT_TYPE, Metrics
 from threadkeep.gateway.mount import Ground, MakePages, is_below
 from threadkeep.gateway.relay import relay
 from threadkeep.gateway.routes import Provider, Route, route_of
+from threadkeep.gateway.runs import Runs, split_run
 from threadkeep.gateway.upstream import Unanswered, Upstream
 from threadkeep.runtime import Threadkeep
 
@@ -52,7 +55,8 @@ class Gateway:
     Without `keys`, only requests that name this machine, or one of `allowed_hosts`, as their host are served; with them, only
     those that hold one, whatever they call the host. None that a page from elsewhere makes is. Credentials pass through and are
     never logged; keys do not pass. The control API, and below `/ui` the `pages`, are there where `stores` and `control_token` are
-    given, and so is what takes histories from hosts, with `histories`. `failures` counts what went wrong beside the relay.
+    given, and so is what takes histories from hosts, with `histories`. A path below
+    `/run/ID` is counted among `runs`. `failures` counts what went wrong beside the relay.
 
     Raises:
         BadInput: An upstream is not an http:// or https:// URL.
@@ -74,11 +78,20 @@ class Gateway:
         ready: Callable[[], Awaitable[None]] | None = None,
         access_log: AccessLog | None = None,
         metrics: Metrics | None = None,
+        runs: Runs | None = None,
+        identity: Identity | None = None,
         body_limit: int = BODY_LIMIT,
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
         self.metrics = metrics or Metrics()
+        self._runs = runs or Runs()
+        # Without a token there is nothing to prove an identity with.
+        self._identity = (
+            None
+            if identity is None or control_token is None
+            else partial(answer_identity, identity=identity, token=control_token)
+        )
         self._stopping = asyncio.Event()
         self._upstreams = {name: Upstream(base, session=session, provider=name) for name, base in upstreams.items()}
         self._conversations = conversations
@@ -90,7 +103,7 @@ class Gateway:
         self._body_limit = body_limit
         self._signing = Signing(now=now, new_id=new_id)
         self._control = (
-            control.Control(stores, token=control_token, stopping=self._stopping, histories=histories)
+            control.Control(stores, token=control_token, stopping=self._stopping, histories=histories, runs=self._runs)
             if stores is not None and control_token is not None
             else None
         )
@@ -111,9 +124,9 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"the gateway speaks HTTP, not {scope['type']}")
-        call = Call.of(scope)
+        call, run_id = split_run(Call.of(scope))
         caller = Caller(receive, send, has_body=call.has_body)
-        entry = Entry(method=call.method)
+        entry = Entry(method=call.method, run=run_id)
         began = time.perf_counter()
         try:
             with self.metrics.stream():
@@ -149,6 +162,9 @@ class Gateway:
         route = route_of(call.method, bare.path.decode("ascii"), admitted.call.headers)
         if route is None:
             await _refuse(caller, UNKNOWN_PATH)
+        elif first(call.headers, b"upgrade").lower() == "websocket":
+            # Codex takes this status for "no WebSocket here" and goes on over HTTP at once.
+            await _refuse(caller, NO_WEBSOCKET, dialect=route.dialect)
         elif route.is_conversation and is_known(codings_of(first(call.headers, b"content-encoding"))):
             entry.route = route.dialect
             await self._converse(admitted.call, caller, route, entry)
@@ -163,6 +179,10 @@ class Gateway:
         if bare.path in (b"/healthz", b"/readyz"):
             entry.route = "own"
             await (caller.answer(200, self._health) if bare.path == b"/healthz" else self._tell_ready(caller))
+        elif bare.path == IDENTITY and self._identity is not None:
+            entry.route = "own"
+            told = self._identity(bare.query)
+            await (control.refuse(caller, NO_NONCE) if told is None else caller.answer(200, told))
         elif bare.path == b"/metrics":
             entry.route = "own"
             if admitted is not None or (self._control is not None and self._control.holds_token(bare)):
@@ -213,6 +233,7 @@ class Gateway:
             wire=DIALECTS[route.dialect].wire,
             upstream=self._upstreams[route.provider],
             metrics=self.metrics,
+            run=None if entry.run is None else self._runs.named(entry.run),
             entry=entry if self._access_log.content else None,
         )
         conversations = partial(self._conversations, entry.tenant, route.dialect)

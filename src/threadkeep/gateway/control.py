@@ -9,6 +9,7 @@
     GET  /threadkeep/v1/threads/ID/window
     GET  /threadkeep/v1/threads/ID/state
     GET  /threadkeep/v1/threads/ID/events     Server-Sent Events; `Last-Event-ID` resumes
+    GET  /threadkeep/v1/runs/ID               what one `threadkeep run` sent; the token alone opens it
     POST /threadkeep/v1/histories             a host's own history, laid out; see `threadkeep.gateway.histories`
 
 `ID` may be shortened to any unambiguous beginning. A failure is `{"error": {"code", "message"}}`.
@@ -34,6 +35,7 @@ from threadkeep.gateway.headers import first
 from threadkeep.gateway.histories import PATH as HISTORIES
 from threadkeep.gateway.histories import LaysOutFor, answer_history
 from threadkeep.gateway.record_events import follow
+from threadkeep.gateway.runs import Runs
 from threadkeep.gateway.statuses import status_of
 from threadkeep.runtime import Thread, Threadkeep
 
@@ -42,6 +44,7 @@ BODY_LIMIT = 64 * 1024
 MOST_THREADS = 1000
 
 _thread_path = re.compile(rb"/threadkeep/v1/threads/([^/]+)/([a-z]+)")
+_run_path = re.compile(rb"/threadkeep/v1/runs/([0-9a-z]{8,32})")
 _ordinal = re.compile(r"\d{1,15}")
 
 POSTED = frozenset({"compact", "undo", "pin", "unpin", "note"})
@@ -88,8 +91,10 @@ class Control:
         token: str,
         stopping: asyncio.Event,
         histories: LaysOutFor | None = None,
+        runs: Runs | None = None,
     ) -> None:
         self._stores = stores
+        self._runs = runs or Runs()
         self._histories = histories
         self._token = token.encode()
         self._stopping = stopping
@@ -114,6 +119,9 @@ class Control:
         what = match[2].decode("ascii") if match else "threads"
         if path == HISTORIES and self._histories is not None and call.method == "POST":
             await answer_history(caller, self._histories, tenant=tenant)
+            return
+        if run := _run_path.fullmatch(path) if tenant is None and call.method == "GET" else None:
+            await caller.answer(200, msgspec.json.encode(self._runs.find(run[1].decode("ascii"))))
             return
         if path != PREFIX + b"threads" and (match is None or what not in METHODS):
             await refuse(caller, Refused(status=404, code="unknown_path", message="the control API has nothing at this path"))

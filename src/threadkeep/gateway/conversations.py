@@ -251,11 +251,11 @@ class RecordedConversations:
         settle = partial(self._placing.settle, arrived.seen, arrived.request, arrived.hints, memory=arrived.memory.pin)
         for _ in range(TRIES - 1):
             try:
-                return await settle(found=found)
+                return _placed(await settle(found=found), arrived)
             except OrdinalConflict as lost:
                 log.debug("lost a race for thread %s; looking again", lost.thread_id)
                 found = None
-        return await settle()
+        return _placed(await settle(), arrived)
 
     def _is_new_window(self, known: Known) -> bool:
         """Whether something is to be recorded or run before the window that counts is sent."""
@@ -340,6 +340,13 @@ class RecordedConversations:
                 return await remark(thread, command.argument, name=self._rules.commands.control[0])
             case "help":
                 return told_help(self._rules, misunderstood=command.argument)
+
+
+def _placed(known: Known, arrived: Arrived) -> Known:
+    """Say where a request was recorded, to the run that counts it."""
+    if arrived.incoming.placed is not None:
+        arrived.incoming.placed(known.thread_id)
+    return known
 
 
 async def _unrecorded(reply: Reply) -> None:

@@ -30,6 +30,7 @@ from threadkeep.gateway.overflow import REFUSAL_BYTES, REFUSED, Opening, opening
 from threadkeep.gateway.provider_rules import with_betas
 from threadkeep.gateway.relay import Finish, relay_reply
 from threadkeep.gateway.routes import Route
+from threadkeep.gateway.runs import Run
 from threadkeep.gateway.upstream import Arriving, Unanswered, Upstream
 
 log = logging.getLogger("threadkeep.gateway")
@@ -74,15 +75,17 @@ class Exchange:
         wire: Wire,
         upstream: Upstream,
         metrics: Metrics,
+        run: Run | None = None,
         entry: Entry | None = None,
     ) -> None:
-        """Take a request; `entry` is where its content is noted, None where it is to be noted nowhere."""
+        """Take a request; `run` counts it, and `entry` is where its content is noted, None where it is to be noted nowhere."""
         self._call = call
         self._entry = entry
         self._caller = caller
         self._wire = wire
         self._upstream = upstream
         self._metrics = metrics
+        self._run = run
         self._route = route
         self._target = call.target(route.path)
 
@@ -99,6 +102,8 @@ class Exchange:
         match decision:
             case Forward():
                 self._metrics.sent(client_bytes=len(body), provider_bytes=len(decision.body))
+                if self._run is not None:
+                    self._run.sent(client_bytes=len(body), provider_bytes=len(decision.body))
                 await self._forward(decision)
             case Answered():
                 await self._answer(decision, body=body, signing=signing)
@@ -115,6 +120,7 @@ class Exchange:
             send_alike=self._send_alike,
             send_beside=self._send_beside,
             list_models=self._list_models,
+            placed=None if self._run is None else self._run.placed,
         )
         try:
             return await (await conversations()).open(incoming)

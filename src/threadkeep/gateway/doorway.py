@@ -30,6 +30,13 @@ UNKNOWN_PATH = Refused(
     message="nothing is served at this path; the API is under /v1, and /healthz tells whether the gateway is up",
 )
 
+NO_WEBSOCKET = Refused(
+    status=426,
+    code="no_websocket",
+    message="this gateway speaks HTTP and Server-Sent Events, not WebSocket; ask again without the upgrade",
+)
+NO_NONCE = Refused(status=400, code="invalid_request", message="ask with ?nonce= and 16 to 64 letters, digits, '-' or '_'")
+
 
 def turned_away(call: Call, *, hosts: Collection[str] | None) -> Refused | None:
     """Return why a request is not served at all, if so; `hosts` may be named besides this machine (None: any host)."""

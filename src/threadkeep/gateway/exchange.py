@@ -43,6 +43,7 @@ class Incoming:
         send_alike: Asks the provider something else on this client's behalf; None where that cannot be done.
         send_beside: Asks it at another of its paths.
         list_models: Asks it about its models.
+        placed: Is told which thread the request belongs to, once that is recorded.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Incoming:
     send_alike: SendAlike | None = field(default=None, repr=False)
     send_beside: SendBeside | None = field(default=None, repr=False)
     list_models: ListModels | None = field(default=None, repr=False)
+    placed: Callable[[str], None] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

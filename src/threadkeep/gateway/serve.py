@@ -11,11 +11,13 @@ from threadkeep.dialects import Dialect
 from threadkeep.gateway.access_log import AccessLog
 from threadkeep.gateway.app import Gateway
 from threadkeep.gateway.conversations import RecordedConversations
+from threadkeep.gateway.identity import Identity
 from threadkeep.gateway.keys import Keys
 from threadkeep.gateway.metrics import Metrics
 from threadkeep.gateway.mount import MakePages
 from threadkeep.gateway.routes import ERROR_DIALECTS, Provider
 from threadkeep.gateway.rules import Rules, rules_of
+from threadkeep.gateway.runs import Runs
 from threadkeep.gateway.server import running, serve
 from threadkeep.gateway.tenants import Tenants
 from threadkeep.gateway.upstream import upstream_session
@@ -33,6 +35,7 @@ class Serving:
         control_token: What opens the control API; without it there is none.
         log_content: Whether the access log shows what clients send.
         pages: Makes what is served below `/ui`; needs the control token.
+        identity: What it says about itself to a program that holds the same token.
     """
 
     upstream: str
@@ -42,6 +45,7 @@ class Serving:
     control_token: str | None = field(default=None, repr=False)
     log_content: bool = False
     pages: MakePages | None = None
+    identity: Identity | None = None
 
 
 async def run_gateway(tk: Threadkeep, serving: Serving, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
@@ -91,7 +95,7 @@ def rules_for(config: Config, *, dialect: str, auto_compact: bool) -> Rules:
 @asynccontextmanager
 async def open_gateway(tk: Threadkeep, serving: Serving) -> AsyncIterator[Gateway]:
     """Make the application inside the block, on an open store, without a server around it."""
-    metrics = Metrics()
+    metrics, runs = Metrics(), Runs()
     upstreams = {Provider.OPENAI: serving.upstream, Provider.ANTHROPIC: serving.anthropic_upstream or serving.upstream}
 
     def conversing(store: Threadkeep, dialect: Dialect) -> RecordedConversations:
@@ -100,7 +104,7 @@ async def open_gateway(tk: Threadkeep, serving: Serving) -> AsyncIterator[Gatewa
         return RecordedConversations(store, dialect, rules=rules, upstream=upstream)
 
     # What a conversation still does for a client it does over the session, so that this is closed last.
-    async with upstream_session() as session, Tenants(tk, conversing=conversing, metrics=metrics) as tenants:
+    async with upstream_session() as session, Tenants(tk, conversing=conversing, metrics=metrics, runs=runs) as tenants:
         yield Gateway(
             upstreams=upstreams,
             conversations=tenants.conversations,
@@ -114,4 +118,6 @@ async def open_gateway(tk: Threadkeep, serving: Serving) -> AsyncIterator[Gatewa
             ready=tenants.check_writable,
             access_log=AccessLog(content=serving.log_content),
             metrics=metrics,
+            runs=runs,
+            identity=serving.identity,
         )

@@ -42,6 +42,7 @@ STATUSES: Mapping[str, int] = {
     "port_taken": 500,
     "cannot_listen": 500,
     "cannot_keep_token": 500,
+    "launch_error": 500,
     "store_error": 500,
     "store_missing": 503,
     "store_busy": 503,

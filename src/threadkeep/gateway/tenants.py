@@ -11,6 +11,7 @@ from threadkeep.dialects import Dialect, dialect_named
 from threadkeep.gateway.exchange import Conversations
 from threadkeep.gateway.histories import LaysOut
 from threadkeep.gateway.metrics import Metrics
+from threadkeep.gateway.runs import Runs
 from threadkeep.runtime import Threadkeep
 from threadkeep.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, CompactionObserver, Spent
 from threadkeep.thread import Attempt
@@ -30,11 +31,14 @@ class Tenants:
     Use it as an async context manager inside that of the store: leaving it ends what conversations still do.
     """
 
-    def __init__(self, tk: Threadkeep, *, conversing: Callable[[Threadkeep, Dialect], Closing], metrics: Metrics) -> None:
+    def __init__(
+        self, tk: Threadkeep, *, conversing: Callable[[Threadkeep, Dialect], Closing], metrics: Metrics, runs: Runs | None = None
+    ) -> None:
         """Take an open store, and what makes the conversations of one tenant in one dialect."""
         self._tk = tk
         self._conversing = conversing
         self._metrics = metrics
+        self._runs = runs or Runs()
         self._stores: dict[str, Threadkeep] = {}
         self._conversations: dict[tuple[str, str], Closing] = {}
         self._opening = asyncio.Lock()
@@ -53,7 +57,7 @@ class Tenants:
         name = self._tk.config.tenant if tenant is None else tenant
         async with self._opening:
             if name not in self._stores:
-                observer = CountedCompactions(self._metrics, beside=self._tk.backend.policy.observer)
+                observer = CountedCompactions(self._metrics, self._runs, beside=self._tk.backend.policy.observer)
                 self._stores[name] = await self._tk.for_tenant(name, observer=observer)
         return self._stores[name]
 
@@ -76,10 +80,11 @@ class Tenants:
 
 
 class CountedCompactions:
-    """Counts compactions for the metrics, and tells whoever else watches."""
+    """Counts compactions for the metrics and for runs, and tells whoever else watches."""
 
-    def __init__(self, metrics: Metrics, *, beside: CompactionObserver) -> None:
+    def __init__(self, metrics: Metrics, runs: Runs, *, beside: CompactionObserver) -> None:
         self._metrics = metrics
+        self._runs = runs
         self._beside = beside
 
     def started(self, attempt: CompactionAttempt) -> None:
@@ -92,6 +97,7 @@ class CountedCompactions:
         if figures.checkpoint is not None:
             counted = {"tokens_before": figures.tokens_before, "tokens_after": figures.tokens_after}
             self._metrics.compacted(trigger=attempt.trigger, **counted)
+            self._runs.compacted(attempt.thread_id)
         self._beside.finished(attempt, figures, duration_ms=duration_ms)
 
     def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:

@@ -192,7 +192,7 @@ USERS_ALONE: Final[Mapping[str, str]] = {
 
 def resolve(
     *,
-    flags: Mapping[str, str | int | None],
+    flags: Mapping[str, str | int | Mapping[str, str] | None],
     environ: Mapping[str, str],
     project: Path | None,
     host: Path | None = None,

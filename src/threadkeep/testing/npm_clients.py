@@ -34,6 +34,9 @@ OPENCODE = NpmClient(package="opencode-ai", version="1.18.33", command="opencode
 CLAUDE_CODE = NpmClient(package="@anthropic-ai/claude-code", version="2.1.325", command="claude", builds=True)
 CLAUDE_CODE_2_1_327 = NpmClient(package="@anthropic-ai/claude-code", version="2.1.327", command="claude", builds=True)
 PI = NpmClient(package="@mariozechner/pi-coding-agent", version="0.73.1", command="pi")
+PI_0_87 = NpmClient(package="@earendil-works/pi-coding-agent", version="0.87.1", command="pi")
+QWEN = NpmClient(package="@qwen-code/qwen-code", version="0.24.4", command="qwen")
+CLINE = NpmClient(package="cline", version="3.0.65", command="cline", builds=True)
 
 
 async def install(client: NpmClient, into: Path) -> Path:
