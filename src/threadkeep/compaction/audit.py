@@ -69,6 +69,8 @@ class Audited:
 def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
     """Return the ledger with nothing in it that its records do not bear out."""
     records = {seen.source: seen.view for seen in plan.observed}
+    # Several messages may have one record: another's compaction that kept them.
+    spoken = {(seen.source, shorten(seen.view.said)) for seen in plan.observed if seen.view.by_person}
     computed = {(entry.section, entry.text) for entry in compute_entries(ledger.journal, age=ledger.age, focus=focus)}
     shows = _shows(plan, ledger)
     kept: list[LedgerEntry] = []
@@ -77,11 +79,11 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
     for entry in ledger.entries:
         view = records.get(entry.sources[-1]) if entry.sources else None
         match entry.speaker:
-            case Speaker.USER if view is not None and not entry.noted and entry.text != (said := shorten(view.said)):
+            case Speaker.USER if view is not None and not entry.noted and (entry.sources[-1], entry.text) not in spoken:
                 repaired.append(_finding("quote", entry))
                 if not view.by_person:
                     continue
-                entry = replace(entry, text=said)
+                entry = replace(entry, text=shorten(view.said))
             case Speaker.AGENT if view is not None and entry.text not in " ".join(view.text.split()):
                 repaired.append(_finding("finding", entry))
                 continue

@@ -119,8 +119,14 @@ class Plan:
 
     @cached_property
     def observed(self) -> tuple[Observed, ...]:
-        """Every item of the window that stands there as it was recorded, oldest first."""
-        originals = (seen for seen in self._in_order if seen.entry.kind is EntryKind.KEEP)
+        """Every item of the window that stands there as it was recorded, and what people said as another's compaction kept it,
+        oldest first.
+        """
+        originals = (
+            seen
+            for seen in self._in_order
+            if seen.entry.kind is EntryKind.KEEP or (seen.entry.kind is EntryKind.LITERAL and seen.view.by_person)
+        )
         window = ((seen.view, seen.entry.source, seen.entry.item) for seen in originals)
         return tuple(Observed(view=view, source=source, item=item) for view, source, item in window if source is not None)
 

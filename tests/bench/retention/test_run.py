@@ -116,7 +116,7 @@ async def test_the_report_leaves_nothing_out(tiny_run: Retained, frozen_run: Ret
         asked = {cell.kind for cell in result.tally.cells if cell.hop == result.plan.hops}
         assert [row[0] for row in by_kind.rows] == [kind.value for kind in FactKind if kind in asked]
         assert any("no model is asked" in line for line in facts(result))
-        assert [target.met for target in result.targets] == [True, True] + [None] * 10
+        assert [target.met for target in result.targets] == [True, True] + [None] * 8
 
 
 @pytest.mark.anyio
