@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.histories import RESPONSES, Rollout, answered, said, turns, views
+from tests.histories import RESPONSES, Rollout, answered, call, output, said, turns, views
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Section, Speaker
@@ -66,6 +66,27 @@ def test_messages_stand_whole_behind_the_state_and_are_not_told_in_it() -> None:
     assert behind(rollout) == later
     state = memory_of(rollout)
     assert [text for text in (GOAL, *later) if text in state] == [GOAL]
+
+
+def test_what_was_said_before_the_goal_does_not_stand_behind_it() -> None:
+    """Where other messages came before the goal, the state tells them beside it: nothing reads as later than it was."""
+    goal = "From now on staging listens on 8443. Run the check."
+    work = [call("c1"), output("c1", WORK), answered(WORK)]
+    rollout = Rollout(
+        [*worked("Staging listens on 7443."), said(goal), *work, *worked("Tests go to tests/.", "Now the next part.")]
+    )
+    compacted(rollout)
+    assert behind(rollout) == ["Tests go to tests/.", "Now the next part."]
+    assert memory_of(rollout).partition("Objective:")[2].splitlines()[1:] == [
+        f"- [2] {goal} (#4)",
+        "",
+        "Active Memory:",
+        "- [1] Staging listens on 7443. (#1)",
+        "",
+        "Inactive Changes:",
+        "- none",
+        "",
+    ]
 
 
 def test_a_change_is_the_later_message_over_any_number_of_compactions() -> None:

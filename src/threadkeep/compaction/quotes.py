@@ -7,7 +7,7 @@ so a message that a tight window left out comes back where there is room.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.plan import Plan, Quoted, Seen
@@ -28,7 +28,7 @@ def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int) -> tuple[Quo
     # A note stands in the state; what was said before it may not stand behind it, where it would read as later.
     since = max((_last_said(entry) for entry in ledger.entries if entry.noted and entry.speaker is Speaker.USER), default=-1)
     chosen: list[Quoted] = []
-    for entry in sorted(_messages(ledger), key=_last_said, reverse=True):
+    for entry in sorted(_messages(ledger, kept), key=_last_said, reverse=True):
         if entry.sources[-1] in kept:
             continue
         quote = _quote(entry, standing)
@@ -53,16 +53,26 @@ def entries_in_view(plan: Plan, ledger: Ledger) -> frozenset[str]:
     )
 
 
-def _messages(ledger: Ledger) -> list[LedgerEntry]:
-    """Return what people said in this thread. A thread that continues another counts anew, so no number tells which is later."""
+def _messages(ledger: Ledger, kept: Collection[Pointer]) -> list[LedgerEntry]:
+    """Return what people said in this thread since they set its goal.
+
+    The goal stands in the state, so an older message behind it would read as later; where the window keeps the goal's message,
+    the order is plain. A thread that continues another counts anew, so no number tells which is later.
+    """
     found: list[LedgerEntry] = []
     for entry in reversed(ledger.entries):
+        if _is_goal(entry) and entry.sources[-1] not in kept:
+            break
         if not _is_message(entry):
             continue
         if found and _last_said(entry) > _last_said(found[-1]) and entry.sources[-1].thread_id != found[-1].sources[-1].thread_id:
             break
         found.append(entry)
     return found
+
+
+def _is_goal(entry: LedgerEntry) -> bool:
+    return entry.section is Section.OBJECTIVE and entry.speaker is Speaker.USER and bool(entry.sources)
 
 
 def _is_message(entry: LedgerEntry) -> bool:
