@@ -1,8 +1,8 @@
 """What the agent found out, decided, ruled out, measured or named: sentences of its own answers, word for word.
 
-No model is asked. Questions, announcements and fragments find nothing; of the rest those are worth most that name something
-exact, conclude a turn or sound conclusive. That decides only which ones stay when there is no room for all. They are the
-agent's words and never a rule.
+No model is asked. Questions, announcements and fragments find nothing. Of the rest those are worth most that name something
+exact, conclude a turn or sound conclusive; that decides only which ones stay when there is no room for all. They are the agent's
+words and never a rule.
 """
 
 from __future__ import annotations
