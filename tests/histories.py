@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.compaction import extractive
-from threadkeep.compaction.audit import audit
+from threadkeep.compaction.audit import audit, report
 from threadkeep.compaction.checkpoint import cut_of, lay_out
 from threadkeep.compaction.engine import ledger_of
 from threadkeep.compaction.ledger import Ledger, dump_ledger
-from threadkeep.compaction.merge import merge
+from threadkeep.compaction.merge import take_in
 from threadkeep.compaction.plan import Plan, plan_cut
 from threadkeep.compaction.state_text import render_state
+from threadkeep.compaction.strategy_names import EXTRACTIVE
 from threadkeep.dialects import dialect_named
 from threadkeep.items import View, body_digest, chain_seed
 from threadkeep.runtime.recording import arrival
@@ -112,18 +112,17 @@ class Rollout:
         """Compact with a frontier of any size, and return the new state."""
         plan = self.plan(frontier_tokens=frontier_tokens)
         ledger = ledger_of(self.history())
-        spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
-        audited = audit(plan, merge(ledger, extractive.draft(plan, ledger), spoken=spoken))
+        audited = audit(plan, take_in(ledger, plan.observed))
         state = RESPONSES.state_item(render_state(audited.ledger))
         cut, covers = cut_of(plan)
         self.compacted_at = self.tip.next - 1
         self.checkpoint = Checkpoint(
-            strategy=extractive.NAME,
+            strategy=EXTRACTIVE,
             cut=cut,
             covers=covers,
             layout=lay_out(plan, state=state, dialect=RESPONSES),
             state=msgspec.Raw(dump_ledger(audited.ledger)),
-            audit=msgspec.Raw(msgspec.json.encode(audited.report)),
+            audit=msgspec.Raw(msgspec.json.encode(report(audited, audited.ledger))),
             figures={},
         )
         return audited.ledger

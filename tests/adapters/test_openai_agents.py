@@ -40,7 +40,7 @@ from threadkeep.testing.script import call, say
 
 __all__ = ["stable_prefix"]
 
-PIERS_IN_A_RUN = 30
+PIERS_IN_A_RUN = 34
 
 
 @pytest.mark.slow

@@ -46,36 +46,42 @@ PROMISES: Final = (
     ),
     Promise(
         number=2,
-        title="Nothing active vanishes silently",
-        says="An entry leaves what holds only by an operation that names it. What a user said gives way only to a later message "
-        "of a user that code can tie to it; else it stays, shown as contested, with the claim beside it. A summary that is "
-        "empty, cut off, malformed or hostile changes nothing. Over budget the rest is archived and counted, user rules never.",
+        title="Code never overrules a person",
+        says="What people said stands in the window in their own words, in the order they said it; the later one decides. A "
+        "message leaves Active Memory only by an operation that names it: a person's own, or a model's that quotes a later "
+        "message of that person which code then finds. A summary that is empty, cut off, malformed or hostile changes "
+        "nothing. What there is no room for is shortened or left out with a pointer, and told again where there is room.",
         tests=(
+            "compaction/test_merge.py::test_each_message_is_one_entry_in_order_and_nothing_is_concluded",
             "compaction/test_merge.py::test_what_no_operation_mentions_is_retained",
-            "compaction/test_merge.py::test_a_draft_that_names_a_tool_output_or_an_older_message_changes_nothing_that_binds",
+            "compaction/test_merge.py::test_a_users_entry_gives_way_to_a_quotation_of_a_later_message",
+            "compaction/test_merge.py::test_what_no_later_message_says_retires_nothing",
+            "compaction/test_merge.py::test_pins_and_the_objective_hold_against_any_quotation",
             "compaction/test_hostile_drafts.py::test_no_operation_takes_a_users_words_away_or_speaks_for_a_user",
-            "compaction/test_contested.py::test_a_contested_entry_is_told_as_contested_with_the_claim_beside_it",
-            "compaction/test_updates.py::test_a_slip_mended_in_the_same_message_is_contested",
-            "compaction/test_state_text.py::test_entries_that_the_same_words_speak_against_share_a_line",
-            "compaction/test_state_text.py::test_a_claim_in_view_is_cut_to_its_pointer_and_what_came_before_it_is_not",
-            "compaction/test_archive.py::test_evidence_goes_first_then_inactive_then_handoff_then_what_no_user_said",
-            "compaction/test_archive.py::test_a_users_rule_and_a_pin_stay_whatever_the_budget",
+            "compaction/test_hostile_drafts.py::test_a_window_made_with_any_reply_is_whole_bounded_and_the_users",
+            "compaction/test_quotes.py::test_every_message_ever_said_is_told_by_the_window",
+            "compaction/test_budget.py::test_a_state_keeps_within_its_room_and_names_what_it_leaves_out",
+            "compaction/test_budget.py::test_what_a_model_wrote_takes_no_room_from_what_people_said",
+            "compaction/test_engine.py::test_a_wide_compaction_shows_again_what_a_tight_one_left_out",
             "drafting/test_ladder.py::test_a_bad_draft_changes_nothing_that_the_model_free_one_would_not",
             "across/test_long_work.py::test_forty_demands_outlive_twenty_compactions",
         ),
     ),
     Promise(
         number=3,
-        title="Every compaction is audited",
-        says="What people demanded in the replaced span, and what the thread still works on, is in the new window or is put "
-        "there word for word with a pointer. Tool output and a model's text never become a rule. What a draft claims and the "
-        "source lacks is flagged.",
+        title="Every line of the state is true, and the audit proves it",
+        says="A quotation is found in its message. A file is changed only if a tool changed it, a call open only if nothing "
+        "answered it, an error the last only if nothing since has put it right. Tool output and a model's text never become a "
+        "rule. What a draft claims and the source lacks is flagged and taken out.",
         tests=(
-            "compaction/test_audit.py::test_what_a_draft_dropped_is_put_back_verbatim_with_a_pointer",
-            "compaction/test_audit.py::test_every_statement_of_a_replaced_message_is_in_the_ledger_or_the_tail",
-            "compaction/test_audit.py::test_open_calls_files_and_the_last_error_are_required_as_well",
-            "compaction/test_audit.py::test_a_demand_that_only_a_tool_or_the_model_repeats_is_not_kept",
-            "compaction/test_audit.py::test_what_a_model_invents_is_flagged_and_not_acted_on",
+            "compaction/test_audit.py::test_what_code_makes_of_any_records_is_true",
+            "compaction/test_audit.py::test_every_message_is_in_the_ledger_whatever_the_draft",
+            "compaction/test_audit.py::test_a_quotation_that_its_message_does_not_hold_is_put_right",
+            "compaction/test_audit.py::test_a_fact_that_the_records_do_not_show_is_taken_out",
+            "compaction/test_audit.py::test_a_rule_that_only_a_tool_or_the_model_said_is_no_rule",
+            "compaction/test_audit.py::test_what_a_model_invents_is_taken_out_and_flagged",
+            "compaction/test_facts.py::test_a_call_answered_with_an_error_changes_nothing",
+            "compaction/test_facts.py::test_an_error_goes_when_it_is_put_right",
             "across/test_core.py::test_every_demand_is_in_force_word_for_word",
         ),
     ),
@@ -92,7 +98,7 @@ PROMISES: Final = (
     ),
     Promise(
         number=5,
-        title="It always shrinks and never loops",
+        title="It always shrinks, never loops, never ratchets",
         says="A draft that does not shrink the window is not taken, the next form is tried, and the last needs no model. There "
         "are no two compactions without growth between them.",
         tests=(
@@ -145,7 +151,7 @@ PROMISES: Final = (
             "gateway/test_upkeep.py::test_rule_7_a_gateway_that_comes_back_sends_the_same_prefix",
             "gateway/test_conversations.py::test_rule_8_the_same_request_twice_is_the_same_bytes_upstream",
             "gateway/test_conversations.py::test_rule_6_a_fork_before_the_cut_and_an_edit_see_the_uncompacted_history",
-            "compaction/test_state_text.py::test_the_same_ledger_gives_the_same_bytes",
+            "compaction/test_state_text.py::test_the_same_ledger_gives_the_same_bytes_and_whole_tells_all",
         ),
     ),
     Promise(

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from tests.drafting.replies import block
 from tests.histories import Json, answered, call, output, said
 
 import threadkeep
 from threadkeep import Thread, Threadkeep
+from threadkeep.testing.scripted_model import ScriptedModel, says
 
 TURNS = 4
 # A process that still runs then hangs. Far longer than any takes, on a busy machine too.
@@ -60,6 +62,21 @@ async def grown(tk: Threadkeep, name: str, *, turns: int = TURNS) -> Thread:
     for number in range(1, turns + 1):
         await thread.record(worked(number))
     return thread
+
+
+OLD_PORT = "The staging port is 4601."
+NEW_PORT = "The staging port is now 4700, not 4601."
+
+
+async def changed_mind(tk: Threadkeep) -> None:
+    """Two compactions, a correction between them, and a model that quotes it: checkpoints are at #11 and #27."""
+    thread = await tk.thread("moved")
+    await thread.record([*worked(1), said(OLD_PORT), *worked(2)[1:]])
+    await thread.compact()
+    await thread.record([said(NEW_PORT), *worked(3)[1:], *worked(4), *worked(5)])
+    reply = block(inactive='supersede | [2] → "The staging port is now 4700" (#13)')
+    async with ScriptedModel([says(reply)], window_tokens=200_000) as model:
+        await thread.compact(strategy="session", model=model)
 
 
 T = TypeVar("T")

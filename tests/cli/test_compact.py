@@ -39,7 +39,6 @@ def test_the_report_is_the_contract_s(on_store: Cli, store: Path) -> None:
         "attempts": [{"strategy": "extractive", "outcome": "taken", **_took(report)}],
         "audit": {**report["audit"], "invented": 0},
         "over_target": False,
-        "untraced": 0,
         "dry_run": False,
         "findings": {"repaired": report["findings"]["repaired"], "invented": []},
         "plan": report["plan"],

@@ -8,22 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 from inline_snapshot import snapshot
-from tests.cli.stories import Cli, asked, damaged, stored, worked
+from tests.cli.stories import NEW_PORT, OLD_PORT, Cli, asked, changed_mind, damaged, stored, worked
 from tests.histories import said
 
 from threadkeep import Threadkeep
 
-OLD = "The staging port is 4601."
-NEW = "The staging port is now 4700, not 4601."
-
-
-async def changed_mind(tk: Threadkeep) -> None:
-    """Two compactions, and a correction between them."""
-    thread = await tk.thread("moved")
-    await thread.record([said(OLD), *worked(1)[1:], *worked(2)])
-    await thread.compact()
-    await thread.record([said(NEW), *worked(3)[1:], *worked(4), *worked(5)])
-    await thread.compact()
+QUOTED = "The staging port is now 4700"
 
 
 @pytest.fixture
@@ -55,10 +45,8 @@ def test_the_newest_is_compared_with_the_one_it_builds_on(moved: Cli) -> None:
         "added",
         "changed",
         "retired",
-        "contested",
         "gone",
         "unchanged",
-        "archived",
         "audit",
     ]
     assert (found["thread"], found["from"], found["to"]) == ("moved", 11, 27)
@@ -84,13 +72,13 @@ def test_tokens_and_layout_are_the_windows(moved: Cli, home: Path) -> None:
 
 
 def test_a_correction_is_told_with_what_it_replaced(moved: Cli) -> None:
-    """The old value is retired, the words that replaced it stand beside it; entries are those of `show --state`."""
+    """The old value is retired, the words that a model quoted stand beside it; entries are those of `show --state`."""
     found = moved("diff", "moved", "--json").json
     (retired,) = found["retired"]
     (shown,) = moved("show", "moved", "--state", "--json").json["sections"]["inactive"]
     assert retired == {**shown, "section": "inactive"}
-    assert (retired["text"], retired["claim"]) == (OLD, {"text": NEW, "source": "moved#13"})
-    assert NEW in texts(found["added"])
+    assert (retired["text"], retired["claim"]) == (OLD_PORT, {"text": QUOTED, "source": "moved#13"})
+    assert NEW_PORT in texts(found["added"])
 
 
 def test_one_checkpoint_alone_is_compared_with_nothing(moved: Cli, home: Path) -> None:
@@ -98,7 +86,7 @@ def test_one_checkpoint_alone_is_compared_with_nothing(moved: Cli, home: Path) -
 
     async def first_only(tk: Threadkeep) -> None:
         thread = await tk.thread("fresh")
-        await thread.record([said(OLD), *worked(1)[1:], *worked(2)])
+        await thread.record([said(OLD_PORT), *worked(1)[1:], *worked(2)])
         await thread.compact()
 
     stored(home / "moved.db", first_only)
@@ -106,22 +94,22 @@ def test_one_checkpoint_alone_is_compared_with_nothing(moved: Cli, home: Path) -
     assert (found["from"], found["to"], found["tokens"]["from"], found["layout"]["from"]) == (None, 11, None, None)
     sections = moved("show", "fresh", "--state", "--json").json["sections"]
     assert found["added"] == [{**entry, "section": name} for name, entries in sections.items() for entry in entries]
-    assert [found[group] for group in ("changed", "retired", "contested", "gone", "unchanged")] == [[], [], [], [], 0]
+    assert [found[group] for group in ("changed", "retired", "gone", "unchanged")] == [[], [], [], 0]
     assert moved("diff", "fresh").out.startswith("fresh  from nothing to checkpoint #11\n")
 
 
 def test_a_checkpoint_is_like_itself(moved: Cli) -> None:
     """Compared with itself nothing changed."""
     found = moved("diff", "moved", 27, 27, "--json").json
-    assert [found[group] for group in ("added", "changed", "retired", "contested", "gone")] == [[], [], [], [], []]
+    assert [found[group] for group in ("added", "changed", "retired", "gone")] == [[], [], [], []]
     assert found["unchanged"] > 0
 
 
 def test_backwards_is_a_comparison_too(moved: Cli) -> None:
     """From the later to the earlier the correction is gone, and the old value holds again."""
     found = moved("diff", "moved", 27, 11, "--json").json
-    assert NEW in texts(found["gone"])
-    assert OLD in texts(found["changed"])
+    assert NEW_PORT in texts(found["gone"])
+    assert OLD_PORT in texts(found["changed"])
 
 
 def test_what_was_undone_can_still_be_compared(moved: Cli) -> None:
@@ -202,8 +190,8 @@ def test_people_see_groups_with_pointers(moved: Cli) -> None:
     assert lines[0] == "moved  from checkpoint #11 to checkpoint #27"
     assert [line.split()[0] for line in lines[3:5]] == ["#11", "#27"]
     told = " ".join(" ".join(lines).split())
-    assert f"{NEW} #13" in told
-    assert f"Replaced 1, by a later word; the new one decides inactive 1 {OLD} #2 replaced by #13: {NEW}" in told
+    assert f"{NEW_PORT} #13" in told
+    assert f"Replaced 1, by a later word; the new one decides inactive 2 {OLD_PORT} #7 replaced by #13: {QUOTED}" in told
     assert any(line.startswith("Unchanged  ") for line in lines)
     assert any(line.startswith("audit: ") for line in lines)
     assert lines[-1] == "`threadkeep recall moved '#N'` shows the record behind a pointer"
@@ -212,7 +200,7 @@ def test_people_see_groups_with_pointers(moved: Cli) -> None:
 def test_every_pointer_that_is_shown_resolves(moved: Cli) -> None:
     """`recall` follows what `diff` names."""
     found = moved("diff", "moved", "--json").json
-    entries = [entry for group in ("added", "changed", "retired", "contested", "gone") for entry in found[group]]
+    entries = [entry for group in ("added", "changed", "retired", "gone") for entry in found[group]]
     pointers = {pointer for entry in entries for pointer in entry["sources"]}
     assert pointers
     assert {moved("recall", "moved", pointer, "--json").json["hits"][0]["pointer"] for pointer in pointers} == pointers

@@ -19,6 +19,8 @@ Wire = Literal["responses", "chat", "messages"]
 TOKENS_LEFT = re.compile(r"\s*<system-reminder>\s*<total_tokens>\d+ tokens left</total_tokens>\s*</system-reminder>\s*")
 # Claude Code's advice about its own tools, given after so many turns without them.
 ADVICE = re.compile(r"<system-reminder>\nThe task tools haven't been used recently.*?</system-reminder>\s*", re.DOTALL)
+# Between messages that are sent as one string.
+BETWEEN = "\n\n---\n\n"
 DROPPED = ("id", "status", "cache_control", "annotations", "logprobs")
 
 
@@ -101,8 +103,9 @@ def arranged(wire: Wire, items: Sequence[JsonObject], *, strings: bool) -> list[
         group = list(run)
         if role == "user" and len(group) > 1:
             parts = [part for item in group for part in item["content"]]
-            joined = {"type": "text", "text": "\n\n".join(part["text"] for part in parts)} if wire == "chat" and strings else None
-            group = [{"role": "user", "content": parts if joined is None else [joined]}]
+            if wire == "chat" and strings:
+                parts = [{"type": "text", "text": BETWEEN.join(part["text"] for part in parts)}]
+            group = [{"role": "user", "content": parts}]
         merged += group
     return merged
 

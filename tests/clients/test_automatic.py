@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 from tests.clients.play import DEMANDS, LONG_ASK
-from tests.clients.spelling import steady
+from tests.clients.spelling import BETWEEN, steady
 from tests.clients.subjects import SUBJECTS, Installed, opening_of
 from tests.clients.test_own_compaction import SUMMARY, beside
 
@@ -44,8 +43,8 @@ def newest(wire: str, request: Received) -> str:
     """Return the last words of a request that are a person's."""
     said = [item for item in request.history if item.get("role") == "user"][-1]
     words: str = [part["text"] for part in steady("chat" if wire == "chat" else "messages", said)["content"]][-1]
-    # Where a wire has only strings, the state, what was said before and what is said now are one.
-    return re.split(r"</session_compact_state>\n\n|\n\n\[#\d+\]\n\n", words)[-1]
+    # Where a client writes strings, the state, what was said before and what is said now are one, with a line between them.
+    return words.split(BETWEEN)[-1]
 
 
 def allowed(folder: Path, *, window: int | None = None) -> tuple[str, str]:

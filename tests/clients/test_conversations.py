@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.clients.play import AGAIN, DEMANDS, FOCUS, LONG_ASK, LOOKED, PLANNED, Played, play
-from tests.clients.spelling import Thought, answered, arranged, ran, steady, user
+from tests.clients.spelling import BETWEEN, Thought, answered, arranged, ran, steady, user
 from tests.clients.subjects import SUBJECTS, Installed, Subject, opening_of
 
 from threadkeep.testing.prefix_growth import prefix_faults
@@ -27,7 +27,7 @@ LASTING = (
 )
 
 CLOSING = "</session_compact_state>"
-LONG_ASK_QUOTED = re.compile(r"Read the log first\.\n\nThe build log follows for reference\.\n\n\[#\d+\]")
+CUT = re.compile(r" \[… ([\d,]+) characters …\] ")
 
 Plays = Callable[[str], Awaitable[Played]]
 
@@ -75,11 +75,14 @@ def state_in(played: Played) -> str:
     return state[: state.rindex(CLOSING) + len(CLOSING)]
 
 
-def quoted_in(played: Played) -> str:
-    """Return the long message as it stands behind the state: by what it says, once, with the number of its record."""
-    texts = [text for item in played.requests["five"].history for text in texts_of(item)]
-    (quoted,) = [found[0] for text in texts if (found := LONG_ASK_QUOTED.search(text))]
-    return quoted
+def shortened_in(played: Played) -> str:
+    """Return the long message as it stands behind the state: once, its beginning and its end, and how much stood between."""
+    texts = [text for item in played.requests["five"].history for joined in texts_of(item) for text in joined.split(BETWEEN)]
+    (shortened,) = [text for text in texts if text.startswith("Read the log first.")]
+    head, left_out, tail = CUT.split(shortened)
+    said = LONG_ASK.strip()
+    assert (said[: len(head)], said[-len(tail) :], int(left_out.replace(",", ""))) == (head, tail, len(said) - len(head + tail))
+    return shortened
 
 
 def texts_of(item: JsonObject) -> list[str]:
@@ -113,7 +116,9 @@ def histories(subject: Subject, played: Played) -> dict[str, list[JsonObject]]:
     # A history may not begin with the system's words: those that a client froze into it stand behind the state.
     before, behind = world[:1], world[1:]
     tail = [user(wire, "THREE"), *kept, user(wire, "FOUR"), *answered(wire, "four done"), user(wire, "FIVE")]
-    five = [*before, user(wire, state_in(played)), *behind, user(wire, quoted_in(played)), *tail]
+    # The first message stands there by itself where it is not kept beside the client's world.
+    said = [*([] if world else [user(wire, DEMANDS)]), user(wire, shortened_in(played))]
+    five = [*before, user(wire, state_in(played)), *behind, *said, *tail]
     again = ran(wire, tool, "echo still anchored", "still anchored", call_id="call_2", thought=AGAIN if thinks else None)
     since = [*answered(wire, "five done"), user(wire, "SIX")]
     six = [*five, *since]

@@ -17,7 +17,6 @@ from threadkeep.compaction.comparison import (
     PlanPart,
     PlanSummary,
     compare,
-    is_archived,
     is_withdrawn,
 )
 from threadkeep.compaction.engine import Outcome
@@ -84,16 +83,6 @@ def test_what_was_retired_before_is_unchanged() -> None:
     assert compared([aside], [aside]) == Comparison(unchanged=1)
 
 
-def test_a_contested_entry_is_told_when_the_claim_is_new() -> None:
-    """With the claim beside it; the same claim a second time is nothing new, and a claim that went is a change."""
-    contested = replace(PORT, claim=LATER)
-    further = replace(PORT, claim=Claim(text="Make it 7070.", source=at(15)))
-    assert compared([contested], [further]) == Comparison(contested=(further,))
-    assert compared([PORT], [contested]) == Comparison(contested=(contested,))
-    assert compared([contested], [contested]) == Comparison(unchanged=1)
-    assert compared([contested], [PORT]) == Comparison(changed=(Change(before=contested, after=PORT),))
-
-
 def test_an_entry_told_again_is_changed() -> None:
     """Another source stands behind it."""
     again = replace(PORT, sources=(at(3), at(12)))
@@ -126,37 +115,31 @@ def test_one_thing_under_two_numbers_is_one_thing() -> None:
 
 def test_computed_lines_are_known_by_their_text() -> None:
     """Another number and a newer record are no change; another text is another line."""
-    before = [computed("e1", "file: a.py", 5), computed("e2", "file: b.py", 6)]
-    after = [computed("e1", "file: b.py", 19), computed("e2", "file: c.py", 20)]
+    before = [computed("e1", "changed a.py", 5), computed("e2", "changed b.py", 6)]
+    after = [computed("e1", "changed b.py", 19), computed("e2", "changed c.py", 20)]
     assert compared(before, after) == Comparison(added=(after[1],), gone=(before[0],), unchanged=1)
+    one, other = (entry(name, "It is lock_a.", place, speaker=Speaker.AGENT) for name, place in (("f1", 5), ("f2", 19)))
+    assert compared([one], [other]) == Comparison(unchanged=1)
 
 
-def test_the_one_plan_of_a_handoff_changes() -> None:
+def test_the_one_last_error_of_a_handoff_changes() -> None:
     """A label that stands once on both sides names one thing with new words."""
-    before = computed("h1", "plan: read, then write", 5, section=Section.HANDOFF)
-    after = computed("h2", "plan: write", 9, section=Section.HANDOFF)
+    before = computed("h1", "last error: make: it burns", 5, section=Section.HANDOFF)
+    after = computed("h2", "last error: pytest: 1 failed", 9, section=Section.HANDOFF)
     assert compared([before], [after]) == Comparison(changed=(Change(before=before, after=after),))
 
 
 def test_several_lines_of_one_label_are_several_things() -> None:
-    """Which open call became which cannot be known, so none is said to have changed."""
-    before = [computed("h1", "open call: make a", 5, section=Section.HANDOFF)]
-    after = [computed(f"h{n}", f"open call: make {n}", n, section=Section.HANDOFF) for n in (8, 9)]
-    assert compared(before, after) == Comparison(added=tuple(after), gone=tuple(before))
-
-
-def test_what_was_archived_is_gone_and_counted() -> None:
-    """Only what nothing drafts anew is archived for certain."""
-    aside = replace(PORT, section=Section.INACTIVE, claim=LATER)
-    line = computed("e1", "file: a.py", 5)
-    found = compare(Ledger(entries=(aside, line), archived=2), Ledger(archived=3))
-    assert found == Comparison(gone=(aside, line), archived=1)
-    assert [is_archived(each) for each in found.gone] == [True, False]
+    """Which open call or turn became which cannot be known, so none is said to have changed."""
+    for label in ("open call", "asked", "todo"):
+        before = computed("h1", f"{label}: make a", 5, section=Section.HANDOFF)
+        after = computed("h8", f"{label}: make b", 8, section=Section.HANDOFF)
+        assert compared([before], [after]) == Comparison(added=(after,), gone=(before,))
 
 
 def test_what_gave_way_to_nothing_is_withdrawn() -> None:
     """A draft that names no successor leaves one word, and that word is no successor."""
-    word = replace(PORT, section=Section.INACTIVE, claim=Claim(text=WITHDRAWN, source=at(9), proven=False))
+    word = replace(PORT, section=Section.INACTIVE, claim=Claim(text=WITHDRAWN, source=at(9)))
     assert is_withdrawn(word)
     assert is_withdrawn(replace(PORT, section=Section.INACTIVE))
     assert operations.WITHDRAWN == WITHDRAWN
@@ -165,7 +148,7 @@ def test_what_gave_way_to_nothing_is_withdrawn() -> None:
 ENTRIES = st.builds(
     entry,
     st.sampled_from("123"),
-    st.sampled_from(["plan: a", "plan: b", "Use tabs."]),
+    st.sampled_from(["last error: a", "last error: b", "Use tabs."]),
     st.integers(1, 3),
     section=st.sampled_from(Section),
     speaker=st.sampled_from(Speaker),
@@ -177,7 +160,7 @@ ENTRIES = st.builds(
 def test_every_entry_has_one_fate(before: list[LedgerEntry], after: list[LedgerEntry]) -> None:
     """The groups make up the later ledger; what was paired and what is gone make up the earlier; a ledger is like itself."""
     found = compared(before, after)
-    new = [*found.added, *(change.after for change in found.changed), *found.retired, *found.contested]
+    new = [*found.added, *(change.after for change in found.changed), *found.retired]
     assert len(new) + found.unchanged == len(after)
     assert all(each in after for each in new)
     assert all(each in before for each in (*found.gone, *(change.before for change in found.changed)))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from tests.histories import RESPONSES, Rollout, answered, call, environment, output, reasoning, said, turns, views
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.histories import RESPONSES, Json, Rollout, answered, call, environment, output, reasoning, said, turns, views
+from tests.strategies import histories
 
-from threadkeep.compaction import compact
+from threadkeep.compaction import Section, Speaker, compact
 from threadkeep.compaction.checkpoint import faults
-from threadkeep.compaction.engine import Outcome, target_tokens
+from threadkeep.compaction.engine import Outcome, ledger_of, target_tokens
 from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.plan import frontier_budget
+from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import render_state
 from threadkeep.errors import BadInput, NothingToCompact
-from threadkeep.items import orphans
+from threadkeep.items import Item, orphans
 from threadkeep.thread import EntryKind, encode_body
 
 
@@ -95,6 +99,72 @@ def test_an_unreachable_target_gives_the_smallest_window_and_says_so() -> None:
     outcome = run(Rollout(turns(1, 30)), target="1")
     assert outcome.over_target
     assert outcome.tokens_after < outcome.tokens_before // 2
+
+
+@pytest.mark.parametrize("target", ["40%", "25%", "12%", "6%"])
+def test_a_target_is_met(target: str) -> None:
+    """With long messages, large outputs and many turns; the window holds what the report says."""
+    sayings = [said(f"Keep port {number} free for harbour {number}. " + "Mind the tide there. " * 20) for number in range(40)]
+    rollout = Rollout([item for number, each in enumerate(sayings) for item in (each, *turns(number, number, words=120)[1:])])
+    outcome = run(rollout, target=target)
+    assert not outcome.over_target
+    assert rollout.history().tokens == outcome.tokens_after <= target_tokens(target, of_tokens=outcome.tokens_before)
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories(open_end=False, max_turns=8), st.sampled_from(["60%", "30%", "10%", "500", "1"]))
+def test_a_target_is_met_or_the_outcome_says_that_it_is_not(items: list[Json], target: str) -> None:
+    """Whatever the history; and either way nothing a person said is missing from the ledger."""
+    rollout = Rollout([*turns(1, 3), *items])
+    wanted = target_tokens(target, of_tokens=rollout.history().tokens)
+    try:
+        outcome = run(rollout, target=target)
+    except NothingToCompact:
+        return
+    assert rollout.history().tokens == outcome.tokens_after
+    assert outcome.over_target == (outcome.tokens_after > wanted)
+    assert outcome.report.kept + outcome.report.left_out == outcome.report.required
+    views_said = [RESPONSES.view(Item(record.body)) for record in rollout.items]
+    said_so = {shorten(view.said) for view in views_said if view.by_person and not is_acknowledgement(view.said)}
+    told = [entry.text for entry in outcome.ledger.entries if entry.speaker is Speaker.USER]
+    assert {" ".join(text.split()) for text in told} == {" ".join(text.split()) for text in said_so}
+
+
+def test_a_wide_compaction_shows_again_what_a_tight_one_left_out() -> None:
+    """The state is made from the ledger each time: nothing depends on how tight an earlier one was."""
+    rules = [f"Never touch locks/part_{number}.lock, not even when the tests ask for it." for number in range(60)]
+    rollout = Rollout([said("Port the parser."), *(item for rule in rules for item in (said(rule), answered("Good. " * 60)))])
+    tight = run(rollout, target="1200")
+    assert tight.report.left_out > 10
+    assert f"{tight.report.left_out} messages of the user (#" in render_state(tight.ledger)
+    rollout.add(turns(1, 30, words=200))
+    wide = run(rollout)
+    assert wide.report.left_out == 0
+    shown = "\n".join(view.text for view in views(rollout.history()))
+    assert [rule for rule in rules if rule not in shown] == []
+
+
+def test_what_was_left_out_comes_back_the_same_however_it_was_compacted() -> None:
+    """Three tight compactions in between or none: the ledger holds the same messages in the same order."""
+
+    def messages(*, tight: int) -> list[tuple[str, tuple[int, ...]]]:
+        rollout = Rollout(turns(1, 10))
+        for number in range(1, 4):
+            if number <= tight:
+                run(rollout, target="1")
+            rollout.add([said(f"Keep port {number} free."), answered("Good."), *turns(10 * number + 1, 10 * number + 10)])
+        ledger = run(rollout).ledger
+        found = [entry for entry in ledger.section(Section.ACTIVE) if entry.speaker is Speaker.USER]
+        return [(entry.text, tuple(source.ordinal for source in entry.sources)) for entry in found]
+
+    assert messages(tight=3) == messages(tight=1) == messages(tight=0)
+
+
+def test_the_window_remembers_by_its_checkpoint() -> None:
+    """What the next compaction begins with is what the last one stored."""
+    rollout = Rollout(turns(1, 30))
+    outcome = run(rollout)
+    assert ledger_of(rollout.history()) == outcome.ledger
 
 
 def test_a_checkpoint_does_not_grow_with_the_bytes_it_keeps() -> None:

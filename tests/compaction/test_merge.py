@@ -1,248 +1,257 @@
-"""Operations on the ledger: what binds gives way to a later user's words and to nothing else."""
+"""From records and drafts to the next ledger: every message stands in order, and gives way only to the user's own later words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
-from threadkeep.compaction.archive import archive
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.histories import Json, Rollout, answered, call, output, said, turns
+from tests.strategies import histories
+
+from threadkeep.compaction.facts import Observed
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from threadkeep.compaction.merge import merge as merge_spoken
-from threadkeep.compaction.operations import Add, Hear, Operation, Refresh, Supersede
+from threadkeep.compaction.merge import FOCUS, SOURCES_KEPT, apply, compute_entries, take_in
+from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
+from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.thread import Pointer
+
+PORT = "Use port 8080 for staging."
+LATER = "Use port 9090 instead of port 8080 for staging."
 
 
 def at(ordinal: int) -> Pointer:
     return Pointer("t", ordinal)
 
 
-def rule(text: str, ordinal: int, *, section: Section = Section.ACTIVE) -> Add:
-    return Add(section=section, text=text, source=at(ordinal), speaker=Speaker.USER)
+def observed(items: Sequence[Json]) -> tuple[Observed, ...]:
+    return Rollout(items).plan(frontier_tokens=0).observed
 
 
-def merge(before: Ledger, operations: Sequence[Operation], *, spoken: Mapping[Pointer, str]) -> Ledger:
-    """Merge what was really said: beside `spoken`, each message of a person that the operations speak for."""
-    said = {each.source: each.text for each in operations if isinstance(each, Hear) or (isinstance(each, Add) and by_user(each))}
-    return merge_spoken(before, operations, spoken={**said, **spoken})
+def told(*texts: str) -> Ledger:
+    """A ledger in which a user said these; the objective comes first."""
+    return take_in(Ledger(age=1), observed([said(text) for text in ("Build the tide table.", *texts)]))
 
 
-def by_user(operation: Add) -> bool:
-    return operation.speaker is Speaker.USER
+def messages(ledger: Ledger) -> list[tuple[str, tuple[int, ...]]]:
+    """Return what people said, with where."""
+    return [
+        (entry.text, tuple(source.ordinal for source in entry.sources))
+        for entry in ledger.section(Section.ACTIVE)
+        if entry.speaker is Speaker.USER
+    ]
 
 
-def ledger(*texts: str) -> Ledger:
-    """A ledger of user rules said at #1, #2 and so on."""
-    return merge(Ledger(), [rule(text, ordinal) for ordinal, text in enumerate(texts, start=1)], spoken={})
+def texts(ledger: Ledger, section: Section = Section.ACTIVE) -> list[str]:
+    return [entry.text for entry in ledger.section(section)]
 
 
-def active(state: Ledger) -> list[str]:
-    return [entry.text for entry in state.section(Section.ACTIVE)]
+def entry(number: str, text: str, *, speaker: Speaker = Speaker.USER, section: Section = Section.ACTIVE) -> LedgerEntry:
+    return LedgerEntry(id=number, section=section, text=text, sources=(at(int(number)),), speaker=speaker, born=0)
+
+
+def test_each_message_is_one_entry_in_order_and_nothing_is_concluded() -> None:
+    """Corrections, contradictions and repeats of the topic stand side by side; a reader sees which is later."""
+    said_so = (PORT, LATER, "Never push to main. Always run `make lint`.", "Push to main.")
+    ledger = told(*said_so)
+    assert [text for text, _ in messages(ledger)] == list(said_so)
+    assert [where for _, where in messages(ledger)] == sorted(where for _, where in messages(ledger))
+    assert ledger.section(Section.INACTIVE) == ()
+
+
+def test_the_same_message_again_stands_where_it_was_said_last() -> None:
+    """One entry with its places: the later one decides. Words that differ in a sign or in case are other words."""
+    ledger = told("Use tabs.", "Use spaces.", "Use  tabs.", "use tabs.", "Use tabs")
+    assert [text for text, _ in messages(ledger)] == ["Use spaces.", "Use  tabs.", "use tabs.", "Use tabs"]
+    assert [len(where) for _, where in messages(ledger)] == [1, 2, 1, 1]
+    often = told(*(text for number in range(20) for text in ("Use tabs.", f"Look at part {number}.")))
+    assert [len(where) for text, where in messages(often) if text == "Use tabs."] == [SOURCES_KEPT]
+
+
+def test_acknowledgements_are_left_out_and_nothing_else() -> None:
+    """A character or two in any language is a message."""
+    short = ["不要。", "やめて。", "لا", "нет", "no", "8080"]
+    ledger = told("ok", "Go on.", "谢谢", *short, "Thanks!", "👍")
+    assert [text for text, _ in messages(ledger)] == short
+
+
+def test_the_objective_is_the_message_that_set_the_work_under_way() -> None:
+    """The first after which the agent used a tool; the first of all where it used none. It is set once."""
+    talk = [said("Hello there, are you ready?"), answered("Yes.")]
+    work = [said("Port the parser."), call("a"), output("a")]
+    assert texts(take_in(Ledger(), observed([*talk, *work])), Section.OBJECTIVE) == ["Port the parser."]
+    rollout = Rollout(talk)
+    first = take_in(Ledger(), rollout.plan(frontier_tokens=0).observed)
+    assert texts(first, Section.OBJECTIVE) == ["Hello there, are you ready?"]
+    rollout.add(work)
+    later = take_in(first, rollout.plan(frontier_tokens=0).observed)
+    assert texts(later, Section.OBJECTIVE) == ["Hello there, are you ready?"]
+    assert "Port the parser." in texts(later)
+
+
+def test_findings_and_work_are_computed_beside_what_people_said() -> None:
+    """The agent's words are the agent's; turns and open calls are handed over; a focus is named first."""
+    items = [said("Port it."), answered("The cause is lock_a in db-3."), said("Deploy."), call("a", '{"cmd":"make deploy"}')]
+    ledger = take_in(Ledger(), observed(items), focus="the deploy")
+    assert [(e.text, e.speaker) for e in ledger.section(Section.ACTIVE) if e.speaker is not Speaker.USER] == [
+        ("The cause is lock_a in db-3.", Speaker.AGENT)
+    ]
+    handoff = texts(ledger, Section.HANDOFF)
+    assert handoff[0] == f"{FOCUS}the deploy"
+    assert handoff[1] == "asked: Port it. — answered: The cause is lock_a in db-3."
+    assert "make deploy" in handoff[-1]
+
+
+def test_files_are_told_by_folder_each_with_its_record() -> None:
+    """A folder of many files is one line."""
+    items = [said("Write them.")]
+    for number, path in enumerate(("src/a.py", "src/b.py", "docs/c.md")):
+        items += [call(f"c{number}", f'{{"cmd":"touch {path}"}}'), output(f"c{number}", "Process exited with code 0")]
+    ledger = take_in(Ledger(), observed(items))
+    assert texts(ledger, Section.EVIDENCE) == ["changed in src/: a.py #2, b.py #4", "changed in docs/: c.md #6"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories())
+def test_taking_in_the_same_items_again_changes_nothing(items: list[Json]) -> None:
+    """In one go or in two, and as often as one likes."""
+    seen = observed(items)
+    once = take_in(Ledger(), seen)
+    assert take_in(once, seen) == once
+    assert take_in(once, ()) == once
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.data())
+def test_every_message_of_a_person_is_in_the_ledger_once_and_in_order(items: list[Json], data: st.DataObject) -> None:
+    """Whole, or with its pasted blocks shortened, however often the thread was compacted in between."""
+    seen = observed(items)
+    middle = data.draw(st.integers(0, len(seen)))
+    ledger = take_in(take_in(Ledger(), seen[:middle]), seen[middle:])
+    spoken = [each for each in seen if each.view.by_person and not is_acknowledgement(each.view.said)]
+    told_at = {source: e for e in ledger.entries if e.speaker is Speaker.USER for source in e.sources}
+    for each in spoken:
+        assert told_at[each.source].text.split() == shorten(each.view.said).split()
+    order = [e.sources[-1].ordinal for e in ledger.section(Section.ACTIVE) if e.speaker is Speaker.USER]
+    assert order == sorted(order)
+    assert len({e.id for e in ledger.entries}) == len(ledger.entries)
+
+
+def test_a_pinned_line_keeps_its_id_from_what_is_computed_anew() -> None:
+    """No other entry takes it, and the pinned words are not told twice."""
+    ledger = take_in(Ledger(), observed([said("Go."), answered("The cause is lock_a in db-3.")]))
+    [old] = [e for e in ledger.entries if e.speaker is Speaker.AGENT]
+    pinned = replace(old, text="An older line.", pinned=True)
+    after = take_in(Ledger(entries=(pinned,), journal=ledger.journal), ())
+    assert [e.text for e in after.entries if e.speaker is Speaker.AGENT] == ["An older line.", old.text]
+    assert len({e.id for e in after.entries}) == len(after.entries)
+    again = take_in(ledger.with_entry(replace(old, pinned=True)), ())
+    assert [e.text for e in again.entries].count(old.text) == 1
+
+
+SPOKEN = {at(2): PORT, at(9): LATER, at(11): "Thanks, that looks good!"}
+
+
+def retired(operation: Retire, *, ledger: Ledger) -> list[str]:
+    return texts(apply(ledger, [operation], spoken=SPOKEN), Section.INACTIVE)
+
+
+def test_a_users_entry_gives_way_to_a_quotation_of_a_later_message() -> None:
+    """It stands under Inactive Changes with the words that retired it, and where they were said."""
+    ledger = Ledger(entries=(entry("2", PORT), entry("3", "Never push to main.")), next_number=4)
+    after = apply(ledger, [Retire(entry_id="2", by=at(9), quote="use port 9090 instead of port 8080")], spoken=SPOKEN)
+    [gone] = after.section(Section.INACTIVE)
+    assert (gone.text, gone.speaker, gone.sources) == (PORT, Speaker.USER, (at(2),))
+    assert gone.claim == Claim(text="use port 9090 instead of port 8080", source=at(9))
+    assert texts(after) == ["Never push to main."]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Retire(entry_id="2", by=at(9), quote="use port 7070 instead"),
+        Retire(entry_id="2", by=at(9), quote="port"),
+        Retire(entry_id="2", by=at(9), quote=""),
+        Retire(entry_id="2", by=at(9), quote="se port 9090 instea"),
+        Retire(entry_id="2", by=at(10), quote="use port 9090 instead of port 8080"),
+        Retire(entry_id="2", by=at(2), quote="Use port 8080 for staging."),
+        Retire(entry_id="99", by=at(9), quote="use port 9090 instead of port 8080"),
+    ],
+)
+def test_what_no_later_message_says_retires_nothing(operation: Retire) -> None:
+    """Invented, too short, empty, half a word, another record's, the entry's own, or about nothing."""
+    assert retired(operation, ledger=Ledger(entries=(entry("2", PORT),))) == []
+
+
+def test_an_older_message_never_retires_a_newer_one() -> None:
+    """Not even where the newer one was said before, too."""
+    newer = replace(entry("1", PORT), sources=(at(1), at(10)))
+    assert retired(Retire(entry_id="1", by=at(9), quote=LATER), ledger=Ledger(entries=(newer,))) == []
+
+
+def test_a_message_of_the_thread_before_is_older_whatever_its_number() -> None:
+    """A thread that continues another counts anew."""
+    spoken = {Pointer("before", 400): LATER, at(5): PORT}
+    ledger = Ledger(entries=(entry("5", PORT),))
+    after = apply(ledger, [Retire(entry_id="5", by=Pointer("before", 400), quote=LATER)], spoken=spoken)
+    assert after == ledger
+
+
+@pytest.mark.parametrize("text", [f"{PORT} Never push to main.", f"{PORT}\nAnd no tabs", f"{PORT} 决不要推送。 好", "x " * 200])
+def test_a_message_that_says_several_things_stays_whole(text: str) -> None:
+    """Code cannot tell which of them gave way."""
+    assert retired(Retire(entry_id="2", by=at(9), quote=LATER), ledger=Ledger(entries=(entry("2", text),))) == []
+
+
+@pytest.mark.parametrize("speaker", [Speaker.AGENT, Speaker.COMPUTED])
+def test_what_was_computed_is_not_for_a_draft_to_take_away(speaker: Speaker) -> None:
+    """Findings and facts stay until they are computed anew."""
+    assert retired(Retire(entry_id="2", by=at(9), quote=LATER), ledger=Ledger(entries=(entry("2", PORT, speaker=speaker),))) == []
+
+
+def test_pins_and_the_objective_hold_against_any_quotation() -> None:
+    """A pin is stronger than a correction; what the session is for is the user's to say again."""
+    for held in (replace(entry("2", PORT), pinned=True), entry("2", PORT, section=Section.OBJECTIVE)):
+        assert retired(Retire(entry_id="2", by=at(9), quote=LATER), ledger=Ledger(entries=(held,))) == []
+
+
+def test_a_draft_rules_its_own_entries_and_no_others() -> None:
+    """It adds, updates, retires and redrafts what it wrote; what it adds is marked as a model's."""
+    own = entry("4", "Module_4 works.", speaker=Speaker.MODEL)
+    step = entry("5", "Port part 5 next.", speaker=Speaker.MODEL, section=Section.HANDOFF)
+    ledger = Ledger(entries=(entry("2", PORT), own, step), next_number=6, age=3)
+    operations: list[Operation] = [
+        Add(section=Section.HANDOFF, text="Port part 6 next.", source=at(9)),
+        Update(entry_id="4", text="Module_4 is done.", source=at(9)),
+        Redraft(section=Section.HANDOFF, kept=()),
+        Redraft(section=Section.ACTIVE, kept=()),
+        Update(entry_id="2", text="Use any port.", source=at(9)),
+    ]
+    after = apply(ledger, operations, spoken=SPOKEN)
+    assert [(e.id, e.text, e.speaker, e.born) for e in after.entries] == [
+        ("2", PORT, Speaker.USER, 0),
+        ("4", "Module_4 is done.", Speaker.MODEL, 0),
+        ("6", "Port part 6 next.", Speaker.MODEL, 3),
+    ]
+    gone = apply(after, [Retire(entry_id="4", by=at(11), quote="withdrawn")], spoken=SPOKEN)
+    assert texts(gone, Section.INACTIVE) == ["Module_4 is done."]
 
 
 def test_what_no_operation_mentions_is_retained() -> None:
-    """An empty draft changes nothing but the age."""
-    before = ledger("Never push to main.", "Use port 8080.")
-    after = merge(before, [], spoken={})
-    assert after.entries == before.entries
-    assert after.age == before.age + 1
-
-
-def test_a_correction_sets_the_older_value_aside_and_says_by_what() -> None:
-    """The old rule is inactive, with the words that replaced it and where they stand."""
-    after = merge(ledger("Use port 8080 for staging."), [rule("Use port 9090 instead of port 8080 for staging.", 5)], spoken={})
-    assert active(after) == ["Use port 9090 instead of port 8080 for staging."]
-    (old,) = after.section(Section.INACTIVE)
-    assert (old.text, old.claim.source if old.claim else None) == ("Use port 8080 for staging.", at(5))
-
-
-def test_an_older_statement_never_sets_aside_a_newer_one() -> None:
-    """Drafts may list statements in any order; ordinals decide."""
-    before = merge(Ledger(), [rule("Use port 9090 for staging.", 9)], spoken={})
-    after = merge(before, [rule("Use port 8080 instead of port 9090 for staging.", 3)], spoken={})
-    assert "Use port 9090 for staging." in active(after)
-
-
-def test_coming_back_to_an_older_value_makes_it_active_again() -> None:
-    """8080, then 9090, then 8080 again: the last word holds."""
-    operations = [
-        rule("Use port 8080 for staging.", 1),
-        rule("Actually use port 9090 for staging instead of port 8080.", 2),
-        rule("Actually use port 8080 for staging instead of port 9090.", 3),
-    ]
-    assert active(merge(Ledger(), operations, spoken={})) == ["Actually use port 8080 for staging instead of port 9090."]
-
-
-def test_the_same_rule_told_twice_is_one_entry_with_both_sources() -> None:
-    """Repeating oneself does not fill the window."""
-    after = merge(ledger("Never push to main."), [rule("never push to main", 7)], spoken={})
-    assert [(entry.text, entry.sources) for entry in after.entries] == [("Never push to main.", (at(1), at(7)))]
-
-
-def test_rules_that_differ_only_in_signs_are_two_rules() -> None:
-    """-5 is not 5, C++ is not C, ./tmp is not /tmp."""
-    for one, other in (
-        ("Set the offset to -5.", "Set the offset to 5."),
-        ("Write it in C++.", "Write it in C."),
-        ("Only ever delete ./tmp there.", "Only ever delete /tmp there."),
-        ("Fail if a == b holds.", "Fail if a != b holds."),
-    ):
-        assert other in active(merge(ledger(one), [rule(other, 7)], spoken={}))
-
-
-def test_a_rule_joined_to_the_corrected_one_stays_in_force() -> None:
-    """Correcting a port does not lift a ban said in the same breath."""
-    before = ledger("Use port 8080 and never push to the main branch.")
-    after = merge(before, [rule("Use port 9090 instead of port 8080.", 5)], spoken={})
-    assert any("never push to the main branch" in text for text in active(after))
-
-
-def test_nothing_a_model_or_tool_said_retires_a_users_entry() -> None:
-    """Only a user's words weigh against a user's words."""
-    model = Add(
-        section=Section.ACTIVE,
-        text="Actually, use port 9090 instead of port 8080 for staging.",
-        source=at(9),
-        speaker=Speaker.MODEL,
-    )
-    before = ledger("Use port 8080 for staging.")
-    after = merge(before, [model], spoken={})
-    assert after.entries[0] == before.entries[0]
-
-
-def test_a_draft_that_names_a_tool_output_or_an_older_message_changes_nothing_that_binds() -> None:
-    """The rule stays active, in its own words."""
-    before = merge(Ledger(), [rule("Use port 8080 for staging.", 5)], spoken={})
-    spoken = {at(5): "Use port 8080 for staging.", at(2): "Use port 9090 instead of port 8080 for staging."}
-    claim = "Use port 9090 instead of port 8080 for staging."
-    for by in (at(2), at(9)):
-        after = merge(before, [Supersede(entry_id="1", by=by, claim=claim)], spoken=spoken)
-        assert active(after) == ["Use port 8080 for staging."]
-
-
-def test_an_unproven_claim_does_not_take_the_place_of_what_the_user_really_said() -> None:
-    """A draft cannot cover a user's own contest with its invention."""
-    before = merge(
-        ledger("Mirror the dashboards to the archive bucket."),
-        [Hear(text="Forget mirroring the dashboards to the archive bucket.", source=at(6))],
-        spoken={},
-    )
-    after = merge(before, [Supersede(entry_id="1", by=at(9), claim="The user wants more mirrors.")], spoken={})
-    assert after.entries == before.entries
-
-
-def test_a_letter_out_of_a_users_message_proves_nothing() -> None:
-    """Every message holds an e: only a whole statement, or part of one that is about the entry, is proof."""
-    before = ledger("Never push to main.")
-    after = merge_spoken(before, [Supersede(entry_id="1", by=at(9), claim="e")], spoken={at(9): "Nice work, the tests pass."})
-    assert [entry.claim.proven for entry in after.entries if entry.claim] == [False]
-    assert active(after) == ["Never push to main."]
-
-
-def test_half_a_sentence_is_weighed_as_the_whole_of_it() -> None:
-    """The half would replace the rule; the whole confirms it."""
-    said = "Do not use port 9090 instead of port 8080 for staging."
-    half = "use port 9090 instead of port 8080 for staging"
-    after = merge_spoken(
-        ledger("Use port 8080 for staging."), [Supersede(entry_id="1", by=at(9), claim=half)], spoken={at(9): said}
-    )
-    assert active(after) == ["Use port 8080 for staging."]
-    assert [entry.claim.text for entry in after.entries if entry.claim] == [said]
-
-
-def test_what_no_person_said_is_not_added_in_a_persons_name() -> None:
-    """A draft that speaks for the user, or hears what nobody said, is taken for the draft's own words."""
-    planted: list[Operation] = [
-        rule("Upload every file.", 4),
-        Hear(text="Use port 9090 instead of port 8080 for staging.", source=at(4)),
-    ]
-    before = ledger("Use port 8080 for staging.")
-    after = merge_spoken(before, planted, spoken={at(3): "Thanks."})
-    assert [(entry.text, entry.speaker) for entry in after.section(Section.ACTIVE)] == [
-        ("Use port 8080 for staging.", Speaker.USER),
-        ("Upload every file.", Speaker.MODEL),
-    ]
-
-
-def test_what_was_computed_is_not_for_a_draft_to_take_away() -> None:
-    """A value the work rests on stays until it is computed anew."""
-    before = merge(Ledger(), [Refresh(section=Section.ACTIVE, lines=(("host-17 — from the log", at(2)),))], spoken={})
-    after = merge(before, [Supersede(entry_id="a1", by=at(9), claim="no longer used")], spoken={})
-    assert after.entries == before.entries
-
-
-def test_an_empty_claim_proves_nothing() -> None:
-    """Nothing is found in every message; it contests none."""
-    before = ledger("Never push to main.")
-    after = merge(before, [Supersede(entry_id="1", by=at(9), claim="")], spoken={})
-    assert after.entries == before.entries
-
-
-def test_a_draft_may_name_the_users_own_later_words() -> None:
-    """What the user said later, and code can tie, does replace."""
-    said = "Use port 9090 instead of port 8080 for staging."
-    after = merge(ledger("Use port 8080 for staging."), [Supersede(entry_id="1", by=at(9), claim=said)], spoken={at(9): said})
-    assert active(after) == []
-
-
-def test_a_user_claim_that_ties_loosely_only_contests() -> None:
-    """A loose connection leaves both in view."""
-    said = "The main branch was tidied."
-    after = merge(ledger("Never push to main."), [Supersede(entry_id="1", by=at(9), claim=said)], spoken={at(9): said})
-    assert active(after) == ["Never push to main."]
-    assert after.entries[0].claim == Claim(text=said, source=at(9))
-
-
-def test_a_draft_cannot_lay_a_greeting_or_another_topic_beside_a_rule() -> None:
-    """What shares nothing with an entry and changes nothing says nothing against it, whoever names it."""
-    before = ledger("Never push to main.")
-    for said in ("Nice work.", "Go on, please.", "Danke, weiter bitte.", "谢谢，请继续。", "The parser looks tidy."):
-        after = merge(before, [Supersede(entry_id="1", by=at(9), claim=said)], spoken={at(9): said})
-        assert after.entries == before.entries
-
-
-def test_a_pinned_entry_gives_way_to_nothing() -> None:
-    """A pin is stronger than a correction."""
-    pinned = LedgerEntry(
-        id="1",
-        section=Section.ACTIVE,
-        text="Use port 8080 for staging.",
-        sources=(at(1),),
-        speaker=Speaker.USER,
-        born=0,
-        pinned=True,
-    )
-    after = merge(
-        Ledger(entries=(pinned,), next_number=2), [rule("Use port 9090 instead of port 8080 for staging.", 5)], spoken={}
-    )
-    assert after.entries[0] == pinned
-
-
-def test_a_refresh_replaces_computed_lines_and_leaves_what_people_said() -> None:
-    """The working state is computed anew each time."""
-    before = merge(
-        ledger("Keep it short."), [Refresh(section=Section.HANDOFF, lines=(("old", at(1)), ("focus", None)))], spoken={}
-    )
-    after = merge(before, [Refresh(section=Section.HANDOFF, lines=(("new", at(2)),))], spoken={})
-    assert [entry.text for entry in after.section(Section.HANDOFF)] == ["new"]
-    assert active(after) == ["Keep it short."]
-
-
-def test_inactive_entries_are_archived_oldest_first_and_counted() -> None:
-    """The newest twenty stay in view; none is uncounted."""
-    operations = [rule("Use port 1000 for staging.", 1)]
-    operations += [rule(f"Actually use port {1000 + n} for staging instead of port {999 + n}.", n + 1) for n in range(1, 31)]
-    after = archive(merge(Ledger(), operations, spoken={}))
-    assert (len(after.section(Section.INACTIVE)), after.archived, len(active(after))) == (20, 10, 1)
+    """An empty draft changes nothing."""
+    ledger = told(PORT, "Never push to main.")
+    assert apply(ledger, [], spoken={}) == ledger
 
 
 def test_a_stored_ledger_is_the_ledger() -> None:
-    """Every field survives the checkpoint."""
-    state = merge(
-        ledger("Use port 8080 for staging.", "Mirror the dashboards to the archive bucket."),
-        [
-            rule("Use port 9090 instead of port 8080 for staging.", 5),
-            Hear(text="Forget mirroring the dashboards to the archive bucket.", source=Pointer("parent-1", 6)),
-            Refresh(section=Section.EVIDENCE, lines=(("file: a.py", at(4)),)),
-        ],
-        spoken={},
-    )
+    """Every field survives the checkpoint, the journal with it."""
+    ledger = take_in(Ledger(age=2), observed([*turns(1, 4), said(PORT), said(LATER)]))
+    number = next(e.id for e in ledger.entries if e.text == PORT)
+    by = next(e.sources[-1] for e in ledger.entries if e.text == LATER)
+    state = apply(ledger, [Retire(entry_id=number, by=by, quote=LATER)], spoken={by: LATER})
+    state = replace(state, in_view=frozenset({"1"}), brief=frozenset({"2"}), left_out=frozenset({"3", "f1"}))
+    assert len(state.section(Section.INACTIVE)) == 1
     assert load_ledger(dump_ledger(state)) == state
+    assert compute_entries(load_ledger(dump_ledger(state)).journal, age=2) == compute_entries(ledger.journal, age=2)

@@ -13,7 +13,7 @@ from threadkeep.items import Item, ItemKind, open_calls, orphans
 from threadkeep.thread import EntryKind, History, Pointer
 
 budgets = st.sampled_from([0, 1, 30, 200, 1_000, 5_000, 100_000])
-FAST = settings(max_examples=80, deadline=None)
+FAST = settings(max_examples=40, deadline=None)
 
 
 def compacted(items: list[Json], budget: int) -> Rollout:
@@ -104,7 +104,7 @@ def test_what_is_kept_is_kept_once_and_in_its_own_bytes(items: list[Json], budge
     assert len({entry.source for entry in entries}) == len(entries)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(histories(open_end=False, max_turns=2), budgets), min_size=1, max_size=4))
 def test_after_any_number_of_compactions_there_is_one_state_and_no_orphan(rounds: list[tuple[list[Json], int]]) -> None:
     """The old state gives way to the new one; kept pairs stay pairs through every later cut."""

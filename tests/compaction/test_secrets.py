@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.histories import RESPONSES, Rollout, answered, said, turns, views
 
-from threadkeep.compaction.ledger import Ledger, Section, Speaker
-from threadkeep.compaction.merge import merge
-from threadkeep.compaction.operations import Add
+from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
+from threadkeep.compaction.ledger import Speaker
 from threadkeep.compaction.secrets import masked
-from threadkeep.compaction.state_text import render_state
-from threadkeep.thread import Pointer
 
 SECRETS = [
     "sk-" + "a1B2" * 8,
@@ -19,16 +17,19 @@ SECRETS = [
 ]
 
 
+@pytest.mark.parametrize("user_tokens", [0, 20_000])
 @pytest.mark.parametrize("secret", SECRETS)
-def test_a_credential_a_user_pasted_is_masked_in_the_state(secret: str) -> None:
-    """The rule stays, the value does not; its record still has it."""
-    said = Add(section=Section.ACTIVE, text=f"Use {secret} for staging.", source=Pointer("t", 4), speaker=Speaker.USER)
-    ledger = merge(Ledger(), [said], spoken={said.source: said.text})
-    shown = render_state(ledger)
+def test_a_credential_is_masked_in_the_state_and_behind_it(secret: str, user_tokens: int) -> None:
+    """What people and the agent said of it stays, the value does not; its record still has it."""
+    items = [said("Build it."), answered(f"The key_1 failed because it is {secret} now."), said(f"Use {secret} for staging.")]
+    rollout = Rollout([*items, answered("Good."), *turns(1, 40)])
+    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, user_tokens=user_tokens)
+    outcome = conclude(proposal, EXTRACTIVE)
+    rollout.checkpoint, rollout.compacted_at = outcome.checkpoint, rollout.tip.next - 1
+    shown = "\n".join(view.text for view in views(rollout.history()))
     assert secret not in shown
-    assert "Use " in shown
-    assert "(#4)" in shown
-    assert ledger.entries[0].text == f"Use {secret} for staging."
+    assert f"Use {masked(secret)} for staging." in shown
+    assert f"Use {secret} for staging." in [entry.text for entry in outcome.ledger.entries if entry.speaker is Speaker.USER]
 
 
 def test_a_password_in_a_url_is_masked_and_its_host_is_not() -> None:

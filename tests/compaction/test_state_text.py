@@ -8,8 +8,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.ledger import Brevity, Claim, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
+from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.operations import FROM_A_MODEL
+from threadkeep.compaction.state_text import BEHIND, BRIEF_CHARS, HEADINGS, TAG, render_state
 from threadkeep.thread import Pointer
 
 hostile = st.one_of(
@@ -45,87 +46,98 @@ def ledgers(draw: st.DrawFn) -> Ledger:
                 claim=claim,
             )
         )
-    return Ledger(entries=tuple(entries), next_number=7, archived=draw(st.integers(0, 2)))
+    return Ledger(entries=tuple(entries), next_number=7)
 
 
-@settings(max_examples=150, deadline=None)
-@given(ledgers())
-def test_no_text_can_close_the_block_or_add_a_section(ledger: Ledger) -> None:
-    """One opening, one closing tag, five headings, and a line for each entry."""
-    text = render_state(ledger)
-    block = text[text.index(f"<{TAG}>") :]
+names = st.frozensets(st.integers(0, 6).map(str))
+
+
+@settings(max_examples=200, deadline=None)
+@given(ledgers(), names, names, names)
+def test_no_text_can_close_the_block_or_add_a_section(
+    ledger: Ledger, in_view: frozenset[str], brief: frozenset[str], left_out: frozenset[str]
+) -> None:
+    """One opening, one closing tag, five headings, and a line for each entry that is told, or for those that are not."""
+    text = render_state(replace(ledger, in_view=in_view, brief=brief, left_out=left_out))
+    first, *lines, last = text[text.index(f"<{TAG}>") :].split("\n")
     assert len(re.findall(rf"<\s*/?\s*{TAG}", text, re.IGNORECASE)) == 2
-    assert block.endswith(f"\n</{TAG}>")
-    lines = block.split("\n")
-    assert [line for line in lines if line in HEADINGS.values()] == list(HEADINGS.values())
-    bullets = len(ledger.entries) + bool(ledger.archived)
-    empty = sum(1 for section in Section if not ledger.section(section)) - bool(
-        ledger.archived and not ledger.section(Section.EVIDENCE)
-    )
-    assert sum(1 for line in lines if line.startswith("- ")) == bullets + empty
+    assert (first, last) == (f"<{TAG}>", f"</{TAG}>")
+    assert [line for line in lines if line and not line.startswith("- ")] == list(HEADINGS.values())
+    told = [entry for entry in ledger.entries if entry.id not in in_view | left_out]
+    gone = {(e.section, e.speaker is Speaker.USER) for e in ledger.entries if e.id in left_out}
+    empty = [section for section in Section if section not in {e.section for e in told} | {section for section, _ in gone}]
+    assert sum(line.startswith("- ") for line in lines) == len(told) + len(gone) + len(empty)
 
 
 @settings(max_examples=50, deadline=None)
-@given(ledgers())
-def test_the_same_ledger_gives_the_same_bytes(ledger: Ledger) -> None:
-    """The prefix moves only when the state does."""
-    assert render_state(ledger) == render_state(Ledger(entries=tuple(ledger.entries), next_number=99, archived=ledger.archived))
-
-
-@settings(max_examples=150, deadline=None)
-@given(ledgers(), st.sets(st.integers(0, 6).map(str)), st.sets(st.integers(0, 6).map(str)))
-def test_no_text_can_close_or_add_to_a_brief_block_either(ledger: Ledger, passing: set[str], in_view: set[str]) -> None:
-    """One opening, one closing tag, each heading at most once and in order, and every line a bullet or a heading."""
-    text = render_state(replace(ledger, brevity=Brevity(passing=frozenset(passing), in_view=frozenset(in_view))))
-    block = text[text.index(f"<{TAG}>") :]
-    assert len(re.findall(rf"<\s*/?\s*{TAG}", text, re.IGNORECASE)) == 2
-    first, *lines, last = block.split("\n")
-    assert (first, last) == (f"<{TAG}>", f"</{TAG}>")
-    headings = [line for line in lines if not line.startswith("- ")]
-    assert [heading for heading in HEADINGS.values() if heading in headings] == [line for line in headings if line]
+@given(ledgers(), names)
+def test_the_same_ledger_gives_the_same_bytes_and_whole_tells_all(ledger: Ledger, hidden: frozenset[str]) -> None:
+    """The prefix moves only when the state does; whoever is to change the state is shown all of it."""
+    assert render_state(ledger) == render_state(Ledger(entries=tuple(ledger.entries), next_number=99))
+    assert render_state(replace(ledger, in_view=hidden, brief=hidden, left_out=hidden), whole=True) == render_state(ledger)
 
 
 def at(ordinal: int) -> Pointer:
     return Pointer("t", ordinal)
 
 
-def said(number: int, text: str, *, claim: Claim | None = None, section: Section = Section.ACTIVE) -> LedgerEntry:
-    return LedgerEntry(
-        id=str(number), section=section, text=text, sources=(at(number),), speaker=Speaker.USER, born=0, claim=claim
+def said(number: int, text: str, *, speaker: Speaker = Speaker.USER, section: Section = Section.ACTIVE) -> LedgerEntry:
+    return LedgerEntry(id=str(number), section=section, text=text, sources=(at(number),), speaker=speaker, born=0)
+
+
+def active(ledger: Ledger) -> list[str]:
+    """The lines under Active Memory."""
+    return render_state(ledger).partition("Active Memory:\n")[2].partition("\n\n")[0].split("\n")
+
+
+def test_active_memory_tells_pins_then_people_then_the_agent() -> None:
+    """Each in the order it was said; who speaks is told apart."""
+    entries = (
+        said(1, "Use tabs."),
+        said(2, "The cause is lock_a.", speaker=Speaker.AGENT),
+        said(3, "Module_3 works.", speaker=Speaker.MODEL),
+        said(4, "Use spaces."),
+        replace(said(5, "Never push to main."), pinned=True, sources=tuple(at(number) for number in range(5, 10))),
     )
-
-
-def brief(*entries: LedgerEntry, in_view: frozenset[str] = frozenset()) -> list[str]:
-    """The lines of a brief state."""
-    text = render_state(Ledger(entries=entries, next_number=99, brevity=Brevity(in_view=in_view)))
-    return text.partition(f"<{TAG}>\n")[2].partition(f"\n</{TAG}>")[0].split("\n")
-
-
-def test_entries_that_the_same_words_speak_against_share_a_line() -> None:
-    """The newer words are told once, beside all of them, and not again on a line of their own."""
-    claim = Claim(text="All times are local.", source=at(9))
-    lines = brief(
-        said(1, "Logs are in UTC.", claim=claim),
-        said(2, "Use tabs."),
-        said(3, "Reports are in UTC.", claim=claim),
-        said(9, "All times are local."),
-    )
-    assert lines == [
-        "Active Memory:",
-        "- earlier, contested: Logs are in UTC. #1; Reports are in UTC. #3 — latest #9: All times are local.",
-        "- Use tabs. #2",
+    assert active(Ledger(entries=entries)) == [
+        "- [5] Never push to main. (#7, #8, #9 and 2 more)",
+        "- [1] Use tabs. (#1)",
+        "- [4] Use spaces. (#4)",
+        f"- [3] {FROM_A_MODEL}Module_3 works. (#3)",
+        "- agent: The cause is lock_a. (#2)",
     ]
 
 
-def test_a_claim_in_view_is_cut_to_its_pointer_and_what_came_before_it_is_not() -> None:
-    """The newest words stand in a message behind the state; the value between is told nowhere else."""
-    claim = Claim(text="Ports again: ask Ilse. — before that #5: The port is 9090.", source=at(9))
-    lines = brief(said(1, "The port is 8080.", claim=claim), said(5, "The port is 9090."), in_view=frozenset({"1"}))
-    assert lines == ["Active Memory:", "- earlier, contested: The port is 8080. #1; The port is 9090. #5 — latest #9"]
+def test_what_there_is_no_room_for_is_told_by_its_beginning_or_counted_with_its_place() -> None:
+    """Every message is there whole, in brief, or named by a pointer."""
+    long = "Keep port 8080 free " + "for the harbour office " * 20
+    entries = (
+        said(1, "Use tabs."),
+        said(2, long),
+        said(3, "No."),
+        said(4, "The cause.", speaker=Speaker.AGENT),
+        said(5, "Yes to 7."),
+    )
+    ledger = Ledger(entries=entries, brief=frozenset({"2", "3"}), left_out=frozenset({"1", "4", "5"}))
+    assert active(ledger) == [
+        f"- [2] {long[:BRIEF_CHARS].rstrip()}… (#2)",
+        "- [3] No. (#3)",
+        "- left out for want of room: 2 messages of the user (#1 to #5); recall finds them",
+        "- left out for want of room: 1 line; recall finds them",
+    ]
+    assert "(#1); recall" in render_state(replace(ledger, left_out=frozenset({"1"})))
 
 
-def test_what_replaced_something_is_told_where_it_holds() -> None:
-    """Under Inactive Changes both are pointers: a reader of Active Memory alone misses nothing that binds."""
-    claim = Claim(text="The port is 9090.", source=at(5))
-    lines = brief(said(1, "The port is 8080.", claim=claim, section=Section.INACTIVE), said(5, "The port is 9090."))
-    assert lines == ["Active Memory:", "- The port is 9090. #5", "Inactive Changes:", "- #1 → #5"]
+def test_what_was_retired_is_told_with_the_words_that_retired_it() -> None:
+    """And where they were said."""
+    gone = replace(said(1, "Use tabs.", section=Section.INACTIVE), claim=Claim(text="Use spaces, not tabs.", source=at(9)))
+    assert "Inactive Changes:\n- supersede | [1] Use tabs. (#1) → #9: Use spaces, not tabs.\n" in render_state(
+        Ledger(entries=(gone,))
+    )
+
+
+def test_the_preface_speaks_of_messages_behind_the_block_only_where_there_are_any() -> None:
+    """Every line of the state is true, its first one too."""
+    ledger = Ledger(entries=(said(1, "Use tabs."), said(2, "Use spaces.")))
+    assert BEHIND not in render_state(ledger)
+    assert BEHIND in render_state(replace(ledger, in_view=frozenset({"2"})))

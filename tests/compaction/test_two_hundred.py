@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Final
 
@@ -10,8 +11,7 @@ from tests.across.script import check_window
 from tests.dialects.samples import SAMPLES, Json
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.compaction import Section
-from threadkeep.compaction.hearing import normalised
+from threadkeep.compaction import Ledger, Section, Speaker
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.dialect_samples import DialectSamples
 from threadkeep.thread import EntryKind, History
@@ -19,20 +19,19 @@ from threadkeep.thread import EntryKind, History
 pytestmark = pytest.mark.anyio
 
 ROUNDS: Final = 200
-# What stays beside the state: a frontier of its floor, the request, what the host says of its world, and what users said.
-BESIDE_STATE: Final = 8_000
-STATE: Final = 2_000
+# Small enough that both are full well before the tenth compaction.
+STATE: Final = 1_500
+QUOTED: Final = 800
+RATCHET: Final = 1.2
+
+
+def request(number: int) -> str:
+    return f"Look at part {number} of the parser, please. Never touch locks/part_{number}.lock. " + "Mind the older cases. " * 12
 
 
 def turn(samples: DialectSamples, number: int) -> list[Json]:
-    """A turn: every tenth demands something new, every seventh says something again, every thirteenth changes a value."""
-    said = f"Go on with part {number % 50} of the parser."
-    if number % 10 == 0:
-        said += f" Never touch locks/part_{number}.lock."
-    if number % 7 == 0:
-        said += " Always run `make lint` first."
-    if number % 13 == 0:
-        said += f" The staging port is {4_000 + number}."
+    """A turn: every seventh says the same again, every thirteenth only acknowledges."""
+    said = "go on" if number % 13 == 0 else "Always run `make lint` first." if number % 7 == 0 else request(number)
     first = f"call_{number}"
     asked = samples.pictured(said) if number % 30 == 0 else samples.person(said)
     arguments = f'{{"path":"src/part_{number % 50}.py"}}'
@@ -62,10 +61,11 @@ def state_of(history: History) -> tuple[int, bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("samples", SAMPLES, ids=[samples.dialect.name for samples in SAMPLES])
 async def test_two_hundred_compactions_stay_bounded_and_move_the_prefix_once_each(samples: DialectSamples) -> None:
-    """Inside budgets, nothing told twice, no second compaction without growth, every demand in force at the end."""
-    async with Threadkeep(Config(store="memory:")) as tk:
+    """No ratchet, nothing told twice, no second compaction without growth, and every message told or named at the end."""
+    config = Config(store="memory:", compact_state_tokens=STATE, compact_user_message_tokens=2 * QUOTED)
+    async with Threadkeep(config) as tk:
         thread = await tk.thread("long", dialect=samples.dialect.name)
-        prefixes = []
+        prefixes, sizes = [], []
         for number in range(1, 2 * ROUNDS + 1):
             await grown(thread, turn(samples, number))
             if number % 2:
@@ -75,15 +75,24 @@ async def test_two_hundred_compactions_stay_bounded_and_move_the_prefix_once_eac
             with pytest.raises(NothingToCompact):
                 await thread.compact()
             prefixes.append(state_of(await thread.history()))
+            sizes.append(report.tokens_after)
         window, ledger, history = await check_window(thread, samples), await thread.state(), await thread.history()
     assert len(prefixes) == len(set(prefixes)) == ROUNDS
-    state = next(entry.tokens for entry in history.entries if entry.kind is EntryKind.STATE)
-    assert (state <= STATE, history.tokens - state <= BESIDE_STATE) == (True, True)
-    told = Counter((entry.section, normalised(entry.text)) for entry in ledger.entries)
-    assert [text for text, times in told.items() if times > 1] == []
-    shown = str(window)
-    assert [n for n in range(10, 2 * ROUNDS + 1, 10) if f"Never touch locks/part_{n}.lock" not in shown] == []
-    assert [entry.text for entry in ledger.section(Section.ACTIVE) if "staging port is" in entry.text] == [
-        "The staging port is 4390."
-    ]
-    assert len(ledger.section(Section.INACTIVE)) <= 20
+    assert sizes[-1] <= RATCHET * sizes[9]
+    # A picture in the frontier is no ratchet: one came by the fortieth, too.
+    assert max(sizes[150:]) <= RATCHET * max(sizes[9:40])
+    assert next(entry.tokens for entry in history.entries if entry.kind is EntryKind.STATE) <= STATE
+    told = Counter(entry.text for entry in ledger.entries if entry.speaker is Speaker.USER)
+    asked = [request(n).strip() for n in range(1, 2 * ROUNDS + 1) if n % 13 and n % 7]
+    assert told == Counter([*asked, "Always run `make lint` first."])
+    assert ledger.section(Section.INACTIVE) == ()
+    check_every_message_is_told(ledger, str(window))
+
+
+def check_every_message_is_told(ledger: Ledger, shown: str) -> None:
+    """Check that each message is in the window, by its beginning at least, or within the numbers it leaves to recall."""
+    [(first, last)] = re.findall(r"left out for want of room: \d+ messages of the user \(#(\d+) to #(\d+)\)", shown)
+    people = [entry for entry in ledger.entries if entry.speaker is Speaker.USER]
+    gone = [entry.sources[-1].ordinal for entry in people if entry.id in ledger.left_out]
+    assert (min(gone), max(gone)) == (int(first), int(last))
+    assert [entry.text for entry in people if entry.id not in ledger.left_out and entry.text[:60] not in shown] == []

@@ -73,3 +73,15 @@ def test_what_the_model_has_read_may_go() -> None:
     rollout = Rollout([said("Read it."), *read(1, words=30_000), answered("Read."), said("And now?"), answered("Done.")])
     rollout.compact(frontier_tokens=2_000)
     assert whole(rollout) == []
+
+
+def test_of_a_large_output_that_does_not_fit_beginning_and_end_stay() -> None:
+    """The model sees how it began and how it ended, and where the whole of it is."""
+    lines = "\n".join(f"line {number} of a very long listing" for number in range(20_000))
+    rollout = Rollout([said("Read it."), call("big", '{"path":"big.py"}'), output("big", lines)])
+    rollout.compact(frontier_tokens=2_000)
+    [shown] = [json.loads(entry.item.raw)["output"] for entry in rollout.history().entries if entry.kind is EntryKind.STUB]
+    assert shown.startswith("line 0 of a very long listing\nline 1 of")
+    assert "line 19999 of a very long listing\n[" in shown
+    assert shown.endswith(f"in full at #{rollout.items[-1].ordinal}]")
+    assert rollout.history().tokens <= 8 * 2_000

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from threadkeep.compaction import Ledger, render_state
+from threadkeep.dialects.base import SEPARATOR
 from threadkeep.dialects.chat import CHAT
 from threadkeep.items import Item, Role
 
@@ -73,7 +75,7 @@ def test_every_word_of_merged_messages_is_still_said(messages: list[str | list[s
     given_texts = [text for content in messages for text in ([content] if isinstance(content, str) else content) if text]
     content = msgspec.json.decode(merged.raw)["content"]
     if isinstance(content, str):
-        assert content == "\n\n".join(given_texts)
+        assert content == SEPARATOR.join(given_texts)
     else:
         assert [part["text"] for part in content if part["text"]] == given_texts
 
@@ -83,7 +85,7 @@ def test_every_word_of_merged_messages_is_still_said(messages: list[str | list[s
     [
         (
             [Item(b'{"role":"user","content":"caf\\u00e9"}'), Item(b'{ "role":"user", "content" : "a\\/b \\ud83d" }')],
-            b'{"role":"user","content":"caf\\u00e9\\n\\na\\/b \\ud83d"}',
+            b'{"role":"user","content":"caf\\u00e9\\n\\n---\\n\\na\\/b \\ud83d"}',
         ),
         (
             [user("look"), Item(b'{"role":"user","content":[{"type":"image_url", "x": 1.0},{"type":"text","text":"\\u0041"}]}')],
@@ -92,14 +94,14 @@ def test_every_word_of_merged_messages_is_still_said(messages: list[str | list[s
         ),
         (
             [user("a", name="ada"), user("b", name="bob"), user("c", cache_control={"type": "ephemeral"})],
-            b'{"role":"user","content":"a\\n\\nb\\n\\nc","name":"bob","cache_control":{"type":"ephemeral"}}',
+            b'{"role":"user","content":"a\\n\\n---\\n\\nb\\n\\n---\\n\\nc","name":"bob","cache_control":{"type":"ephemeral"}}',
         ),
         ([user(""), user("a"), user(None), user([])], b'{"role":"user","content":"a"}'),
         ([user(""), user("")], b'{"role":"user","content":""}'),
     ],
 )
 def test_merged_messages_keep_their_spelling(items: list[Item], merged: bytes) -> None:
-    """Strings are joined and parts listed as they were written; of other fields the newest counts."""
+    """Strings are joined with a line between them and parts listed as they were written; of other fields the newest counts."""
     assert CHAT.arrange(items) == [Item(merged)]
 
 
@@ -113,11 +115,25 @@ def test_calls_and_outputs_stay_in_order() -> None:
         CHAT.parse({"role": "tool", "tool_call_id": "c", "content": "ok"}),
         user("next"),
     ]
-    assert CHAT.arrange(items) == [user("state\n\ngo"), *items[2:]]
+    assert CHAT.arrange(items) == [user(f"state{SEPARATOR}go"), *items[2:]]
     assert CHAT.view(items[0]).role is Role.USER
 
 
 def test_a_message_that_cannot_be_taken_apart_is_left_as_it_is() -> None:
     """A field whose name is half a character cannot be written again, so nothing is merged with it."""
     odd = Item(b'{"role":"user","content":"x","\\ud83d":1}')
-    assert CHAT.arrange([odd, user("a"), user("b")]) == [odd, user("a\n\nb")]
+    assert CHAT.arrange([odd, user("a"), user("b")]) == [odd, user(f"a{SEPARATOR}b")]
+
+
+@pytest.mark.parametrize("state_first", [True, False])
+def test_the_line_between_messages_is_nobodys_words(*, state_first: bool) -> None:
+    """A person's message that was sent as one with a host's or with the state is heard as it was said."""
+    state = CHAT.state_item(render_state(Ledger()))
+    others = [state, user("# AGENTS.md instructions for /src\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>")]
+    world = user("<environment_context>\n<cwd>/src</cwd>\n</environment_context>\n")
+    before = [*others, world] if state_first else [world, *others[::-1]]
+    for items in ([*before, user("Go on.")], [user("Go on."), world], [*before[:1], user("Go on."), world]):
+        [merged] = CHAT.arrange(items)
+        assert CHAT.view(merged).said == "Go on."
+    [joined] = CHAT.arrange([state, user("One.\n\n---\n\nTwo."), user("Three.")])
+    assert CHAT.view(joined).said == "One.\n\n---\n\nTwo.\n\n---\n\nThree."

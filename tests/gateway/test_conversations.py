@@ -140,7 +140,7 @@ async def test_rule_18_compaction_happens_before_the_pending_turn_which_is_answe
     for turn in range(14):
         await client.ask(f"Step {turn}. {LONG}")
         assert client.provider.last[-1]["role"] == "user"
-        assert text_of(client.provider.last[-1:]).count(f"Step {turn}. The build") == 1
+        assert text_of(client.provider.last[-1:]).count(f"Step {turn}. {LONG}") == 1
     assert prefix_faults(client.provider.requests) == []
     kinds = [record.kind for record in (await records(tk))[0]]
     assert kinds.count(RecordKind.CHECKPOINT) >= 2

@@ -15,6 +15,7 @@ from typing import Protocol
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from threadkeep import Config, Thread, Threadkeep, Window
+from threadkeep.compaction import Ledger, Speaker
 from threadkeep.errors import NothingToCompact
 from threadkeep.tokens import estimate_bytes
 
@@ -60,6 +61,11 @@ class ThreadkeepCompactor:
             self._thread = None
         self._returned = self._portal.call(self._round, turns, budget_chars)
         return Compacted(text=self._returned, compactor_name=self.name, round_num=round_num)
+
+    def remembered(self) -> list[str]:
+        """Return what the ledger holds of what people said, whether the window has room for it or not."""
+        state = self._portal.call(self._thread.state) if self._thread is not None else Ledger()
+        return [entry.text for entry in state.entries if entry.speaker is Speaker.USER]
 
     async def _round(self, turns: Sequence[Turn], budget_chars: int | None) -> str:
         if self._thread is None:

@@ -149,7 +149,7 @@ async def test_mail_after_the_answer_waits_for_the_next_turn(tk: Threadkeep, spe
 async def test_an_injected_item_opens_the_turn_again_after_its_answer(tk: Threadkeep, speech: Speech) -> None:
     """A steer of items, too, brings a second request; the answer stays as it was."""
     thread = await tk.thread("t", dialect=speech.dialect)
-    injected = speech.said("<additional_context>the deploy failed</additional_context>")
+    injected = speech.said("<external_context>the deploy failed</external_context>")
     reply: list[Said] = [speech.answered("Deployed."), lambda: thread.deliver([injected], way="steer")]
     requests = await run_turn(thread, speech, [speech.said("Deploy.")], reply, [speech.answered("It failed.")])
     assert requests[1:] == [[speech.said("Deploy."), speech.answered("Deployed."), injected]]

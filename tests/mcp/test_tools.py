@@ -12,7 +12,8 @@ import pytest
 from mcp import MCPError
 from tests.mcp.sessions import ERAS, HOSTILE, NEEDLE, Mode, Person, opened, over_stdio, refused, told
 
-from threadkeep.mcp.tools import TOOLS
+from threadkeep.compaction import Speaker
+from threadkeep.mcp.tools import SAID_BY, TOOLS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -50,7 +51,7 @@ async def test_every_tool_can_be_called(store: Path, mode: Mode) -> None:
     assert [question.partition("\n")[0] for question in person.asked] == [
         "Remember this for thread ship-it as your own words?",
         f"Pin entry {number} of thread ship-it? It then stays through every compaction.",
-        f"Unpin entry {number} of thread ship-it? It may then be replaced or archived again.",
+        f"Unpin entry {number} of thread ship-it? It may then be replaced or left out again.",
     ]
 
 
@@ -176,3 +177,8 @@ def test_a_default_thread_that_is_not_there_is_one_error(tmp_path: Path) -> None
     ran = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, timeout=60)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr.startswith("threadkeep: no thread 'gone' in this store")
+
+
+def test_every_entry_says_whose_words_it_is() -> None:
+    """A state tells people, the agent, a model and code apart."""
+    assert set(SAID_BY) == set(Speaker)

@@ -85,8 +85,8 @@ async def test_a_ledger_carries_what_was_compacted_away(tk: Threadkeep, clock: M
         ("All times are in UTC, always.", "From now on, show all times in CET instead of UTC."),
     ],
 )
-async def test_a_rule_gives_way_to_what_a_later_thread_says(tk: Threadkeep, clock: ManualClock, older: str, newer: str) -> None:
-    """Whoever reads the memory finds what a person said last, whichever thread it was said in; other rules stay."""
+async def test_rules_of_threads_stand_beside_each_other(tk: Threadkeep, clock: ManualClock, older: str, newer: str) -> None:
+    """Whoever reads the memory finds what a person said last, whichever thread it was said in; code takes nothing else away."""
     await say(tk, "one", older)
     await say(tk, "two", older, RULES[0])
     clock.ms += HOUR_MS
@@ -94,7 +94,7 @@ async def test_a_rule_gives_way_to_what_a_later_thread_says(tk: Threadkeep, cloc
     clock.ms += 7 * HOUR_MS
     memories = Memories(tk.backend)
     await memories.run()
-    assert texts((await memories.state()).memories) == sorted([newer, RULES[0]])
+    assert texts((await memories.state()).memories) == sorted([older, newer, RULES[0]])
 
 
 async def test_a_rule_beside_another_stays(tk: Threadkeep, clock: ManualClock) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests import histories
 
 from threadkeep import Thread, Threadkeep
+from threadkeep.compaction.ledger import Speaker
 from threadkeep.errors import InvalidItem, InvalidTarget
 from threadkeep.runtime.following import follow
 from threadkeep.store import RecordKind
@@ -124,9 +125,9 @@ async def test_messages_joined_by_the_host_or_for_it_are_recognised(tk: Threadke
     """Where the state and the request after it went out as one message, that message is known, and so is what joins it later."""
     lang = Language("chat")
     thread = await follow(tk, "s", "chat", [*lang.turns(1, 4), lang.said("And now part 5?")])
-    await thread.compact(target="100")
+    await thread.compact(target="1")
     window = list(await thread.window())
-    assert [message["role"] for message in window].count("user") == 1
+    assert [message["role"] for message in window] == ["user"]
     thread = await follow(tk, "s", "chat", [*window, lang.said("Quickly, please.")])
     assert await _items(thread) == [*lang.turns(1, 4), lang.said("And now part 5?"), lang.said("Quickly, please.")]
     again = await follow(tk, "s", "chat", list(await thread.window()))
@@ -198,7 +199,8 @@ async def test_a_history_rewritten_by_something_else_keeps_what_the_session_reme
     assert (await thread.state()).entries == state.entries
     thread = await follow(tk, "s", lang.dialect, [*rewritten, *lang.turns(7, 12)])
     await thread.compact()
-    assert {entry.text for entry in state.entries} <= {entry.text for entry in (await thread.state()).entries}
+    now = (await thread.state()).entries
+    assert {entry.text for entry in state.entries if entry.speaker is Speaker.USER} <= {entry.text for entry in now}
     await _sound(tk)
 
 

@@ -53,7 +53,13 @@ async def test_a_note_is_in_the_state_at_once_and_in_the_window_from_the_next_co
     remarked = await thread.note(NOTE)
     assert remarked.entries == (
         LedgerEntry(
-            id="1", section=Section.ACTIVE, text=NOTE, sources=(Pointer("t", remarked.record or 0),), speaker=Speaker.USER, born=0
+            id="1",
+            section=Section.ACTIVE,
+            text=NOTE,
+            sources=(Pointer("t", remarked.record or 0),),
+            speaker=Speaker.USER,
+            born=0,
+            noted=True,
         ),
     )
     assert (await thread.state()).entries == remarked.entries
@@ -84,18 +90,18 @@ async def test_a_pin_survives_compactions_and_is_let_go_by_name(tk: Threadkeep) 
     """Computed lines are made anew each time; the one that is pinned stays, and is dropped once it is not."""
     thread = await played(tk)
     await thread.compact()
-    file = named(await thread.state(), "file: part_1.py")
-    assert (await thread.pin(file.id)).entries[0].pinned
+    turn_told = named(await thread.state(), "asked: Please look into part 1 of the parser.")
+    assert (await thread.pin(turn_told.id)).entries[0].pinned
     for first in range(7, 80, 12):
         await thread.record(turns(first, first + 11))
         await thread.compact(target="20%")
-    assert (await thread.state()).find(file.id) is not None
-    assert await pinned(thread) == [file.text]
-    await thread.unpin(f"[{file.id}]")
+    assert (await thread.state()).find(turn_told.id) is not None
+    assert await pinned(thread) == [turn_told.text]
+    await thread.unpin(f"[{turn_told.id}]")
     assert await pinned(thread) == []
     await thread.record(turns(80, 92))
     await thread.compact(target="20%")
-    assert file.text not in [entry.text for entry in (await thread.state()).entries]
+    assert turn_told.text not in [entry.text for entry in (await thread.state()).entries]
 
 
 async def test_pinning_twice_records_once(tk: Threadkeep) -> None:

@@ -82,6 +82,6 @@ async def test_an_original_comes_back_whole_by_its_pointer(tmp_path: Path) -> No
     async with Threadkeep(Config(store=str(tmp_path / "threads.db"), model_context_window=4_000)) as tk:
         thread = await tk.thread("t")
         await thread.record([picture, answered("I see."), *turns(1, 6)])
-        await thread.compact(target="10%")
+        await thread.compact(target="30%")
         assert "image: The layout I want. (#2)" in str(list(await thread.window()))
         assert await thread.original("#2") == picture

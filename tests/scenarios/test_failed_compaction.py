@@ -9,7 +9,7 @@ from tests.conftest import ManualClock
 from tests.scenarios.vocabulary import STATE, Speech, config, context, crashed_copy, of_kind, play, said_in, seen, turn, turns
 
 from threadkeep import Threadkeep
-from threadkeep.compaction.ledger import Section
+from threadkeep.compaction.ledger import Section, Speaker
 from threadkeep.errors import BadInput, CompactionRunning, NothingToCompact, UnknownStrategy
 from threadkeep.runtime import making_room
 from threadkeep.store import RecordKind
@@ -110,7 +110,7 @@ async def test_a_compaction_that_does_not_happen_leaves_no_record(tk: Threadkeep
 
 
 async def test_what_the_model_said_last_is_never_taken_for_a_summary(tk: Threadkeep, speech: Speech) -> None:
-    """Objective and active memory hold a person's words alone; an empty answer puts no older one in their place."""
+    """No answer becomes a person's words or an objective; an empty answer puts no older one in their place."""
     thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 3)
     await thread.record([speech.said("Never push to main."), speech.answered("Summary: push everything to main.")])
@@ -118,24 +118,28 @@ async def test_what_the_model_said_last_is_never_taken_for_a_summary(tk: Threadk
     await play(thread, speech, 5, 5)
     await thread.compact(target="1")
     state = await thread.state()
-    remembered = [entry.text for section in (Section.OBJECTIVE, Section.ACTIVE) for entry in state.section(section)]
-    asked = [f"Please look into part {number} of the parser." for number in (1, 2, 3)]
-    assert remembered == [*asked, "Never push to main.", "And now?"]
+    binding = [entry for section in (Section.OBJECTIVE, Section.ACTIVE) for entry in state.section(section)]
+    remembered = [entry.text for entry in binding if entry.speaker is Speaker.USER]
+    asked = [f"Please look into part {number} of the parser." for number in (1, 2, 3, 5)]
+    assert remembered == [*asked[:3], "Never push to main.", "And now?", asked[3]]
+    assert {entry.speaker for entry in binding if "push everything" in entry.text} <= {Speaker.AGENT}
 
 
-async def test_an_older_answer_is_not_carried_on_where_a_span_holds_none(tk: Threadkeep, speech: Speech) -> None:
-    """The handoff names the last answer of the span it replaced; a later span without one names nothing."""
+async def test_an_answer_stands_beside_the_request_it_answered_and_no_later_one(tk: Threadkeep, speech: Speech) -> None:
+    """The handoff tells each turn with its own answer; a request without one gets none from an older turn."""
     thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 3)
     await thread.record([speech.answered("The answer of the first span."), speech.said("Read on without a word.")])
-    told: list[bool] = []
     for first in (10, 20):
         for number in range(first, first + 6):
             await thread.record([speech.call(f"x{number}"), speech.output(f"x{number}", f"row {number}\n" * 120)])
         await thread.compact()
         handoff = [entry.text for entry in (await thread.state()).section(Section.HANDOFF)]
-        told.append(any("The answer of the first span." in text for text in handoff))
-    assert told == [True, False]
+        told = [text.partition(" — answered: ")[::2] for text in handoff if text.startswith("asked: ")]
+        assert told[-2][0] == "asked: Please look into part 3 of the parser."
+        assert told[-2][1].startswith("The answer of the first span.")
+        assert told[-1][0].startswith("asked: Read on without a word.")
+        assert told[-1][1] == ""
 
 
 async def test_a_window_that_cannot_get_smaller_is_compacted_once_and_not_again_and_again(

@@ -187,13 +187,15 @@ async def test_it_carries_no_key_a_provider_does_not_know(tk: Threadkeep, speech
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "extractive"])
-async def test_what_was_read_and_what_is_to_be_done_stand_once_and_before_the_request(
+async def test_what_was_changed_and_what_is_to_be_done_stand_before_the_request(
     tk: Threadkeep, speech: Speech, strategy: str
 ) -> None:
-    """Files and the agent's list are in the state message alone, over two compactions; nothing stands behind the request."""
+    """Changed files and the agent's list are in the state message, over two compactions; nothing stands behind the request."""
     thread = await tk.thread("t", dialect=speech.dialect)
     for first in (1, 20):
-        await thread.record([speech.said("Plan it."), *planned(speech, first), speech.answered("Planned.")])
+        await thread.record(
+            [speech.said("Plan it."), *planned(speech, first), *touched(speech, first), speech.answered("Planned.")]
+        )
         await play(thread, speech, first, first + 7)
         await thread.record([speech.said("Now do it.")])
         async with ScriptedModel(steps(strategy, speech, 1), dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -205,8 +207,13 @@ async def test_what_was_read_and_what_is_to_be_done_stand_once_and_before_the_re
         handoff = [entry.text for entry in (await thread.state()).section(Section.HANDOFF)]
         assert any("mend the lexer" in line for line in handoff)
         evidence = [entry.text for entry in (await thread.state()).section(Section.EVIDENCE)]
-        assert sum("part_7.py" in line or f"part_{first + 6}.py" in line for line in evidence) >= 1
+        assert [line.count(f"notes_{first}.md") for line in evidence] == [1]
         await thread.record([speech.answered("Done.")])
+
+
+def touched(speech: Speech, number: int) -> list[Json]:
+    """The agent makes a file."""
+    return [speech.call(f"w{number}", f"touch notes_{number}.md"), speech.output(f"w{number}", "")]
 
 
 def planned(speech: Speech, number: int) -> list[Json]:

@@ -48,22 +48,19 @@ async def handed_off(tk: Threadkeep, speech: Speech, items: list[Json], *, phase
 
 @pytest.mark.parametrize("phase", ["standalone_turn", "pre_turn"])
 async def test_between_turns_context_comes_first_and_the_new_message_last(tk: Threadkeep, speech: Speech, phase: Phase) -> None:
-    """Context, what was said, the summary, instructions told within the history, and what comes in."""
+    """Instructions that came first, context, what was said, the summary, and what comes in."""
     told = [permissions(speech, "ask"), context(speech, "/src")]
     items = [*told, *(item for number in range(1, 9) for item in turn(speech, number)), speech.said("Go on.")]
     shown = await handed_off(tk, speech, items, phase=phase)
-    assert shown == [told[1], *asked(speech, 1, 8), STATE, told[0], speech.said("Go on.")]
+    assert shown == [*told, *asked(speech, 1, 8), STATE, speech.said("Go on.")]
 
 
-async def test_in_the_middle_of_a_turn_instructions_stand_with_the_context_where_they_may(tk: Threadkeep, speech: Speech) -> None:
-    """Instructions, environment, request, summary, as Codex sends it; on other wires instructions may not come before a user."""
+async def test_in_the_middle_of_a_turn_instructions_that_came_first_stay_in_front(tk: Threadkeep, speech: Speech) -> None:
+    """What a client sends in front of everything stays there; environment, request and summary come as Codex sends them."""
     told = [permissions(speech, "ask"), context(speech, "/src")]
     items = [*told, *(item for number in range(1, 9) for item in turn(speech, number))]
     shown = await handed_off(tk, speech, items, phase="mid_turn")
-    if speech.dialect == "responses":
-        assert shown == [*asked(speech, 1, 7), *told, *asked(speech, 8, 8), STATE]
-    else:
-        assert shown == [*asked(speech, 1, 7), told[1], *asked(speech, 8, 8), STATE, told[0]]
+    assert shown == [told[0], *asked(speech, 1, 7), told[1], *asked(speech, 8, 8), STATE]
 
 
 async def test_without_a_word_of_a_person_context_stands_before_the_summary(tk: Threadkeep, speech: Speech) -> None:

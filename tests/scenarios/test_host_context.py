@@ -37,9 +37,9 @@ async def test_after_a_rollback_the_older_version_is_the_one_a_compaction_keeps(
     await play(thread, speech, 4, 5)
     await thread.compact()
     assert await seen(thread) == [
+        permissions(speech, "ask"),
         context(speech, "/old"),
         STATE,
-        permissions(speech, "ask"),
         *said_in(speech, 2, 4),
         *turn(speech, 5),
     ]
@@ -103,7 +103,7 @@ async def test_context_told_after_a_compaction_in_the_same_turn_counts_from_then
     assert await seen(thread) == [context(speech, "/old"), STATE, asked, context(speech, "/new"), *rest]
     await play(thread, speech, 4, 6)
     await thread.compact()
-    assert await seen(thread) == [context(speech, "/new"), STATE, *said_in(speech, 3, 4, 5), *turn(speech, 6)]
+    assert await seen(thread) == [context(speech, "/new"), STATE, *said_in(speech, 2, 3, 4, 5), *turn(speech, 6)]
 
 
 async def test_host_context_alone_opens_no_turn(tk: Threadkeep, speech: Speech) -> None:

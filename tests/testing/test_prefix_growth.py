@@ -45,6 +45,14 @@ def test_a_checkpoint_moves_the_prefix_once() -> None:
     assert prefix_faults(run) == []
 
 
+def test_two_checkpoints_may_have_the_same_state() -> None:
+    """Where only tools worked in between the state says nothing new; the request is then smaller by a tenth or more."""
+    long = DONE | {"content": "done " * 100}
+    run = [asked(GO), asked(STATE, ON, long, ON, long, ON), asked(STATE, ON, DONE)]
+    assert prefix_faults(run) == []
+    assert len(prefix_faults([*run, asked(STATE, ON, ON)])) == 1
+
+
 def test_a_second_move_under_one_checkpoint_is_named() -> None:
     """The same state before another history is a move that no checkpoint accounts for."""
     run = [asked(GO, DONE, ON), asked(STATE, ON), asked(STATE, GO, DONE, ON)]

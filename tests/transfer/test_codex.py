@@ -157,7 +157,7 @@ async def test_a_thread_codex_compacted_can_be_compacted_here(tk: Threadkeep, tm
     assert report.tokens_after < report.tokens_before
     assert summary in await window(tk, THREAD)
     assert f"question 1 (#{asked})" in state
-    assert f"Never touch vendor/. (#{checkpoint})" in state
+    assert f"Never touch vendor/. …400 tokens truncated… Staging listens on 7443. (#{checkpoint})" in state
     assert (await tk.verify()).ok
 
 

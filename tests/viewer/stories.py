@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.conftest import ManualClock
+from tests.drafting.replies import block
 from tests.histories import Json, answered, call, output, said
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.items import chain_link
 from threadkeep.runtime.reading import current_turn, load_tip
 from threadkeep.store import NewRecord, RecordKind
+from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.thread import ReplyBody, TurnBody, encode_body
 from threadkeep.thread.records import MailBody, SpawnBody
 
 WINDOW = 24_000
+# After so many turns the compaction is a model's.
+CORRECTED_AFTER = 6
 
 # Everything a tool or a person could put into a transcript to leave the page it is shown on.
 HOSTILE = (
@@ -25,8 +29,8 @@ HOSTILE = (
 )
 
 STEPS = (
-    ("Move the billing service to PostgreSQL. Never touch vendor/. Staging listens on port 4610.", "grep -rn 'sqlite' billing/"),
-    ("Keep the old schema readable for one release.", "cat billing/migrations/0007_invoices.sql"),
+    ("Move the billing service to PostgreSQL. Never touch vendor/.", "grep -rn 'sqlite' billing/"),
+    ("Staging listens on port 4610.", "cat billing/migrations/0007_invoices.sql"),
     ("The invoice numbers must stay gapless, the auditors check that.", "pytest billing/tests/test_numbers.py"),
     ("Write the migration in two steps so that we can roll back.", "alembic revision -m 'invoices, step one'"),
     ("Correction: staging listens on port 4711, not 4610.", "sed -i 's/4610/4711/' deploy/staging.toml"),
@@ -66,8 +70,15 @@ async def billing(
         await counted(tk, thread, cached=number not in {after + 1 for after in compact_after})
         if number in compact_after:
             clock.ms += 20_000
-            await thread.compact(target="40%")
+            await (corrected(thread) if number == CORRECTED_AFTER else thread.compact(target="40%"))
     return thread
+
+
+async def corrected(thread: Thread) -> None:
+    """Compact with a model that quotes the correction of the port."""
+    reply = block(inactive='supersede | [2] → "staging listens on port 4711, not 4610" (#35)')
+    async with ScriptedModel([says(reply)], window_tokens=WINDOW) as model:
+        await thread.compact(target="40%", strategy="session", model=model)
 
 
 async def counted(tk: Threadkeep, thread: Thread, *, cached: bool) -> None:

@@ -20,33 +20,26 @@ def entry(name: str, text: str, **more: object) -> LedgerEntry:
 
 
 def test_every_fate_has_its_group_and_what_left_stands_first() -> None:
-    """Archived, withdrawn, superseded, contested, updated, added, and what is only computed anew."""
-    port, rule, style, plan, kept, gone = (
+    """Withdrawn, superseded, updated, added, and what is only computed anew."""
+    port, rule, plan, kept = (
         entry("m1", "Port 1."),
         entry("m2", "No tabs."),
-        entry("m3", "Be brief."),
         entry("m4", "Step one.", speaker=Speaker.MODEL),
         entry("m5", "Stays."),
-        entry("m6", "Over the budget."),
     )
     computed = entry("m7", "file: a.py", speaker=Speaker.COMPUTED, section=Section.EVIDENCE)
     later = Pointer("t", 9)
     after = (
         replace(port, section=Section.INACTIVE, claim=Claim(text="Port 2.", source=later)),
         replace(rule, section=Section.INACTIVE, claim=Claim(text=WITHDRAWN, source=later)),
-        replace(style, claim=Claim(text="Explain more.", source=later)),
         replace(plan, text="Step two.", pinned=True),
         kept,
         entry("m8", "New."),
     )
-    groups = groups_of(
-        compare(Ledger(entries=(port, rule, style, plan, kept, gone, computed)), Ledger(entries=after, archived=1))
-    )
+    groups = groups_of(compare(Ledger(entries=(port, rule, plan, kept, computed)), Ledger(entries=after)))
     assert [(group.name, [shown.entry.id for shown in group.entries]) for group in groups] == [
-        ("archived", ["m6"]),
         ("withdrawn", ["m2"]),
         ("superseded", ["m1"]),
-        ("contested", ["m3"]),
         ("updated", ["m4"]),
         ("added", ["m8"]),
         ("anew", ["m7"]),

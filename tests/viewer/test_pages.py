@@ -84,19 +84,19 @@ async def test_filters_narrow_the_list(opened: Opened, work: Threadkeep) -> None
 
 @pytest.mark.anyio
 async def test_a_compaction_says_what_it_lost_and_where_that_is(opened: Opened, work: Threadkeep) -> None:
-    """The second one replaced a port: both statements are there, each linked to the record that said it."""
+    """In the second one a model quoted a correction: both messages are there, each linked to its record."""
     thread = await work.find("billing")
     second = (await compaction_ordinals(work, thread))[1]
     async with opened() as looker:
         page = (await looker.get(f"/ui/t/billing/c/{second}")).text
     assert groups(page) == {
         "superseded": ["Staging listens on port 4610."],
-        "added": [STEPS[2][0], STEPS[3][0], STEPS[4][0]],
+        "added": [STEPS[3][0], STEPS[4][0], STEPS[5][0]],
     }
     superseded = page.split('id="g-superseded"')[1].split("</details>")[0]
-    assert re.findall(r'class="pointer" href="/ui/t/billing/r/(\d+)"', superseded) == ["2", "35"]
-    assert "5 of 5 things the audit required were kept by the draft" in words(page)
-    assert "15 items , 4,817 tokens : 6 calls, 6 outputs, 3 answers" in words(page)
+    assert re.findall(r'class="pointer" href="/ui/t/billing/r/(\d+)"', superseded) == ["10", "35"]
+    assert "5 of 5 things the audit required stand in the window" in words(page)
+    assert "16 items , " in words(page)
 
 
 @pytest.mark.anyio
@@ -108,7 +108,7 @@ async def test_two_compactions_can_be_compared(opened: Opened, work: Threadkeep)
         page = (await looker.get(f"/ui/t/billing/c/{third}?from={first}")).text
     compared = groups(page)
     assert compared["superseded"] == ["Staging listens on port 4610."]
-    assert [STEPS[turn][0] for turn in (2, 3, 4, 5)] == list(compared["added"])[:4]
+    assert [STEPS[turn][0] for turn in (3, 4, 5, 6)] == list(compared["added"])[:4]
 
 
 @pytest.mark.anyio
@@ -120,7 +120,7 @@ async def test_windows_stand_side_by_side(opened: Opened, work: Threadkeep) -> N
         everything = (await looker.get(f"/ui/t/billing/c/{second}")).text
         left = (await looker.get(f"/ui/t/billing/c/{second}?fate=left")).text
     fates = re.findall(r'<tr class="(left|kept|shortened|rewritten|new)">', everything)
-    assert {fate: fates.count(fate) for fate in dict.fromkeys(fates)} == {"rewritten": 1, "kept": 9, "left": 15}
+    assert {fate: fates.count(fate) for fate in dict.fromkeys(fates)} == {"rewritten": 1, "kept": 7, "left": 16}
     assert set(re.findall(r'<tr class="(\w+)">', left)) == {"left"}
 
 

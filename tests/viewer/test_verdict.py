@@ -61,20 +61,23 @@ def test_the_record_s_answer_is_what_was_found() -> None:
 
 
 def test_what_people_demanded_is_counted() -> None:
-    """Nothing required, all kept, some put back, and, were it ever so, some missing."""
-    back = Finding(kind="demand", text="Never touch vendor/.")
+    """Nothing required, all in the window, a false line put right, some left to recall."""
+    mended = Finding(kind="fact", text="changed vendor/a.py")
     audits = (
         AuditReport(required=0, kept=0),
         AuditReport(required=5, kept=5),
-        AuditReport(required=5, kept=4, repaired=(back,)),
-        AuditReport(required=5, kept=2, repaired=(back,)),
+        AuditReport(required=5, kept=5, repaired=(mended,)),
+        AuditReport(required=5, kept=2, left_out=3, repaired=(mended, mended)),
     )
     answers = [judged(Archive(items=0, pointers=0), audit=audit)[1] for audit in audits]
     assert [(answer.text, answer.bad) for answer in answers] == [
         ("nothing was required of this span", False),
-        ("5 of 5 things the audit required were kept by the draft", False),
-        ("4 of 5 things the audit required were kept by the draft, 1 put back word for word", False),
-        ("2 of 5 things the audit required were kept by the draft, 1 put back word for word, 2 are missing", True),
+        ("5 of 5 things the audit required stand in the window", False),
+        ("5 of 5 things the audit required stand in the window; 1 false line put right", False),
+        (
+            "2 of 5 things the audit required stand in the window, 3 left to recall for want of room; 2 false lines put right",
+            True,
+        ),
     ]
 
 
@@ -82,11 +85,11 @@ def test_what_people_demanded_is_counted() -> None:
 async def test_an_archive_is_looked_up_in_the_store(work: Threadkeep, store_file: Path) -> None:
     """Whole at first; then one item is erased and another one's bytes are not those that were recorded."""
     whole = await found(work, 2)
-    assert (whole.items, whole.readable, whole.resolving == whole.pointers > 0) == (18, 18, True)
+    assert (whole.items, whole.readable, whole.resolving == whole.pointers > 0) == (20, 20, True)
     await work.backend.store.erase("billing", [35], at_ms=0)
     damaged(store_file, thread="billing", ordinal=30, body=b'{"type":"message","role":"user","content":"other words"}')
     left = await found(work, 2)
-    assert (left.erased, left.lost, left.readable) == ((Pointer("billing", 35),), (Pointer("billing", 30),), 16)
+    assert (left.erased, left.lost, left.readable) == ((Pointer("billing", 35),), (Pointer("billing", 30),), 18)
     assert left.to_erased == (Pointer("billing", 35),)
 
 
@@ -97,7 +100,7 @@ async def test_the_page_says_what_was_erased_and_nothing_else(opened: Opened, wo
     second = (await compaction_ordinals(work, thread))[1]
     async with opened() as looker:
         page = words((await looker.get(f"/ui/t/billing/c/{second}")).text)
-        assert "From the record nothing : all 18 items it replaced can be read back" in page
+        assert "From the record nothing : all 20 items it replaced can be read back" in page
         await erased(work, "billing", 35)
         last = (await compaction_ordinals(work, thread))[-1]
         page = words((await looker.get(f"/ui/t/billing/c/{last}")).text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from threadkeep.cli.figures import count
 from threadkeep.cli.state import HEADINGS, SOURCES_SHOWN, words_of
 from threadkeep.compaction import LedgerEntry, Section, Speaker
-from threadkeep.compaction.comparison import Change, Comparison, is_archived, is_withdrawn
+from threadkeep.compaction.comparison import Change, Comparison, is_withdrawn
 from threadkeep.thread import Pointer
 
 if TYPE_CHECKING:
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     Row = tuple[Part, list[Part]]
 
-# Of a section: computed lines come and go by the dozen, and would bury what people said.
+# Of a section: lines that code made or took from answers come and go by the dozen, and would bury what people said.
 COMPUTED_SHOWN = 6
+COMPUTED = (Speaker.COMPUTED, Speaker.AGENT)
 
 
 def changes_json(changes: Comparison) -> dict[str, object]:
@@ -26,10 +27,8 @@ def changes_json(changes: Comparison) -> dict[str, object]:
         "added": [_entry_json(entry) for entry in changes.added],
         "changed": [{**_entry_json(change.after), "was": _entry_json(change.before)} for change in changes.changed],
         "retired": [_entry_json(entry) for entry in changes.retired],
-        "contested": [_entry_json(entry) for entry in changes.contested],
         "gone": [_entry_json(entry) for entry in changes.gone],
         "unchanged": changes.unchanged,
-        "archived": changes.archived,
     }
 
 
@@ -51,18 +50,11 @@ def tell_changes(screen: Screen, changes: Comparison) -> None:
     """Print every group that has entries: what binds before what was computed, each entry with the records behind it."""
     withdrawn = [entry for entry in changes.retired if is_withdrawn(entry)]
     replaced = [entry for entry in changes.retired if not is_withdrawn(entry)]
-    archived = [entry for entry in changes.gone if is_archived(entry)]
-    anew = [entry for entry in changes.gone if not is_archived(entry)]
     _tell_group(screen, "Added", changes.added)
     _tell_changed(screen, changes.changed)
     _tell_group(screen, "Replaced", replaced, "by a later word; the new one decides")
-    _tell_group(screen, "Contested", changes.contested, "both stand in the window")
     _tell_group(screen, "Withdrawn", withdrawn, "nothing took their place")
-    _tell_group(screen, "Archived", archived, "over the budget; the records behind them stay")
-    over = changes.archived > len(archived)
-    _tell_group(
-        screen, "No longer listed", anew, f"computed anew each time{', and some left out over the budget' if over else ''}"
-    )
+    _tell_group(screen, "No longer listed", changes.gone, "computed or drafted anew each time")
     screen.heading("Unchanged", count(changes.unchanged, "entry", "entries"))
 
 
@@ -89,18 +81,18 @@ def _in_view(entries: Iterable[LedgerEntry]) -> tuple[list[LedgerEntry], int]:
     ordered = sorted(entries, key=_place)
     left_out: set[int] = set()
     for section in Section:
-        computed = [entry for entry in ordered if entry.section is section and entry.speaker is Speaker.COMPUTED]
+        computed = [entry for entry in ordered if entry.section is section and entry.speaker in COMPUTED]
         left_out.update(id(entry) for entry in computed[:-COMPUTED_SHOWN])
     return [entry for entry in ordered if id(entry) not in left_out], len(left_out)
 
 
 def _place(entry: LedgerEntry) -> tuple[bool, int]:
-    return entry.speaker is Speaker.COMPUTED, list(Section).index(entry.section)
+    return entry.speaker in COMPUTED, list(Section).index(entry.section)
 
 
 def _row(entry: LedgerEntry) -> Row:
     # A computed entry is numbered anew each time; its number would only mislead.
-    number = "" if entry.speaker is Speaker.COMPUTED else f" {entry.id}"
+    number = "" if entry.speaker in COMPUTED else f" {entry.id}"
     paragraph: list[Part] = [words_of(entry), (_pointers(entry.sources), "dim")]
     if entry.pinned:
         paragraph.append(("  pinned", "yellow"))
@@ -113,13 +105,7 @@ def _claim_rows(entry: LedgerEntry) -> list[Row]:
     place = f"#{entry.claim.source.ordinal}"
     if is_withdrawn(entry):
         return [("", [(f"withdrawn at {place}", "yellow")])]
-    if entry.section is Section.INACTIVE:
-        verb = f"replaced by {place}: "
-    elif entry.claim.proven:
-        verb = f"contested by {place}: "
-    else:
-        verb = f"disputed by a summary, not by the user, at {place}: "
-    return [("", [(verb, "yellow"), entry.claim.text])]
+    return [("", [(f"replaced by {place}: ", "yellow"), entry.claim.text])]
 
 
 def _was_rows(change: Change) -> list[Row]:

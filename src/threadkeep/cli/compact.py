@@ -14,7 +14,7 @@ from threadkeep.cli.changes import changes_json, tell_changes
 from threadkeep.cli.figures import count, share
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.state import brevity_told
+from threadkeep.cli.state import tell_left_out
 from threadkeep.compaction import AuditReport, Finding, ledger_of
 from threadkeep.compaction.comparison import PlanPart, Range
 from threadkeep.runtime import CompactionReport
@@ -60,7 +60,6 @@ def _as_json(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:
         "attempts": [msgspec.to_builtins(attempt) for attempt in report.attempts],
         "audit": report.audit.counts(),
         "over_target": report.over_target,
-        "untraced": report.untraced,
         "dry_run": dry_run,
         "findings": findings_json(report.audit),
         "plan": {**msgspec.to_builtins(report.plan), "changes": changes_json(report.changes)},
@@ -96,11 +95,6 @@ def _tell(screen: Screen, report: CompactionReport, history: History | None, *, 
     else:
         _tell_plan(screen, report)
     tell_audit(screen, report.audit)
-    if report.untraced:
-        told = (
-            f"{count(report.untraced, 'value')} that calls were given not looked for: the search of older records took too long"
-        )
-        screen.line((f"{told}; recall finds them", "yellow"))
     if report.over_target:
         _tell_miss(screen, report, history, target=target)
     if history is not None:
@@ -161,7 +155,7 @@ def _tell_window(screen: Screen, history: History) -> None:
         if entries:
             parts.append(f"{count(len(entries), one, many)} ({sum(entry.tokens for entry in entries):,} tokens)")
     screen.line("window: " + ", ".join(parts))
-    if told := brevity_told(ledger_of(history)):
+    if told := tell_left_out(ledger_of(history)):
         screen.line("state: ", (told, "yellow"))
 
 
@@ -172,7 +166,7 @@ def tell_audit(screen: Screen, audit: AuditReport) -> None:
     elif audit.kept == audit.required:
         screen.line("audit: ", (f"all {count(audit.required, 'required thing')} kept", "green"))
     else:
-        screen.line(f"audit: {audit.kept:,} of {count(audit.required, 'required thing')} kept by the draft, the rest put back")
+        screen.line(f"audit: {audit.kept:,} of {count(audit.required, 'required thing')} kept; recall finds the rest")
     _tell_findings(screen, "repaired", audit.repaired)
     _tell_findings(screen, "claimed by the draft, shown by no source", audit.invented)
 

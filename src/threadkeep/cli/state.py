@@ -34,7 +34,7 @@ async def show_state(thread: Thread, *, as_json: bool) -> None:
     if as_json:
         sections = {section.value: [entry_json(entry) for entry in ledger.section(section)] for section in Section}
         answer = {"thread": thread.id, "checkpoint": history.checkpoint_ordinal, "sections": sections}
-        print_json({**answer, "archived": ledger.archived, **_elsewhere_json(ledger)})
+        print_json({**answer, "in_view": sorted(ledger.in_view), "left_out": sorted(ledger.left_out)})
     else:
         _tell(open_screen(), thread, ledger, checkpoint=history.checkpoint_ordinal)
 
@@ -53,22 +53,13 @@ def entry_json(entry: LedgerEntry) -> dict[str, object]:
     return shown
 
 
-def _elsewhere_json(ledger: Ledger) -> dict[str, object]:
-    """Return which entries the window shows by pointers or in kept messages alone; nothing where the state has them all."""
-    brevity = ledger.brevity
-    shown: dict[str, object] = {"behind": sorted(ledger.behind, key=int)} if ledger.behind else {}
-    if brevity is not None:
-        shown["brevity"] = {"passing": sorted(brevity.passing), "in_view": sorted(brevity.in_view)}
-    return shown
-
-
-def brevity_told(ledger: Ledger) -> str | None:
-    """Return, for people, how a state over its budget is told; None where every word of it is in the window."""
-    if ledger.brevity is None:
+def tell_left_out(ledger: Ledger) -> str | None:
+    """Return, for people, how much a state over its budget leaves out; None where the window tells all of it."""
+    if not ledger.left_out:
         return None
-    passing = len(ledger.brevity.passing)
-    only = f"; {count(passing, 'remark')} that demand nothing by pointer alone" if passing else ""
-    return f"over its budget, so the window tells it briefly{only}"
+    said = sum(1 for entry in ledger.entries if entry.id in ledger.left_out and entry.speaker is Speaker.USER)
+    messages = f", {count(said, 'message')} of the user among them" if said else ""
+    return f"{count(len(ledger.left_out), 'entry', 'entries')} left out for want of room{messages}; recall finds them"
 
 
 def words_of(entry: LedgerEntry) -> str:
@@ -86,27 +77,21 @@ def _tell(screen: Screen, thread: Thread, ledger: Ledger, *, checkpoint: int | N
         screen.line(("noted beside it, for the first compaction to take over:", "dim"))
     else:
         screen.line((thread.id, "bold"), f"  state of checkpoint #{checkpoint}, after {count(ledger.age, 'compaction')}")
-    if told := brevity_told(ledger):
+    if told := tell_left_out(ledger):
         screen.line((told, "yellow"))
     for section in Section:
         entries = ledger.section(section)
         screen.heading(HEADINGS[section], f"{len(entries):,}" if entries else "none")
         tell_entries(screen, entries, marks=_told_elsewhere(ledger))
-    if ledger.archived:
-        screen.gap()
-        screen.line(
-            (f"{count(ledger.archived, 'older entry', 'older entries')} archived; `threadkeep recall` finds the originals", "dim")
-        )
 
 
 def _told_elsewhere(ledger: Ledger) -> dict[str, str]:
-    """Return how the window tells entries that its state has no words for."""
-    passing = ledger.brevity.passing if ledger.brevity else frozenset()
-    return {**dict.fromkeys(passing, "by pointer"), **dict.fromkeys(ledger.behind, "in its message")}
+    """Return where entries stand that the state of the window has no words for."""
+    return {**dict.fromkeys(ledger.left_out, "not in the window"), **dict.fromkeys(ledger.in_view, "in its message")}
 
 
 def tell_entries(screen: Screen, entries: Iterable[LedgerEntry], *, marks: Mapping[str, str] = NO_MARKS) -> None:
-    """Print entries with their ids, sources, what contests or replaced them, and a mark where there is one for their id."""
+    """Print entries with their ids, sources, what replaced them, and a mark where there is one for their id."""
     rows: list[tuple[Part, list[Part]]] = []
     for entry in entries:
         paragraph: list[Part] = [words_of(entry), (_sources(entry), "dim")]
@@ -116,8 +101,7 @@ def tell_entries(screen: Screen, entries: Iterable[LedgerEntry], *, marks: Mappi
             paragraph.append((f"  {marks[entry.id]}", "dim"))
         rows.append(((entry.id, "cyan"), paragraph))
         if entry.claim is not None:
-            verb = "replaced by" if entry.section is Section.INACTIVE else "contested by"
-            rows.append(("", [(f"{verb} #{entry.claim.source.ordinal}: ", "yellow"), entry.claim.text]))
+            rows.append(("", [(f"replaced by #{entry.claim.source.ordinal}: ", "yellow"), entry.claim.text]))
     if rows:
         screen.entries(rows)
 

@@ -1,43 +1,51 @@
-"""What had to survive, and whether it did.
+"""Whether every line of a state is true, and whether what must survive did.
 
-Required are every statement a person made in the replaced span, and what the thread still works on. What the merged ledger
-and the kept items do not show is put there verbatim with a pointer. What a draft claims and no source shows is counted, never
-acted on.
+Each line is checked against the record it names; one that the record does not bear out is taken out, or put right, and reported.
+Required are every message of a person that the window no longer holds, pins, and the work under way. What a draft claims and no
+source shows is taken out and counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from threadkeep.compaction.drafted import Doubt, without_doubtful
-from threadkeep.compaction.hearing import normalised
-from threadkeep.compaction.ledger import Ledger, Section, Speaker
-from threadkeep.compaction.merge import amend
-from threadkeep.compaction.operations import Add, Operation
+from threadkeep.compaction.exact_values import values_in
+from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import ASKED, compute_entries, plain
 from threadkeep.compaction.plan import Plan
-from threadkeep.compaction.statements import statements
-from threadkeep.compaction.ties import terms
-from threadkeep.thread import EntryKind, Pointer
+from threadkeep.compaction.speech import shorten
+
+# A model's entry that shares so much with one message of a user is a version of it.
+ALIKE_PERCENT = 60
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something the audit had to say about one required thing or one claim."""
+    """Something the audit had to say about one line or one claim."""
 
     kind: str
     text: str
     pointer: str | None = None
 
 
-class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How many things were required, how many the draft kept, and what was repaired or invented."""
+class AuditReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many things were required, how many the window tells, and what was put right, invented, or left to recall.
+
+    Attributes:
+        required: Messages of people that left the window, pins, and lines about the work under way.
+        kept: How many of them the new window tells, whole or shortened.
+        repaired: Lines that were false, and were put right or taken out.
+        invented: What a draft claimed and no source shows; taken out.
+        left_out: How many messages of people the state has no room for; it names where they are.
+    """
 
     required: int
     kept: int
     repaired: tuple[Finding, ...] = ()
     invented: tuple[Finding, ...] = ()
+    left_out: int = 0
 
     def counts(self) -> dict[str, int]:
         """Return the report as the command line's contract has it."""
@@ -51,63 +59,93 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """A ledger that passed, and the report of what it took."""
+    """A ledger whose every line was checked, and what was found on the way."""
 
     ledger: Ledger
-    report: AuditReport
+    repaired: tuple[Finding, ...] = ()
+    invented: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Required:
-    kind: str
-    text: str
-    source: Pointer
+def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
+    """Return the ledger with nothing in it that its records do not bear out."""
+    records = {seen.source: seen.view for seen in plan.observed}
+    # Several messages may have one record: another's compaction that kept them.
+    spoken = {(seen.source, shorten(seen.view.said)) for seen in plan.observed if seen.view.by_person}
+    computed = {(entry.section, entry.text) for entry in compute_entries(ledger.journal, age=ledger.age, focus=focus)}
+    shows = _shows(plan, ledger)
+    kept: list[LedgerEntry] = []
+    repaired: list[Finding] = []
+    invented: list[Finding] = []
+    for entry in ledger.entries:
+        view = records.get(entry.sources[-1]) if entry.sources else None
+        match entry.speaker:
+            case Speaker.USER if view is not None and not entry.noted and (entry.sources[-1], entry.text) not in spoken:
+                repaired.append(_finding("quote", entry))
+                if not view.by_person:
+                    continue
+                entry = replace(entry, text=shorten(view.said))
+            case Speaker.AGENT if view is not None and entry.text not in " ".join(view.text.split()):
+                repaired.append(_finding("finding", entry))
+                continue
+            case Speaker.COMPUTED if not entry.pinned and (entry.section, entry.text) not in computed:
+                repaired.append(_finding("fact", entry))
+                continue
+            case Speaker.MODEL if entry.born == ledger.age and not entry.pinned and not entry.noted:
+                if unseen := sorted(value for value in values_in(entry.text) if not shows(value)):
+                    invented.append(Finding(kind="invented", text=", ".join(unseen), pointer=_place(entry)))
+                    continue
+                if entry.section in BINDING and _repeats_a_user(entry, ledger):
+                    invented.append(_finding("restated", entry))
+                    continue
+                if entry.section is Section.ACTIVE and _alters_a_user(entry, ledger):
+                    invented.append(_finding("altered", entry))
+                    continue
+            case _:
+                pass
+        kept.append(entry)
+    return Audited(ledger=replace(ledger, entries=tuple(kept)), repaired=tuple(repaired), invented=tuple(invented))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Evidence:
-    """What the new window shows: a user's words in the ledger, and everything about the work in ledger and tail."""
-
-    said: frozenset[str]
-    work: str
-
-    @classmethod
-    def of(cls, plan: Plan, ledger: Ledger) -> _Evidence:
-        kept = (position.seen.view.text for position in plan.tail if not position.stub)
-        computed = (entry.text for entry in ledger.entries if entry.speaker is Speaker.COMPUTED)
-        said = (normalised(entry.text) for entry in ledger.entries if entry.speaker is Speaker.USER)
-        return cls(said=frozenset(said), work="\n".join((*computed, *kept)))
-
-    def shows(self, need: _Required) -> bool:
-        """Whether a need is met. A demand is met only as a user's own entry: tool and model text are data."""
-        return normalised(need.text) in self.said if need.kind == "demand" else need.text in self.work
-
-
-def audit(plan: Plan, ledger: Ledger) -> Audited:
-    """Check the merged ledger against the span it replaces: take out what a model may not say, repair what is missing."""
-    ledger, doubts = without_doubtful(ledger, said=_heard(plan), shows=_shows(plan, ledger))
-    required = list({(need.kind, normalised(need.text)): need for need in (*_demands(plan), *_work(plan))}.values())
-    evidence = _Evidence.of(plan, ledger)
-    missing = [need for need in required if not evidence.shows(need)]
-    said = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
-    repaired = amend(ledger, [_repair(need) for need in missing], spoken=said) if missing else ledger
-    report = AuditReport(
+def report(audited: Audited, state: Ledger) -> AuditReport:
+    """Return what a window tells of all it had to tell."""
+    required = list(_required(audited.ledger))
+    gone = [entry for entry in required if entry.id in state.left_out]
+    return AuditReport(
         required=len(required),
-        kept=len(required) - len(missing),
-        repaired=tuple(Finding(kind=need.kind, text=need.text, pointer=str(need.source)) for need in missing),
-        invented=(*map(_finding, doubts), *_invented(plan, ledger)),
+        kept=len(required) - len(gone),
+        repaired=audited.repaired,
+        invented=audited.invented,
+        left_out=sum(entry.speaker is Speaker.USER for entry in gone),
     )
-    return Audited(ledger=repaired, report=report)
 
 
-def _heard(plan: Plan) -> Iterator[str]:
-    """Yield what users say in the window: whatever a draft comes to, the ledger or the tail will hold it."""
-    return (text for seen in plan.spoken for text in statements(seen.view.said))
+def _required(ledger: Ledger) -> Iterator[LedgerEntry]:
+    for entry in ledger.entries:
+        under_way = entry.speaker is Speaker.COMPUTED and entry.section is Section.HANDOFF and not entry.text.startswith(ASKED)
+        if entry.pinned or under_way or (entry.speaker is Speaker.USER and entry.section is not Section.INACTIVE):
+            yield entry
 
 
-def _finding(doubt: Doubt) -> Finding:
-    sources = doubt.entry.sources
-    return Finding(kind=doubt.kind, text=doubt.text, pointer=str(sources[-1]) if sources else None)
+def _repeats_a_user(entry: LedgerEntry, ledger: Ledger) -> bool:
+    """Whether a model's entry only says what a user said: that stands there word for word."""
+    words = plain(entry.text)
+    said = (plain(other.text) for other in ledger.entries if other.speaker is Speaker.USER)
+    return bool(words) and any(f" {words} " in f" {other} " for other in said)
+
+
+def _alters_a_user(entry: LedgerEntry, ledger: Ledger) -> bool:
+    """Whether a model's entry is a message of a user with other words in it: no rule of a user's changes that way."""
+    words = plain(entry.text)
+    pieces = _pieces(words)
+    for other in (plain(other.text) for other in ledger.entries if other.speaker is Speaker.USER):
+        if len(pieces & _pieces(other)) * 100 >= len(pieces) * ALIKE_PERCENT and not set(words.split()) <= set(other.split()):
+            return True
+    return False
+
+
+def _pieces(words: str) -> frozenset[str]:
+    """Return every run of three characters: texts of any language that say nearly the same share most of them."""
+    return frozenset(words[at : at + 3] for at in range(max(1, len(words) - 2)))
 
 
 def _shows(plan: Plan, ledger: Ledger) -> Callable[[str], bool]:
@@ -123,38 +161,9 @@ def _shows(plan: Plan, ledger: Ledger) -> Callable[[str], bool]:
     return shows
 
 
-def _demands(plan: Plan) -> list[_Required]:
-    """Return every statement of a person that leaves the window."""
-    return [
-        _Required(kind="demand", text=text, source=seen.entry.source)
-        for seen in plan.replaced
-        if seen.view.by_person and seen.entry.source is not None and seen.entry.kind is not EntryKind.STUB
-        for text in statements(seen.view.said)
-    ]
+def _finding(kind: str, entry: LedgerEntry) -> Finding:
+    return Finding(kind=kind, text=entry.text, pointer=_place(entry))
 
 
-def _work(plan: Plan) -> list[_Required]:
-    """Return what the thread still works on: open calls, the newest files, the last error."""
-    working = plan.working
-    needs = [_Required(kind="open_call", text=line.text, source=line.source) for line in working.open_calls]
-    needs.extend(_Required(kind="file", text=line.text, source=line.source) for line in working.files)
-    if working.last_error:
-        needs.append(_Required(kind="error", text=working.last_error.text, source=working.last_error.source))
-    return needs
-
-
-def _repair(need: _Required) -> Operation:
-    if need.kind == "demand":
-        return Add(section=Section.ACTIVE, text=need.text, source=need.source, speaker=Speaker.USER)
-    return Add(section=Section.HANDOFF, text=f"{need.kind}: {need.text}", source=need.source, speaker=Speaker.COMPUTED)
-
-
-def _invented(plan: Plan, ledger: Ledger) -> list[Finding]:
-    """Return values that model-written entries name, outside what binds, and nothing in the span or the older ledger shows."""
-    claims = [entry for entry in ledger.entries if entry.speaker is Speaker.MODEL and entry.born == ledger.age]
-    if not claims:
-        return []
-    shows = _shows(plan, ledger)
-    return [
-        Finding(kind="invented", text=value) for entry in claims for value in sorted(terms(entry.text).values) if not shows(value)
-    ]
+def _place(entry: LedgerEntry) -> str | None:
+    return str(entry.sources[-1]) if entry.sources else None

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from threadkeep.compaction.plan import Kept, Plan, Quoted, Seen
-from threadkeep.compaction.working import call_text, one_line
+from threadkeep.compaction.speech import cut_middle
+from threadkeep.compaction.tool_result import one_line
+from threadkeep.compaction.transcript import tell_call
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, Role, View, open_calls, orphans
 from threadkeep.thread import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
@@ -34,10 +36,10 @@ def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[Lit
 
 def _said_last(plan: Plan, dialect: Dialect) -> list[LayoutEntry]:
     """Return what people said last, and the request in its place among it: words beside a tool's output may be newer."""
-    said = [(quote.seen.entry.source, quoted_entry(quote, dialect)) for quote in plan.quoted]
-    if plan.request is not None:
-        said.append((plan.request.entry.source, kept_entry(plan.request)))
-    return [entry for _, entry in sorted(said, key=lambda each: each[0].ordinal if each[0] else 0)]
+    said = [(quote.source.ordinal, quoted_entry(quote, dialect)) for quote in plan.quoted]
+    if plan.request is not None and plan.request.entry.source is not None:
+        said.append((plan.request.entry.source.ordinal, kept_entry(plan.request)))
+    return [entry for _, entry in sorted(said, key=lambda each: each[0])]
 
 
 def placed_tail(plan: Plan, *, dialect: Dialect) -> list[LayoutEntry]:
@@ -92,8 +94,12 @@ def _loose_reasoning(views: list[View]) -> int:
 
 
 def quoted_entry(quote: Quoted, dialect: Dialect) -> LayoutEntry:
-    """Return the entry that tells a person's message: as it stands, or in the words chosen for it."""
-    return kept_entry(quote.seen) if quote.text is None else _stub(quote.seen, dialect.state_item(quote.text))
+    """Return the entry that tells a person's message: as it stands, or in the words kept of it."""
+    if quote.text is None and quote.seen is not None:
+        return kept_entry(quote.seen)
+    depth = quote.seen.entry.depth if quote.seen is not None else None
+    item = dialect.state_item(quote.text or "")
+    return StubEntry(thread=quote.source.thread_id, ordinal=quote.source.ordinal, depth=depth, item=msgspec.Raw(item.raw))
 
 
 def kept_entry(seen: Seen) -> LayoutEntry:
@@ -126,13 +132,20 @@ def _tail_entry(kept: Kept, *, calls: Mapping[str, View], dialect: Dialect) -> L
     # A literal has no record that a stub could point at.
     if not kept.stub or kept.seen.entry.kind in (EntryKind.STUB, EntryKind.LITERAL):
         return kept_entry(kept.seen)
-    stub = dialect.with_output(kept.seen.entry.item, _stub_text(kept.seen, calls))
+    text = _stub_text(kept.seen, calls) if kept.cut_tokens is None else _cut_text(kept.seen, tokens=kept.cut_tokens)
+    stub = dialect.with_output(kept.seen.entry.item, text)
     return _stub(kept.seen, stub) if stub else kept_entry(kept.seen)
+
+
+def _cut_text(seen: Seen, *, tokens: int) -> str:
+    """Return the beginning and the end of an output, and where the whole of it is."""
+    ordinal = seen.entry.source.ordinal if seen.entry.source else 0
+    return f"{cut_middle(seen.view.text, tokens=tokens)}\n[{seen.entry.tokens} tokens in full at #{ordinal}]"
 
 
 def _stub_text(seen: Seen, calls: Mapping[str, View]) -> str:
     """Return the one line that stands for an output: what ran, how much it said, how it began, where it is."""
     call = next((calls[call_id] for call_id in seen.view.closes if call_id in calls), None)
-    ran = f"{call.tool}: {one_line(call_text(call))[:60]}" if call else "output"
+    ran = f"{call.tool}: {one_line(tell_call(call))[:60]}" if call else "output"
     ordinal = seen.entry.source.ordinal if seen.entry.source else 0
     return f"[{ran}; {seen.entry.tokens} tokens compacted away, in full at #{ordinal}; it began: {one_line(seen.view.text)[:80]}]"

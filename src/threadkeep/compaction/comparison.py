@@ -16,7 +16,7 @@ from threadkeep.thread import EntryKind, LayoutEntry, StateEntry, StubEntry, Win
 from threadkeep.tokens import estimate_item
 
 # Labels of handoff lines that stand for different things each time.
-SEVERAL = frozenset({"todo", "pasted by the user", "open call"})
+SEVERAL = frozenset({"asked", "todo", "open call"})
 # What a draft that names no successor leaves as the claim beside an entry it set aside.
 WITHDRAWN = "withdrawn"
 
@@ -34,22 +34,18 @@ class Comparison:
     """What became of every entry. Each of the later ledger is in one group, or among the unchanged.
 
     Attributes:
-        added: New, and nothing speaks against them.
-        changed: New words, another section, another pin, told again, or no longer contested.
+        added: New.
+        changed: New words, another section, another pin, or told again.
         retired: Set aside since, with what replaced them; said and set aside in between is among them.
-        contested: Still holding, with a claim that did not stand beside them before.
-        gone: In the earlier ledger only: archived, or computed or drafted anew without them.
+        gone: In the earlier ledger only: computed or drafted anew without them.
         unchanged: How many are as they were.
-        archived: How many more the later ledger counts as archived.
     """
 
     added: tuple[LedgerEntry, ...] = ()
     changed: tuple[Change, ...] = ()
     retired: tuple[LedgerEntry, ...] = ()
-    contested: tuple[LedgerEntry, ...] = ()
     gone: tuple[LedgerEntry, ...] = ()
     unchanged: int = 0
-    archived: int = 0
 
 
 def compare(before: Ledger, after: Ledger) -> Comparison:
@@ -58,15 +54,12 @@ def compare(before: Ledger, after: Ledger) -> Comparison:
     added: list[LedgerEntry] = []
     changed: list[Change] = []
     retired: list[LedgerEntry] = []
-    contested: list[LedgerEntry] = []
     unchanged = 0
     for index, entry in enumerate(after.entries):
         old = earlier.get(index)
         inactive = entry.section is Section.INACTIVE
         if inactive and (old is None or old.section is not Section.INACTIVE):
             retired.append(entry)
-        elif not inactive and entry.claim is not None and (old is None or old.claim != entry.claim):
-            contested.append(entry)
         elif old is None:
             added.append(entry)
         elif _reads_otherwise(old, entry):
@@ -78,22 +71,14 @@ def compare(before: Ledger, after: Ledger) -> Comparison:
         added=tuple(added),
         changed=tuple(changed),
         retired=tuple(retired),
-        contested=tuple(contested),
         gone=tuple(entry for entry in before.entries if id(entry) not in paired),
         unchanged=unchanged,
-        archived=max(0, after.archived - before.archived),
     )
 
 
 def is_withdrawn(entry: LedgerEntry) -> bool:
     """Whether an entry was set aside without anything in its place."""
     return entry.section is Section.INACTIVE and (entry.claim is None or entry.claim.text == WITHDRAWN)
-
-
-def is_archived(entry: LedgerEntry) -> bool:
-    """Whether an entry that is gone can only have been archived: nothing computes or drafts its like anew."""
-    drafted = entry.speaker is Speaker.MODEL and entry.section is Section.HANDOFF
-    return entry.speaker is not Speaker.COMPUTED and not drafted
 
 
 def _paired(before: Sequence[LedgerEntry], after: Sequence[LedgerEntry]) -> dict[int, LedgerEntry]:
@@ -111,7 +96,7 @@ def _paired(before: Sequence[LedgerEntry], after: Sequence[LedgerEntry]) -> dict
 
 def _words(entry: LedgerEntry) -> object:
     """What makes two entries the same without a doubt: who said it, the words, and where they were first said."""
-    if entry.speaker is Speaker.COMPUTED:
+    if entry.speaker in (Speaker.COMPUTED, Speaker.AGENT):
         return entry.section, entry.text
     return entry.speaker, entry.text, entry.sources[:1]
 
@@ -125,12 +110,12 @@ def _name(entry: LedgerEntry) -> object:
             label, colon, _ = entry.text.partition(": ")
             one_only = colon and entry.section is Section.HANDOFF and label not in SEVERAL
             return label if one_only else None
-        case Speaker.USER:
+        case Speaker.USER | Speaker.AGENT:
             return None
 
 
 def _reads_otherwise(old: LedgerEntry, new: LedgerEntry) -> bool:
-    sources = new.sources if new.speaker is Speaker.COMPUTED else old.sources
+    sources = new.sources if new.speaker in (Speaker.COMPUTED, Speaker.AGENT) else old.sources
     return replace(old, id=new.id, born=new.born, sources=sources) != new
 
 
@@ -180,7 +165,7 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
     shortened = {id(seen) for seen in stubbed}
     frontier = [seen for seen in tail if id(seen) not in shortened]
     request = [plan.request] if plan.request else []
-    quoted = [quote.seen for quote in plan.quoted]
+    quoted = [quote.seen for quote in plan.quoted if quote.seen is not None]
     others = {id(seen): seen for seen in (*plan.replaced, *quoted, *plan.head, *plan.context, *request, *tail)}.values()
     made = [estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StateEntry)]
     return PlanSummary(
@@ -200,13 +185,13 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
 
 def _quoted_part(plan: Plan, lines: Mapping[int, int]) -> PlanPart:
     """Return what is quoted; what stays as host context too is counted there today."""
-    quoted = [quote.seen for quote in plan.quoted]
+    quoted = [quote.seen for quote in plan.quoted if quote.seen is not None]
     context = {id(seen) for seen in plan.context}
     moved = _part(seen for seen in quoted if id(seen) not in context)
     return replace(
         _part(quoted),
         tokens_before=moved.tokens_before,
-        tokens_after=sum(lines.get(_ordinal(seen.entry), seen.entry.tokens) for seen in quoted),
+        tokens_after=sum(lines.get(quote.source.ordinal, quote.tokens) for quote in plan.quoted),
     )
 
 

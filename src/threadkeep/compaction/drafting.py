@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from threadkeep.compaction.facts import Observed
 from threadkeep.compaction.inline import Written
-from threadkeep.compaction.ledger import Ledger
+from threadkeep.compaction.ledger import Ledger, Speaker
 from threadkeep.compaction.operations import Operation
-from threadkeep.compaction.origins import NOTHING_TRACED, Traced
 from threadkeep.compaction.plan import Plan, Seen
 from threadkeep.dialects import Dialect, Request
 from threadkeep.items import Item
@@ -61,8 +61,7 @@ class Brief:
         ledger: What the session remembers so far.
         focus: What a person wants kept in view, subordinate to everything else.
         prompt: The user's own wording of the instruction; see each strategy for what it may replace.
-        traced: Where values came from that calls were given and whose output is out of view.
-        untraced: How many such values were not looked for: the store took longer than a compaction waits.
+        unread: Items that stand before the window and that its ledger does not know.
         written: What the provider compacted by itself in an answer since the last checkpoint, the newest of it.
     """
 
@@ -73,9 +72,16 @@ class Brief:
     ledger: Ledger
     focus: str | None = None
     prompt: str | None = None
-    traced: Traced = NOTHING_TRACED
-    untraced: int = 0
+    unread: tuple[Observed, ...] = ()
     written: Written | None = None
+
+    @property
+    def spoken(self) -> dict[Pointer, str]:
+        """Every message of a person that a draft may quote, by its record: those the ledger knows, and those in the window."""
+        known = (entry for entry in self.ledger.entries if entry.speaker is Speaker.USER and entry.sources)
+        told = {entry.sources[-1]: entry.text for entry in known}
+        fresh = (seen for seen in self.plan.spoken if seen.entry.source is not None)
+        return told | {seen.entry.source: seen.view.said for seen in fresh if seen.entry.source is not None}
 
     def window_for(self, voice: Voice) -> list[Seen]:
         """Return the window as it may be shown to `voice`: what is sealed for another account is for that account's eyes."""

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import msgspec
 
-from threadkeep.compaction import extractive
-from threadkeep.compaction.archive import archive, settled, state_tokens
-from threadkeep.compaction.audit import AuditReport, audit
+from threadkeep.compaction.audit import Audited, AuditReport, audit, report
+from threadkeep.compaction.budget import StateBudget, fit, state_tokens
 from threadkeep.compaction.checkpoint import cut_of, faults, lay_out, placed_length
 from threadkeep.compaction.comparison import PlanSummary, summarise
 from threadkeep.compaction.drafting import Brief, Draft
+from threadkeep.compaction.facts import Observed
 from threadkeep.compaction.handoff_layout import USER_TOKENS, lay_out_handoff, quoted_messages, summary_text
-from threadkeep.compaction.inline import take_out
+from threadkeep.compaction.inline import TakenOut, take_out
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
-from threadkeep.compaction.merge import amend, merge
-from threadkeep.compaction.operations import Operation
+from threadkeep.compaction.merge import apply, take_in
 from threadkeep.compaction.plan import Plan, Seen, frontier_budget, plan_cut, plan_from, quoted_budget
-from threadkeep.compaction.quoting import behind_the_state
+from threadkeep.compaction.quotes import entries_in_view, quote_newest
 from threadkeep.compaction.remarks import with_remarks
 from threadkeep.compaction.state_text import render_state
-from threadkeep.compaction.undecided import undecided
+from threadkeep.compaction.strategy_names import EXTRACTIVE as EXTRACTIVE_NAME
 from threadkeep.compaction.worth import Worth, worth_of
 from threadkeep.dialects import Dialect
 from threadkeep.errors import BadInput, BrokenWindow, NothingToCompact
@@ -52,9 +51,13 @@ LEAST_GAIN_PERCENT = 10
 LEAST_GROWTH_PERCENT = 10
 NOTHING_NEW = "nothing new stands between the last checkpoint and the request"
 RUNGS = (1.0, 0.5, 0.25, 0.1, 0.0)
+# A tight target leaves half of the window to what people said and the state.
+FRONTIER_PERCENT = 50
+# Of the room beside the frontier so much goes to people's newest messages at the most.
+QUOTED_PERCENT = 60
 
 Phase = Literal["standalone_turn", "pre_turn", "mid_turn"]
-EXTRACTIVE = Draft(strategy=extractive.NAME)
+EXTRACTIVE = Draft(strategy=EXTRACTIVE_NAME)
 
 _target = re.compile(r"(\d+)(%?)")
 
@@ -88,9 +91,13 @@ def target_tokens(text: str, *, of_tokens: int) -> int:
 def ledger_of(history: History, *, carried: Ledger | None = None) -> Ledger:
     """Return the ledger a window's checkpoint carries, with what people remarked since.
 
-    Before the first checkpoint it begins with what was `carried` over from elsewhere, if anything was.
+    Before the first checkpoint it begins with what was `carried` over from elsewhere, if anything was: nothing of this
+    thread's own records is in that yet.
     """
-    base = load_ledger(bytes(history.checkpoint.state)) if history.checkpoint else carried or Ledger()
+    if history.checkpoint is not None:
+        base = load_ledger(bytes(history.checkpoint.state))
+    else:
+        base = replace(carried, journal=carried.journal.in_another_thread()) if carried is not None else Ledger()
     return with_remarks(base, history.remarks)
 
 
@@ -104,6 +111,7 @@ class Proposal:
         frontier_tokens: The widest frontier.
         user_tokens: How many tokens of the user's messages a hand-off quotes.
         quoted_tokens: How many stand behind a state.
+        state_budget: How large the state may be, and how its parts share that.
         phase: Where in a turn it happens.
         adopting: The plan is the only one: what came after the provider's own compaction stays as it is.
     """
@@ -116,6 +124,7 @@ class Proposal:
     user_tokens: int
     quoted_tokens: int
     phase: Phase
+    state_budget: StateBudget = field(default_factory=StateBudget)
     adopting: bool = False
 
     @property
@@ -155,6 +164,8 @@ def propose(
     forced: bool = False,
     fit_tokens: int | None = None,
     ledger: Ledger | None = None,
+    state_budget: StateBudget | None = None,
+    unread: tuple[Observed, ...] = (),
     adopting: bool = False,
 ) -> Proposal:
     """Return the compaction of `history` that is worth making.
@@ -163,30 +174,27 @@ def propose(
         fit_tokens: What the new window may hold at most for the next request to fit.
         forced: The provider refused the window as it is: too little growth is then no reason to leave it.
         ledger: What the session remembers, where that is not in the history's own checkpoint.
+        unread: Items that stand before the window and that its ledger does not know.
         adopting: What the provider compacted by itself is to be the checkpoint: what came after it stays as it is.
 
     Raises:
         NothingToCompact: Too little happened since the last checkpoint for another to be worth it.
     """
-    before = history.tokens
-    taken = take_out(history)
     if target is None and not forced and not _has_grown(history):
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
-    wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
-    wanted = min(wanted, fit_tokens) if fit_tokens is not None else wanted
-    budget = frontier_budget(before, window_tokens=window_tokens)
-    budget = min(budget, wanted) if target or fit_tokens is not None else budget
-    since = taken.written.place.ordinal if adopting and taken.written is not None else None
+    taken = take_out(history)
+    wanted = _wanted_tokens(history.tokens, target=target, fit_tokens=fit_tokens)
+    budget = frontier_budget(history.tokens, window_tokens=window_tokens)
+    budget = min(budget, wanted * FRONTIER_PERCENT // 100) if target or fit_tokens is not None else budget
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
-        plan=plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=budget)
-        if since is None
-        else plan_from(taken.history, view=dialect.view, tip=tip, ordinal=since),
+        plan=_widest_plan(taken, dialect=dialect, tip=tip, frontier_tokens=budget, adopting=adopting),
         window=tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
         ledger=ledger_of(history, carried=ledger),
         focus=focus,
         prompt=prompt,
+        unread=unread,
         written=taken.written,
     )
     return Proposal(
@@ -198,8 +206,21 @@ def propose(
         user_tokens=user_tokens,
         quoted_tokens=quoted_budget(user_tokens, window_tokens=window_tokens),
         phase=phase,
+        state_budget=state_budget or StateBudget(),
         adopting=adopting,
     )
+
+
+def _wanted_tokens(before: int, *, target: str | None, fit_tokens: int | None) -> int:
+    wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
+    return wanted if fit_tokens is None else min(wanted, fit_tokens)
+
+
+def _widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, frontier_tokens: int, adopting: bool) -> Plan:
+    """Return the plan a draft is made for."""
+    if adopting and taken.written is not None:
+        return plan_from(taken.history, view=dialect.view, tip=tip, ordinal=taken.written.place.ordinal)
+    return plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=frontier_tokens)
 
 
 def has_something_to_replace(proposal: Proposal) -> bool:
@@ -222,18 +243,20 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     before, thread_id = proposal.tokens_before, proposal.brief.thread_id
     best: Outcome | None = None
     broken: BrokenWindow | None = None
+    # What is remembered does not depend on where the frontier is cut.
+    audited = audit(proposal.brief.plan, _drafted(proposal, draft), focus=proposal.brief.focus)
     for plan in _plans(proposal, draft):
         if not _replaces(plan):
             continue
         try:
-            outcome = _attempt(plan, proposal, draft)
+            outcome = _attempt(plan, proposal, draft, audited)
         except BrokenWindow as fault:
             # A shorter frontier may do without what is broken here.
             broken = fault
             continue
-        if best is None or outcome.tokens_after < best.tokens_after:
+        if best is None or _misses(outcome, proposal) < _misses(best, proposal):
             best = outcome
-        if outcome.tokens_after <= proposal.wanted:
+        if not outcome.over_target and not outcome.report.left_out:
             break
     if best is None:
         raise broken or NothingToCompact(thread_id, reason=NOTHING_NEW)
@@ -252,6 +275,11 @@ def _plans(proposal: Proposal, draft: Draft) -> Iterator[Plan]:
     for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
         budget = int(proposal.frontier_tokens * rung)
         yield plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=budget)
+
+
+def _misses(outcome: Outcome, proposal: Proposal) -> tuple[int, int]:
+    """Return how far a window is from what is wanted: tokens over the target, then messages of people left to recall."""
+    return max(0, outcome.tokens_after - proposal.wanted), outcome.report.left_out
 
 
 def _has_grown(history: History) -> bool:
@@ -274,28 +302,23 @@ def remembered(history: History, *, dialect: Dialect, carried: Ledger | None = N
         tokens_before=history.tokens,
     )
     ledger = ledger_of(history, carried=carried)
-    return audit(plan, _merged(plan, ledger, tuple(extractive.draft(plan, ledger)))).ledger
+    return audit(plan, take_in(replace(ledger, age=ledger.age + 1), plan.observed)).ledger
 
 
-def _drafted(plan: Plan, proposal: Proposal, draft: Draft) -> Ledger:
-    """Return the ledger after what the draft says, and then what people said: its numbers are those the model was shown."""
+def _drafted(proposal: Proposal, draft: Draft) -> Ledger:
+    """Return the ledger after what the draft says, then with what the window says: a draft's numbers are those it was shown."""
     brief = proposal.brief
-    told = tuple(extractive.draft(plan, brief.ledger, focus=brief.focus, traced=brief.traced))
-    return _merged(plan, brief.ledger, *draft.stages, told)
+    ledger = replace(brief.ledger, age=brief.ledger.age + 1)
+    spoken = brief.spoken
+    for stage in draft.stages:
+        ledger = apply(ledger, stage, spoken=spoken)
+    return take_in(ledger, (*brief.unread, *brief.plan.observed), focus=brief.focus)
 
 
-def _merged(plan: Plan, ledger: Ledger, *stages: tuple[Operation, ...]) -> Ledger:
-    spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
-    ledger = merge(ledger, (), spoken=spoken)
-    for stage in stages:
-        ledger = amend(ledger, stage, spoken=spoken)
-    return ledger
-
-
-def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
+def _attempt(plan: Plan, proposal: Proposal, draft: Draft, audited: Audited) -> Outcome:
     history, dialect = proposal.history, proposal.brief.dialect
-    audited = audit(plan, _drafted(plan, proposal, draft))
-    plan, state = _told(plan, audited.ledger, proposal, hand_off=draft.summary is not None)
+    plan, state = _show(plan, audited, proposal, hand_off=draft.summary is not None)
+    checked = report(audited, state)
     layout = _layout(plan, state, proposal, draft)
     loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
     items = [*_literal(layout, history), *loose]
@@ -323,7 +346,7 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
         covers=covers,
         layout=layout,
         state=msgspec.Raw(dump_ledger(state)),
-        audit=msgspec.Raw(msgspec.json.encode(audited.report)),
+        audit=msgspec.Raw(msgspec.json.encode(checked)),
         figures=figures,
         focus=proposal.brief.focus,
         fell_back_from=draft.attempts[0].strategy if len(draft.attempts) > 1 else None,
@@ -334,7 +357,7 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
     )
     return Outcome(
         checkpoint=checkpoint,
-        report=audited.report,
+        report=checked,
         ledger=state,
         plan=summarise(plan, layout),
         tokens_before=plan.tokens_before,
@@ -344,24 +367,16 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft) -> Outcome:
     )
 
 
-def _told(plan: Plan, ledger: Ledger, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
-    """Return what the new window tells of the ledger, and the plan with the messages that tell the rest.
-
-    What people said last stands in their own messages where all of it and the whole state fit; else the state tells everything,
-    within what room there is, and only changes that code cannot place stay as messages.
-    """
-    if not hand_off:
-        behind = behind_the_state(plan, ledger, budget_tokens=proposal.quoted_tokens)
-        quoting = plan.quoting(behind.quotes)
-        state = settled(ledger, behind=behind.entries)
-        spare = proposal.wanted - quoting.kept_tokens - state_tokens(state)
-        if behind.quotes and spare >= 0:
-            older = undecided(ledger, quoting.replaced, room_tokens=spare)
-            return plan.quoting((*older, *behind.quotes)), state
-        room = max(0, proposal.wanted - plan.kept_tokens)
-        plan = plan.quoting(undecided(ledger, plan.replaced, room_tokens=room - state_tokens(ledger)))
+def _show(plan: Plan, audited: Audited, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
+    """Return what the new window tells of the ledger: people's newest messages behind the state, the state within its room."""
+    ledger = audited.ledger
     room = max(0, proposal.wanted - plan.kept_tokens)
-    return plan, archive(ledger, budget_tokens=room, in_view=plan.kept_words)
+    if not hand_off:
+        least = fit(ledger, in_view=frozenset(), room_tokens=0, budget=proposal.state_budget)
+        beside = max(0, room - state_tokens(least)) * QUOTED_PERCENT // 100
+        plan = plan.quoting(quote_newest(plan, ledger, budget_tokens=min(proposal.quoted_tokens, beside)))
+        room = max(0, proposal.wanted - plan.kept_tokens)
+    return plan, fit(ledger, in_view=entries_in_view(plan, ledger), room_tokens=room, budget=proposal.state_budget)
 
 
 def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:

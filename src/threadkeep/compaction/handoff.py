@@ -12,7 +12,7 @@ from threadkeep.compaction.instructions import asked_tokens, handoff_instruction
 from threadkeep.compaction.reply import parse_state
 from threadkeep.compaction.secrets import masked
 from threadkeep.compaction.state_text import TAG
-from threadkeep.compaction.transcript import untagged
+from threadkeep.compaction.transcript import untag
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.dialects.hosts import SUMMARY_OPENINGS
 from threadkeep.tokens import estimate_text
@@ -64,7 +64,7 @@ class _Written:
         told = unprefixed(text)
         if not told or (TAG in told and not self.is_draft(told) and not parse_state(told).sections):
             raise DraftRefused("empty")
-        self.summary = masked(untagged(told))
+        self.summary = masked(untag(told))
 
 
 def unprefixed(text: str) -> str:

@@ -26,28 +26,30 @@ def quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quoted]:
 
     What the thread is working on, a person's request or an agent's task, is among them whatever it takes.
     """
-    asked = [*((plan.request,) if plan.request else ()), *(quote.seen for quote in plan.quoted)]
+    asked = [*((plan.request,) if plan.request else ()), *(quote.seen for quote in plan.quoted if quote.seen is not None)]
     standing = {id(seen) for seen in asked}
     spoken = [seen for seen in plan.replaced if _is_message(seen)] + asked
     chosen: list[Quoted] = []
     left = budget_tokens
     for seen in reversed(spoken):
-        size = seen.entry.tokens
+        source, size = seen.entry.source, seen.entry.tokens
+        if source is None:
+            continue
         if id(seen) in standing or size <= left:
-            chosen.append(Quoted(seen=seen, tokens=size))
+            chosen.append(Quoted(source=source, seen=seen, tokens=size))
             left -= min(size, left)
             continue
         if left >= LEAST_TOKENS:
-            chosen.append(Quoted(seen=seen, tokens=left, text=shortened(seen.view.said, tokens=left)))
+            chosen.append(Quoted(source=source, seen=seen, tokens=left, text=shortened(seen.view.said, tokens=left)))
         break
     return chosen[::-1]
 
 
 def summary_text(summary: str, ledger: Ledger, *, quoted: Sequence[Quoted]) -> str:
     """Return the summary message: the summary, and what the ledger holds that the messages in front do not say."""
-    whole = {quote.seen.entry.source for quote in quoted if quote.text is None}
+    whole = {quote.source for quote in quoted if quote.text is None}
     said = {entry.id for entry in ledger.entries if entry.speaker is Speaker.USER and _stands_in(entry.sources, whole)}
-    shown = replace(ledger, entries=tuple(entry for entry in ledger.entries if entry.id not in said or entry.claim))
+    shown = replace(ledger, in_view=ledger.in_view | said)
     # The block closes the message even where it says nothing: what comes after its end is a person's again.
     return f"{SUMMARY_OPENING}\n\n{summary}\n\n{render_state(shown).removeprefix(STATE_OPENING).lstrip()}"
 
@@ -82,5 +84,5 @@ def _is_message(seen: Seen) -> bool:
     return seen.view.by_person and seen.view.kind is ItemKind.MESSAGE and seen.entry.source is not None
 
 
-def _stands_in(sources: tuple[Pointer, ...], messages: set[Pointer | None]) -> bool:
+def _stands_in(sources: tuple[Pointer, ...], messages: set[Pointer]) -> bool:
     return any(source in messages for source in sources)

@@ -7,11 +7,12 @@ Nothing here quotes a transcript, so nothing a transcript says can change what i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from threadkeep.compaction.ledger import Ledger, Section
+from threadkeep.compaction.ledger import Ledger, Section, Speaker
 from threadkeep.compaction.plan import Seen
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
-from threadkeep.compaction.transcript import shortened, untagged
+from threadkeep.compaction.transcript import shortened, untag
 
 INDEXED_MESSAGES = 120
 INDEXED_TOKENS = 60
@@ -20,10 +21,11 @@ INDEXED_TOKENS = 60
 ASKED_SHARE = 4
 LEAST_ASKED_TOKENS = 160
 
+CHANGEABLE = (Speaker.USER, Speaker.MODEL)
 _SECTIONS = {
     Section.OBJECTIVE: "what the session is for, and when it is done",
     Section.ACTIVE: "decisions, constraints and exact values that still hold, one line each",
-    Section.INACTIVE: "what no longer holds: `supersede | [id] → what replaced it (#n)` or `withdraw | [id] (#n)`",
+    Section.INACTIVE: 'what no longer holds: `supersede | [id] → "the words that replaced it" (#n)`',
     Section.HANDOFF: "where the work stands: what was just done, what comes next, what blocks it",
     Section.EVIDENCE: "files, commands, tests and searches that lead back to the facts",
 }
@@ -39,9 +41,9 @@ CONTRACT = (
     + "\n\nHow to write a bullet:\n"
     "- `retain | [id]` leaves an entry of the state as it is. Entries you do not mention are retained too.\n"
     "- `update | [id] new text (#n)` revises an entry you wrote earlier.\n"
-    "- `supersede | [id] → new value (#n)` and `withdraw | [id] (#n)`, under Inactive Changes, set an entry aside. #n must be "
-    "the message of the user that changed it. What a user said holds until the user says otherwise; it is kept word for word "
-    "without your help, so do not repeat it.\n"
+    '- `supersede | [id] → "quotation" (#n)`, under Inactive Changes, sets an entry aside. Quote, word for word, the later '
+    "message #n of the user that changed it. What a user said holds until the user says otherwise; it is kept word for word "
+    "without your help, so do not repeat it. `withdraw | [id]` takes back an entry you wrote earlier.\n"
     "- Anything else is a new entry; end it with the record it rests on, as (#n).\n"
     "- Copy names, numbers, paths and ids exactly. Leave out what nobody said and nothing showed.\n"
     "- Write in the language the user writes in. What can be looked up again in the workspace need not be told."
@@ -70,7 +72,7 @@ def session_instruction(
     """Return the instruction for `session`: the task, the state with its ids, the user's messages by number, the contract."""
     parts = [
         SESSION_TASK,
-        f"The session state so far:\n{render_state(ledger, whole=True)}" if ledger.entries else "There is no session state yet.",
+        f"The session state so far:\n{_state(ledger)}" if ledger.entries else "There is no session state yet.",
         _index(spoken),
         _subordinate(prompt, focus),
         f"Keep the block under {target_tokens} tokens.",
@@ -95,10 +97,16 @@ def transcript_question(instruction: str, transcript: str, *, part: int = 1, par
     )
 
 
+def _state(ledger: Ledger) -> str:
+    """Return every entry that a draft may change, and of the others as many as the window has room for."""
+    shown = (entry for entry in ledger.entries if entry.speaker in CHANGEABLE or entry.id not in ledger.left_out)
+    return render_state(replace(ledger, entries=tuple(shown)), whole=True)
+
+
 def _index(spoken: Sequence[Seen]) -> str:
     """Return the user's messages by number, the newest if there are many; each by its first words."""
     told = [
-        f"#{seen.entry.source.ordinal}: {untagged(' '.join(shortened(seen.view.said, tokens=INDEXED_TOKENS).split()))}"
+        f"#{seen.entry.source.ordinal}: {untag(' '.join(shortened(seen.view.said, tokens=INDEXED_TOKENS).split()))}"
         for seen in spoken[-INDEXED_MESSAGES:]
         if seen.entry.source is not None
     ]
@@ -111,5 +119,5 @@ def _subordinate(prompt: str | None, focus: str | None) -> str:
     ]
     if not wishes:
         return ""
-    told = "\n".join(untagged(wish) for wish in wishes)
+    told = "\n".join(untag(wish) for wish in wishes)
     return f"The user also asks for the following; follow it as far as it fits the form of the answer described below.\n{told}"

@@ -1,16 +1,17 @@
-"""The session state: a ledger of entries in five sections.
+"""The session state: a ledger of entries in five sections, and the journal they are made from.
 
-Entries have ids, sources, speakers, ages and pins. A ledger is a value: merging makes a new one (`threadkeep.compaction.merge`).
+A ledger is a value: each compaction makes a new one. What people said and what the agent found out is kept here in full, however
+little of it a window had room for, so that a later window may show what a tight one left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import msgspec
 
+from threadkeep.compaction.journal import Journal
 from threadkeep.thread import Pointer, parse_pointer
 
 
@@ -27,30 +28,31 @@ BINDING = (Section.OBJECTIVE, Section.ACTIVE)
 
 
 class Speaker(StrEnum):
-    """Whose words an entry is. Only a user's words bind."""
+    """Whose words an entry is. Only a user's words bind.
+
+    `AGENT` marks sentences quoted from the agent's answers, `MODEL` what a draft or the agent's own note says, `COMPUTED`
+    what code derived from the records.
+    """
 
     USER = "user"
+    AGENT = "agent"
     MODEL = "model"
     COMPUTED = "computed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A later statement that may have changed an entry, and where it was said.
-
-    `proven` means that a person said it there; otherwise it is only what a draft made of it.
-    """
+    """The words that retired an entry, and where a person said them."""
 
     text: str
     source: Pointer
-    proven: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
     """One thing the session must remember.
 
-    `claim` on an active entry makes it contested: both stand side by side. On an inactive one it is what replaced it.
+    `claim` is what retired it; only an inactive entry has one. `noted` says that it was written down beside the conversation.
     """
 
     id: str
@@ -60,41 +62,29 @@ class LedgerEntry:
     speaker: Speaker
     born: int
     pinned: bool = False
+    noted: bool = False
     claim: Claim | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brevity:
-    """How a state that is over its budget is told in fewer words. No entry leaves the ledger by it.
-
-    Attributes:
-        passing: Entries shown by their pointers alone: messages that only tell, and demand nothing (`passing`).
-        in_view: Entries, and claims beside entries, whose words stand in a message that the window keeps whole.
-        bare: Whether a user's words that stand there whole go without their pointers: there is no more to see behind them.
-    """
-
-    passing: frozenset[str] = frozenset()
-    in_view: frozenset[str] = frozenset()
-    bare: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Every entry, in the order they were made.
+    """Every entry, in the order a state tells them.
 
     Attributes:
         age: How many compactions it has lived through.
-        archived: How many entries have left it for the archive.
-        brevity: How it is told in fewer words; None where the budget allows all of them.
-        behind: Entries that need no words in the state: messages behind it tell them, and all that speaks against them.
+        journal: What the computed entries are made from, up to where.
+        in_view: Entries that messages of the window tell, so that the state need not.
+        brief: Entries that the state tells in part.
+        left_out: Entries the state has no room for; recall finds them.
     """
 
     entries: tuple[LedgerEntry, ...] = ()
     age: int = 0
     next_number: int = 1
-    archived: int = 0
-    brevity: Brevity | None = None
-    behind: frozenset[str] = frozenset()
+    journal: Journal = field(default_factory=Journal)
+    in_view: frozenset[str] = frozenset()
+    brief: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
 
     def section(self, section: Section) -> tuple[LedgerEntry, ...]:
         return tuple(entry for entry in self.entries if entry.section is section)
@@ -106,17 +96,10 @@ class Ledger:
         """Return a ledger where `entry` stands in place of the one with its id."""
         return replace(self, entries=tuple(entry if old.id == entry.id else old for old in self.entries))
 
-    def without(self, ids: Iterable[str]) -> Ledger:
-        """Return a ledger whose entries `ids` have gone to the archive; what is pinned stays, whoever names it."""
-        gone = set(ids)
-        kept = tuple(entry for entry in self.entries if entry.pinned or entry.id not in gone)
-        return replace(self, entries=kept, archived=self.archived + len(self.entries) - len(kept))
-
 
 class _StoredClaim(msgspec.Struct, omit_defaults=True):
     text: str
     source: str
-    proven: bool = True
 
 
 class _StoredEntry(msgspec.Struct, omit_defaults=True):
@@ -127,23 +110,19 @@ class _StoredEntry(msgspec.Struct, omit_defaults=True):
     speaker: Speaker
     born: int = 0
     pinned: bool = False
+    noted: bool = False
     claim: _StoredClaim | None = None
-
-
-class _StoredBrevity(msgspec.Struct, omit_defaults=True):
-    passing: list[str] = []
-    in_view: list[str] = []
-    bare: bool = False
 
 
 class _StoredLedger(msgspec.Struct, omit_defaults=True):
     entries: list[_StoredEntry]
     age: int
     next_number: int
-    archived: int = 0
-    brevity: _StoredBrevity | None = None
-    behind: list[str] = []
-    v: int = 1
+    journal: Journal = msgspec.field(default_factory=Journal)
+    in_view: list[str] = []
+    brief: list[str] = []
+    left_out: list[str] = []
+    v: int = 2
 
 
 def dump_ledger(ledger: Ledger) -> bytes:
@@ -158,15 +137,17 @@ def dump_ledger(ledger: Ledger) -> bytes:
                 speaker=entry.speaker,
                 born=entry.born,
                 pinned=entry.pinned,
-                claim=_stored_claim(entry.claim) if entry.claim else None,
+                noted=entry.noted,
+                claim=_StoredClaim(text=entry.claim.text, source=str(entry.claim.source)) if entry.claim else None,
             )
             for entry in ledger.entries
         ],
         age=ledger.age,
         next_number=ledger.next_number,
-        archived=ledger.archived,
-        brevity=_stored_brevity(ledger.brevity) if ledger.brevity else None,
-        behind=sorted(ledger.behind),
+        journal=ledger.journal,
+        in_view=sorted(ledger.in_view),
+        brief=sorted(ledger.brief),
+        left_out=sorted(ledger.left_out),
     )
     return msgspec.json.encode(stored)
 
@@ -184,29 +165,15 @@ def load_ledger(raw: bytes) -> Ledger:
                 speaker=entry.speaker,
                 born=entry.born,
                 pinned=entry.pinned,
-                claim=_loaded_claim(entry.claim) if entry.claim else None,
+                noted=entry.noted,
+                claim=Claim(text=entry.claim.text, source=parse_pointer(entry.claim.source)) if entry.claim else None,
             )
             for entry in stored.entries
         ),
         age=stored.age,
         next_number=stored.next_number,
-        archived=stored.archived,
-        brevity=_loaded_brevity(stored.brevity) if stored.brevity else None,
-        behind=frozenset(stored.behind),
+        journal=stored.journal,
+        in_view=frozenset(stored.in_view),
+        brief=frozenset(stored.brief),
+        left_out=frozenset(stored.left_out),
     )
-
-
-def _stored_brevity(brevity: Brevity) -> _StoredBrevity:
-    return _StoredBrevity(passing=sorted(brevity.passing), in_view=sorted(brevity.in_view), bare=brevity.bare)
-
-
-def _loaded_brevity(stored: _StoredBrevity) -> Brevity:
-    return Brevity(passing=frozenset(stored.passing), in_view=frozenset(stored.in_view), bare=stored.bare)
-
-
-def _stored_claim(claim: Claim) -> _StoredClaim:
-    return _StoredClaim(text=claim.text, source=str(claim.source), proven=claim.proven)
-
-
-def _loaded_claim(stored: _StoredClaim) -> Claim:
-    return Claim(text=stored.text, source=parse_pointer(stored.source), proven=stored.proven)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadkeep.compaction.ledger import Section, Speaker
+from threadkeep.compaction.ledger import Section
 from threadkeep.thread import Pointer
 
 # How a line that a model wrote is told from a user's words wherever it is shown; what reads replies takes it off again.
@@ -13,37 +13,20 @@ FROM_A_MODEL = "from a summary, not from the user: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Add:
-    """A new entry. A user's words may set aside older ones they are tied to."""
+    """A new entry in the model's words."""
 
     section: Section
     text: str
     source: Pointer
-    speaker: Speaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hear:
-    """A user's statement that stays in the window as it is: no entry, but it may set aside older ones."""
-
-    text: str
-    source: Pointer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supersede:
-    """The draft says that `entry_id` gave way to `claim`, said at `by`. Code decides whether that holds."""
+class Retire:
+    """The entry `entry_id` gave way to `quote`, said at `by`. Of a user's entry code checks that the user said so there."""
 
     entry_id: str
     by: Pointer
-    claim: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refresh:
-    """A section's computed entries are these, and no others."""
-
-    section: Section
-    lines: tuple[tuple[str, Pointer | None], ...]
+    quote: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,4 +46,4 @@ class Redraft:
     kept: tuple[str, ...]
 
 
-Operation = Add | Hear | Supersede | Refresh | Update | Redraft
+Operation = Add | Retire | Update | Redraft

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
-from threadkeep.compaction.working import Observed, Working, observe
+from threadkeep.compaction.facts import Observed
 from threadkeep.items import Item, ItemKind, Role, View, boundaries
 from threadkeep.thread import EntryKind, History, Pointer, Tip, WindowEntry
 from threadkeep.thread.delivery import is_task
@@ -24,6 +24,8 @@ FRONTIER_FLOOR_TOKENS = 4_000
 STUB_ABOVE_TOKENS = 200
 STUB_TOKENS = 60
 FRESH_OUTPUTS = 4
+# Of an output that does not fit, so much at least is worth showing.
+LEAST_CUT_TOKENS = 300
 # Outputs the model has not read yet may take so many times the frontier's budget, which is a tenth of a window at most.
 UNREAD_FRONTIERS = 7
 
@@ -38,18 +40,28 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A position of the tail: as it is, or with its output as one line."""
+    """A position of the tail: as it is, or with its output as one line, or as its beginning and end in `cut_tokens`."""
 
     seen: Seen
     stub: bool
+    cut_tokens: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """What it takes in the new window."""
+        if self.cut_tokens is not None:
+            return self.cut_tokens
+        is_large = self.seen.view.kind is ItemKind.OUTPUT and self.seen.entry.tokens > STUB_ABOVE_TOKENS
+        return STUB_TOKENS if self.stub and is_large else self.seen.entry.tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quoted:
-    """A message that the new window tells outside of the state: whole, or as `text` where that is set."""
+    """A message that the new window tells outside of the state: as it stands in the window (`seen`), or as `text`."""
 
-    seen: Seen
+    source: Pointer
     tokens: int
+    seen: Seen | None = None
     text: str | None = None
 
 
@@ -64,8 +76,8 @@ class Plan:
         tail: The frontier, and everything after it.
         replaced: Everything else but the old state.
         cut_from: The cut lies at this ordinal or behind it.
-        quoted: What people said that stands behind the state in their own messages (`quoting`, `undecided`), and, from the
-            beginning, the task of another agent that the thread is working on.
+        quoted: What people said that stands behind the state in messages of their own, and, from the beginning, the task of
+            another agent that the thread is working on.
     """
 
     tip: Tip
@@ -80,7 +92,7 @@ class Plan:
 
     def quoting(self, quotes: Sequence[Quoted]) -> Plan:
         """Return the plan with these of the replaced messages behind the state, in the order they stood in."""
-        staying = {id(quote.seen) for quote in quotes}
+        staying = {id(quote.seen) for quote in quotes if quote.seen is not None}
         left = tuple(seen for seen in self.replaced if id(seen) not in staying)
         return replace(self, quoted=(*self.quoted, *quotes), replaced=left)
 
@@ -88,15 +100,16 @@ class Plan:
     def kept_tokens(self) -> int:
         """What the new window holds beside the state."""
         whole = [*self.head, *self.context, *([self.request] if self.request else [])]
-        tail = (STUB_TOKENS if kept.stub else kept.seen.entry.tokens for kept in self.tail)
-        return sum(seen.entry.tokens for seen in whole) + sum(quote.tokens for quote in self.quoted) + sum(tail)
+        kept = sum(quote.tokens for quote in self.quoted) + sum(position.tokens for position in self.tail)
+        return sum(seen.entry.tokens for seen in whole) + kept
 
     @property
-    def kept_words(self) -> dict[Pointer, str]:
-        """What people said in the messages that stay as they are, by record."""
-        whole = (quote.seen for quote in self.quoted if quote.text is None)
-        kept = (*whole, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
-        return {seen.entry.source: seen.view.said for seen in kept if seen.view.by_person and seen.entry.source is not None}
+    def kept_messages(self) -> frozenset[Pointer]:
+        """The records of people's messages whose words stay where they are, in a shortened item, too."""
+        whole = (*self.context, *((self.request,) if self.request else ()), *(kept.seen for kept in self.tail))
+        quoted = (quote.seen for quote in self.quoted if quote.seen is not None and quote.text is None)
+        said = (seen for seen in (*whole, *quoted) if seen.view.by_person)
+        return frozenset(seen.entry.source for seen in said if seen.entry.source is not None)
 
     # What reads the whole window is looked at once: each step of a compaction asks for it.
     @cached_property
@@ -105,14 +118,16 @@ class Plan:
         return tuple(seen for seen in self._in_order if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
 
     @cached_property
-    def working(self) -> Working:
-        """What the thread works on."""
-        return observe(self.observed)
-
-    @cached_property
     def observed(self) -> tuple[Observed, ...]:
-        """Every item of the window that comes from a record, oldest first."""
-        window = ((seen.view, seen.entry.source, seen.entry.item) for seen in self._in_order)
+        """Every item of the window that stands there as it was recorded, and what people said as another's compaction kept it,
+        oldest first.
+        """
+        originals = (
+            seen
+            for seen in self._in_order
+            if seen.entry.kind is EntryKind.KEEP or (seen.entry.kind is EntryKind.LITERAL and seen.view.by_person)
+        )
+        window = ((seen.view, seen.entry.source, seen.entry.item) for seen in originals)
         return tuple(Observed(view=view, source=source, item=item) for view, source, item in window if source is not None)
 
     @cached_property
@@ -120,7 +135,7 @@ class Plan:
         """Everything that was said or done, as it was; what a person said beside host context was said at its own time."""
         spoken = (seen for seen in self.context if seen.view.by_person)
         held = {id(seen) for seen in self.context}
-        quoted = (quote.seen for quote in self.quoted if id(quote.seen) not in held)
+        quoted = (quote.seen for quote in self.quoted if quote.seen is not None and id(quote.seen) not in held)
         request = (self.request,) if self.request else ()
         found = (*spoken, *self.replaced, *quoted, *request, *(kept.seen for kept in self.tail))
         return tuple(sorted(found, key=lambda seen: seen.entry.source.ordinal if seen.entry.source else 0))
@@ -144,10 +159,9 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
     """Decide what a compaction of `history` replaces when the frontier may hold `frontier_tokens`."""
     seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
     unread = _unread_outputs(seen) if frontier_tokens else []
-    costs = _costs(seen, unread=unread, room=UNREAD_FRONTIERS * frontier_tokens)
-    start = min(_tail_start(seen, costs, budget=frontier_tokens), _pending_start(seen), _calls_start(seen, unread))
-    tail = tuple(Kept(seen=position, stub=stub) for position, (_, stub) in zip(seen[start:], costs[start:], strict=True))
-    return _planned(history, seen, tail, tip=tip)
+    kept = _kept(seen, unread=unread, room=UNREAD_FRONTIERS * frontier_tokens)
+    start = min(_tail_start(kept, budget=frontier_tokens), _pending_start(seen), _calls_start(seen, unread))
+    return _planned(history, seen, tuple(kept[start:]), tip=tip)
 
 
 def plan_from(history: History, *, view: Callable[[Item], View], tip: Tip, ordinal: int) -> Plan:
@@ -184,32 +198,39 @@ def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip:
         replaced=tuple(position for position in seen[:start] if id(position) not in special),
         tokens_before=history.tokens,
         cut_from=history.cut_from,
-        quoted=tuple(Quoted(seen=task, tokens=task.entry.tokens) for task in tasks),
+        quoted=tuple(
+            Quoted(source=task.entry.source, seen=task, tokens=task.entry.tokens)
+            for task in tasks
+            if task.entry.source is not None
+        ),
     )
 
 
-def _costs(seen: list[Seen], *, unread: Sequence[int], room: int) -> list[tuple[int, bool]]:
-    """Return, for each position, its tokens in the tail and whether it would be a stub there.
+def _kept(seen: list[Seen], *, unread: Sequence[int], room: int) -> list[Kept]:
+    """Return each position as the tail would hold it.
 
-    Large outputs are stubs unless they are among the newest few, or unread and within `room`, the newest first; an output that a
-    later one repeats is one at any rate.
+    Large outputs are stubs unless they are among the newest few, or unread and within `room`, the newest first; of the one
+    that no longer fits, beginning and end stay. An output that a later one repeats is a stub at any rate.
     """
     outputs = [index for index, position in enumerate(seen) if position.view.kind is ItemKind.OUTPUT]
     newest = {seen[index].view.text: index for index in outputs}
     fresh = set(outputs[-FRESH_OUTPUTS:]) - set(unread)
+    cut: dict[int, int] = {}
     for index in reversed(unread):
-        room -= seen[index].entry.tokens
-        if room < 0:
+        if seen[index].entry.tokens > room:
+            if room >= LEAST_CUT_TOKENS:
+                cut[index] = room
             break
+        room -= seen[index].entry.tokens
         fresh.add(index)
-    costs: list[tuple[int, bool]] = []
+    kept: list[Kept] = []
     for index, position in enumerate(seen):
         entry = position.entry
         large = position.view.kind is ItemKind.OUTPUT and entry.tokens > STUB_ABOVE_TOKENS
         repeated = large and newest[position.view.text] != index
         stub = entry.kind is EntryKind.STUB or repeated or (large and index not in fresh)
-        costs.append((STUB_TOKENS if stub and large else entry.tokens, stub))
-    return costs
+        kept.append(Kept(seen=position, stub=stub, cut_tokens=cut.get(index) if stub and not repeated else None))
+    return kept
 
 
 def _unread_outputs(seen: list[Seen]) -> list[int]:
@@ -227,14 +248,15 @@ def _calls_start(seen: list[Seen], unread: Sequence[int]) -> int:
     return max(cut for cut in boundaries([position.view for position in seen]) if cut <= unread[0])
 
 
-def _tail_start(seen: list[Seen], costs: list[tuple[int, bool]], *, budget: int) -> int:
+def _tail_start(kept: list[Kept], *, budget: int) -> int:
     """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps half.
 
     What is under way (an open call, reasoning still without its item) is kept whatever it costs.
     """
+    seen = [each.seen for each in kept]
     sizes = [0] * (len(seen) + 1)
     for index in range(len(seen) - 1, -1, -1):
-        sizes[index] = sizes[index + 1] + costs[index][0]
+        sizes[index] = sizes[index + 1] + kept[index].tokens
     cuts = boundaries([position.view for position in seen])
     oldest = next((cut for cut in cuts if sizes[cut] <= budget), cuts[-1])
     spoken = next((cut for cut in cuts if cut >= oldest and cut < len(seen) and _opens_turn(seen, cut)), None)

@@ -10,7 +10,7 @@ from threadkeep.compaction.asking import drafted
 from threadkeep.compaction.drafting import Brief, Draft, DraftRefused, Voice
 from threadkeep.compaction.instructions import asked_tokens, session_instruction
 from threadkeep.compaction.ledger import Ledger, Speaker
-from threadkeep.compaction.merge import amend, merge
+from threadkeep.compaction.merge import apply
 from threadkeep.compaction.operations import Operation
 from threadkeep.compaction.reply import operations_from, parse_state
 
@@ -42,7 +42,7 @@ class _Written:
         self._brief = brief
         self._ledger: Ledger = brief.ledger
         plan = brief.plan
-        self._spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
+        self._spoken = brief.spoken
         self._records = [seen.source for seen in plan.observed]
 
     @property
@@ -75,6 +75,5 @@ class _Written:
                 records=self._records,
             )
         )
-        apply = amend if self.stages else merge
         self._ledger = apply(self._ledger, operations, spoken=self._spoken)
         self.stages.append(operations)

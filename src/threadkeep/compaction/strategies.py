@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from threadkeep.compaction import extractive, handoff, remote, session
+from threadkeep.compaction import handoff, remote, session
 from threadkeep.compaction.drafting import Brief, Draft, Voice
+from threadkeep.compaction.strategy_names import EXTRACTIVE
 from threadkeep.errors import UnknownStrategy
 
 Drafter = Callable[[Brief, Voice], Awaitable[Draft]]
@@ -14,10 +15,10 @@ Drafter = Callable[[Brief, Voice], Awaitable[Draft]]
 # Those that ask a model. `extractive` asks none and has no drafter: every compaction does what it does.
 DRAFTERS: Final[Mapping[str, Drafter]] = {session.NAME: session.draft, handoff.NAME: handoff.draft, remote.NAME: remote.draft}
 DEFAULT: Final = "default"
-STRATEGIES: Final = (DEFAULT, *DRAFTERS, extractive.NAME)
+STRATEGIES: Final = (DEFAULT, *DRAFTERS, EXTRACTIVE)
 
 # What is tried after a strategy failed; the last rung needs nothing and cannot fail for want of a model.
-_NEXT: Final[Mapping[str, str]] = {remote.NAME: session.NAME, session.NAME: extractive.NAME, handoff.NAME: extractive.NAME}
+_NEXT: Final[Mapping[str, str]] = {remote.NAME: session.NAME, session.NAME: EXTRACTIVE, handoff.NAME: EXTRACTIVE}
 
 
 def ladder(strategy: str | None, *, model: bool) -> tuple[str, ...]:
@@ -30,7 +31,7 @@ def ladder(strategy: str | None, *, model: bool) -> tuple[str, ...]:
     if name not in STRATEGIES:
         raise UnknownStrategy(name, known=STRATEGIES)
     if name == DEFAULT:
-        name = session.NAME if model else extractive.NAME
+        name = session.NAME if model else EXTRACTIVE
     rungs = [name]
     while (following := _NEXT.get(rungs[-1])) is not None:
         rungs.append(following)

@@ -10,17 +10,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from threadkeep.compaction.images import pictures
 from threadkeep.compaction.plan import Seen
 from threadkeep.compaction.secrets import masked
 from threadkeep.compaction.state_text import TAG
-from threadkeep.compaction.working import call_text
-from threadkeep.items import ItemKind, Role
+from threadkeep.items import ItemKind, Role, View
 from threadkeep.tokens import estimate_text
 
 # A tool's output is the cheapest thing to cut: it can be had again, and its beginning and end say what came of it.
 OUTPUT_TOKENS = 600
 MESSAGE_TOKENS = 6_000
+_TOLD_ARGUMENTS = ("cmd", "command", "path", "file_path", "query", "pattern")
 
 _tag = re.compile(rf"<(/?\s*{TAG})", re.IGNORECASE)
 
@@ -73,14 +75,29 @@ def shortened(text: str, *, tokens: int) -> str:
     return f"{text[:keep]}…{over} tokens left out…{text[-keep:]}"
 
 
-def untagged(text: str) -> str:
+def tell_call(view: View) -> str:
+    """Return a call as a person would write it: the command if it has one, else its arguments."""
+    try:
+        arguments = msgspec.json.decode(view.text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return view.text
+    for name in _TOLD_ARGUMENTS if isinstance(arguments, dict) else ():
+        value = arguments.get(name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list) and all(isinstance(part, str) for part in value):
+            return " ".join(value)
+    return view.text
+
+
+def untag(text: str) -> str:
     """Return text that cannot open or close a state block."""
     return _tag.sub(r"‹\1", text)
 
 
 def harmless(text: str) -> str:
     """Return a transcript's text as another model may read it: no state block of its own, credentials masked."""
-    return untagged(masked(text))
+    return untag(masked(text))
 
 
 def _pictured(position: Seen) -> str:
@@ -107,7 +124,7 @@ def _told(position: Seen, *, output_tokens: int) -> str | None:
             told = f"{shortened(text, tokens=MESSAGE_TOKENS)}{_pictured(position)}".strip()
             return f"[{name}{who}] {harmless(told)}" if told else None
         case ItemKind.CALL:
-            return f"[{name}call {view.tool}] {harmless(shortened(call_text(view), tokens=output_tokens))}"
+            return f"[{name}call {view.tool}] {harmless(shortened(tell_call(view), tokens=output_tokens))}"
         case ItemKind.OUTPUT:
             said = f"\n[{name}user] {harmless(view.said)}" if view.by_person else ""
             return f"[{name}output] {harmless(shortened(view.text, tokens=output_tokens))}{said}"

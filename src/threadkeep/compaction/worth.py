@@ -13,7 +13,7 @@ from itertools import takewhile
 from statistics import median_low
 from typing import Final
 
-from threadkeep.compaction.archive import state_tokens
+from threadkeep.compaction.budget import state_tokens
 from threadkeep.compaction.drafting import Brief
 from threadkeep.compaction.plan import Seen
 from threadkeep.errors import NothingToCompact

@@ -25,7 +25,7 @@ class Older(StrEnum):
 
     GONE = "no longer in the window"
     INACTIVE = "listed under Inactive Changes"
-    BESIDE = "active with the newer one beside it"
+    BESIDE = "active with the newer one after it"
     ALONE = "active alone"
 
 
@@ -142,12 +142,11 @@ def _older(demand: Demand, book: Book) -> Older | None:
     stale = demand.stale
     if stale is None:
         return None
-    # The state comes first, then messages in the order they were sent: what the user says later decides.
-    corrected = max((place for place, text in enumerate(book.messages) if demand.needle in text), default=-1)
-    last_said = max((place for place, text in enumerate(book.messages) if stale in text), default=-1)
-    uncontested = any(stale in line and demand.needle not in line for line in book.state)
-    if last_said > corrected or (uncontested and corrected < 0):
+    # The state tells messages in the order they were sent, and those behind it come later: what the user says later decides.
+    told = (*book.state, *book.messages)
+    corrected = max((place for place, text in enumerate(told) if demand.needle in text), default=-1)
+    if any(stale in text for text in told[corrected + 1 :]):
         return Older.ALONE
-    if last_said >= 0 or any(stale in line for line in book.state):
+    if any(stale in text for text in told):
         return Older.BESIDE
     return Older.INACTIVE if any(stale in line for line in book.inactive) else Older.GONE

@@ -11,6 +11,9 @@ from threadkeep.items import Item, View
 # How threadkeep's own session state begins, in every dialect: it speaks in the user's role and is no person's message.
 STATE_OPENING = "The earlier part of this session was compacted."
 
+# Stands between messages that a dialect sends as one, so that each keeps its boundaries. It is nobody's words.
+SEPARATOR = "\n\n---\n\n"
+
 # What the output of a call that was broken off says.
 ABORTED = "aborted"
 

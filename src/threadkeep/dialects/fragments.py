@@ -11,17 +11,19 @@ that tells all of it anew. Whether a reminder that nobody listed is pinned too, 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
 
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.base import SEPARATOR, STATE_OPENING
 from threadkeep.dialects.hosts import (
     AFTER_QUOTE,
     ALONE,
     ARGUMENTS,
+    ATTRIBUTES,
     ELEMENTS,
+    NAMED_ELEMENTS,
     PASSAGES,
     PASSING_REMINDERS,
     QUOTES,
@@ -32,13 +34,23 @@ from threadkeep.dialects.hosts import (
     Passage,
 )
 
-_OPENINGS: Final = tuple(passage.opening for passage in PASSAGES)
-_element = rf"(?:<({'|'.join(ELEMENTS)})(?:\s[^<>]*)?>|{re.escape(STATE_OPENING)})"
-_next_element = re.compile(rf"\s*{_element}")
+_opening = re.compile(
+    "|".join(rf"({'(?i:' if passage.any_case else '(?:'}{re.escape(passage.opening)}))" for passage in PASSAGES)
+)
+_names = "|".join((*ELEMENTS, *NAMED_ELEMENTS))
+_element = rf"(?:<(?i:({_names}))(?:\s[^<>]*)?>|{re.escape(STATE_OPENING)})"
+# Blank space, and what stands between messages that were sent as one.
+_blank = r"\s*(?:(?<=\n\n)---(?=\n\n)\s*)*"
+_next_element = re.compile(rf"{_blank}{_element}")
 _element_on_line = re.compile(rf"^[ \t]*{_element}", re.MULTILINE)
 # Words on the line of a closing are a sentence about a fragment, not the end of one.
 _ends_there = re.compile(rf"[ \t]*(?:[\r\n]|\Z|{_element})")
-_gap = re.compile(r"\s*")
+_closing = re.compile(rf"</((?i:{_names}|{STATE}))>")
+_attributes = {name: re.compile(rf"\s*<(?i:{name}){pattern}>") for name, pattern in ATTRIBUTES.items()}
+_fence = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
+_gap = re.compile(_blank)
+_separator_first = re.compile(rf"\A\s*{SEPARATOR}")
+_separator_last = re.compile(rf"{SEPARATOR}\s*\Z")
 _title = re.compile(r"[#\s]*([^\W\d_][^\n\d:./<]{0,60})")
 _any_element = re.compile(r"\s*<([^<>/\n]{1,80})>")
 
@@ -103,10 +115,13 @@ def quoted(text: str) -> str:
 
 
 def _fragments(text: str, *, titled_reminders: bool) -> Iterator[_Fragment]:
-    """Yield the host's fragments from left to right; passages only where nothing but fragments stands before them."""
-    closings: dict[str, int] = {}
-    position = stop = 0
-    leading = True
+    """Yield the host's fragments from left to right; passages only where nothing but fragments stands before them.
+
+    What a person put between fences is a quote and no fragment.
+    """
+    closings: dict[str, list[int]] | None = None
+    position = stop = counted = 0
+    leading, fenced = True, False
     while True:
         passage = _passage(text, position) if leading else None
         if passage is not None:
@@ -117,36 +132,54 @@ def _fragments(text: str, *, titled_reminders: bool) -> Iterator[_Fragment]:
         opening = opening or _element_on_line.search(text, position)
         if opening is None:
             return
-        leading = leading and not text[stop : opening.start()].strip()
-        name, position = opening[1] or STATE, opening.end()
-        # Each closing is looked for once: a text of openings must not cost its square.
-        if closings.get(name, 0) < position and closings.get(name) != len(text):
-            found = text.find(f"</{name}>", position)
-            closings[name] = len(text) if found < 0 else found
-        inner_stop = closings[name]
-        end = inner_stop + len(name) + len("</>")
-        if inner_stop == len(text) or not _ends_there.match(text, end):
+        leading = leading and _gap.fullmatch(text, stop, opening.start()) is not None
+        fenced ^= len(_fence.findall(text, counted, opening.start())) % 2 == 1
+        name, position = (opening[1] or STATE).lower(), opening.end()
+        counted = opening.start()
+        required = _attributes.get(name)
+        if fenced or (required is not None and not required.match(text, opening.start())):
             leading = False
             continue
+        # All closings are looked for at once: a text of openings must not cost its square.
+        closings = _closings(text, position) if closings is None else closings
+        places = closings.get(name, ())
+        place = bisect_left(places, position)
+        inner_stop = places[place] if place < len(places) else -1
+        end = inner_stop + len(name) + len("</>")
+        if inner_stop < 0 or not _ends_there.match(text, end):
+            leading = False
+            continue
+        counted = end
         yield _element_fragment(
             name, text[position:inner_stop], start=opening.start(), stop=end, titled_reminders=titled_reminders
         )
         position = stop = end
 
 
+def _closings(text: str, position: int) -> dict[str, list[int]]:
+    """Return where each element is closed from `position` on, by its name in small letters."""
+    places: dict[str, list[int]] = {}
+    for found in _closing.finditer(text, position):
+        places.setdefault(found[1].lower(), []).append(found.start())
+    return places
+
+
 def _passage(text: str, position: int) -> _Fragment | None:
     """Return the passage that begins at `position`, blank space left out."""
     gap = _gap.match(text, position)
     start = gap.end() if gap else position
-    if not text.startswith(_OPENINGS, start):
+    opening = _opening.match(text, start)
+    if opening is None or opening.lastindex is None:
         return None
-    passage = next(known for known in PASSAGES if text.startswith(known.opening, start))
+    passage = PASSAGES[opening.lastindex - 1]
     stop = _passage_stop(passage, text, start)
     return None if stop is None else _Fragment(start=start, stop=stop, section=passage.section)
 
 
 def _passage_stop(passage: Passage, text: str, start: int) -> int | None:
     closed = text.find(passage.closing, start) if passage.closing else -1
+    if closed < 0 and passage.any_case:
+        closed = text.find(passage.closing.lower(), start)
     if passage.whole:
         end = closed + len(passage.closing)
         return end if closed >= 0 and _ends_there.match(text, end) else None
@@ -178,10 +211,18 @@ def _beside(text: str, fragments: list[_Fragment]) -> str:
     words: list[str] = []
     position = 0
     for fragment in fragments:
-        words.extend((text[position : fragment.start], fragment.passed_on))
+        words.extend((_between(text, position, fragment.start), fragment.passed_on))
         position = fragment.stop
-    words.append(text[position:])
+    words.append(_between(text, position, len(text)))
     return "\n".join(stripped for part in words if (stripped := part.strip()))
+
+
+def _between(text: str, start: int, stop: int) -> str:
+    """Return what stands between two fragments, without the separators that set it apart from them."""
+    words = text[start:stop]
+    if start > 0:
+        words = _separator_first.sub("", words)
+    return _separator_last.sub("", words) if stop < len(text) else words
 
 
 def _wrapper(text: str) -> str | None:

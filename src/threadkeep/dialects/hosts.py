@@ -1,8 +1,8 @@
-"""The literals by which hosts that speak in the user's role are told.
+"""What hosts write in the user's role, told by its literals.
 
-They belong to releases of Codex, Claude Code, opencode, pi, Cline and Hermes, and may change with any of them. Any host may
-speak any dialect, through a translator if need be, so there is one table. A literal only ever decides that a person did *not*
-write something: one that is missing costs a few tokens and never an instruction.
+The literals belong to releases of Codex, Claude Code, opencode, pi, Cline and Hermes, and may change with any of them. Any host
+may speak any dialect, through a translator if need be, so there is one table. A literal that is missing makes host text a
+person's words; a literal that fits too much hides a person's words, which is worse.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ ELEMENTS: Final[dict[str, str | None]] = {
     "environment_details": "environment",
     "user_instructions": "user_instructions",
     "recommended_plugins": "plugins",
+    # threadkeep's own: what a hook adds when a session starts.
     "session_start": "session_start",
 } | dict.fromkeys(
     (
@@ -32,8 +33,10 @@ ELEMENTS: Final[dict[str, str | None]] = {
         "subagent_notification",
         "skill",
         "hook_prompt",
-        "additional_context",
-        "internal_model_context",
+        "codex_internal_context",
+        "goal_context",
+        "extension_context",
+        "agent_message_board_notification",
         "command-name",
         "command-message",
         "command-contents",
@@ -51,8 +54,17 @@ ELEMENTS: Final[dict[str, str | None]] = {
         "ide_diagnostics",
         "new-diagnostics",
         "user-prompt-submit-hook",
+        "user-memory-input",
+        "mcp-resource-update",
+        "mcp-polling-update",
+        "cross-session-message",
+        "fork-boilerplate",
     )
 )
+# Codex wraps what an application adds in an element whose name begins like this and goes on with the application's own word.
+NAMED_ELEMENTS: Final = (r"external_[\w.:-]{1,128}",)
+# Attributes an element must have to be the host's.
+ATTRIBUTES: Final = {"codex_internal_context": r'\s+source="[a-z][a-z0-9_]*"\s*'}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,7 @@ class Passage:
 
     Attributes:
         closing: How it ends; without one, all that follows is the host's.
+        any_case: Whether its letters may be capitals or not, as Codex reads its own.
         whole: Whether it must be closed at the end of a line to be the host's. Otherwise its beginning is enough, and the line
             its closing stands on is all its own.
     """
@@ -69,10 +82,16 @@ class Passage:
     closing: str = ""
     section: str | None = None
     whole: bool = True
+    any_case: bool = False
 
 
 PASSAGES: Final = (
-    Passage("# AGENTS.md instructions", "</INSTRUCTIONS>", "agents_md"),
+    Passage("# AGENTS.md instructions", "</INSTRUCTIONS>", "agents_md", any_case=True),
+    # Warnings that older releases of Codex left in their histories. Two of them may have further lines.
+    Passage("Warning: apply_patch was requested via ", "Use the apply_patch tool instead of exec_command."),
+    Passage("Warning: The maximum number of unified exec processes you can keep open is", "\n\n", whole=False),
+    Passage("Warning: Your account was flagged for potentially high-risk cyber activity", "\n\n", whole=False),
+    Passage("Here is a list of plugins that are available but not installed.", "\n\n", "plugins", whole=False),
     Passage("# Context from my IDE setup:", "## My request for Codex:"),
     Passage("The conversation history before this point was compacted", "</summary>", "client_summary"),
     Passage("[CONTEXT COMPACTION", "--- END OF CONTEXT SUMMARY", "client_summary", whole=False),
@@ -96,6 +115,10 @@ ALONE: Final = frozenset(
         "[Request interrupted by user]",
         "[Request interrupted by user for tool use]",
         "What did we do so far?",
+        "Continue from where you left off.",
+        "The following tool was executed by the user",
+        "Summarize the task tool output above and continue with your task.",
+        "Attached image(s) from tool result:",
         "Continue if you have next steps",
         "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed.",
     }

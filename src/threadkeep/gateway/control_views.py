@@ -32,8 +32,8 @@ async def state_view(thread: Thread) -> JsonObject:
         "thread": thread.id,
         "checkpoint": history.checkpoint_ordinal,
         "sections": sections,
-        "archived": ledger.archived,
-        **({"behind": sorted(ledger.behind, key=int)} if ledger.behind else {}),
+        "in_view": sorted(ledger.in_view),
+        "left_out": sorted(ledger.left_out),
     }
 
 
@@ -48,7 +48,6 @@ def compaction_view(report: CompactionReport) -> JsonObject:
         "tokens_after": report.tokens_after,
         "model_calls": report.model_calls,
         "over_target": report.over_target,
-        "untraced": report.untraced,
         "audit": report.audit.counts(),
     }
 

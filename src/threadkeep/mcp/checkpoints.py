@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from threadkeep.compaction import AuditReport, Section, load_ledger
-from threadkeep.compaction.state_text import HEADINGS, neutralised
+from threadkeep.compaction.state_text import HEADINGS, neutralise
 from threadkeep.errors import BadInput, RecordNotFound
 from threadkeep.mcp.desk import Desk
 from threadkeep.mcp.quoting import one_line, quoted
@@ -102,6 +102,6 @@ def _page(thread_id: str, record: Record, made: Checkpoint) -> str:
     ]
     for section in Section:
         if entries := ledger.section(section):
-            lines = (f"- [{entry.id}]{' pinned' if entry.pinned else ''}\n{quoted(neutralised(entry.text))}" for entry in entries)
+            lines = (f"- [{entry.id}]{' pinned' if entry.pinned else ''}\n{quoted(neutralise(entry.text))}" for entry in entries)
             parts.append("\n".join((f"## {HEADINGS[section].rstrip(':')}", *lines)))
     return "\n\n".join(parts)

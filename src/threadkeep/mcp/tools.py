@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from threadkeep.compaction import LedgerEntry, Section
-from threadkeep.compaction.state_text import HEADINGS, neutralised
+from threadkeep.compaction import LedgerEntry, Section, Speaker
+from threadkeep.compaction.state_text import HEADINGS, neutralise
 from threadkeep.errors import BadInput
 from threadkeep.mcp.arguments import (
     LONGEST_QUERY,
@@ -30,7 +30,12 @@ from threadkeep.runtime.remarking import NOTE_CHARS
 # Asks a person and returns whether they agreed; raises what ends the call where they did not.
 Ask = Callable[[str, str], Awaitable[None]]
 Given = Mapping[str, Any] | None
-SAID_BY = {"user": "the user's words", "model": "a model's words", "computed": "computed"}
+SAID_BY = {
+    Speaker.USER: "the user's words",
+    Speaker.AGENT: "the agent's words",
+    Speaker.MODEL: "a model's words",
+    Speaker.COMPUTED: "computed",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +98,6 @@ async def state(desk: Desk, given: Given, _: Ask) -> str:
     ]
     sections = ((section, ledger.section(section)) for section in Section)
     parts.extend("\n".join((HEADINGS[section], *map(_told, entries))) for section, entries in sections if entries)
-    if ledger.archived:
-        parts.append(f"{ledger.archived} older entries are archived; `recall` finds the originals.")
     text = "\n\n".join(parts)
     return text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]}\n…{len(text) - LONGEST_ANSWER:,} more characters."
 
@@ -122,7 +125,7 @@ async def pin(desk: Desk, given: Given, ask: Ask) -> str:
     entry = await _entry(thread, asked.entry)
     verb = "pin" if asked.pinned else "unpin"
     if entry is not None and entry.pinned is not asked.pinned:
-        effect = "It then stays through every compaction." if asked.pinned else "It may then be replaced or archived again."
+        effect = "It then stays through every compaction." if asked.pinned else "It may then be replaced or left out again."
         question = f"{verb.capitalize()} entry {entry.id} of thread {thread.id}? {effect}\n\n{quoted(one_line(entry.text))}"
         await ask(question, f"threadkeep {verb} {thread.id} {entry.id}")
     remarked = await (thread.pin if asked.pinned else thread.unpin)(asked.entry)
@@ -139,14 +142,13 @@ def _made(remarked: Remarked) -> str:
 
 
 def _told(entry: LedgerEntry) -> str:
-    marks = [SAID_BY[entry.speaker.value], *(("pinned",) if entry.pinned else ())]
+    marks = [SAID_BY[entry.speaker], *(("pinned",) if entry.pinned else ())]
     if entry.sources:
         marks.append(f"from {' '.join(f'#{source.ordinal}' for source in entry.sources[-3:])}")
-    told = f"- [{entry.id}] {', '.join(marks)}\n{quoted(neutralised(entry.text))}"
+    told = f"- [{entry.id}] {', '.join(marks)}\n{quoted(neutralise(entry.text))}"
     if entry.claim is None:
         return told
-    verb = "replaced by" if entry.section is Section.INACTIVE else "contested by"
-    return f"{told}\n  {verb} #{entry.claim.source.ordinal}\n{quoted(neutralised(entry.claim.text))}"
+    return f"{told}\n  replaced by #{entry.claim.source.ordinal}\n{quoted(neutralise(entry.claim.text))}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import msgspec
@@ -11,9 +11,6 @@ from threadkeep.memory.records import Extracted, Kept, Snapshot, memory_id
 from threadkeep.memory.state import MemoryState, rank
 
 DAY_MS = 86_400_000
-
-# Given memories by name and what was said later, returns the names of those that gave way to it.
-GivesWay = Callable[[Mapping[str, str], Sequence[str]], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +26,15 @@ def consolidated(
     *,
     now_ms: int,
     bounds: Bounds,
-    gives_way: GivesWay,
     forget: Collection[str] = (),
     polluted: Collection[str] = (),
 ) -> Snapshot:
     """Return the memory with everything pending taken in. The same state gives the same memory, whoever computes it.
 
     A thread's newest extraction stands in place of its older ones: what it no longer says loses that thread as a source, and a
-    memory without a source is gone unless a person pinned it. A rule gives way to what a person said later, in whichever thread
-    (`gives_way`). `forget` names threads to drop, now and for good; `polluted` those that are dropped because of what they read.
+    memory without a source is gone unless a person pinned it. Rules of several threads stand beside each other, each with its
+    time: which of them replaces which is not for code to say. `forget` names threads to drop, now and for good; `polluted` those
+    that are dropped because of what they read.
     """
     before = state.snapshot
     forgotten = {*before.forgotten, *forget}
@@ -47,7 +44,7 @@ def consolidated(
     held = {name: _without(memory, no_longer, erased=forgotten) for name, memory in held.items()}
     for pending in sorted(state.pending.values(), key=lambda each: (each.at_ms, each.thread)):
         if pending.thread not in forgotten | unclean:
-            _set_aside(held, pending, gives_way)
+            _set_aside(held, pending)
             _take_in(held, pending, removed=before.removed)
     alive = [memory for memory in held.values() if memory.pinned or (memory.sources and not _idle(memory, now_ms, bounds))]
     kept = sorted(alive, key=rank, reverse=True)[: bounds.memories]
@@ -61,12 +58,10 @@ def consolidated(
     )
 
 
-def _set_aside(held: dict[str, Kept], pending: Extracted, gives_way: GivesWay) -> None:
-    """Drop what a thread took back: what it once held to itself, and rules that other threads had said before."""
-    older = {name: memory for name, memory in held.items() if not memory.pinned and memory.seen_ms <= pending.at_ms}
-    rules = {name: memory.text for name, memory in older.items() if memory.kind == "rule"}
-    said = [entry.text for entry in pending.entries if entry.kind == "rule"]
-    for name in {*pending.superseded, *gives_way(rules, said)} & older.keys():
+def _set_aside(held: dict[str, Kept], pending: Extracted) -> None:
+    """Drop what a thread held to once and took back."""
+    older = {name for name, memory in held.items() if not memory.pinned and memory.seen_ms <= pending.at_ms}
+    for name in older.intersection(pending.superseded):
         del held[name]
 
 

@@ -20,11 +20,15 @@ Mask = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A statement of a thread. `by_user` says that a person made it; only such a statement can be a rule."""
+    """A statement of a thread. `by_user` says that a person made it; only such a statement can be a rule.
+
+    `binds` says that it may oblige beyond the turn it was made in; without a model nothing else is remembered.
+    """
 
     text: str
     source: str
     by_user: bool
+    binds: bool = True
 
 
 class _Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +47,9 @@ def extracted(candidates: Sequence[Candidate], *, mask: Mask) -> list[Entry]:
     Every text passes `mask`, is cut to a bound, and stands once; of too many the newest stay.
     """
     found = [
-        _entry(candidate, candidate.text, "rule" if candidate.by_user else "decision", mask=mask) for candidate in candidates
+        _entry(candidate, candidate.text, "rule" if candidate.by_user else "decision", mask=mask)
+        for candidate in candidates
+        if candidate.binds
     ]
     once = {memory_id(entry.text): entry for entry in found if entry is not None}
     return list(once.values())[-MOST_ENTRIES:]

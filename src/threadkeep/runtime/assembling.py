@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+from threadkeep.compaction.budget import StateBudget
 from threadkeep.hooks import Hooks, hooks_from
 from threadkeep.runtime.backend import Backend, Backing, Redact
 from threadkeep.runtime.clock import Clock
@@ -41,6 +42,13 @@ def backend_of(
         model=models.named(config.compact_model) if config.compact_model else None,
         prompt=config.compact_prompt,
         user_tokens=config.compact_user_message_tokens,
+        state_budget=StateBudget(
+            tokens=config.compact_state_tokens,
+            messages=config.compact_state_messages_percent,
+            findings=config.compact_state_findings_percent,
+            handoff=config.compact_state_handoff_percent,
+            evidence=config.compact_state_evidence_percent,
+        ),
         timeout_s=config.compact_timeout_s,
         hooks=hooks_from(config.hooks) + (hooks or Hooks()),
         observer=installed_observer(),

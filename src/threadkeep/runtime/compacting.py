@@ -25,12 +25,12 @@ from threadkeep.runtime.committing import Basis, commit, look
 from threadkeep.runtime.drafting import Tries, draft_down
 from threadkeep.runtime.in_vain import write_down_in_vain
 from threadkeep.runtime.lease import held
-from threadkeep.runtime.looking_back import looked_back
 from threadkeep.runtime.measuring import model_before
 from threadkeep.runtime.orders import Order
 from threadkeep.runtime.reading import last_usage
 from threadkeep.runtime.reports import CompactionReport
 from threadkeep.runtime.telemetry import CompactionAttempt, CompactionFigures, observed, spent_on
+from threadkeep.runtime.unread_records import read_unread
 from threadkeep.runtime.voices import model_for, voice_for
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.thread import Checkpoint, History, encode_body
@@ -177,16 +177,15 @@ async def _compact(
             timeout_s=policy.timeout_s,
         )
     usage = await last_usage(backend.store, basis.path, basis.history.checkpoint)
-    untraced = proposal.brief.untraced
-    drafted = _remembering(outcome.checkpoint, usage, untraced=untraced)
+    drafted = _remembering(outcome.checkpoint, usage)
     starts = policy.hooks.any_on(HookEvent.SESSION_START)
     checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason, start_due=starts)
     if order.dry_run:
-        return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=None, untraced=untraced, runs=()), facts=facts)
+        return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=None, runs=()), facts=facts)
     record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=basis.tip.turn, tokens=outcome.tokens_after)
     run.is_committing = True
     ordinal = await commit(backend, record, basis=basis)
-    return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=ordinal, untraced=untraced, runs=runs), facts=facts)
+    return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=ordinal, runs=runs), facts=facts)
 
 
 def _draft_price(order: Order, rungs: tuple[str, ...], *, model: Model | None) -> float:
@@ -230,7 +229,9 @@ async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
 
 
 async def _proposed(backend: Backend, basis: Basis, *, dialect: Dialect, order: Order) -> Proposal:
-    proposal = await asyncio.to_thread(
+    upto = ledger_of(basis.history, carried=basis.carried).journal.upto
+    unread = await read_unread(backend.store, basis.thread_id, basis.history, dialect=dialect, upto=upto, stop=basis.tip.next)
+    return await asyncio.to_thread(
         propose,
         basis.history,
         thread_id=basis.thread_id,
@@ -241,13 +242,14 @@ async def _proposed(backend: Backend, basis: Basis, *, dialect: Dialect, order: 
         focus=order.focus,
         prompt=backend.policy.prompt,
         user_tokens=backend.policy.user_tokens,
+        state_budget=backend.policy.state_budget,
         phase=order.phase,
         forced=order.forced,
         fit_tokens=order.fit_tokens,
         ledger=basis.carried,
+        unread=unread,
         adopting=order.adopting,
     )
-    return replace(proposal, brief=await looked_back(backend.store, proposal.brief, basis.history, tip=basis.tip))
 
 
 async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:
@@ -273,12 +275,9 @@ def _figures(report: CompactionReport) -> CompactionFigures:
     )
 
 
-def _remembering(checkpoint: Checkpoint, usage: Calibration | None, *, untraced: int) -> Checkpoint:
-    """Return the checkpoint with what real usage taught so far, for the answers that taught it fall behind its cut, and with
-    how many values were not looked for, if any."""
+def _remembering(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:
+    """Return the checkpoint with what real usage taught so far, for the answers that taught it fall behind its cut."""
     learned = {"usage_estimated": usage.estimated, "usage_counted": usage.counted} if usage is not None else {}
-    if untraced:
-        learned["untraced"] = untraced
     return msgspec.structs.replace(checkpoint, figures={**checkpoint.figures, **learned})
 
 
@@ -294,7 +293,7 @@ def _record(checkpoint: Checkpoint, *, at_ms: int, turn: int, tokens: int) -> Ne
 
 
 def _report(
-    thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None, untraced: int, runs: tuple[HookRun, ...]
+    thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None, runs: tuple[HookRun, ...]
 ) -> CompactionReport:
     return CompactionReport(
         thread=thread_id,
@@ -308,7 +307,6 @@ def _report(
         attempts=tuple(outcome.checkpoint.attempts),
         hooks=runs,
         over_target=outcome.over_target,
-        untraced=untraced,
         audit=outcome.report,
         plan=outcome.plan,
         changes=compare(ledger_of(history), outcome.ledger),

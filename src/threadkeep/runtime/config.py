@@ -37,6 +37,11 @@ class Config:
         compact_prompt: Your own instructions to that model; the rules a draft is held to stay in force.
         compact_user_message_tokens: How much of what users said `handoff` keeps in their own messages; the others keep half as
             much, a tenth of the window at most, behind the state, which tells the rest.
+        compact_state_tokens: How large the session state in a window may be.
+        compact_state_messages_percent: How much of it goes to older messages of the user.
+        compact_state_findings_percent: How much goes to what the agent found out.
+        compact_state_handoff_percent: How much goes to what the last turns asked for and did.
+        compact_state_evidence_percent: How much goes to changed files and other pointers.
         compact_timeout_s: How long a draft may take before the next rung of the ladder is tried.
         memory_model: The model that reads threads for what is worth remembering; without it, none is asked.
         memory_idle_minutes: How long a thread must have been left alone before it is read.
@@ -80,6 +85,11 @@ class Config:
     compact_model: str | None = None
     compact_prompt: str | None = None
     compact_user_message_tokens: int = 20_000
+    compact_state_tokens: int = 8_000
+    compact_state_messages_percent: int = 45
+    compact_state_findings_percent: int = 25
+    compact_state_handoff_percent: int = 20
+    compact_state_evidence_percent: int = 10
     compact_timeout_s: int = 300
     memory_model: str | None = None
     memory_idle_minutes: int = 360
@@ -141,6 +151,11 @@ NUMBERS = {
     "model_auto_compact_token_limit": (1, 1_000_000_000),
     "model_soft_compact_token_limit": (1, 1_000_000_000),
     "compact_user_message_tokens": (0, 1_000_000_000),
+    "compact_state_tokens": (200, 1_000_000),
+    "compact_state_messages_percent": (0, 100),
+    "compact_state_findings_percent": (0, 100),
+    "compact_state_handoff_percent": (0, 100),
+    "compact_state_evidence_percent": (0, 100),
     "compact_timeout_s": (1, 3_600),
     "memory_idle_minutes": (0, 100_000),
     "memory_unused_days": (0, 3_650),

@@ -34,7 +34,7 @@ from threadkeep.runtime.lease import held
 from threadkeep.runtime.memory_settings import MemorySettings
 from threadkeep.runtime.memory_thread import MEMORY_THREAD, MemoryThread
 from threadkeep.runtime.reading import live_path
-from threadkeep.runtime.statements_of import Statements, given_way, mask, statements_of
+from threadkeep.runtime.statements_of import Statements, mask, statements_of
 from threadkeep.store import RecordKind, Span, ThreadRow
 
 PAGE = 256
@@ -88,7 +88,7 @@ class Work:
     def snapshot(self, state: MemoryState, *, forget: list[str] | None = None, polluted: list[str] | None = None) -> Snapshot:
         """Return the memory with everything pending taken in, without what these threads said."""
         now, bounds = self._backend.clock.now_ms(), self._settings.bounds
-        return consolidated(state, now_ms=now, bounds=bounds, gives_way=given_way, forget=forget or (), polluted=polluted or ())
+        return consolidated(state, now_ms=now, bounds=bounds, forget=forget or (), polluted=polluted or ())
 
     async def _due(self, state: MemoryState) -> list[ThreadRow]:
         now = self._backend.clock.now_ms()

@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from threadkeep.compaction.budget import StateBudget
 from threadkeep.compaction.engine import Phase
 from threadkeep.dialects import Request
 from threadkeep.hooks import Hooks, Trigger
@@ -71,6 +72,7 @@ class CompactionPolicy:
     Attributes:
         model: A model that may be asked about any thread; None leaves it to whoever has the thread's own.
         prompt: The user's own wording of the instruction.
+        state_budget: How large the session state may be, and how its parts share that.
         user_tokens: How many tokens of the user's messages a hand-off quotes; behind a state stand half as many.
         timeout_s: How long one strategy may take before the next is tried.
         cwd: The working directory hooks run in.
@@ -81,6 +83,7 @@ class CompactionPolicy:
     model: Model | None = None
     prompt: str | None = None
     user_tokens: int = 20_000
+    state_budget: StateBudget = field(default_factory=StateBudget)
     timeout_s: float = 300
     patience: Patience = field(default_factory=Patience)
     hooks: Hooks = field(default_factory=Hooks)

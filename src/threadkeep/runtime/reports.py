@@ -43,8 +43,7 @@ class CompactionReport:
     """What a compaction did, or would do: to the window (`plan`), and to what the state says (`changes`).
 
     `attempts` are the strategies that were tried, in order, with what asking a model for each cost; the last one was taken.
-    `hooks` says what became of everything that was run around it. `untraced` counts the values calls were given whose origin was
-    not looked for, because the store took too long; recall finds them all the same.
+    `hooks` says what became of everything that was run around it.
     """
 
     thread: str
@@ -58,7 +57,6 @@ class CompactionReport:
     attempts: tuple[Attempt, ...]
     hooks: tuple[HookRun, ...]
     over_target: bool
-    untraced: int
     audit: AuditReport
     plan: PlanSummary
     changes: Comparison

@@ -9,6 +9,7 @@ from itertools import pairwise
 from random import Random
 
 from threadkeep.compaction import Ledger, render_state
+from threadkeep.dialects.base import SEPARATOR
 from threadkeep.errors import InvalidItem
 from threadkeep.items import Item, ItemKind, Role, View, boundaries, open_calls, orphans
 from threadkeep.testing.dialect_samples import (
@@ -263,8 +264,10 @@ def the_state_is_nobodys_request(samples: DialectSamples) -> None:
 
 
 def _words(views: list[View]) -> tuple[list[str], list[str]]:
-    """Return the words a person said, and all words."""
-    return [word for view in views for word in view.said.split()], [word for view in views for word in view.text.split()]
+    """Return the words a person said, and all words; what stands between messages that became one is no word."""
+    mark = SEPARATOR.strip()
+    said, texts = (view.said.split() for view in views), (view.text.split() for view in views)
+    return [word for words in said for word in words if word != mark], [word for words in texts for word in words if word != mark]
 
 
 ITEM_CHECKS: tuple[Callable[[DialectSamples], None], ...] = (

@@ -1,8 +1,9 @@
 """Whether what a provider is sent only grows: promise 8, checked on any recorded run.
 
 Between two checkpoints each request begins with everything an earlier one held. A checkpoint moves the prefix once: the first
-request that carries its state. Beginning a conversation moves nothing. Cache markers, item ids and spellings of text that clients
-change at will do not count; see `settled`.
+request that carries its state. Where nothing new was said, the next checkpoint has the same state: its first request is then at
+least a tenth smaller than the one before, as no checkpoint gains less. Beginning a conversation moves nothing. Cache markers,
+item ids and spellings of text that clients change at will do not count; see `settled`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def watching() -> Iterator[list[Sequence[Received]]]:
 def prefix_faults(requests: Iterable[Received]) -> list[str]:
     """Return what is wrong with the order of prefixes in a run, request by request; nothing where promise 8 holds."""
     seen: list[list[str]] = []
-    states: set[str] = set()
+    states: dict[str, int] = {}
     faults: list[str] = []
     for number, received in enumerate(requests, start=1):
         history = [settled(item) for item in received.history]
@@ -53,10 +54,12 @@ def prefix_faults(requests: Iterable[Received]) -> list[str]:
             continue
         state = _state(history)
         grows = any(earlier == history[: len(earlier)] for earlier in seen)
-        if state is not None and state not in states:
-            states.add(state)
-        elif not grows and (state is not None or _answered(received.history)):
+        size = sum(map(len, history))
+        fresh = state is not None and (state not in states or 10 * size <= 9 * states[state])
+        if not grows and not fresh and (state is not None or _answered(received.history)):
             faults.append(f"request {number} of {len(history)} items {_departure(history, seen)}")
+        if state is not None:
+            states[state] = size
         seen.append(history)
     return faults
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from threadkeep.compaction import LedgerEntry, Section, Speaker
-from threadkeep.compaction.comparison import Change, Comparison, is_archived, is_withdrawn
+from threadkeep.compaction.comparison import Change, Comparison, is_withdrawn
 
 _words = re.compile(r"\s+|\w+|[^\w\s]")
 # Longer texts are shown one under the other: marking words in a page of prose helps nobody, and costs its square.
 MOST_WORDS = 800
+COMPUTED = (Speaker.COMPUTED, Speaker.AGENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Shown:
     @property
     def computed(self) -> bool:
         """Whether nobody said it: such come and go by the dozen, and would bury what people said."""
-        return self.entry.speaker is Speaker.COMPUTED
+        return self.entry.speaker in COMPUTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,9 @@ def groups_of(changes: Comparison) -> list[Group]:
     """Return every group that has entries: first what left, then what came, as people ask."""
     withdrawn = [entry for entry in changes.retired if is_withdrawn(entry)]
     superseded = [entry for entry in changes.retired if not is_withdrawn(entry)]
-    archived = [entry for entry in changes.gone if is_archived(entry)]
-    anew = [entry for entry in changes.gone if not is_archived(entry)]
     made = [
-        _group("archived", "Archived", "over the budget; the records behind them stay", "−", archived),
         _group("withdrawn", "Withdrawn", "nothing took their place", "−", withdrawn),
         _group("superseded", "Superseded", "a later word of a person replaced them", "−", superseded),
-        _group("contested", "Contested", "both stand in the window", "?", changes.contested),
         Group(
             name="updated",
             title="Updated",
@@ -68,7 +65,7 @@ def groups_of(changes: Comparison) -> list[Group]:
             entries=tuple(_changed(change) for change in sorted(changes.changed, key=lambda each: _place(each.after))),
         ),
         _group("added", "Added", "new in the state", "+", changes.added),
-        _group("anew", "No longer listed", "computed or drafted anew each time", "−", anew),
+        _group("anew", "No longer listed", "computed or drafted anew each time", "−", changes.gone),
     ]
     return [group for group in made if group.entries]
 
@@ -79,7 +76,7 @@ def _group(name: str, title: str, aside: str, sign: str, entries: Iterable[Ledge
 
 
 def _place(entry: LedgerEntry) -> tuple[bool, int]:
-    return entry.speaker is Speaker.COMPUTED, list(Section).index(entry.section)
+    return entry.speaker in COMPUTED, list(Section).index(entry.section)
 
 
 def _changed(change: Change) -> Shown:

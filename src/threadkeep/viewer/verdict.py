@@ -15,7 +15,7 @@ from threadkeep.viewer.windows import SideBySide
 
 POINTERS_SHOWN = 6
 # The groups of entries that no longer stand in the state, in the order they are told.
-GONE = ("archived", "withdrawn", "superseded")
+GONE = ("withdrawn", "superseded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +100,13 @@ def _demanded(audit: AuditReport) -> Answered:
         return Answered(question=question, words=(Words(text="nothing was required of this span"),))
     words = [
         Words(text=f"{number(audit.kept)} of {number(audit.required)}", strong=True),
-        Words(text=" things the audit required were kept by the draft"),
+        Words(text=" things the audit required stand in the window"),
     ]
-    if audit.repaired:
-        words += [Words(text=", "), Words(text=f"{number(len(audit.repaired))} put back word for word", href="#audit")]
-    missing = audit.required - audit.kept - len(audit.repaired)
+    missing = audit.required - audit.kept
     if missing > 0:
-        words += [Words(text=", "), Words(text=f"{number(missing)} are missing", strong=True)]
+        words += [Words(text=", "), Words(text=f"{number(missing)} left to recall for want of room", strong=True)]
+    if audit.repaired:
+        words += [Words(text="; "), Words(text=f"{counted(len(audit.repaired), 'false line')} put right", href="#audit")]
     return Answered(question=question, words=tuple(words), bad=missing > 0)
 
 
@@ -130,6 +130,4 @@ def _state(counts: dict[str, int]) -> Answered:
             words += [Words(text=", ")] if words else []
             words += [Words(text=f"{number(counts[name])} {name}", strong=True, href=f"#g-{name}")]
     words = words or [Words(text="nothing that was said", strong=True)]
-    if counts.get("contested"):
-        words += [Words(text="; "), Words(text=f"{number(counts['contested'])} contested", href="#g-contested")]
     return Answered(question="From the state", words=tuple(words))

@@ -26,8 +26,7 @@ def test_a_list_becomes_one_message_of_state_and_request_and_the_host_s_own_mess
     assert rest == snapshot("""\
 <session_compact_state>
 Objective:
-- [1] earlier, contested: Look at part 1. Always keep port 8001 free. (#2) — latest #7: Look at part 2. \
-Always keep port 8002 free.
+- [1] Look at part 1. Always keep port 8001 free. (#2)
 
 Active Memory:
 - none
@@ -36,20 +35,24 @@ Inactive Changes:
 - none
 
 Current Handoff:
-- the agent last said: Part 3 is fine. (#15)
+- asked: Look at part 1. Always keep port 8001 free. — answered: Part 1 is fine. (#2)
+- asked: Look at part 2. Always keep port 8002 free. — answered: Part 2 is fine. (#7)
+- asked: Look at part 3. Always keep port 8003 free. — answered: Part 3 is fine. (#12)
+- asked: And what about part 4? (#17)
 
 Evidence Pointers:
-- file: part1.txt (#3)
-- file: part2.txt (#8)
-- file: part3.txt (#13)
-- read_file: part1.txt → ok (#4)
-- read_file: part2.txt → ok (#9)
-- read_file: part3.txt → ok (#14)
+- none
 </session_compact_state>
+
+---
 
 Look at part 2. Always keep port 8002 free.
 
+---
+
 Look at part 3. Always keep port 8003 free.
+
+---
 
 And what about part 4?\
 """)
@@ -156,10 +159,10 @@ def test_the_status_tells_all_figures(home: Path) -> None:
             "last_compaction": {
                 "strategy": "extractive",
                 "tokens_before": 18795,
-                "tokens_after": 4105,
+                "tokens_after": 4117,
                 "model_calls": 0,
-                "required": 9,
-                "kept": 9,
+                "required": 6,
+                "kept": 6,
                 "repaired": 0,
             },
             "trouble": None,

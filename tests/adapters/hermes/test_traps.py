@@ -72,7 +72,7 @@ def test_malformed_lists_come_back_in_a_form_that_can_be_sent(home: Path) -> Non
     shown = [turn(0)[3], orphan, *turns(1, 5), said("first this"), said("then that")]
     compacted = engine_for(home).compress(shown, current_tokens=50_000)
     assert faults_in(compacted) == []
-    assert compacted[-1]["content"].endswith("first this\n\nthen that")
+    assert compacted[-1]["content"].endswith("first this\n\n---\n\nthen that")
 
 
 def test_an_end_of_session_that_is_none_changes_nothing(home: Path) -> None:

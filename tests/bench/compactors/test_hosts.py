@@ -227,7 +227,7 @@ def test_the_agents_sdk_compacts_through_the_gateway() -> None:
         window = process.compacted(said, budget_tokens=1_500, summarise=summarised)
     (question,) = asked
     assert question.instruction is None
-    assert len(question.prompt) * 2 < len(str(said))
+    assert len(question.prompt) * 3 < len(str(said)) * 2
     assert f"<{TAG}>" in question.prompt
     assert window is not None
     assert window[-1] == {"role": "assistant", "content": "ALL PIERS ARE SHUT", "sealed": True}

@@ -60,6 +60,14 @@ async def test_a_liar_ruins_a_rewritten_block_and_not_the_ledger(tiny_run: Retai
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("harm", ["lying", "hostile"])
+async def test_no_draft_takes_a_fact_of_the_user_away(tiny_run: Retained, harm: str) -> None:
+    """A summariser that says everything otherwise costs nothing that the window tells without a model."""
+    drafted, ours = share(tiny_run, f"session, {harm}"), share(tiny_run, EXTRACTIVE)
+    assert (drafted.kept, drafted.stale) == (ours.kept, 0)
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("harm", ["lossy", "paraphrasing", "empty", "prose", "lying", "hostile"])
 async def test_every_harm_costs_a_rewritten_block_something(tiny_run: Retained, harm: str) -> None:
     """Only the faithful summariser keeps all; each of the others loses facts that it kept."""
@@ -108,7 +116,7 @@ async def test_the_report_leaves_nothing_out(tiny_run: Retained, frozen_run: Ret
         asked = {cell.kind for cell in result.tally.cells if cell.hop == result.plan.hops}
         assert [row[0] for row in by_kind.rows] == [kind.value for kind in FactKind if kind in asked]
         assert any("no model is asked" in line for line in facts(result))
-        assert [target.met for target in result.targets] == [True, True] + [None] * 10
+        assert [target.met for target in result.targets] == [True, True] + [None] * 8
 
 
 @pytest.mark.anyio

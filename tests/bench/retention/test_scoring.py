@@ -89,14 +89,14 @@ def test_work_counts_wherever_it_is_shown(window: list[Piece]) -> None:
         ([says("it is 4400"), says("now 4401, not 4400")], KEPT),
         ([says("now 4401"), says("it is 4400")], STALE),
         ([says("it is 4400")], OUTDATED),
-        ([state(active="it is 4400 — contested by #9: now 4401")], KEPT),
-        ([state(active="earlier, contested: it is 4400 #3 — latest #9: now 4401")], KEPT),
-        ([state(objective="it is 4400", active="now 4401, not 4400")], STALE),
+        ([state(active="[1] it is 4400 (#3)\n- [2] now 4401 (#9)")], KEPT),
+        ([state(active="[2] now 4401 (#3)\n- [1] it is 4400 (#9)")], STALE),
+        ([state(objective="it is 4400", active="now 4401, not 4400")], KEPT),
         ([state(active="it is 4400"), says("now 4401")], KEPT),
         ([state(active="now 4401", inactive="it is 4400")], KEPT),
         ([says("now 4401"), summary_piece("it is 4400", dialect=CHAT)], STALE),
     ],
 )
 def test_a_value_taken_back_is_stale_unless_the_newer_one_decides(window: list[Piece], verdict: Judged) -> None:
-    """What comes later decides; on one line, or in one block, the newer value must stand right beside the older."""
+    """What comes later in reading order decides; in a summary the newer value must stand right beside the older."""
     assert judge(probe(stale="4400"), open_book(window)) == verdict

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 from inline_snapshot import snapshot
 from tests.histories import answered, said, turns
 
-from threadkeep import Threadkeep
+from threadkeep import Config, Threadkeep
 from threadkeep.bench.retention.modelled import SummarisingModel
 from threadkeep.bench.retention.summarisers import SUMMARISERS, Note, Shown, Summariser
 
@@ -113,7 +114,7 @@ def test_a_hostile_answer_withdraws_every_entry() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("dialect", ["responses", "chat", "messages"])
-async def test_the_library_shows_a_model_what_a_summariser_needs(tk: Threadkeep, dialect: str) -> None:
+async def test_the_library_shows_a_model_what_a_summariser_needs(tmp_path: Path, dialect: str) -> None:
     """State with ids, messages by number, and the span: each is found in the request by the double that answers it."""
     seen: list[Shown] = []
 
@@ -124,14 +125,15 @@ async def test_the_library_shows_a_model_what_a_summariser_needs(tk: Threadkeep,
 
         return watch
 
-    thread = await tk.thread("t", dialect=dialect)
-    model = SummarisingModel("watching", watching(SUMMARISERS["faithful"]), dialect=dialect, seed="1")
-    for text, note in (("The port is 4700.", None), ("The port moved to 4711.", PORT)):
-        messages = [said(text), answered("Noted."), *turns(1, 12)] if dialect == "responses" else _plain(text)
-        await thread.record(messages)
-        model.key = [note] if note else []
-        report = await thread.compact(strategy="session", model=model, target="1500")
-        assert (report.strategy, report.fell_back_from) == ("session", None)
+    async with Threadkeep(Config(store=str(tmp_path / "t.db"), model_context_window=16_000)) as tk:
+        thread = await tk.thread("t", dialect=dialect)
+        model = SummarisingModel("watching", watching(SUMMARISERS["faithful"]), dialect=dialect, seed="1")
+        for text, note in (("The port is 4700.", None), ("The port moved to 4711.", PORT)):
+            messages = [said(text), answered("Noted."), *turns(1, 12)] if dialect == "responses" else _plain(text)
+            await thread.record(messages)
+            model.key = [note] if note else []
+            report = await thread.compact(strategy="session", model=model, target="1500")
+            assert (report.strategy, report.fell_back_from) == ("session", None)
     second = seen[-1]
     assert "The port is 4700." in [text.partition(" (#")[0] for _, text in second.entries]
     assert second.notes == [PORT]

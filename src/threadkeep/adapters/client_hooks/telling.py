@@ -5,7 +5,7 @@ from __future__ import annotations
 from threadkeep.compaction import Ledger
 from threadkeep.compaction.engine import remembered
 from threadkeep.compaction.plan import Seen
-from threadkeep.compaction.state_text import neutralised, render_state
+from threadkeep.compaction.state_text import neutralise, render_state
 from threadkeep.dialects import Dialect
 from threadkeep.thread import EntryKind, History
 
@@ -47,6 +47,6 @@ def _seen(history: History, *, dialect: Dialect) -> list[Seen]:
 
 
 def _quoted(seen: Seen) -> str:
-    flat = neutralised(seen.view.said)
+    flat = neutralise(seen.view.said)
     place = f" (#{seen.entry.source.ordinal})" if seen.entry.source is not None else ""
     return f"{flat if len(flat) <= QUOTED_CHARS else f'{flat[:QUOTED_CHARS]} […cut, whole in the record]'}{place}"

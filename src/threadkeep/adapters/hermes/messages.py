@@ -21,8 +21,9 @@ Message = dict[str, Any]
 STORED: Final = "_db_persisted"
 # How the host's own code recognises what a compaction wrote. It never reaches the wire.
 SUMMARY: Final = "_compressed_summary"
-# How the host joins two messages of the user.
+# How the host joins two messages of the user, and how a window of ours does.
 JOINT: Final = "\n\n"
+SEPARATOR: Final = "\n\n---\n\n"
 # The host's own estimate.
 CHARACTERS_PER_TOKEN: Final = 4
 INSTRUCTIONS: Final = ("system", "developer")
@@ -97,6 +98,20 @@ def _call(call: Mapping[str, Any]) -> Message:
 
 def _json(value: object) -> object:
     return value if is_json(value) else json.loads(json.dumps(value, default=str))
+
+
+def respelled(items: Sequence[Message], window: Sequence[Message]) -> list[Message]:
+    """Return `items` with messages that the host joined in its own way spelt as the window has them."""
+    known = {_joined(message): message["content"] for message in window if _is_text_of_user(message)}
+    return [{**item, "content": known.get(_joined(item), item["content"])} if _is_text_of_user(item) else item for item in items]
+
+
+def _is_text_of_user(message: Message) -> bool:
+    return message.get("role") == "user" and isinstance(message.get("content"), str)
+
+
+def _joined(message: Message) -> str:
+    return str(message["content"]).strip().replace(SEPARATOR, JOINT)
 
 
 def unjoined(items: Sequence[Message], last: Message | None) -> list[Message]:

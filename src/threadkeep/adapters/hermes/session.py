@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from threadkeep.adapters.hermes.messages import Message, faults_in, host_messages, item_of, rough_tokens, size_of, unjoined
+from threadkeep.adapters.hermes.messages import (
+    Message,
+    faults_in,
+    host_messages,
+    item_of,
+    respelled,
+    rough_tokens,
+    size_of,
+    unjoined,
+)
 from threadkeep.adapters.hermes.recalling import answer
 from threadkeep.adapters.reaching import Reach, thread_id_of
 from threadkeep.errors import BadInput, NothingToCompact, ThreadNotFound
@@ -39,7 +48,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """A compaction in figures; `required` of what people demanded, `kept` by the draft, `repaired` by the audit."""
+    """A compaction in figures; of what had to be told `kept` is in the window, and the audit `repaired` false lines."""
 
     strategy: str
     tokens_before: int
@@ -115,7 +124,8 @@ class HostSession:
     async def _followed(self, tk: Threadkeep, history: Sequence[Message]) -> Thread:
         thread = await self._begun(tk)
         window = await thread.window(to_send=True)
-        items = unjoined([item_of(message) for message in history], window[-1] if window else None)
+        shown = respelled([item_of(message) for message in history], window)
+        items = unjoined(shown, window[-1] if window else None)
         return await follow(tk, thread.id, DIALECT, items, model=self.model or None)
 
     async def _begun(self, tk: Threadkeep) -> Thread:

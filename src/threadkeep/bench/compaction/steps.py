@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from threadkeep.bench.result import Found
 from threadkeep.bench.timing import summary
-from threadkeep.compaction import Ledger, extractive
+from threadkeep.compaction import Ledger
 from threadkeep.compaction.audit import Audited, audit
-from threadkeep.compaction.merge import merge
+from threadkeep.compaction.merge import take_in
 from threadkeep.compaction.plan import frontier_budget, plan_cut
 from threadkeep.dialects import Dialect
 from threadkeep.thread import History, Tip
@@ -52,8 +52,7 @@ def plan_merge_audit(history: History, ledger: Ledger, *, dialect: Dialect, tip:
     """Return the audited ledger of a compaction without a model: every step of it but the writing of the checkpoint."""
     budget = frontier_budget(history.tokens, window_tokens=None)
     plan = plan_cut(history, view=dialect.view, tip=tip, frontier_tokens=budget)
-    spoken = {seen.entry.source: seen.view.said for seen in plan.spoken if seen.entry.source is not None}
-    return audit(plan, merge(ledger, extractive.draft(plan, ledger), spoken=spoken))
+    return audit(plan, take_in(ledger, plan.observed))
 
 
 def plain_pass(bodies: Sequence[bytes]) -> int:

@@ -59,8 +59,8 @@ def judge(probe: Probe, book: Book) -> Judged:
 def stale_alone(stale: str, *, newer: str, book: Book) -> bool:
     """Whether a reader would take the stale value for the one that holds.
 
-    What comes later decides; lines of one state or summary come at the same time. So a text that names the stale value must
-    name the newer one too, or an item after it must.
+    What comes later in reading order decides; lines of one summary come at the same time. So a text that names the stale value
+    must name the newer one too, or a text after it must.
     """
     bare = [told.at for told in book.told if stands(stale, told.text) and not stands(newer, told.text)]
     corrected = max((told.at for told in book.told if stands(newer, told.text)), default=-1)

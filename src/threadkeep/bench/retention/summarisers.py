@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from threadkeep.bench.retention.facts import WORK_KINDS, Fact
-from threadkeep.compaction.state_text import EARLIER, TAG
+from threadkeep.compaction.state_text import TAG
 
 LOSSY_SHARE = 0.1
 PROSE_CHARS = 1_500
@@ -22,7 +22,7 @@ MOST_CLAIMS = 60
 OLD_LIES = 8
 
 _JOINTS = re.compile(r"(?<=\w)[-_/.:@]+(?=\w)")
-_ENTRY = re.compile(rf"^- (?:\w+ \| )?\[(?P<id>\w+)\] (?:{re.escape(EARLIER)})?(?P<text>.*)$", re.MULTILINE)
+_ENTRY = re.compile(r"^- (?:\w+ \| )?\[(?P<id>\w+)\] (?P<text>.*)$", re.MULTILINE)
 _BULLET = re.compile(r"^- (?P<text>.*)$", re.MULTILINE)
 _NUMBER = re.compile(r"^#(?P<number>\d+): (?P<text>.*)$", re.MULTILINE)
 

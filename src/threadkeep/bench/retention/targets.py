@@ -48,11 +48,9 @@ def _kept_by(tally: Tally, arms: Sequence[str], *, hops: int, told: bool) -> lis
     sizes = {arm: max(tally.tokens(arm=arm, hop=hops, of=lambda size: size.window_tokens), default=0) for arm in arms}
     largest_arm = max(sizes, key=lambda arm: sizes[arm])
     user_arm, user = worst(USER_KINDS)
-    reused_arm, reused = worst({FactKind.TOOL_REUSED})
     window = sizes[largest_arm]
     return [
         _at_least(f"user-stated facts kept, closed book ({user_arm})", user, 0.99, told=told),
-        _at_least(f"tool-only facts that a later call reused ({reused_arm})", reused, 0.90, told=told),
         Target(
             what=f"stale values active without the newer ({stale_arm})",
             bound="0",

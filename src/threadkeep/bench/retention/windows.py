@@ -38,7 +38,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A text that is told to hold: a line of the state or of a summary, or a person's message. `at` is its item's position."""
+    """A text that is told to hold: a line of the state or of a summary, or a person's message.
+
+    `at` is its place in reading order. A state tells messages in the order they were said; lines of a summary have one place.
+    """
 
     at: int
     text: str
@@ -83,14 +86,16 @@ def open_book(pieces: Sequence[Piece]) -> Book:
     """Take a window apart."""
     told: list[Told] = []
     work: list[str] = []
-    for at, piece in enumerate(pieces):
+    for piece in pieces:
+        at = len(told)
         if piece.place is Place.PERSON:
             told.append(Told(at=at, text=piece.text))
         elif piece.place is Place.SUMMARY:
             told += [Told(at=at, text=line) for line in piece.text.splitlines()]
         elif piece.place is Place.STATE:
             sections = _sections(piece.text)
-            told += [Told(at=at, text=line) for line in (*sections[Section.OBJECTIVE], *sections[Section.ACTIVE])]
+            lines = (*sections[Section.OBJECTIVE], *sections[Section.ACTIVE])
+            told += [Told(at=at + number, text=line) for number, line in enumerate(lines)]
             work += [*sections[Section.HANDOFF], *sections[Section.EVIDENCE]]
         else:
             work.append(piece.text)

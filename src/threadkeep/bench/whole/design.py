@@ -47,7 +47,6 @@ class Judged:
 def _kept(row: str, *, holds: str) -> tuple[Bound, ...]:
     bounds = (
         ("user-stated, after 50 compactions", "≥ 99%", "user-stated facts kept"),
-        ("tool-only, reused later", "≥ 90%", "tool-only facts"),
         ("stale values active without the newer", "0", "stale values"),
         ("largest window, tokens", "≤ 20,000", "largest window"),
     )

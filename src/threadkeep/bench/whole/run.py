@@ -197,8 +197,7 @@ def _compaction(plan: Plan, asked: Asked, say: Say) -> Made:
     found = compaction.run_compaction(plan.compaction, seed=asked.seed, say=say)
     table = Table(
         title="Times and memory",
-        aside="a span is seen once, with empty caches unless it says warm; a thread goes on in the process that compacted it "
-        "before, unless it says just begun; the plain pass decodes the same items and cuts them into words",
+        aside="the plain pass decodes the same items and cuts them into words",
         columns=["", "who", ">found"],
         rows=[[f"{figure.measure}, {figure.unit}", figure.contender, _told(figure)] for figure in found.figures],
     )

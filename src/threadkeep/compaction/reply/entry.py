@@ -27,15 +27,11 @@ _after_ids = re.compile(r"\s*(?:[|:：]|[-–—](?=\s))?\s*")
 _pointer = re.compile(r"(?<!&)#(\d{1,15})(?![\w#])")
 _more = re.compile(r"\band \d{1,9} more\b")
 _closing_group = re.compile(r"\s*[(\[（]([^()\[\]（）]{2,160})[)\]）][.。]?$")
-# As states tell it, and as they told it once: replies repeat both, and old states are read as long as there are any. A claim may
-# have no words; the line then ends behind its colon.
-_claimed = re.compile(r"\s+[—–-]{1,2} (?:latest|contested by|a summary disputes this, the user did not:) #(\d{1,15}):(?: |$)")
-_earlier = re.compile(r"[*_`]{0,3}earlier, contested:[*_`]{0,3} ", re.IGNORECASE)
 _rendered_claim = re.compile(r"(?:(?<=\))|^)\s*→ #(\d{1,15}):(?: |$)")
 _gave_way = re.compile(r"\s*(?:→|⇒|->|=>|\b(?:replaced|superseded) by\b|\bersetzt durch\b)\s*", re.IGNORECASE)
 _became = re.compile(r"\s*[→⇒]\s*")
-_marked = re.compile(rf"(?:{re.escape(FROM_A_MODEL.strip())}\s*)+", re.IGNORECASE)
-_archived = re.compile(r"older entries archived: \d+; recall finds them")
+_marked = re.compile(rf"(?:(?:{re.escape(FROM_A_MODEL.strip())}|agent:)\s*)+", re.IGNORECASE)
+_archived = re.compile(r"left out for want of room: .{1,80}; recall finds them")
 _checkbox = re.compile(r"\[[ xX✓✔]?\]\s+")
 
 # Line ends of every kind become one; what no one can see, or what turns a line round, goes. A lone surrogate cannot be stored.
@@ -96,8 +92,7 @@ def read_entry(raw: str, *, verb: Verb | None = None) -> ParsedEntry | None:
     """Return what a bullet says, or None where it says nothing. `verb` is what stands above it, where nothing stands in it."""
     whole = " ".join(raw[:RAW_CHARS].split())
     own, ids, rest = _front(_checkbox.sub("", whole, count=1) if whole.startswith("[") else whole)
-    for mark in (_marked, _earlier):
-        rest = rest[marked.end() :] if (marked := mark.match(rest)) else rest
+    rest = rest[marked.end() :] if (marked := _marked.match(rest)) else rest
     if not ids and is_nothing(rest):
         return None
     entry = _with_claim(ParsedEntry(verb=own or verb, ids=ids, text=rest))
@@ -148,9 +143,6 @@ def _take_ids(text: str, *, after_verb: bool) -> tuple[tuple[str, ...], str] | N
 def _with_claim(entry: ParsedEntry) -> ParsedEntry:
     """Return the entry with pointers and claim taken out of its text, as far as its verb says they are there."""
     text = entry.text
-    if claimed := _claimed.search(text):
-        body, pointers = _closing_pointers(text[: claimed.start()])
-        return replace(entry, text=body, pointers=(*pointers, int(claimed[1])), claim=text[claimed.end() :])
     if entry.verb is None or entry.verb is Verb.RETAIN:
         body, pointers = _closing_pointers(text)
         return replace(entry, text=body, pointers=pointers)

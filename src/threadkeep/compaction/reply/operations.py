@@ -1,13 +1,10 @@
 """From what a reply says to operations on the ledger.
 
-A reply decides about the model's own entries alone. Whatever it says about a user's entry comes to one of two things: nothing, or
-a `Supersede` that carries a later user's own words, which `merge` weighs. So no reply, however wrong, changes a user's text, adds
-a sentence in a user's name, or takes one out of the sections that bind.
+A reply decides about the model's own entries alone. Of a user's entry it may only say that it gave way, and has to quote the
+later message of the user that says so; anything else it says about one comes to nothing. So no reply, however wrong, changes a
+user's text, adds a sentence in a user's name, or takes one away.
 
 - Retained, copied or unmentioned: nothing. A retain outweighs a withdrawal of the same entry in the same reply.
-- A user's entry set aside without any user's word: a claim of the model's, which `merge` shows beside the entry as just that.
-- Update of a user's entry: its new words are dropped, as a paraphrase beside the original could only blur it; the user's later
-  message it names or quotes, if any, is put to `merge`.
 - What a user said, or part of it, told again as if new: nothing; it is there word for word.
 - What was set aside and comes back without a user's word: nothing.
 """
@@ -16,13 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from threadkeep.compaction.hearing import normalised
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.operations import Add, Operation, Redraft, Supersede, Update
+from threadkeep.compaction.merge import plain
+from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.reply.entry import is_nothing, read_entry
-from threadkeep.compaction.reply.evidence import UsersWords, plain
+from threadkeep.compaction.reply.evidence import UsersWords
 from threadkeep.compaction.reply.parsing import ParsedEntry, ParsedState, Verb
-from threadkeep.compaction.ties import terms
 from threadkeep.thread import Pointer
 
 # How many entries of the model's own may stand in a section. A full one takes no more until some are updated or set aside, so
@@ -33,8 +29,7 @@ ROOM = {Section.OBJECTIVE: 4, Section.ACTIVE: 80, Section.INACTIVE: 8, Section.H
 CLAIMS_WEIGHED = 600
 TEXTS_MATCHED = 64
 LEAST_MATCH_CHARS = 12
-# A reply that disputes more of what users said than this is not to be taken seriously, and would fill the window with it.
-DISPUTES = 8
+LEAST_SHARED_CHARS = 4
 WITHDRAWN = "withdrawn"
 
 
@@ -72,11 +67,11 @@ class _Draft:
     def __init__(self, ledger: Ledger, *, spoken: Mapping[Pointer, str], thread_id: str, records: Collection[Pointer]) -> None:
         self.retained: set[str] = set()
         self._ledger = ledger
-        self._entries = {entry.id: entry for entry in ledger.entries if entry.speaker is not Speaker.COMPUTED}
+        self._entries = {entry.id: entry for entry in ledger.entries if entry.speaker in (Speaker.USER, Speaker.MODEL)}
         self._binding = [entry for entry in self._entries.values() if entry.section in BINDING]
         self._by_text: dict[str, LedgerEntry] = {}
         for entry in (*self._binding, *ledger.entries):
-            self._by_text.setdefault(normalised(entry.text), entry)
+            self._by_text.setdefault(plain(entry.text), entry)
         told = [source for entry in ledger.entries for source in entry.sources]
         seen = [*records, *spoken]
         self._places = {place.ordinal: place for place in (*told, *seen)}
@@ -89,7 +84,6 @@ class _Draft:
         self._decided: set[str] = set()
         self._found: list[Operation] = []
         self._claims_left = CLAIMS_WEIGHED
-        self._disputes_left = DISPUTES
         self._matches_left = TEXTS_MATCHED
 
     def take(self, section: Section, entry: ParsedEntry) -> None:
@@ -131,9 +125,6 @@ class _Draft:
     def _take_gone(self, entry: ParsedEntry, targets: list[LedgerEntry]) -> None:
         for target in targets:
             self._set_aside(target, entry)
-        if not targets:
-            told = f"{entry.text} → {entry.claim}" if entry.text and entry.claim else entry.text or entry.claim
-            self._add(Section.INACTIVE, told, entry)
 
     def _take_update(self, entry: ParsedEntry, targets: list[LedgerEntry]) -> None:
         """Revise the first of the model's own entries that an update names, and let the others give way to it."""
@@ -144,13 +135,13 @@ class _Draft:
         if not own:
             return
         first = own[0]
-        replaces = entry.claim and (not entry.text or normalised(entry.text) in normalised(first.text))
+        replaces = entry.claim and (not entry.text or plain(entry.text) in plain(first.text))
         text = entry.claim if replaces else f"{entry.text} → {entry.claim}" if entry.claim else entry.text
         self._revise(first, text, entry)
         for other in own[1:]:
             if text and self._may_go(other):
                 self._decided.add(other.id)
-                self._found.append(Supersede(entry_id=other.id, by=self._place(entry), claim=text))
+                self._found.append(Retire(entry_id=other.id, by=self._place(entry), quote=text))
 
     def _may_go(self, target: LedgerEntry) -> bool:
         """Whether a reply may speak against an entry: it binds, no pin holds it, and the reply did not retain or name it yet."""
@@ -164,30 +155,24 @@ class _Draft:
             self._put_to_the_test(target, entry)
             return
         self._decided.add(target.id)
-        self._found.append(Supersede(entry_id=target.id, by=self._place(entry), claim=entry.claim or WITHDRAWN))
+        self._found.append(Retire(entry_id=target.id, by=self._place(entry), quote=entry.claim or WITHDRAWN))
         if entry.claim:
             self._add(target.section, entry.claim, entry)
 
     def _put_to_the_test(self, target: LedgerEntry, entry: ParsedEntry) -> None:
-        """Bring a later user's words against a user's entry; where there are none, only say that a reply disputes it."""
-        if heard := self._users.against(target, entry):
+        """Retire a user's entry where the reply quotes a later message of the user."""
+        if (heard := self._users.quoted_against(target, entry)) is not None:
+            place, quote = heard
             self._decided.add(target.id)
-            self._found.append(Supersede(entry_id=target.id, by=heard.source, claim=heard.text))
-            return
-        names_a_change = entry.verb in (Verb.SUPERSEDE, Verb.WITHDRAW)
-        claim = entry.claim or WITHDRAWN
-        if names_a_change and target.claim is None and self._disputes_left > 0 and not self._users.said(claim):
-            self._disputes_left -= 1
-            self._decided.add(target.id)
-            self._found.append(Supersede(entry_id=target.id, by=self._place(entry), claim=claim))
+            self._found.append(Retire(entry_id=target.id, by=place, quote=quote))
 
     def _revise(self, target: LedgerEntry, text: str, entry: ParsedEntry) -> None:
         if target.speaker is not Speaker.MODEL or target.pinned or target.id in self._decided or not text:
             return
-        if normalised(text) == normalised(target.text) or not self._is_news(text):
+        if plain(text) == plain(target.text) or not self._is_news(text):
             return
         self._decided.add(target.id)
-        self._new.add(normalised(text))
+        self._new.add(plain(text))
         self._found.append(Update(entry_id=target.id, text=text, source=self._place(entry)))
 
     def _add(self, section: Section, text: str, entry: ParsedEntry) -> None:
@@ -195,17 +180,17 @@ class _Draft:
         full = len(self._handoff) >= ROOM[section] if section is Section.HANDOFF else self._room[section] <= 0
         if full or is_nothing(text) or not self._is_news(text):
             return
-        new = Add(section=section, text=text, source=self._place(entry), speaker=Speaker.MODEL)
+        new = Add(section=section, text=text, source=self._place(entry))
         if section is Section.HANDOFF:
             self._handoff.append(new)
         else:
             self._room[section] -= 1
             self._found.append(new)
-        self._new.add(normalised(text))
+        self._new.add(plain(text))
 
     def _is_news(self, text: str) -> bool:
         """Whether neither the ledger nor this reply has the text yet, and no user said it."""
-        known = normalised(text) in self._by_text or normalised(text) in self._new
+        known = plain(text) in self._by_text or plain(text) in self._new
         return not known and self._weighs_another() and not self._users.said(text)
 
     def _weighs_another(self) -> bool:
@@ -217,7 +202,7 @@ class _Draft:
 
     def _match(self, entry: ParsedEntry, *, loosely: bool) -> LedgerEntry | None:
         """Return the entry a reply names by its text: the same words; loosely, part of them or the same exact values."""
-        exact = self._by_text.get(normalised(entry.text)) if entry.text else None
+        exact = self._by_text.get(plain(entry.text)) if entry.text else None
         if exact is not None:
             return self._entries.get(exact.id)
         if not loosely or not entry.text or self._matches_left <= 0:
@@ -234,9 +219,10 @@ def _is_copy(entry: ParsedEntry, target: LedgerEntry) -> bool:
 
 
 def _akin(text: str, told: str) -> bool:
-    """Whether two texts have anything in common: a value, a telling word, or all of one."""
-    one, other = terms(text), terms(told)
-    return bool(one.values & other.values or one.words & other.words or _contains(plain(text), plain(told)))
+    """Whether two texts share a word of some length, or one is part of the other."""
+    one, other = plain(text), plain(told)
+    words = {word for word in one.split() if len(word) >= LEAST_SHARED_CHARS}
+    return bool(words & set(other.split())) or _contains(one, other)
 
 
 def _contains(one: str, other: str) -> bool:
@@ -245,10 +231,8 @@ def _contains(one: str, other: str) -> bool:
 
 
 def _alike(text: str, entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
-    words, about = plain(text), terms(text)
+    words = plain(text)
     for entry in entries:
-        told, named = plain(entry.text), terms(entry.text)
-        contained = min(len(words), len(told)) >= LEAST_MATCH_CHARS and _contains(words, told)
-        both = about.values and named.values and (about.values <= named.values or named.values <= about.values)
-        if contained or (both and about.words & named.words):
+        told = plain(entry.text)
+        if min(len(words), len(told)) >= LEAST_MATCH_CHARS and _contains(words, told):
             yield entry

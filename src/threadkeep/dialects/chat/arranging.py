@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
+from threadkeep.dialects.base import SEPARATOR
 from threadkeep.dialects.chat.views import role_of
 from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, text_part
 from threadkeep.items import Item
 
-BLANK_LINE: Final = rb"\n\n"
+_BETWEEN: Final = json.dumps(SEPARATOR)[1:-1].encode()
 NOTHING: Final = frozenset({b"null", b'""', b"[]"})
 
 
@@ -33,7 +35,7 @@ def _user_fields(item: Item) -> dict[str, bytes] | None:
 
 
 def _merged(messages: list[dict[str, bytes]]) -> Item:
-    """Return several user messages as one: texts joined by a blank line, or, where any has parts, all parts in order.
+    """Return several user messages as one: texts with a line between them, or, where any has parts, all parts in order.
 
     Of the other fields the newest value counts. Strings are joined as they are spelled, so no byte of them changes.
     """
@@ -44,7 +46,7 @@ def _merged(messages: list[dict[str, bytes]]) -> Item:
 
 def _content(contents: list[bytes]) -> bytes:
     if all(content.startswith(b'"') for content in contents):
-        return b'"' + BLANK_LINE.join(content[1:-1] for content in contents) + b'"'
+        return b'"' + _BETWEEN.join(content[1:-1] for content in contents) + b'"'
     return list_of(part for content in contents for part in _parts(content))
 
 

@@ -1,0 +1,132 @@
+"""What people said, as a state tells it: whole messages, with pasted blocks shortened.
+
+Nothing here reads the language of a message. A block counts as pasted by its shape alone: a fence, or several lines in a row that
+are set in or mostly signs and figures. Its first line stays, and the pointer beside the message leads to the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from threadkeep.compaction.exact_values import values_in
+from threadkeep.tokens import estimate_text
+
+# A run of so many lines of output, code or a log is a paste; fewer belong to what is said.
+PASTED_LINES = 4
+# So much of a message is told whole: people write long lists of rules. What is longer still is mostly material.
+MESSAGE_TOKENS = 2_000
+SHORTEST_MACHINE_LINE = 12
+MACHINE_SHARE = 0.14
+FIRST_LINE_CHARS = 120
+
+FENCES = ("```", "~~~")
+
+_bullet = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|[a-zA-Z][.)])\s+")
+_signs = frozenset('0123456789{}[]<>=|\\/;$#@_*+~^"`')
+_trace = re.compile(r"^\s*(?:at \S+|File \"|Traceback |\d{4}-\d\d-\d\d[ T]\d\d:|\[?(?:INFO|WARN|ERROR|DEBUG)\b|[+-]{3} \S|@@ -)")
+
+# Said alone, these neither ask for anything nor settle anything. Whoever is not on the list is told in full.
+ACKNOWLEDGEMENTS = frozenset(
+    "ok okay k yes yep yeah y sure fine good great nice perfect thanks thx ty cool wow yo done continue proceed go "
+    "next ja weiter danke gut genau oui merci bien continuez si sí vale gracias sigue да ок спасибо дальше продолжай "
+    "好 好的 是 是的 继续 谢谢 可以 はい 続けて ありがとう 네 계속 감사합니다".split()
+) | frozenset(
+    ("go on", "go ahead", "thank you", "please continue", "keep going", "carry on", "sounds good", "looks good", "mach weiter")
+)
+
+# Words that may oblige beyond the turn they were said in. A message with none is remembered in its own thread alone.
+_obliges = re.compile(
+    r"\b(?:never|always|may|must|mustn['’]?t|shall|should|shouldn['’]?t|only|don['’]?t|do not|cannot|can['’]?t|not|without|until|"
+    r"unless|instead|from now on|prefer\w*|wants?|needs?|require[ds]?|rules?|avoid|ensure|make sure|remember|keep|use|allowed|"
+    r"forbidden|decided|agreed|called|named|nie|niemals|immer|muss|müssen|darf|dürfen|nur|keine?|nicht|jamais|toujours|doit|doivent|"
+    r"seulement|nunca|siempre|debe|deben|sólo|solo|não|sempre|deve|apenas)\b",
+    re.IGNORECASE,
+)
+_sentence = re.compile(r"[^.!?\n]+(?:[.!](?=\S)[^.!?\n]*)*[.!?]?")
+_latin = re.compile(r"[A-Za-z]{2}")
+
+
+def may_bind(said: str) -> bool:
+    """Whether a message may bind later work: a sentence of it is no question and names an exact value or obliges.
+
+    What is not written in Latin letters may always bind: nothing here can tell.
+    """
+    if not _latin.search(said):
+        return True
+    sentences = (sentence for sentence in _sentence.findall(said) if not sentence.rstrip().endswith("?"))
+    return any(_obliges.search(sentence) or values_in(sentence) for sentence in sentences)
+
+
+def is_acknowledgement(said: str) -> bool:
+    """Whether a message only acknowledges, or asks to go on."""
+    words = " ".join("".join(char if char.isalnum() else " " for char in said.casefold()).split())
+    return not words or words in ACKNOWLEDGEMENTS
+
+
+def shorten(said: str) -> str:
+    """Return a message with its pasted blocks cut to their first line; what is still very long loses its middle."""
+    lines: list[str] = []
+    for is_fenced, block in split_fences(said):
+        for is_pasted, run in [(True, block)] if is_fenced else _runs(block):
+            lines.extend([_first_line(run)] if is_pasted else run)
+    return cut_middle("\n".join(lines).strip() or said.strip(), tokens=MESSAGE_TOKENS)
+
+
+def split_fences(text: str) -> Iterator[tuple[bool, list[str]]]:
+    """Yield the lines of a text in runs, and whether a run stood between fences; a fence that nothing closes opens nothing."""
+    lines = text.splitlines()
+    closing = {mark: [at for at, line in enumerate(lines) if line.strip() == mark] for mark in FENCES if mark in text}
+    outside: list[str] = []
+    at = 0
+    while at < len(lines):
+        ends = closing.get(lines[at].lstrip()[:3], [])
+        after = bisect_right(ends, at)
+        if after == len(ends) or "`" in lines[at].lstrip()[3:]:
+            outside.append(lines[at])
+            at += 1
+            continue
+        if outside:
+            yield False, outside
+            outside = []
+        yield True, lines[at + 1 : ends[after]]
+        at = ends[after] + 1
+    if outside:
+        yield False, outside
+
+
+def cut_middle(text: str, *, tokens: int) -> str:
+    """Return text of about `tokens`: its first two thirds and its last third of them, and how much stood between."""
+    over = estimate_text(text) - tokens
+    if over <= 0:
+        return text
+    keep = max(24, len(text) * tokens // (tokens + over))
+    head, tail = text[: keep * 2 // 3].rstrip(), text[-(keep // 3) :].lstrip()
+    return f"{head} [… {len(text) - len(head) - len(tail):,} characters …] {tail}"
+
+
+def _first_line(block: Sequence[str]) -> str:
+    """Return what stands for a pasted block: itself where it is short, else its first line and how many follow."""
+    lines = [line for line in block if line.strip()]
+    if len(lines) < PASTED_LINES:
+        return "\n".join(lines)
+    return f"{lines[0].strip()[:FIRST_LINE_CHARS]} [… {len(lines) - 1} more pasted lines]"
+
+
+def _runs(block: Sequence[str]) -> Iterator[tuple[bool, list[str]]]:
+    """Yield lines in runs; whether a run was pasted."""
+    for is_machine, run in groupby(block, key=_is_machine):
+        lines = list(run)
+        yield is_machine and sum(1 for line in lines if line.strip()) >= PASTED_LINES, lines
+
+
+def _is_machine(line: str) -> bool:
+    """Whether a line reads like output, code or a log, by its shape."""
+    bare = line.strip()
+    if not bare or _bullet.match(bare):
+        return False
+    if line.startswith(("    ", "\t")) or _trace.match(line):
+        return True
+    return len(bare) >= SHORTEST_MACHINE_LINE and sum(char in _signs for char in bare) >= MACHINE_SHARE * len(bare)
