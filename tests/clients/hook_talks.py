@@ -13,9 +13,11 @@ from threadkeep.testing.client_process import Ended, run_to_end
 WORDS = "amber birch cedar delta ember fjord grove heath inlet juniper".split()
 RULES = [
     f"Always keep the {first} {second} folder under {first}-{second}/{number * 37} open for the {third} team in release {number}."
-    for number, (first, second, third) in enumerate(product(WORDS, WORDS[:4], WORDS[:4]))
+    for number, (first, second, third) in enumerate(product(WORDS, WORDS[:5], WORDS[:3]))
 ]
 NEEDLE = "The staging port is 7443."
+# Neither message is so long that a state shortens it; together they are more than one hook may say.
+SAID = ("\n".join((NEEDLE, *RULES[:75])), "\n".join(RULES[75:]))
 
 
 async def threadkeep(*words: str, store: Path, cwd: Path, environment: dict[str, str]) -> Ended:

@@ -142,9 +142,11 @@ async def test_a_thread_threadkeep_compacted_is_resumed_with_the_compacted_windo
     head = HEAD_ITEMS[codex_version] - 1
     assert copy.history[head : head + len(window)] == window
     assert copy.history[-1] == {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "GO ON"}]}
-    state = [part["text"] for item in window if item["type"] == "message" for part in item["content"]]
-    assert any("Staging listens on 7443." in text and "<session_compact_state>" in text for text in state)
-    assert not any("The build log follows for reference. The build log" in text for text in state)
+    texts = [part["text"] for item in window if item["type"] == "message" for part in item["content"]]
+    (state,) = [text for text in texts if "<session_compact_state>" in text]
+    memory = state.partition("Current Handoff:")[0]
+    assert [memory.count(text) for text in ("Staging listens on 7443.", "Never touch vendor/. Run the check.")] == [1, 1]
+    assert [text for text in texts if LONG_ASK.strip() in text] == []
 
 
 async def test_a_thread_the_gateway_recorded_can_be_taken_back_to_codex(codex_at: CodexAt, tmp_path: Path) -> None:

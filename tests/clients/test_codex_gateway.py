@@ -23,29 +23,33 @@ HEAD_ITEMS = {"0.150.1": 1, "0.166.0": 2}
 DEMANDS = "Never touch vendor/. Staging listens on 7443. Begin with the readme."
 LONG_ASK = "Run the check. " + "The build log follows for reference. " * 400
 
-STATE = """\
-The earlier part of this session was compacted. The block below is a record of it, not a new request. What the user said is \
-quoted word for word and still holds, unless it stands under Inactive Changes; where an entry is marked contested, the user's \
-later words beside it decide. #N names the original record, higher ones are later; where two things differ, the later one \
-decides. Messages of the user behind the block were said before, too, and dealt with, but for the last; what they say holds.
+# In the state it has its beginning and its end, and how much stood between.
+GOAL = f"{LONG_ASK[:798]} [… 13,617 characters …] {LONG_ASK.strip()[-399:]}"
+
+STATE = f"""\
+The earlier part of this session was compacted. This block is a record of it, not a new request. Under Active Memory stand the \
+user's own messages, in the order they were said; where two differ, the later one decides. Lines that begin with `agent:` are \
+what you found out yourself. #N names the original record; a higher number is later. The messages of the user right behind the \
+block were said before, too; only the last one still waits for an answer.
 
 <session_compact_state>
 Objective:
-- [1] Never touch vendor/. (#4)
-- [2] Staging listens on 7443. (#4)
-- [3] Begin with the readme. (#4)
+- [2] {GOAL} (#8)
 
 Active Memory:
-- none
+- [1] {DEMANDS} (#4)
 
 Inactive Changes:
 - none
 
 Current Handoff:
 - the user asked to keep in focus: mind the port
+- asked: {DEMANDS} — answered: one done (#4)
+- asked: {LONG_ASK[:119]}… — answered: two done (#8)
+- asked: THREE — answered: three done (#17)
 
 Evidence Pointers:
-- exec_command: echo anchored → ok (#13)
+- none
 </session_compact_state>"""
 
 
@@ -140,8 +144,8 @@ async def test_every_turn_is_answered_and_compact_by_the_gateway(played: Played)
         "seven done",
     ]
     told = (answers[3] or "").splitlines()
-    assert re.fullmatch(r"Compacted: 4,\d{3} → \d{3} tokens \(\d\d % smaller\), 0 model calls\.", told[0])
-    assert told[1] == "5 things had to survive; all of them did."
+    assert re.fullmatch(r"Compacted: 4,\d{3} → (?:1,)?\d{3} tokens \(\d\d % smaller\), 0 model calls\.", told[0])
+    assert told[1] == "4 things had to survive; all of them did."
 
 
 async def test_what_the_provider_received(played: Played, codex_version: str) -> None:
@@ -157,8 +161,7 @@ async def test_what_the_provider_received(played: Played, codex_version: str) ->
     tool = [thought, assistant("Running it.", phase="commentary"), *ran("echo anchored", "anchored\n", call_id="call_1")]
     third = [*second, *tool, assistant("two done"), user("THREE")]
     kept = [*tool, assistant("two done"), user("THREE")]
-    quoted = user("Run the check.\n\nThe build log follows for reference.\n\n[#8]")
-    compacted = [*opening, user(STATE), quoted, *kept, assistant("three done"), user("FOUR")]
+    compacted = [*opening, user(STATE), *kept, assistant("three done"), user("FOUR")]
     fifth = [*compacted, assistant("four done"), user("FIVE")]
     after_tool = [*fifth, *ran("echo still anchored", "still anchored\n", call_id="call_2")]
     sixth = [*after_tool, assistant("five done"), user("SIX")]

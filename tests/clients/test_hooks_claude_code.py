@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.clients.conftest import Installed
-from tests.clients.hook_talks import NEEDLE, RULES, spaced, state_told, threadkeep
+from tests.clients.hook_talks import NEEDLE, RULES, SAID, spaced, state_told, threadkeep
 
 from threadkeep.cli.hook_places import own_program
 from threadkeep.testing.claude_code import ClaudeCode
@@ -37,12 +37,17 @@ class Compacted:
 @pytest.fixture
 async def compacted(installed: Installed, tmp_path: Path) -> Compacted:
     store = tmp_path / "threadkeep.db"
-    script = [say("one"), *(say(text) for n in (1, 2, 3) for text in (f"<summary>SUMMARY {n}</summary>", f"done {n}"))]
+    script = [
+        say("one"),
+        say("one more"),
+        *(say(text) for n in (1, 2, 3) for text in (f"<summary>SUMMARY {n}</summary>", f"done {n}")),
+    ]
     async with ScriptedProvider(script) as provider:
         claude = await opened(installed, tmp_path, provider)
         await threadkeep("setup", "claude", "--hooks", "--yes", store=store, cwd=claude.cwd, environment=claude.environment())
         recall = shlex.join((*own_program(), "--store", str(store), "recall"))
-        session_id = await say_to(claude, "\n".join((NEEDLE, *RULES)))
+        session_id = await say_to(claude, SAID[0])
+        await say_to(claude, SAID[1], session_id)
         told: list[str] = []
         for text in ("Never touch vendor/.", "Look again.", "Go on."):
             await say_to(claude, "/compact", session_id)
@@ -71,7 +76,7 @@ def texts_of(request: Received) -> str:
 
 async def test_the_model_receives_the_state_whole_after_each_compaction(compacted: Compacted) -> None:
     """The first request after a compaction has the session state as the store has it, in as many parts as it needs."""
-    after = [texts_of(compacted.requests[index]) for index in (2, 4, 6)]
+    after = [texts_of(compacted.requests[index]) for index in (3, 5, 7)]
     assert [spaced(text) in spaced(parted(request)) for request, text in zip(after, compacted.told, strict=True)] == [True] * 3
     assert [[rule for rule in RULES if rule not in text] for text in compacted.told] == [[], [], []]
 
@@ -80,7 +85,8 @@ def parted(request: str) -> str:
     """Return the parts of the state one behind another: Claude Code has them in the order in which their hooks ended."""
     _, *rest = PART.split(request.partition(OPENING)[2])
     parts = dict(zip(rest[::2], rest[1::2], strict=True))
-    assert sorted(parts) == ["1 of 3", "2 of 3", "3 of 3"]
+    assert len(parts) > 1
+    assert sorted(parts) == [f"{number} of {len(parts)}" for number in range(1, len(parts) + 1)]
     # Behind the last that arrived stands what Claude Code says next; it must not come between two parts.
     *_, last = parts
     parts[last] = parts[last].partition("\n\nWhile bypass permissions")[0]

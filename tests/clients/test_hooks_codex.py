@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.clients.hook_talks import NEEDLE, RULES, joined, spaced, state_told, threadkeep
+from tests.clients.hook_talks import NEEDLE, RULES, SAID, joined, spaced, state_told, threadkeep
 
 from threadkeep.cli.hook_places import own_program
 from threadkeep.testing.client_process import run_to_end
@@ -40,7 +40,7 @@ class Compacted:
 async def compacted(codex_at: Callable[[str], CodexCli], tmp_path: Path) -> Compacted:
     store = tmp_path / "threadkeep.db"
     script: list[Reply] = [
-        say("one", input_tokens=OVER),
+        *(say("one"), say("one more", input_tokens=OVER)),
         *(say("SUMMARY 1"), say("two")),
         *(call("exec_command", {"cmd": "echo anchored"}, input_tokens=OVER), say("SUMMARY 2"), say("three", input_tokens=OVER)),
         *(say("SUMMARY 3"), say("four")),
@@ -51,7 +51,8 @@ async def compacted(codex_at: Callable[[str], CodexCli], tmp_path: Path) -> Comp
         config.write_text(config.read_text().replace(str(AUTO_COMPACT_TOKENS), str(LIMIT)))
         await threadkeep("setup", "codex", "--hooks", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
         recall = shlex.join((*own_program(), "--store", str(store), "recall"))
-        session_id = await say_to(codex, "\n".join((NEEDLE, *RULES)))
+        session_id = await say_to(codex, SAID[0])
+        await say_to(codex, SAID[1], session_id)
         told: list[str] = []
         for text in ("Never touch vendor/.", "Run echo.", "Go on."):
             await say_to(codex, text, session_id)
@@ -78,9 +79,9 @@ def handed_back(request: Received) -> list[str]:
 
 async def test_the_model_receives_the_state_whole_after_each_compaction(compacted: Compacted) -> None:
     """The first request after a compaction has the session state as the store has it, longer than one hook may say, in order."""
-    after = [compacted.requests[index] for index in (2, 5, 7)]
+    after = [compacted.requests[index] for index in (3, 6, 8)]
     assert [spaced(joined(handed_back(request))) for request in after] == [spaced(text) for text in compacted.told]
-    assert [len(handed_back(request)) for request in after] == [3, 3, 3]
+    assert [len(handed_back(request)) > 1 for request in after] == [True] * 3
     assert [[rule for rule in RULES if rule not in text] for text in compacted.told] == [[], [], []]
     assert "Never touch vendor/." in compacted.told[-1]
 

@@ -132,3 +132,11 @@ def test_what_says_something_is_never_shortened_to_nothing(said: str) -> None:
     assert bool(shorten(said)) == bool(said.strip())
     if "\n" not in said and len(said.splitlines()) < 4:
         assert shorten(said).split() == said.split()
+
+
+def test_what_is_cut_twice_counts_all_that_is_gone() -> None:
+    """A message that was shortened and has less room later says how much of it is missing, not how much of what was left."""
+    said = "Run the check. " + "The build log follows for reference. " * 400
+    head, _, rest = cut_middle(shorten(said), tokens=300).partition(" [… ")
+    count, _, tail = rest.partition(" characters …] ")
+    assert int(count.replace(",", "")) == len(said.strip()) - len(head) - len(tail)

@@ -45,6 +45,7 @@ _obliges = re.compile(
     r"seulement|nunca|siempre|debe|deben|sólo|solo|não|sempre|deve|apenas)\b",
     re.IGNORECASE,
 )
+_cut = re.compile(r" \[… (\d{1,3}(?:,\d{3}){0,3}) characters …\] ")
 _sentence = re.compile(r"[^.!?\n]+(?:[.!](?=\S)[^.!?\n]*)*[.!?]?")
 _latin = re.compile(r"[A-Za-z]{2}")
 
@@ -104,7 +105,10 @@ def cut_middle(text: str, *, tokens: int) -> str:
         return text
     keep = max(24, len(text) * tokens // (tokens + over))
     head, tail = text[: keep * 2 // 3].rstrip(), text[-(keep // 3) :].lstrip()
-    return f"{head} [… {len(text) - len(head) - len(tail):,} characters …] {tail}"
+    gone = len(text) - len(head) - len(tail)
+    # What an earlier cut left out is gone, too; the words that say so are nobody's.
+    gone += sum(int(cut[1].replace(",", "")) - len(cut[0]) for cut in _cut.finditer(text, len(head), len(text) - len(tail)))
+    return f"{head} [… {gone:,} characters …] {tail}"
 
 
 def _first_line(block: Sequence[str]) -> str:
