@@ -24,12 +24,12 @@ A_COPY = "takes a copy of the file for what a crash leaves; tests/replicas kills
 ABOUT_FILES: Mapping[str, str] = {
     "tests/gateway/test_control_token.py": "is about a file beside a store's file",
     "tests/gateway/test_serve_process.py": A_PROCESS,
+    "tests/gateway/test_keys.py::test_no_key_is_found_in_the_store": A_LOOK,
     "tests/gateway/test_recall_tool.py::test_what_quotes_an_erased_record_is_not_sent_again": A_COMMAND,
     "tests/gateway/test_tenants.py::test_nothing_of_a_credential_or_key_is_stored": A_LOOK,
     "tests/living/test_mailbox_stores.py::test_other_processes_deliver_while_a_turn_runs": A_PROCESS,
     "tests/living/test_mailbox_stores.py::test_secrets_are_left_out_before_mail_is_written": A_LOOK,
     "tests/living/test_turns.py::test_a_reader_after_a_crash_knows_where_the_turn_stands": A_COPY,
-    "tests/runtime/test_looking_back.py::test_the_command_line_says_it": A_COMMAND,
     "tests/runtime/test_verify.py": A_LOOK,
     "tests/scenarios/test_checkpoint_size.py": A_LOOK,
     "tests/scenarios/test_damage.py": A_LOOK,
