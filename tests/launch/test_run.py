@@ -101,6 +101,11 @@ async def test_a_client_that_asks_nothing_is_told_so(tmp_path: Path) -> None:
     }
 
 
+def hear_interrupts() -> None:
+    """In a process about to be started: undo that a background job ignores SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_signals_reach_the_client(tmp_path: Path) -> None:
     """Sent to us without a terminal, SIGINT and SIGTERM are passed on, and the client decides what becomes of them."""
@@ -115,7 +120,13 @@ def test_signals_reach_the_client(tmp_path: Path) -> None:
     words = (*RUN, "--", sys.executable, script(tmp_path, waiting))
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        words, cwd=tmp_path, env=surroundings(tmp_path), stdout=pipe, stderr=pipe, start_new_session=True
+        words,
+        cwd=tmp_path,
+        env=surroundings(tmp_path),
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=True,
+        preexec_fn=hear_interrupts,
     ) as running:
         assert running.stdout is not None
         said = [running.stdout.readline()]
@@ -141,7 +152,9 @@ def test_what_is_typed_reaches_the_client_once(tmp_path: Path) -> None:
     """
     words = (sys.executable, "-c", TERMINAL, *RUN, "--", sys.executable, script(tmp_path, counting))
     pipe = subprocess.PIPE
-    with subprocess.Popen(words, cwd=tmp_path, env=surroundings(tmp_path), stdin=pipe, stdout=pipe) as running:
+    with subprocess.Popen(
+        words, cwd=tmp_path, env=surroundings(tmp_path), stdin=pipe, stdout=pipe, preexec_fn=hear_interrupts
+    ) as running:
         assert running.stdout is not None
         assert running.stdin is not None
         said: list[bytes] = []
@@ -165,7 +178,12 @@ def test_a_gateway_ends_with_who_started_it(tmp_path: Path) -> None:
     """
     words = (*RUN, "--", sys.executable, script(tmp_path, waiting))
     with subprocess.Popen(
-        words, cwd=tmp_path, env=surroundings(tmp_path), stdout=subprocess.PIPE, start_new_session=True
+        words,
+        cwd=tmp_path,
+        env=surroundings(tmp_path),
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=hear_interrupts,
     ) as running:
         assert running.stdout is not None
         url = urlsplit(running.stdout.readline().decode().strip())
