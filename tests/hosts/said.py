@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from threadkeep.dialects.base import SEPARATOR
 from threadkeep.store import Record, RecordKind
 from threadkeep.thread import Checkpoint, KeepEntry, StateEntry, StubEntry, decode_body
 
@@ -19,7 +20,7 @@ class Laid:
 
     def before(self, request: str) -> str:
         """Return the message that ends with this request."""
-        return "\n\n".join((self.state, *(text for text in self.said if text != request), request))
+        return SEPARATOR.join((self.state, *(text for text in self.said if text != request), request))
 
 
 def laid_out(records: Sequence[Record]) -> list[Laid]:
