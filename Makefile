@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := requirements/install
 # Builds and links this checkout with the pinned build tool, so that the index is not asked again.
-INSTALL_CHECKOUT := -m pip --disable-pip-version-check install --quiet --no-index --no-deps --no-build-isolation --editable .
+INSTALL_CHECKOUT := -m pip --disable-pip-version-check install --quiet --quiet --no-index --no-deps --no-build-isolation --editable .
 
 # Each is written last by an install that succeeded: a missing or older one means "install again".
 RUNNABLE := $(VENV)/.runnable
@@ -19,6 +19,11 @@ OWN := not clients and not chaos and not models and not browser and not hosts
 # Tests run in this many processes at once: one more than two cores, because many tests wait for a server to stop.
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist worksteal
+# What tests of one file share takes long to make there; tests/conftest.py says which tests stay together.
+TOGETHER := --dist loadgroup
+# What every process would import for seconds, to run a few tests or none: SDKs of other hosts, and clients.
+SDKS := langchain pydantic_ai claude_agent_sdk openai_agents openai_agents_parity
+NOT_QUICK := --ignore tests/clients $(SDKS:%=--ignore tests/adapters/test_%.py)
 # Where Python writes no compiled files, each of the many processes that tests start compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 # What goes through a store, and has to hold on a server as on a file.
@@ -36,16 +41,16 @@ demo: $(RUNNABLE) ## play a long session through the real gateway, no key needed
 	@$(BIN)/threadkeep demo
 
 test: $(READY) ## run the quick tests; three minutes on two cores
-	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and not slow" --most-examples 50
+	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and not slow" --most-examples 25 $(NOT_QUICK)
 
 test-slow: $(READY) ## run the tests above a second, behaviour in every dialect, properties with every example
-	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and (slow or hypothesis)"
+	$(BIN)/pytest -n $(WORKERS) $(TOGETHER) -m "$(OWN) and (slow or hypothesis)"
 
 test-postgres: $(READY) ## run what goes through a store once more, on a PostgreSQL server
-	$(BIN)/pytest $(PARALLEL) -m "$(OWN)" --store postgres $(ON_POSTGRES)
+	$(BIN)/pytest $(PARALLEL) -m "$(OWN)" --store postgres --most-examples 25 $(ON_POSTGRES)
 
 test-clients: $(READY) ## drive real clients from npm; skips them where npm is missing
-	$(BIN)/pytest $(PARALLEL) -m clients tests/clients tests/mcp
+	$(BIN)/pytest -n 4 $(TOGETHER) -m clients tests/clients tests/mcp
 
 test-chaos: $(READY) ## share one store between many processes for a minute
 	THREADKEEP_SHARING_SECONDS=60 THREADKEEP_CHAOS_SECONDS=60 $(BIN)/pytest -m chaos

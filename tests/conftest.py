@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -39,14 +40,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--most-examples", type=int, help="try no property with more examples than this")
 
 
+def keep_files_together(items: list[pytest.Item]) -> None:
+    """Under `--dist loadgroup`, run a file's tests in one process, so that what they share is made once; a client's test is
+    mostly waiting, and goes wherever there is room.
+    """
+    for item in items:
+        folder = item.nodeid.rpartition("/")[0]
+        if not item.nodeid.startswith("tests/clients/"):
+            # What this folder shares is made for all its files.
+            shares = folder == "tests/bench/retention"
+            item.add_marker(pytest.mark.xdist_group(folder if shares else item.nodeid.partition("::")[0]))
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_other_dialects_slow(items)
+    keep_files_together(items)
     if (most := config.getoption("--most-examples")) is not None:
         limit_examples(items, most=most)
     if config.getoption("--store") == "postgres":
         items[:], left_out = fit_for_a_server(items)
         config.hook.pytest_deselected(items=left_out)
+
+
+# Thousands of collected tests are no garbage; a collector that walks through them again and again costs a tenth of a run.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 class ManualClock:

@@ -9,13 +9,20 @@ import pytest
 
 DIALECTS = ("chat", "messages", "responses")
 # Tests of behaviour that does not depend on the wire. `make test` runs each in one dialect, `make test-slow` in the others.
-# The dialects themselves, the gateway, the models and the core contract (tests/across) always run in every dialect.
-ONE_IS_ENOUGH = ("tests/drafting/", "tests/living/", "tests/memory/", "tests/runtime/", "tests/scenarios/", "tests/session/")
+# The dialects themselves, the models, the rules of providers and the core contract (tests/across) always run in every dialect.
+ONE_IS_ENOUGH = tuple(
+    f"tests/{folder}/"
+    for folder in (
+        *("drafting", "gateway", "hooks", "living", "memory", "recall", "retention", "runtime", "scenarios", "session"),
+        *("transfer", "viewer"),
+    )
+)
+EVERY_DIALECT = ("tests/gateway/test_provider_rules.py", "tests/gateway/test_proxy_")
 
 
 def mark_other_dialects_slow(items: list[pytest.Item]) -> None:
     """Mark a test of behaviour as slow in all dialects but one."""
-    alike = [item for item in items if item.nodeid.startswith(ONE_IS_ENOUGH)]
+    alike = [item for item in items if item.nodeid.startswith(ONE_IS_ENOUGH) and not item.nodeid.startswith(EVERY_DIALECT)]
     kept = set(one_dialect_each(alike))
     for item in alike:
         if item not in kept:

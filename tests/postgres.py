@@ -61,8 +61,8 @@ class PostgresServer:
 def running_postgres() -> Iterator[PostgresServer]:
     """Run a server inside the block. As root the package makes a system user of its own to run it."""
     with servers(1) as [cluster]:
-        # Nobody cuts the power in these tests, and a hundred databases are made.
-        cluster.begin("fsync = off", "full_page_writes = off")
+        # Nobody cuts the power in these tests or follows this server, and a thousand short-lived databases are made.
+        cluster.begin("fsync = off", "full_page_writes = off", "autovacuum = off", "wal_level = minimal", "max_wal_senders = 0")
         uri = f"postgresql://postgres:@/postgres?host={cluster.folder}"
         with psycopg.connect(uri, autocommit=True) as connection:
             connection.execute(f"CREATE ROLE {OWNER} LOGIN".encode())

@@ -34,6 +34,9 @@ from threadkeep.adapters.claude_journals import journal_id
 from threadkeep.errors import InvalidItem, ThreadNotFound
 from threadkeep.store import RecordKind
 
+# Every process that collects these tests imports the SDK first, which takes a second or more.
+pytestmark = pytest.mark.slow
+
 SESSION = "cfa1e878-62b5-4e40-b281-bbf9b250d766"
 KEY: SessionKey = {"project_key": "harbour", "session_id": SESSION}
 Json = dict[str, Any]

@@ -40,6 +40,9 @@ from threadkeep.testing.script import call, say
 
 __all__ = ["stable_prefix"]
 
+# Every process that collects these tests imports the SDK first, which takes a second or more.
+pytestmark = pytest.mark.slow
+
 PIERS_IN_A_RUN = 34
 
 

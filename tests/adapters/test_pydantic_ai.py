@@ -47,6 +47,9 @@ from threadkeep.testing.provider import ScriptedProvider
 
 __all__ = ["stable_prefix"]
 
+# Every process that collects these tests imports the SDK first, which takes a second or more.
+pytestmark = pytest.mark.slow
+
 
 def survey(pier: int) -> str:
     """Survey a pier."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import os
 import shutil
 from collections.abc import Awaitable, Callable
@@ -33,8 +35,12 @@ def installed() -> Installed:
     folder = Path(os.environ.get("THREADKEEP_CLIENTS") or REPOSITORY / ".cache" / "clients")
 
     async def command(client: NpmClient) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
         try:
-            return await install(client, folder)
+            # Test processes that need the same client at once wait for the first to fetch it.
+            with (folder / f"{client.folder}.lock").open("w") as lock:
+                await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+                return await install(client, folder)
         except ClientUnavailable as error:
             if shutil.which("npm") is None:
                 pytest.skip(error.reason)

@@ -18,7 +18,8 @@ from threadkeep.testing.codex_app_server import AppServerError, app_server
 from threadkeep.testing.npm_clients import CODEX_0_166, install
 from threadkeep.testing.provider import ScriptedProvider, http_error, say
 
-pytestmark = pytest.mark.anyio
+# `make test` does not collect this folder: its files import every SDK.
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CodexAt = Callable[[str], CodexCli]
 
