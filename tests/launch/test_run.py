@@ -277,3 +277,13 @@ def test_without_a_client_the_known_ones_are_listed(tmp_path: Path, capsys: Any,
     assert main(["run", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["clients"]
     assert [each["name"] for each in listed if each["installed"]] == ["codex"]
+
+
+def test_an_unknown_client_is_told_within_80_columns(capsys: Any) -> None:
+    """The error, the clients there are, and the way to run any other program, each on a line of its own."""
+    from threadkeep.cli import main
+
+    assert main(["run", "cloud"]) == 2
+    complained = capsys.readouterr().err.splitlines()
+    assert complained[-3].endswith("no client is named 'cloud'")
+    assert max(map(len, complained)) <= 80

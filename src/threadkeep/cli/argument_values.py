@@ -51,7 +51,8 @@ def bound(text: str) -> str:
 def client_name(text: str) -> str:
     if text not in CLIENT_NAMES:
         known = ", ".join(CLIENT_NAMES)
-        raise ArgumentTypeError(f"{text!r} is not one of {known}; for any other program: threadkeep run -- {text}")
+        # A line each, so that a narrow terminal breaks none of them.
+        raise ArgumentTypeError(f"no client is named {text!r}\nclients: {known}\nfor any other program: threadkeep run -- {text}")
     return text
 
 
