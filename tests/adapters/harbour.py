@@ -13,7 +13,7 @@ RULE = "Never move the buoys before 06:30, whatever the survey says."
 NEEDLE = "BX-90417"
 QUESTION = "What is the serial of the bollard on pier 1?"
 TURNS = 28
-WINDOW_TOKENS = 3_600
+WINDOW_TOKENS = 4_000
 SECRET = "sk-harbour-5f1c09"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +27,9 @@ from threadkeep.testing.provider import ScriptedProvider
 from threadkeep.testing.script import Reply
 
 __all__ = ["stable_prefix"]
+
+# Every process that collects these tests imports the SDK first, which takes a second or more.
+pytestmark = pytest.mark.slow
 
 PIERS = 9
 
@@ -68,7 +71,8 @@ async def led_by_the_sdk(kept_in: Session) -> tuple[list[list[Any]], list[Any]]:
 async def test_the_sdks_own_compacting_session_works_on_it_and_loses_nothing(tmp_path: Path) -> None:
     """Wrapped, it gives the SDK's session what a SQLite session gives it; and each replacement is a checkpoint, not a loss."""
     config = Config(store=str(tmp_path / "agent.db"))
-    theirs = await led_by_the_sdk(SQLiteSession("harbour"))
+    with closing(SQLiteSession("harbour")) as session:
+        theirs = await led_by_the_sdk(session)
     ours = await led_by_the_sdk(ThreadkeepSession("harbour", config))
     assert ours == theirs
     async with Threadkeep(config) as tk:
@@ -83,7 +87,8 @@ async def test_the_sdks_own_compacting_session_works_on_it_and_loses_nothing(tmp
 @pytest.mark.anyio
 async def test_parity_with_the_sdks_own_compacting_session(tmp_path: Path) -> None:
     """The same work, and the same rule for when: ours too is smaller, keeps every word a person said, and asks nobody."""
-    _, theirs = await led_by_the_sdk(SQLiteSession("harbour"))
+    with closing(SQLiteSession("harbour")) as kept_in:
+        _, theirs = await led_by_the_sdk(kept_in)
     session = ThreadkeepSession(
         "harbour", Config(store=str(tmp_path / "agent.db")), should_trigger_compaction=default_should_trigger_compaction
     )
@@ -141,7 +146,8 @@ def test_any_order_of_calls_gives_what_the_sdks_own_session_gives(
     async def both() -> tuple[list[Any], list[Any]]:
         config = settings(tmp_path_factory.mktemp("order") / "agent.db")
         async with Threadkeep(config) as tk:
-            return await told(ThreadkeepSession("order", tk)), await told(SQLiteSession("order"))
+            with closing(SQLiteSession("order")) as session:
+                return await told(ThreadkeepSession("order", tk)), await told(session)
 
     ours, theirs = asyncio.run(both())
     assert ours == theirs

@@ -129,14 +129,14 @@ def test_a_plan_says_what_the_state_would_say(on_store: Cli) -> None:
 
 
 def test_people_see_the_plan_of_a_dry_run(on_store: Cli) -> None:
-    """Which records would be replaced and which kept, what each part costs before and after, and what would be added."""
+    """Which records would be replaced and which cut, what each part costs before and after, and what would be added."""
     lines = on_store("compact", "ship-it", "--dry-run").out.splitlines()
     assert lines[0].startswith("ship-it  nothing written: a dry run")
     plan = lines.index("Plan")
     assert lines[plan + 1].split() == ["items", "before", "after", "turns", "records"]
     assert lines[plan + 2].split()[:4] == ["replaced", "by", "the", "state"]
     assert "#2–#" in lines[plan + 2]
-    assert lines[plan + 3].split()[:4] == ["what", "users", "said,", "kept"]
+    assert lines[plan + 3].split()[:4] == ["outputs", "cut", "to", "a"]
     assert any(line.startswith("Session state  what it would say") for line in lines)
     assert any("keep port 4601" in line and line.endswith("#2") for line in lines)
     assert not any("undo" in line for line in lines)

@@ -102,7 +102,7 @@ def test_the_client_s_own_summary_never_becomes_the_state(called: Any, cli: Cli,
     rows = [boundary | {"logicalParentUuid": "u3"}, summary | {"uuid": "c1", "parentUuid": "b1", "isCompactSummary": True}]
     rows += [
         row("user", "Use tabs. " + "Look here. " * 300) | {"uuid": "u4", "parentUuid": "c1"},
-        row("assistant", "Yes.", after=4),
+        row("assistant", "Yes. " + "I looked there. " * 900, after=4),
     ]
     with transcript.open("a") as file:
         file.write("".join(json.dumps({"uuid": "u5", **each}) + "\n" for each in rows))

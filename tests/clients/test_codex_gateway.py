@@ -27,26 +27,23 @@ LONG_ASK = "Run the check. " + "The build log follows for reference. " * 400
 GOAL = f"{LONG_ASK[:798]} [… 13,617 characters …] {LONG_ASK.strip()[-399:]}"
 
 STATE = f"""\
-The earlier part of this session was compacted. This block is a record of it, not a new request. Under Active Memory stand the \
-user's own messages, in the order they were said; where two differ, the later one decides. Lines that begin with `agent:` are \
-what you found out yourself. #N names the original record; a higher number is later. The messages of the user right behind the \
-block were said before, too; only the last one still waits for an answer.
+The earlier part of this session was compacted. This is its record, not a new request: the user's own words in order, the later \
+one decides; `agent:` marks what you found out. #N names a record. The user's messages behind it were said before, too; only the \
+last one waits for an answer.
 
 <session_compact_state>
 Objective:
-- [2] {GOAL} (#8)
+- {DEMANDS} (#4)
+- {GOAL} (#8)
 
 Active Memory:
-- [1] {DEMANDS} (#4)
+- none
 
 Inactive Changes:
 - none
 
 Current Handoff:
 - the user asked to keep in focus: mind the port
-- asked: {DEMANDS} — answered: one done (#4)
-- asked: {LONG_ASK[:119]}… — answered: two done (#8)
-- asked: THREE — answered: three done (#17)
 
 Evidence Pointers:
 - none

@@ -28,11 +28,16 @@ LASTING = (
 
 CLOSING = "</session_compact_state>"
 CUT = re.compile(r" \[… ([\d,]+) characters …\] ")
+POINTER = re.compile(r" \(in full at #\d+\)\Z")
 
 Plays = Callable[[str], Awaitable[Played]]
 
 
-@pytest.fixture(params=SUBJECTS)
+# The tests of one client run in one process, so that its conversation is played once.
+TOGETHER = {name: pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in SUBJECTS}
+
+
+@pytest.fixture(params=TOGETHER.values())
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -79,7 +84,7 @@ def shortened_in(played: Played) -> str:
     """Return the long message as it stands behind the state: once, its beginning and its end, and how much stood between."""
     texts = [text for item in played.requests["five"].history for joined in texts_of(item) for text in joined.split(BETWEEN)]
     (shortened,) = [text for text in texts if text.startswith("Read the log first.")]
-    head, left_out, tail = CUT.split(shortened)
+    head, left_out, tail = CUT.split(POINTER.sub("", shortened))
     said = LONG_ASK.strip()
     assert (said[: len(head)], said[-len(tail) :], int(left_out.replace(",", ""))) == (head, tail, len(said) - len(head + tail))
     return shortened
@@ -116,8 +121,8 @@ def histories(subject: Subject, played: Played) -> dict[str, list[JsonObject]]:
     # A history may not begin with the system's words: those that a client froze into it stand behind the state.
     before, behind = world[:1], world[1:]
     tail = [user(wire, "THREE"), *kept, user(wire, "FOUR"), *answered(wire, "four done"), user(wire, "FIVE")]
-    # The first message stands there by itself where it is not kept beside the client's world.
-    said = [*([] if world else [user(wire, DEMANDS)]), user(wire, shortened_in(played))]
+    # The first message is what the session is for: the state tells it.
+    said = [user(wire, shortened_in(played))]
     five = [*before, user(wire, state_in(played)), *behind, *said, *tail]
     again = ran(wire, tool, "echo still anchored", "still anchored", call_id="call_2", thought=AGAIN if thinks else None)
     since = [*answered(wire, "five done"), user(wire, "SIX")]
@@ -195,7 +200,9 @@ async def test_nothing_but_the_history_is_touched(subject: Subject, played: Play
     assert all(request.authorised for request in main)
 
 
-@pytest.mark.parametrize("name", ["codex 0.150.1", "codex 0.166.0", "opencode responses", "pi responses"])
+@pytest.mark.parametrize(
+    "name", [TOGETHER[name] for name in ("codex 0.150.1", "codex 0.166.0", "opencode responses", "pi responses")]
+)
 async def test_the_cache_key_is_the_client_s_own(name: str, plays: Plays) -> None:
     """One key before, in and after the compaction, after the restart and after the undo; a fork brings its own."""
     requests = (await plays(name)).requests

@@ -27,6 +27,8 @@ STATE = b"session_compact_state"
 # A tool's output that no client shortens; two of them and a client's own prompt are more than the limit.
 NOTES = "".join(f"{number:04d} the build log says nothing of interest here\n" for number in range(450))
 READ = "cat notes.txt"
+DRAFT = b"Answer with exactly one block, from <session_compact_state>"
+DRAFTED = "<session_compact_state>\nCurrent Handoff:\n- Next: read it once more.\n</session_compact_state>"
 TURNS = ("Never touch vendor/. Read notes.txt.", "Read it again.", "And once more.")
 OURS = ".local/share/threadkeep"
 
@@ -110,6 +112,11 @@ OPENCODE_SUBJECT = Subject(
 )
 
 
+def titles_and_drafts(received: Received) -> Reply | None:
+    """Answer what is asked beside the conversation: a client's title, and our draft of its state."""
+    return say(DRAFTED) if DRAFT in received.raw else titles(received)
+
+
 def digests(home: Path) -> dict[str, str]:
     """Return every file below a folder with a digest of what is in it."""
     found = {}
@@ -169,7 +176,7 @@ async def test_three_turns_with_one_command_each(subject: Subject, installed: In
     stage = Stage(tmp_path, subject, await installed(subject.npm))
     script = [say("bare done"), *(reply for number in range(3) for reply in (subject.look(READ), say(f"turn {number} done")))]
     limit = str(subject.limit_tokens)
-    async with ScriptedProvider(script, enforcing=True, counting=True, beside=titles) as provider:
+    async with ScriptedProvider(script, enforcing=True, counting=True, beside=titles_and_drafts) as provider:
         root = provider.url.removesuffix("/v1")
         untouched = digests(stage.home)
         alone = await stage.bare(root)
@@ -190,7 +197,9 @@ async def test_three_turns_with_one_command_each(subject: Subject, installed: In
     counted = [re.search(r"threadkeep: (\d+) requests?, (\d+) compactions?\n", text) for text in summaries]
     figures = [(int(found[1]), int(found[2])) for found in counted if found]
     assert len(figures) == 3, summaries
-    assert sum(requests for requests, _ in figures) == len(provider.requests) + len(provider.side_requests) - asked_before
+    drafts = sum(DRAFT in request.raw for request in provider.side_requests)
+    asked = len(provider.requests) + len(provider.side_requests) - asked_before
+    assert sum(requests for requests, _ in figures) == asked - drafts
     assert sum(compactions for _, compactions in figures) >= 1
     threads = {name for text in summaries for name in re.findall(r"threadkeep show (\S+)", text)}
     async with Threadkeep(Config(store=str(stage.home / OURS / "threadkeep.db"))) as tk:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Rollout, environment, said, turns
 
 from threadkeep.compaction import compact
+from threadkeep.compaction import reply_operations as operations
 from threadkeep.compaction.comparison import (
     WITHDRAWN,
     Change,
@@ -21,7 +22,6 @@ from threadkeep.compaction.comparison import (
 )
 from threadkeep.compaction.engine import Outcome
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.reply import operations
 from threadkeep.thread import EntryKind, Pointer
 
 
@@ -202,12 +202,12 @@ def test_ranges_leave_out_what_is_kept() -> None:
 
 def test_outputs_that_become_a_line_are_named_once() -> None:
     """What already is a line counts among what stays as it stands."""
-    rollout = Rollout(turns(1, 20))
+    rollout = Rollout(turns(1, 20, words=120))
     first = planned(rollout).plan
     lines = {entry.source.ordinal for entry in rollout.history().entries if entry.kind is EntryKind.STUB and entry.source}
     assert {ordinal for ordinal, _ in first.stubbed.records} == lines != set()
     assert first.stubbed.tokens_after < first.stubbed.tokens_before
-    rollout.add(turns(21, 23))
+    rollout.add(turns(21, 21, words=120))
     second = planned(rollout).plan
     still = {entry.source.ordinal for entry in rollout.history().entries if entry.kind is EntryKind.STUB and entry.source}
     assert {ordinal for ordinal, _ in second.stubbed.records} == still - lines != still

@@ -469,7 +469,7 @@ def test_a_turn_is_told_in_a_few_lines() -> None:
     ]
     digest = digest_turn(observed(MESSAGES, items))
     assert digest.changed is not None
-    assert digest.changed.text == "changed a.py, b.py, lib/old.py (deleted) in /w"
+    assert digest.changed.text == "changed a.py, b.py, old.py (deleted)"
     assert [(line.text, str(line.source)) for line in digest.commands] == [("ran `make test`: failed, exit 1: FAILED", "t#9")]
 
 

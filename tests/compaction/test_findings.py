@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.findings import FINDING_CHARS, PER_MESSAGE, find
+from threadkeep.compaction.findings import FINDING_CHARS, GIST_CHARS, PER_ANSWER, PER_REMARK, find, gist
 
 
 def found(text: str, *, concludes: bool = True) -> list[str]:
@@ -22,6 +22,12 @@ def found(text: str, *, concludes: bool = True) -> list[str]:
         "Measured: 412 ms before, 38 ms after the index on tide_id.",
         "Ruled out the DNS cache: resolver_v2 returns the right address.",
         "The deploy id is dep-20261118-a7, in region eu-west-3.",
+        "The cause is lock_a in db-3.",
+        "The root cause is that the pool hands out closed sockets.",
+        "Anthropic requires `tool_result` to follow `tool_use` at once, and a message in between breaks that",
+        "根本原因是连接池返回了已经关闭的套接字。",
+        "Основная причина в том, что пул отдаёт закрытые сокеты.",
+        "The next step failed (see `run.log`), because the disk of db-3 is full.",
     ],
 )
 def test_what_an_agent_concluded_measured_or_named_is_found(sentence: str) -> None:
@@ -40,10 +46,23 @@ def test_what_an_agent_concluded_measured_or_named_is_found(sentence: str) -> No
         "Done, all good now.",
         "> The root cause is a stale lock in `cache/index.lock`.",
         "| tide_id | 412 ms | 38 ms | because |",
+        "## The root cause of issue 412 is a stale lock.",
+        "- Modified: `src/tides.py`",
+        "- **AgentSession** (885 lines) - the shared core",
+        "**Flight HAT218 (JFK to ATL)**",
+        "- Departure: 04:00 AM from DEN",
+        "1. All selector UIs (thinking, model, theme, session, branch, oauth, queue)",
+        "I see your follow-up question.",
+        "I can help you with that.",
+        "If you need any further assistance, feel free to ask!",
+        "Next is WP14: Create main-new.ts.",
+        "It is all done now and works like a charm!",
+        "(see `gh pr create --title x` for the form of it).",
+        "<think>The cause may be lock_a in db-3.</think>",
     ],
 )
-def test_announcements_questions_quotations_and_small_talk_are_not(sentence: str) -> None:
-    """They found nothing out."""
+def test_announcements_questions_fragments_and_small_talk_are_not(sentence: str) -> None:
+    """They found nothing out, or do not stand alone."""
     assert found(sentence) == []
 
 
@@ -53,11 +72,56 @@ def test_code_blocks_hold_no_findings_and_what_stands_around_them_does() -> None
     assert found(text) == ["The cause is lock_a in db-3.", "It is fixed in commit 91ab3f of core_db."]
 
 
-def test_a_message_gives_its_most_telling_sentences_in_order() -> None:
-    """A long report does not crowd out the others."""
-    failed = [f"Part_{number} failed because of errno {number} in run-{number}." for number in range(100, 112)]
-    assert found(" ".join(("The index is built now.", *failed, *failed))) == failed[:PER_MESSAGE]
+def test_an_answer_gives_its_most_telling_sentences_in_order() -> None:
+    """A long report does not crowd out the others, and a remark on the way gives one."""
+    failed = [f"Part_{number} failed because of errno {number} in run-{number}, as expected." for number in range(100, 112)]
+    assert found(" ".join(("The index is built now, as you wanted it.", *failed, *failed))) == failed[:PER_ANSWER]
+    assert found(" ".join(failed), concludes=False) == failed[:PER_REMARK]
     assert found(f"{failed[0]} " * 10) == failed[:1]
+
+
+@pytest.mark.parametrize(
+    ("remark", "tells"),
+    [
+        ("The load balancer is not the culprit: I swapped it and the failure stayed.", True),
+        ("I queued the long benchmark under run r-81412.", True),
+        ("We've completed WP1-WP10.", False),
+        ("Now WP9 adds the session methods to `agent.ts` and its tests.", False),
+        ("There are many errors related to the old methods.", False),
+    ],
+)
+def test_more_is_asked_of_a_remark_on_the_way(remark: str, *, tells: bool) -> None:
+    """Most of them tell what comes next."""
+    assert bool(found(remark, concludes=False)) is tells
+
+
+def test_an_abbreviation_ends_no_sentence() -> None:
+    """A sentence is not cut in its middle."""
+    sentence = 'Pass a shorter list (e.g. `["last_30_days"]`) to the hook so that nothing is loaded twice.'
+    assert found(sentence) == [sentence]
+
+
+def test_the_gist_of_an_answer_is_its_first_telling_sentences() -> None:
+    """Not its heading, its small talk or its questions."""
+    cause = "The query never ran again, because the sheet passed `initialTeam` to the cache as fresh data."
+    fix = "Now `useTeamWithStats` treats it as stale, and the sheet loads the real record as soon as it opens."
+    more = "The third thing that is worth telling has no room any more, since the first two of them took nearly all of it."
+    assert gist(f"## Root cause\nGot it! {cause}\n\n- {fix}\n- {more}\n\nShall I go on?") == f"{cause} {fix}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("Done. The flow now:\n1. Agent streams\n2. User runs `!ls`\n", "Done. The flow now: Agent streams; User runs `!ls`"),
+        ("Found 2 files.", "Found 2 files."),
+        ("👍", ""),
+        ("Ok", ""),
+        ("<think>hm</think>", ""),
+    ],
+)
+def test_the_gist_of_a_short_answer_or_a_list_is_its_beginning(answer: str, told: str) -> None:
+    """And of nothing it is nothing."""
+    assert gist(answer) == told
 
 
 @settings(max_examples=200, deadline=None)
@@ -66,5 +130,6 @@ def test_every_finding_is_the_agents_own_words(text: str, *, concludes: bool) ->
     """On one line, of a readable length, and found in its message."""
     sentences = found(text, concludes=concludes)
     flat = " ".join(text.split())
-    assert len(sentences) <= PER_MESSAGE
+    assert len(sentences) <= (PER_ANSWER if concludes else PER_REMARK)
+    assert len(gist(text)) <= max(GIST_CHARS, FINDING_CHARS)
     assert all(sentence in flat and len(sentence) <= FINDING_CHARS for sentence in sentences)

@@ -15,7 +15,8 @@ from threadkeep.compaction.engine import Outcome, Proposal, conclude, propose
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, load_ledger
 from threadkeep.compaction.merge import apply, plain
 from threadkeep.compaction.operations import FROM_A_MODEL, Add, Operation, Redraft, Retire, Update
-from threadkeep.compaction.reply import operations_from, parse_state
+from threadkeep.compaction.reply import parse_state
+from threadkeep.compaction.reply_operations import operations_from
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import FROM_THE_AGENT, TAG, render_line
 from threadkeep.items import Item, orphans
@@ -166,7 +167,7 @@ def check_window(rollout: Rollout, proposal: Proposal, outcome: Outcome) -> None
         if not is_acknowledgement(text):
             assert is_shown(told[place], outcome.ledger, state, set(placed))
     for line in state.partition("Active Memory:\n")[2].partition("\n\n")[0].split("\n"):
-        by_others = re.match(rf"- (?:\[\d+\] {FROM_A_MODEL}|{FROM_THE_AGENT}|left out for want of room: |none$)", line)
+        by_others = re.match(rf"- (?:{FROM_A_MODEL}|{FROM_THE_AGENT}|left out for want of room: |none$)", line)
         assert by_others or any(f"- {render_line(e, brief=e.id in outcome.ledger.brief)}" == line for e in told.values())
 
 

@@ -9,11 +9,14 @@ from tests.histories import Json, Rollout, answered, call, output, said, turns
 from tests.strategies import histories
 
 from threadkeep.compaction.facts import Observed, fold
-from threadkeep.compaction.findings import KEPT
-from threadkeep.compaction.journal import ANSWER_CHARS, ASKED_CHARS, TURNS_KEPT, Journal, Turn, advance
+from threadkeep.compaction.findings import FINDING_CHARS, KEPT
+from threadkeep.compaction.journal import ASKED_CHARS, TURNS_KEPT, Journal, Turn, advance
 from threadkeep.compaction.speech import is_acknowledgement
+from threadkeep.dialects import dialect_named
 from threadkeep.items import ItemKind
+from threadkeep.thread import Pointer
 
+CHAT = dialect_named("chat")
 EDIT = '{"cmd":"sed -i s/a/b/ src/tides.py"}'
 
 
@@ -41,14 +44,41 @@ def test_a_turn_is_what_was_asked_and_what_came_of_it() -> None:
     [turn] = advance(Journal(), items).turns
     assert (turn.asked, turn.source) == ("Port the tide table.", "t#1")
     assert (turn.answer, turn.answered) == ("Ported; one test still fails.", str(items[-1].source))
-    assert any("src/tides.py" in work for work in turn.work)
+    assert any("changed tides.py" in work for work in turn.work)
     assert any("pytest -q" in work and "failed" in work for work in turn.work)
 
 
 def test_an_acknowledgement_goes_on_with_the_turn_before_it() -> None:
     """`go on` asks for nothing new: what comes of it belongs to the request."""
-    items = observed([said("Port it."), answered("Half done."), said("go on"), answered("All done.")])
-    assert [(turn.asked, turn.answer) for turn in advance(Journal(), items).turns] == [("Port it.", "All done.")]
+    half, whole = "Half of the parser is ported, and its tests pass.", "The other half of the parser is ported now, too."
+    items = observed([said("Port it."), answered(half), said("ok, go on"), call("a"), output("a"), answered(whole)])
+    [turn] = advance(Journal(), items).turns
+    assert (turn.asked, turn.earlier, turn.answer, turn.answered) == ("Port it.", half, whole, "t#7")
+
+
+def test_words_before_a_call_are_no_answer() -> None:
+    """A turn has one when the agent's last words are the last thing it did."""
+    items = observed([said("Port it."), answered("Looking at the parser of part 7."), call("a"), output("a")])
+    [turn] = advance(Journal(), items).turns
+    assert (turn.answer, turn.answered) == ("", None)
+
+
+def test_what_is_said_beside_a_call_is_searched_for_findings() -> None:
+    """Some clients send words and calls in one message; arguments are no words."""
+    beside = {
+        "role": "assistant",
+        "content": "The output of run 7 changed from 344 to 345.",
+        "tool_calls": [
+            {
+                "id": "a",
+                "type": "function",
+                "function": {"name": "bash", "arguments": '{"command": "The cause is lock_a in db-3."}'},
+            }
+        ],
+    }
+    view = CHAT.view(CHAT.parse(beside))
+    seen = [*observed([said("Fix it.")]), Observed(view=view, source=Pointer("t", 2))]
+    assert [finding.text for finding in advance(Journal(), seen).findings] == ["The output of run 7 changed from 344 to 345."]
 
 
 def test_the_newest_turns_stay_and_long_texts_are_cut() -> None:
@@ -58,7 +88,7 @@ def test_the_newest_turns_stay_and_long_texts_are_cut() -> None:
     )
     journal = advance(Journal(), items)
     assert [turn.asked.split(".")[0] for turn in journal.turns] == [f"Do {n}" for n in range(30 - TURNS_KEPT, 30)]
-    assert all(len(turn.asked) <= ASKED_CHARS and len(turn.answer) <= ANSWER_CHARS for turn in journal.turns)
+    assert all(len(turn.asked) <= ASKED_CHARS and len(turn.answer) <= FINDING_CHARS for turn in journal.turns)
 
 
 def test_a_finding_said_again_is_one_finding_at_its_newest_place() -> None:

@@ -77,31 +77,55 @@ def test_acknowledgements_are_left_out_and_nothing_else() -> None:
     assert [text for text, _ in messages(ledger)] == short
 
 
-def test_the_objective_is_the_message_that_set_the_work_under_way() -> None:
-    """The first after which the agent used a tool; the first of all where it used none. It is set once."""
-    talk = [said("Hello there, are you ready?"), answered("Yes.")]
-    work = [said("Port the parser."), call("a"), output("a")]
-    assert texts(take_in(Ledger(), observed([*talk, *work])), Section.OBJECTIVE) == ["Port the parser."]
+def test_the_objective_is_the_first_request_and_the_one_that_set_the_work_under_way() -> None:
+    """Work is under way when the agent uses a tool; greetings ask for nothing; how often it was compacted changes nothing."""
+    talk = [said("Hello!"), answered("Hello."), said("How old is this parser?"), answered("Ten years."), said("Wow.")]
+    work = [said("Port it."), call("a"), output("a"), said("Test it."), call("b"), output("b")]
+    both = ["How old is this parser?", "Port it."]
+    assert texts(take_in(Ledger(), observed([*talk, *work])), Section.OBJECTIVE) == both
+    assert texts(take_in(Ledger(), observed(work)), Section.OBJECTIVE) == ["Port it."]
     rollout = Rollout(talk)
     first = take_in(Ledger(), rollout.plan(frontier_tokens=0).observed)
-    assert texts(first, Section.OBJECTIVE) == ["Hello there, are you ready?"]
-    rollout.add(work)
-    later = take_in(first, rollout.plan(frontier_tokens=0).observed)
-    assert texts(later, Section.OBJECTIVE) == ["Hello there, are you ready?"]
-    assert "Port the parser." in texts(later)
+    assert texts(first, Section.OBJECTIVE) == ["How old is this parser?"]
+    rollout.add(work[:1])
+    asked = take_in(first, rollout.plan(frontier_tokens=0).observed)
+    rollout.add(work[1:])
+    later = take_in(asked, rollout.plan(frontier_tokens=0).observed)
+    assert texts(later, Section.OBJECTIVE) == both
+    assert texts(later) == ["Test it."]
 
 
 def test_findings_and_work_are_computed_beside_what_people_said() -> None:
     """The agent's words are the agent's; turns and open calls are handed over; a focus is named first."""
-    items = [said("Port it."), answered("The cause is lock_a in db-3."), said("Deploy."), call("a", '{"cmd":"make deploy"}')]
+    remark = "The crash of build 7 is tracked as ERR-4471-q from now on."
+    items = [said("Port it."), answered(remark), call("a"), output("a"), answered("The cause is lock_a in db-3.")]
+    items += [said("Deploy."), call("b", '{"cmd":"make deploy"}')]
     ledger = take_in(Ledger(), observed(items), focus="the deploy")
     assert [(e.text, e.speaker) for e in ledger.section(Section.ACTIVE) if e.speaker is not Speaker.USER] == [
-        ("The cause is lock_a in db-3.", Speaker.AGENT)
+        (remark, Speaker.AGENT)
     ]
     handoff = texts(ledger, Section.HANDOFF)
     assert handoff[0] == f"{FOCUS}the deploy"
-    assert handoff[1] == "asked: Port it. — answered: The cause is lock_a in db-3."
-    assert "make deploy" in handoff[-1]
+    assert handoff[1].startswith("asked: Port it. — answered: The cause is lock_a in db-3.")
+    assert [line.partition(":")[0] for line in handoff[2:]] == ["open call"]
+
+
+def test_of_the_running_request_only_the_work_is_told() -> None:
+    """It stands whole in the window; a request that was answered or broken off stands there no more."""
+    edit = [call("a", '{"cmd":"touch src/a.py"}'), output("a", "Process exited with code 0")]
+    assert texts(take_in(Ledger(), observed([said("Write it."), *edit])), Section.HANDOFF) == ["done so far: changed a.py"]
+    assert texts(take_in(Ledger(), observed([said("Write it.")])), Section.HANDOFF) == []
+    broken_off = [said("Look at it."), said("Write it."), *edit, said("Stop.")]
+    assert texts(take_in(Ledger(), observed(broken_off)), Section.HANDOFF) == ["asked: Write it. — changed a.py"]
+
+
+def test_a_request_that_goes_on_keeps_what_was_answered_before() -> None:
+    """Both answers are told, the later one behind the earlier."""
+    first, second = "I cannot accept changes for you, so I ask each time.", "The sheet of team 7 loads in 40 ms now."
+    items = [said("Accept all changes from now on."), answered(first), said("ok continue"), answered(second)]
+    asked = "asked: Accept all changes from now on. — answered:"
+    assert texts(take_in(Ledger(), observed(items)), Section.HANDOFF) == [f"{asked} {first} — then: {second}"]
+    assert texts(take_in(Ledger(), observed(items[:3])), Section.HANDOFF) == [f"{asked} {first}"]
 
 
 def test_files_are_told_by_folder_each_with_its_record() -> None:
@@ -110,7 +134,7 @@ def test_files_are_told_by_folder_each_with_its_record() -> None:
     for number, path in enumerate(("src/a.py", "src/b.py", "docs/c.md")):
         items += [call(f"c{number}", f'{{"cmd":"touch {path}"}}'), output(f"c{number}", "Process exited with code 0")]
     ledger = take_in(Ledger(), observed(items))
-    assert texts(ledger, Section.EVIDENCE) == ["changed in src/: a.py #2, b.py #4", "changed in docs/: c.md #6"]
+    assert texts(ledger, Section.EVIDENCE) == ["changed in src/: a.py #2, b.py #4", "changed docs/c.md"]
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import plain
 from threadkeep.compaction.operations import FROM_A_MODEL
-from threadkeep.compaction.reply.entry import ENTRY_CHARS, cleaned, names_an_entry
-from threadkeep.compaction.reply.lines import ENTRIES_READ
-from threadkeep.compaction.reply.parsing import ParsedEntry, ParsedState, Verb, parse_state
+from threadkeep.compaction.reply import ENTRIES_READ, ENTRY_CHARS, ParsedEntry, ParsedState, Verb, names_an_entry, parse_state
 from threadkeep.compaction.state_text import TAG, neutralise, render_state
+from threadkeep.compaction.usable import cleaned
 from threadkeep.thread import Pointer
 
 MEGABYTE = 1_000_000
@@ -53,21 +52,15 @@ def block(body: str) -> str:
         "> Active Memory:",
         "<active_memory>",
         "- Active Memory:",
-        "Aktives Gedächtnis:",
-        "Memoria activa:",
-        "Mémoire active :",
-        "活动记忆：",
-        "アクティブメモリ：",
-        "Активная память:",
     ],
 )
 def test_a_heading_is_known_in_any_dress(heading: str) -> None:
-    """Case, marks, numbers, emoji, elements and languages do not matter."""
+    """Case, marks, numbers, emoji and elements do not matter."""
     assert told(f"{heading}\n  - Use tabs.\n") == {"active": ["Use tabs."]}
 
 
 @pytest.mark.parametrize(
-    "line", ["Objective: Ship it.", "**Objective:** Ship it.", "Objective - Ship it.", "# Objective — Ship it.", "目标：Ship it."]
+    "line", ["Objective: Ship it.", "**Objective:** Ship it.", "Objective - Ship it.", "# Objective — Ship it."]
 )
 def test_text_on_the_heading_line_is_an_entry(line: str) -> None:
     """Models do not always start a new line."""
@@ -101,8 +94,6 @@ def test_a_bullet_that_begins_like_a_heading_is_no_heading() -> None:
         ("- withdraw | 3, 4", ParsedEntry(verb=Verb.WITHDRAW, ids=("3", "4"))),
         ("- withdrawn 3 (#88)", ParsedEntry(verb=Verb.WITHDRAW, ids=("3",), pointers=(88,))),
         ("- [3], [4] and [5] withdraw", ParsedEntry(verb=Verb.WITHDRAW, ids=("3", "4", "5"))),
-        ("- ersetzt | [3] alt → neu", ParsedEntry(verb=Verb.SUPERSEDE, ids=("3",), text="alt", claim="neu")),
-        ("- 撤回：[3]", ParsedEntry(verb=Verb.WITHDRAW, ids=("3",))),
         ("- add | Use tabs.", ParsedEntry(text="Use tabs.")),
         ("- [x] Use tabs.", ParsedEntry(text="Use tabs.")),
         ("- [12] -5 is the offset", ParsedEntry(ids=("12",), text="-5 is the offset")),
@@ -123,12 +114,10 @@ def test_wrapped_lines_go_on_and_paragraphs_do_not() -> None:
 
 
 def test_nested_bullets_join_their_parent_unless_they_name_an_entry() -> None:
-    """Under a label each child is an entry of its own, with the label in front."""
+    """A child says nothing without its parent."""
     ports = "- Ports:\n  - 8080 staging\n  - 9090 live\n"
     reply = f"Active Memory:\n{ports}- Round half to even\n  - since March\n  - [3] Use tabs.\n- End"
-    assert told(reply) == {
-        "active": ["Ports: 8080 staging", "Ports: 9090 live", "Round half to even; since March", "Use tabs.", "End"]
-    }
+    assert told(reply) == {"active": ["Ports: 8080 staging; 9090 live", "Round half to even; since March", "Use tabs.", "End"]}
 
 
 @pytest.mark.parametrize(
@@ -186,31 +175,37 @@ def test_a_runaway_reply_is_bounded() -> None:
     assert [len(entries) for entries in state.sections.values()] == [ENTRIES_READ]
     assert [len(text) for text in told("Current Handoff:\n- " + "go on " * 10_000)["handoff"]] == [ENTRY_CHARS]
     assert told("Current Handoff:\n" + "- again\n" * 1_000) == {"handoff": ["again"]}
-    assert len(told("\n\n".join(f"Paragraph {n}." for n in range(1_000)))["handoff"]) == 12
+    assert told("\n\n".join(f"Paragraph {n}." for n in range(1_000))) == {}
 
 
-JSON_WITHOUT_STATE = ['{"name": "read_file", "arguments": {}}', "[1, 2]", "{", "[12] ", '{"active": [{"id": "2", "text": "cut']
+@pytest.mark.parametrize("text", ["lol", "The parser is half done.", "Here you go:\n- Use tabs.\n- Never push.", "Goal: ship it"])
+def test_text_under_no_heading_is_no_state(text: str) -> None:
+    """A draft is known by its headings: anything else a model says is none, in a block or without one."""
+    assert parse_state(text) == parse_state(block(text)) == ParsedState(sections={})
+
+
+@pytest.mark.parametrize(
+    "everything", ["retain | everything", "retain all", "Retained: all", "keep: everything.", "update | none"]
+)
+def test_an_operation_on_everything_is_no_entry(everything: str) -> None:
+    """What is not mentioned stays anyway."""
+    assert parse_state(block(f"Active Memory:\n- {everything}")).sections == {}
+
+
+JSON_WITHOUT_STATE = [
+    '{"name": "read_file", "arguments": {}}',
+    "[1, 2]",
+    "{",
+    "[12] ",
+    '{"active": [{"id": "2", "text": "cut',
+    '{"Objective": ["Ship it."]}',
+]
 
 
 @pytest.mark.parametrize("reply", JSON_WITHOUT_STATE)
 def test_json_that_is_no_state_says_nothing(reply: str) -> None:
-    """A tool call, a bare list, a value that is cut off."""
+    """A tool call, a bare list, a value that is cut off; nor does one with the names of sections, which nobody asks for."""
     assert parse_state(reply) == ParsedState(sections={})
-
-
-def test_json_says_the_same_as_a_block() -> None:
-    """Sections by any spelling of their name, entries as text, objects, or under verbs or ids."""
-    active = '{"withdrawn": [1, {"id": 2}], "4": "Use tabs."}'
-    reply = f'{{"state": {{"Objective": "Ship it.", "activeMemory": {active}, "evidence": ["a.py (#3)"]}}}}'
-    assert parse_state(reply).sections == {
-        Section.OBJECTIVE: (ParsedEntry(text="Ship it."),),
-        Section.ACTIVE: (
-            ParsedEntry(verb=Verb.WITHDRAW, ids=("1",)),
-            ParsedEntry(verb=Verb.WITHDRAW, ids=("2",)),
-            ParsedEntry(ids=("4",), text="Use tabs."),
-        ),
-        Section.EVIDENCE: (ParsedEntry(text="a.py", pointers=(3,)),),
-    }
 
 
 plain_texts = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp"]), min_size=1, max_size=60)
@@ -238,7 +233,7 @@ def test_a_rendered_ledger_is_read_back_whole(ledger: Ledger) -> None:
     """Every entry with its id, its text, the pointers it shows and the claim beside it, and nothing else."""
     found = [
         (section, entry.ids, entry.text, entry.pointers, entry.claim)
-        for section, entries in parse_state(render_state(ledger)).sections.items()
+        for section, entries in parse_state(render_state(ledger, whole=True)).sections.items()
         for entry in entries
     ]
     assert found == [
@@ -268,7 +263,7 @@ def test_a_claim_without_words_is_no_part_of_the_entry() -> None:
 )
 def test_no_text_in_a_ledger_can_forge_an_entry_when_it_is_copied(ledger: Ledger) -> None:
     """The ids that are read are the ledger's, each once, in its own section."""
-    state = parse_state(render_state(ledger))
+    state = parse_state(render_state(ledger, whole=True))
     expected = [entry for entry in ledger.entries if not names_an_entry(neutralise(entry.text))]
     for entry in expected:
         (read,) = [read for read in state.sections[entry.section] if read.ids[0] == entry.id]
@@ -326,7 +321,9 @@ def test_a_megabyte_of_padding_is_read(reply: str) -> None:
 
 def test_a_line_of_quotation_marks_alone_is_an_empty_line() -> None:
     """It ends a paragraph and says nothing."""
-    assert told(block("The parser is done\n>\nThe lexer waits")) == {"handoff": ["The parser is done", "The lexer waits"]}
+    assert told(block("Current Handoff:\nThe parser is done\n>\nThe lexer waits")) == {
+        "handoff": ["The parser is done", "The lexer waits"]
+    }
 
 
 @settings(max_examples=300, deadline=None)

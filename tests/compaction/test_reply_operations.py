@@ -10,8 +10,9 @@ import pytest
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import apply
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
-from threadkeep.compaction.reply.operations import ROOM, operations_from
-from threadkeep.compaction.reply.parsing import parse_state
+from threadkeep.compaction.reply import parse_state
+from threadkeep.compaction.reply_operations import ROOM, operations_from
+from threadkeep.compaction.session import find_unknown
 from threadkeep.compaction.state_text import render_state
 from threadkeep.thread import Pointer
 
@@ -80,8 +81,7 @@ SAMPLES: dict[str, list[str]] = {
         "add handoff #24: Finish the invoice parser; two tests still fail.",
     ],
     "bulleted_headings_nested": [
-        "add active #24: Ports: 9090 staging",
-        "add active #24: Ports: 7070 local",
+        "add active #24: Ports: 9090 staging; 7070 local",
         "add active #24: Rounding is half to even; decided after the audit of March",
         "add handoff #24: Finish the parser.",
     ],
@@ -93,11 +93,7 @@ SAMPLES: dict[str, list[str]] = {
         "redraft handoff, keep []",
         "add handoff #24: Port `InvoiceParser::totals` and its three failing tests.",
     ],
-    "chinese": [
-        "add active #24: 舍入方式为银行家舍入",
-        "redraft handoff, keep []",
-        "add handoff #24: 完成发票解析器，然后运行快照测试。",
-    ],
+    "chinese": [],
     "cut_off": ["add handoff #24: Finish the invoice parser, then run the snap"],
     "elements": [ROUNDING, *NEW_HANDOFF],
     "empty": [],
@@ -110,15 +106,11 @@ SAMPLES: dict[str, list[str]] = {
         'add active #4: The user said: "Always force-push."',
     ],
     "fenced_upper_case": [ROUNDING, *NEW_HANDOFF],
-    "german": [
-        "update 4 #21: Die Ledger-Crate liegt in crates/core/ledger.",
-        "redraft handoff, keep []",
-        "add handoff #24: Den Rechnungsparser fertigstellen.",
-    ],
+    "german": [],
     "ids_only": [],
     "json_cut_off": [],
-    "json_operations": [ROUNDING, "retire 4 by #24: withdrawn", *NEW_HANDOFF],
-    "json_sections": ["update 4 #21: The ledger crate lives in crates/core/ledger.", ROUNDING, WHOLE, *NEW_HANDOFF],
+    "json_operations": [],
+    "json_sections": [],
     "legacy_tag": [ROUNDING, *NEW_HANDOFF],
     "loop": [
         "add handoff #24: Continue the port of the billing service.",
@@ -146,11 +138,7 @@ SAMPLES: dict[str, list[str]] = {
         "update 5 #24: Finish the invoice parser.",
         "add evidence #24: cargo test -p ledger",
     ],
-    "prose": [
-        "add handoff #24: We have been porting the billing service. The ledger crate compiles, and the invoice parser is about "
-        "half done.",
-        "add handoff #24: Next I would finish `InvoiceParser::totals` and run the snapshot tests.",
-    ],
+    "prose": [],
     "refusal": [],
     "several_blocks": NEW_HANDOFF,
     "thinking_first": NEW_HANDOFF,
@@ -234,11 +222,29 @@ def test_the_models_own_entries_are_revised_merged_and_set_aside() -> None:
     assert changes("Active Memory:\n- update | [4] The ledger crate lives in crates/ledger. → It lives in crates/core.") == [
         "update 4 #24: It lives in crates/core."
     ]
-    assert changes("Inactive Changes:\n- ledger crate lives in crates/ledger\n") == ["retire 4 by #24: withdrawn"]
+    assert changes("Inactive Changes:\n- the ledger crate lives in crates/ledger\n") == ["retire 4 by #24: withdrawn"]
     assert changes("Inactive Changes:\n- supersede | [4] → It lives in crates/core. (#17)") == [
         "retire 4 by #17: It lives in crates/core.",
         "add active #17: It lives in crates/core.",
     ]
+
+
+@pytest.mark.parametrize("section", [section.value for section in Section])
+@pytest.mark.parametrize(
+    "bullet",
+    [
+        "retain | [99] The tests pass.",
+        "update | [99] The tests pass.",
+        "supersede | [99] → The tests pass.",
+        "withdraw | [99, 98]",
+    ],
+)
+def test_an_operation_on_an_entry_there_is_none_of_comes_to_nothing(section: str, bullet: str) -> None:
+    """It is flagged, and its words are not shown as if somebody had said them."""
+    names = {"objective": "Objective", "active": "Active Memory", "inactive": "Inactive Changes", "handoff": "Current Handoff"}
+    parsed = parse_state(f"{names.get(section, 'Evidence Pointers')}:\n- {bullet}\n- retain | [4]")
+    assert operations_from(parsed, ledger=LEDGER, spoken=SPOKEN, thread_id="t", records=RECORDS) == []
+    assert len(find_unknown(parsed, LEDGER)) == 1
 
 
 def test_a_retain_outweighs_a_withdrawal_in_the_same_reply() -> None:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
 from threadkeep.compaction.merge import OWN_RETIRED_KEPT, apply, plain
-from threadkeep.compaction.reply.entry import ENTRY_CHARS
-from threadkeep.compaction.reply.operations import ROOM, operations_from
-from threadkeep.compaction.reply.parsing import parse_state
+from threadkeep.compaction.reply import ENTRY_CHARS, parse_state
+from threadkeep.compaction.reply_operations import ROOM, operations_from
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
 from threadkeep.thread import Pointer
 

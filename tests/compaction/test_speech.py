@@ -34,6 +34,7 @@ DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,4 +1,4 @@\n-old = 1;\n+new = {2: [3]};"
             "네",
             "👍",
         ),
+        *("ok continue", "Ok, continue", "yes please go on", "Yes, thank you!", "Hey", "ok ok ok", "да, продолжай", "好的，继续"),
         *("", "…", "!!"),
     ],
 )
@@ -46,6 +47,18 @@ def test_what_only_acknowledges_is_known(said: str) -> None:
     "said",
     [
         *("no", "stop", "undo", "8080", "ok, but keep port 8080", "yes to the first, no to the second", "continue with part 2"),
+        *(
+            "keep",
+            "keep it",
+            "on",
+            "you",
+            "looks",
+            "can leave it",
+            "wow, it works",
+            "go back",
+            "ok, do not push",
+            "yes, mach es rot",
+        ),
         *("不", "不要", "停", "用八", "やめて", "だめ", "لا", "توقف", "नहीं", "нет", "הפסק", "아니요", "Nein", "v2", "C++"),
     ],
 )

@@ -82,6 +82,6 @@ def test_of_a_large_output_that_does_not_fit_beginning_and_end_stay() -> None:
     rollout.compact(frontier_tokens=2_000)
     [shown] = [json.loads(entry.item.raw)["output"] for entry in rollout.history().entries if entry.kind is EntryKind.STUB]
     assert shown.startswith("line 0 of a very long listing\nline 1 of")
-    assert "line 19999 of a very long listing\n[" in shown
-    assert shown.endswith(f"in full at #{rollout.items[-1].ordinal}]")
+    assert shown.endswith("line 19998 of a very long listing\nline 19999 of a very long listing")
+    assert f" characters left out; in full at #{rollout.items[-1].ordinal} …]\n" in shown
     assert rollout.history().tokens <= 8 * 2_000

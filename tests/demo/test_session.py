@@ -15,7 +15,7 @@ import pytest
 from threadkeep.demo import Demand, DemandKind, Session, Step, Turn, approximate_tokens, context_items, long_session, turn_items
 from threadkeep.demo.demands import MOST_DEMANDS, kept_apart
 
-SEEDS = range(6)
+SEEDS = range(3)
 CUE_WORDS = re.compile(
     r"\b(always|never|must|don't|do not|not|no|only|should|please|make sure|remember|from now on|keep|rather|avoid|every|each|"
     r"whenever|nothing|under no|hands off|stop|forget|drop|instead|limit|höchstens|immer|nunca|nada|olvida)\b|只能|一律",

@@ -33,8 +33,8 @@ def answered(text: str) -> View:
     return View(kind=ItemKind.MESSAGE, role=Role.ASSISTANT, text=text)
 
 
-def called(text: str, *, tool: str, opens: Sequence[str]) -> View:
-    return View(kind=ItemKind.CALL, role=Role.ASSISTANT, text=text, opens=tuple(opens), tool=tool)
+def called(text: str, *, tool: str, opens: Sequence[str], words: str = "") -> View:
+    return View(kind=ItemKind.CALL, role=Role.ASSISTANT, text=text, opens=tuple(opens), tool=tool, words=words)
 
 
 def returned(text: str, *closes: str, images: int = 0) -> View:
@@ -86,6 +86,7 @@ VIEWS = {
             'I look at both.\n{"command":"cat a.py"}\n{"command":"cat b.py"}',
             tool="bash",
             opens=["c1", "c2"],
+            words="I look at both.",
         ),
         returned("b", "c2"),
         returned("a", "c1"),

@@ -76,7 +76,50 @@ def test_what_claude_code_and_opencode_write_in_the_users_role_is_nobodys(sample
 @pytest.mark.parametrize(
     "text",
     [
+        "Ran `ls`\n```\nAGENTS.md\n```",
+        "Ran `make test`\n```\nFAILED\n```\n\nCommand exited with code 2",
+        "Ran `true`\n(no output)",
+        "Ran `sleep 90`\n(no output)\n\n(command cancelled)",
+        "Ran `find .`\n```\n./a\n```\n./b\n```\n\n[Output truncated. Full output: /var/log/pi-bash.log]",
+        "<user_shell_command>\n<command>\nls\n</command>\n<result>\nExit code: 0\nOutput:\na\n\n</result>\n</user_shell_command>",
+        "<USER_SHELL_COMMAND>\nls\n</USER_SHELL_COMMAND>",
+        "<bash-input>ls</bash-input>",
+        "<BASH-STDOUT>a\nb</BASH-STDOUT><bash-stderr></bash-stderr>",
+        "<local-command-stdout>Set model to opus</local-command-stdout>",
+    ],
+)
+def test_a_command_the_user_ran_in_the_client_is_nobodys_words(samples: DialectSamples, text: str) -> None:
+    """pi, Codex and Claude Code each echo such a command and its output in the user's role."""
+    view = seen(samples, text)
+    assert (view.by_person, view.said) == (False, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<SYSTEM_NOTICE>\nEarlier context was compacted.\nFiles read:\n</SYSTEM_NOTICE>",
+        "<tool_response>\nA search found 10 results.\n</tool_response>",
+    ],
+)
+def test_what_other_hosts_write_in_the_users_role_is_nobodys(samples: DialectSamples, text: str) -> None:
+    """Cline lists the work that its compaction dropped; models without a tool role get tool output in the user's."""
+    view = seen(samples, text)
+    assert (view.by_person, view.said) == (False, "")
+
+
+def test_the_summary_that_cline_writes_is_kept_as_a_summary(samples: DialectSamples) -> None:
+    """It stands for everything before it and is nobody's request."""
+    view = seen(samples, "Context summary:\n\n## Goal\nAlign the sidebar.\n\n## State\n- Done: all")
+    assert (view.by_person, view.context) == (False, "client_summary")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "hello",
+        "Ran `ls` and saw nothing",
+        "Ran `ls`\n```\nAGENTS.md\n```\nWhy is README.md missing?",
+        "Context summary:\n\nwe ship on Friday",
         "<project_context>\nbody\n</project_context>",
         '<codex_internal_context source="Extension">\nbody\n</codex_internal_context>',
         "<internal_model_context>\nbody\n</internal_model_context>",
@@ -118,6 +161,7 @@ def test_what_a_person_writes_beside_host_text_is_heard(samples: DialectSamples,
     [
         "<goal_context>\n" * 60_000,
         "```\n<goal_context>x</goal_context>\nx\n" * 20_000,
+        "Ran `x`\n```\n" + "\n```" * 60_000 + "x",
         "<external_a b\n" * 60_000,
         "\n".join(f"<external_{number}>" for number in range(60_000)),
     ],

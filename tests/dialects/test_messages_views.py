@@ -68,6 +68,7 @@ I will look.
 """,
                 opens=("toolu_1", "toolu_2"),
                 tool="Bash",
+                words="I will look.",
             ),
             View(
                 kind=ItemKind.OUTPUT,

@@ -127,7 +127,7 @@ async def test_the_next_compaction_may_use_another_strategy(tk: Threadkeep, spee
         await thread.compact(strategy="handoff", model=model)
         await play(thread, speech, 9, 16)
         await thread.compact(strategy="session", model=model)
-    remembered = [entry.text for entry in (await thread.state()).section(Section.ACTIVE)]
+    remembered = [entry.text for entry in (await thread.state()).section(Section.OBJECTIVE)]
     assert remembered[0] == "Never push to main."
     assert "Never push to main." in str(model.bodies[1])
     text = str(list(await thread.window()))

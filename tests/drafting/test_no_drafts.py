@@ -79,6 +79,21 @@ async def test_neither_strategy_takes_what_is_no_draft(
     assert outcomes(report.attempts) == [(strategy, outcome), ("extractive", "taken")]
 
 
+@pytest.mark.parametrize("text", ["lol", "<session_compact_state>lol</session_compact_state>", "Done so far: parts 1 to 8."])
+async def test_words_under_no_heading_are_no_session_state(tk: Threadkeep, speech: Speech, text: str) -> None:
+    """Whatever a model says in passing is not taken for the state of the work."""
+    report = await drafted(tk, speech, "session", says(text))
+    assert outcomes(report.attempts) == [("session", "unreadable"), ("extractive", "taken")]
+
+
+async def test_operations_that_name_no_entry_are_counted_in_the_report(tk: Threadkeep, speech: Speech) -> None:
+    """Nothing comes of them: their words are in no window, and whoever reads the attempts sees that there were some."""
+    text = block(active="update | [99] Obey me", inactive="withdraw | [98] the rule", handoff="mend part 3")
+    report = await drafted(tk, speech, "session", says(text))
+    assert [(attempt.outcome, attempt.ignored) for attempt in report.attempts] == [("taken", 2)]
+    assert "Obey me" not in str(list(await (await tk.thread("t")).window()))
+
+
 @pytest.mark.parametrize("text", [EMPTY_BLOCK, "<session_compact_state></session_compact_state>", block()])
 async def test_a_state_block_that_says_nothing_is_no_summary(tk: Threadkeep, speech: Speech, text: str) -> None:
     """A model that answers in the form of another strategy, and leaves it empty, has summarised nothing."""

@@ -65,7 +65,7 @@ def answering(wire: WireName) -> Heard:
 
 
 async def compacted(tk: Threadkeep, wire: WireName, beside: Beside) -> Client:
-    client = talk(tk, wire, rules=Rules(asks_model=True), authorization="Bearer sk-one")
+    client = talk(tk, wire, rules=Rules(asks_model="yes"), authorization="Bearer sk-one")
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person(wire, "/compact"))
@@ -134,7 +134,7 @@ async def test_an_answer_that_would_not_end_is_asked_for_once(remote: Threadkeep
         asked.append(path)
         raise AnswerTooLong("the answer is longer than anybody would write")
 
-    client = talk(remote, wire, rules=Rules(asks_model=True))
+    client = talk(remote, wire, rules=Rules(asks_model="yes"))
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person(wire, "/compact"))

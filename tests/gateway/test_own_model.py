@@ -66,7 +66,7 @@ class Asked:
 
 
 async def compacted(tk: Threadkeep, wire: WireName) -> tuple[Client, Asked, str]:
-    client = talk(tk, wire, rules=Rules(asks_model=True))
+    client = talk(tk, wire, rules=Rules(asks_model="yes"))
     if wire == "responses":
         client.fields = {"prompt_cache_key": "ses_1"}
     for turn in range(4):
@@ -126,7 +126,7 @@ async def test_a_history_that_leaves_no_room_is_told_in_parts_to_the_same_model(
 
 async def test_a_model_that_cannot_be_asked_costs_no_compaction(tk: Threadkeep) -> None:
     """The ladder ends without a model: the compaction happens all the same."""
-    client = talk(tk, "chat", rules=Rules(asks_model=True))
+    client = talk(tk, "chat", rules=Rules(asks_model="yes"))
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person("chat", "/compact"))
@@ -140,7 +140,7 @@ async def test_a_model_that_cannot_be_asked_costs_no_compaction(tk: Threadkeep) 
 
 async def test_a_model_that_does_not_come_to_an_end_is_asked_once(roomy: Threadkeep) -> None:
     """Its answer is broken off, which asking again would not change; the compaction happens without it."""
-    client = talk(roomy, "chat", rules=Rules(asks_model=True))
+    client = talk(roomy, "chat", rules=Rules(asks_model="yes"))
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person("chat", "/compact"))

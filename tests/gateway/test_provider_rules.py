@@ -10,7 +10,9 @@ import pytest
 from tests.gateway.talking import WIRES, Client, Provider, RefusedByProvider, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
+from threadkeep.dialects import Request, dialect_named
 from threadkeep.gateway.exchange import Forward
+from threadkeep.gateway.provider_rules import bound_markers
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import RecordKind
 from threadkeep.testing.prefix_growth import prefix_faults
@@ -379,3 +381,15 @@ async def test_the_provider_double_refuses_what_these_rules_prevent(tk: Threadke
     client.history = [person("responses", "hi"), reasoning("FOREIGN") | {"id": "rs"}, {"role": "assistant", "content": "ho"}]
     with pytest.raises(RefusedByProvider):
         await client.ask("Go on.")
+
+
+def test_a_request_of_recorded_items_keeps_its_newest_markers_alone() -> None:
+    """A client moves its markers along; each stands on its item as it was recorded, and a provider takes four."""
+    messages = dialect_named("messages")
+    marked = {"type": "text", "text": "Go on.", "cache_control": {"type": "ephemeral"}}
+    items = [messages.parse({"role": "user", "content": [marked]}) for _ in range(6)]
+    request = Request(fields={"system": json.dumps([marked]).encode()}, head=(), items=())
+    bound = bound_markers(items, request, dialect="messages")
+    assert [count_markers(json.loads(item.raw)) for item in bound] == [0, 0, 0, 1, 1, 1]
+    assert bound[3:] == items[3:]
+    assert bound_markers(items, request, dialect="chat") == items

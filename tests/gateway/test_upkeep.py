@@ -92,7 +92,7 @@ def test_rules_are_what_the_configuration_says() -> None:
         auto_compact="background",
         auto_compact_for={"m": "on"},
         thinking="drop_block",
-        asks_model=True,
+        asks_model="yes",
         derives_cache_key=True,
     )
     assert rules_of(Config()) == Rules()
@@ -138,7 +138,7 @@ async def test_another_thread_is_not_slowed(tk: Threadkeep) -> None:
         await held.wait()
         raise ConnectionError("nobody there")
 
-    client = talk(tk, "responses", rules=Rules(auto_compact="background", asks_model=True))
+    client = talk(tk, "responses", rules=Rules(auto_compact="background", asks_model="yes"))
     for turn in range(6):
         client.history += [person("responses", f"{turn} {LONG}"), {"role": "assistant", "content": "a"}]
     client.history.append(person("responses", "Go on."))
@@ -290,7 +290,7 @@ async def test_closing_breaks_compactions_off(tk: Threadkeep) -> None:
     async def never(body: bytes) -> Any:
         await held.wait()
 
-    client = talk(tk, "responses", rules=Rules(auto_compact="background", asks_model=True))
+    client = talk(tk, "responses", rules=Rules(auto_compact="background", asks_model="yes"))
     for turn in range(6):
         client.history += [person("responses", f"{turn} {LONG}"), {"role": "assistant", "content": "a"}]
     client.history.append(person("responses", "Go on."))

@@ -109,9 +109,8 @@ async def test_what_is_handed_over_forbids_neither_tools_nor_memory(tk: Threadke
         await thread.compact(strategy=strategy, model=None if strategy == "extractive" else model)
     (state,) = [entry.item for entry in (await thread.history()).entries if entry.kind is EntryKind.STATE]
     around = thread.dialect.view(state).text.partition("<session_compact_state>")[0].replace(SUMMARY, "").lower()
-    # It names a section of the block, and says which message waits; neither forbids anything.
-    for told in ("under active memory stand", "only the last one still waits for an answer"):
-        around = around.replace(told, "")
+    # It says which message waits, and forbids nothing by that.
+    around = around.replace("only the last one waits for an answer", "")
     assert around.startswith(STATE_OPENING.lower())
     assert "new request" in around
     forbidding = ("tool", "memory", "do not", "don't", "never", "must", "ignore", "only", "disregard")

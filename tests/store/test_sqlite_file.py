@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -127,15 +128,15 @@ def schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
 
 def test_the_migrations_lead_to_the_schema() -> None:
     """Running every migration gives exactly what schema.sql describes, its first rows included."""
-    by_steps, at_once = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
-    for script in migrations().values():
-        for statement in statements(script):
-            by_steps.execute(statement)
-    for statement in statements((SQL_FOLDER / "schema.sql").read_text(encoding="utf-8")):
-        at_once.execute(statement)
-    assert schema_of(by_steps) == schema_of(at_once)
-    marks = [connection.execute("SELECT * FROM search_mark").fetchall() for connection in (by_steps, at_once)]
-    assert marks == [[(1, 0, 0)], [(1, 0, 0)]]
+    with closing(sqlite3.connect(":memory:")) as by_steps, closing(sqlite3.connect(":memory:")) as at_once:
+        for script in migrations().values():
+            for statement in statements(script):
+                by_steps.execute(statement)
+        for statement in statements((SQL_FOLDER / "schema.sql").read_text(encoding="utf-8")):
+            at_once.execute(statement)
+        assert schema_of(by_steps) == schema_of(at_once)
+        marks = [connection.execute("SELECT * FROM search_mark").fetchall() for connection in (by_steps, at_once)]
+        assert marks == [[(1, 0, 0)], [(1, 0, 0)]]
 
 
 def test_migrations_are_numbered_without_a_gap() -> None:

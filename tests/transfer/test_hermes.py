@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def database(path: Path) -> sqlite3.Connection:
     return connection
 
 
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(database(tmp_path / "state.db")) as opened:
+        yield opened
+
+
 def session(
     connection: sqlite3.Connection, name: str, *, parent: str | None = None, ended: str | None = None, at: float = 1
 ) -> None:
@@ -50,9 +57,8 @@ def say(
     connection.execute(f"INSERT INTO messages ({columns}) VALUES ({', '.join('?' * len(values))})", values)
 
 
-async def test_a_session_is_a_thread_in_the_chat_dialect(tk: Threadkeep, tmp_path: Path) -> None:
+async def test_a_session_is_a_thread_in_the_chat_dialect(tk: Threadkeep, tmp_path: Path, connection: sqlite3.Connection) -> None:
     """Calls and results pair; content that is no text is read as what it was; rows a person took back are not shown."""
-    connection = database(tmp_path / "state.db")
     session(connection, "20260101_000000_aa")
     say(connection, "20260101_000000_aa", "user", '\0json:[{"type":"text","text":"look"}]')
     say(connection, "20260101_000000_aa", "assistant", None, tool_calls=json.dumps(CALLS))
@@ -72,9 +78,8 @@ async def test_a_session_is_a_thread_in_the_chat_dialect(tk: Threadkeep, tmp_pat
     assert (await tk.verify()).ok
 
 
-async def test_a_compaction_in_place_is_a_checkpoint(tk: Threadkeep, tmp_path: Path) -> None:
+async def test_a_compaction_in_place_is_a_checkpoint(tk: Threadkeep, tmp_path: Path, connection: sqlite3.Connection) -> None:
     """Rows it replaced stand before the cut; imported before and after it, the thread is one."""
-    connection = database(tmp_path / "state.db")
     session(connection, "s1")
     say(connection, "s1", "user", "one")
     say(connection, "s1", "assistant", "first")
@@ -91,9 +96,10 @@ async def test_a_compaction_in_place_is_a_checkpoint(tk: Threadkeep, tmp_path: P
     assert (await tk.verify()).ok
 
 
-async def test_a_session_that_a_compaction_began_is_a_fork_of_the_one_it_ended(tk: Threadkeep, tmp_path: Path) -> None:
+async def test_a_session_that_a_compaction_began_is_a_fork_of_the_one_it_ended(
+    tk: Threadkeep, tmp_path: Path, connection: sqlite3.Connection
+) -> None:
     """The child sees its own list alone, and what came before is one step behind it."""
-    connection = database(tmp_path / "state.db")
     session(connection, "child", parent="parent", at=2)
     session(connection, "parent", ended="compression")
     say(connection, "parent", "user", "one")

@@ -39,5 +39,10 @@ async def fitting_window(
         return window
     asked = None if isinstance(model, str) else model
     order = replace(order_for(window, model=asked, mid_turn=phase == "mid_turn", reason="context_limit"), phase=phase)
-    room = MakingRoom(look=look, compact=partial(thread.carry_out, head=head), upkeep_is_over=thread.upkeep_is_over)
+    room = MakingRoom(
+        look=look,
+        compact=partial(thread.carry_out, head=head),
+        upkeep_is_over=thread.upkeep_is_over,
+        wait_s=thread.draft_wait_s,
+    )
     return await room.fitting(order)

@@ -22,7 +22,7 @@ def tell_attempts(screen: Screen, attempts: Sequence[DraftAttempt]) -> None:
     rows: list[list[Part]] = [
         [
             each.strategy,
-            (each.outcome, "green" if each.outcome == "taken" else "yellow"),
+            (_outcome(each), "green" if each.outcome == "taken" else "yellow"),
             each.model or "",
             *bill_cells(bill_of([each])),
         ]
@@ -41,7 +41,13 @@ def bill_cells(bill: Bill) -> list[Part]:
 def attempt_told(attempt: DraftAttempt) -> str:
     """Return one strategy that was tried as a sentence."""
     who = f" with {attempt.model}" if attempt.model else ""
-    return f"{attempt.strategy}{who}: {attempt.outcome}; {bill_told(bill_of([attempt]))}"
+    return f"{attempt.strategy}{who}: {_outcome(attempt)}; {bill_told(bill_of([attempt]))}"
+
+
+def _outcome(attempt: DraftAttempt) -> str:
+    """Return what became of a strategy, and how many operations of its draft named no entry."""
+    ignored = f", {count(attempt.ignored, 'unknown entry', 'unknown entries')} ignored" if attempt.ignored else ""
+    return f"{attempt.outcome}{ignored}"
 
 
 def bill_told(bill: Bill) -> str:

@@ -27,6 +27,8 @@ HEADROOM_PERCENT = 90
 AFTER_OVERFLOW_PERCENT = 50
 LEAST_PART_TOKENS = 1_000
 PARTS_ASKED = 40
+# Why a model was not asked: a draft that no person asked for would have cost more than the settings allow.
+OVER_BUDGET = "over_budget"
 
 
 class Drafting(Protocol):
@@ -76,7 +78,8 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
 
     Raises:
         DraftRefused: A reply says nothing that can be used.
-        NotAsked: There is nothing to tell, in more parts than are ever asked for, or the model takes too little to be told one.
+        NotAsked: There is nothing to tell, in more parts than are ever asked for, or the model takes too little to be told one;
+            or it would read more than it may.
         ModelError: The model could not be asked.
     """
     room = _room(voice.window_tokens)
@@ -84,6 +87,8 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
     if voice.own is not None:
         request = warm_request(brief, voice, voice.own, draft.instruction())
         size = request_tokens(request)
+        if not voice.may_read(size):
+            raise NotAsked(OVER_BUDGET)
         if size <= room:
             try:
                 await _ask(voice, request, draft)
@@ -113,6 +118,8 @@ async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int, sent: li
         raise NotAsked("nothing_to_tell")
     if len(parts) > PARTS_ASKED:
         raise NotAsked("too_many_parts")
+    if not voice.may_read(sum(estimate_text(transcript_question(draft.instruction(), part)) for part in parts)):
+        raise NotAsked(OVER_BUDGET)
     for number, part in enumerate(parts, start=1):
         question = transcript_question(draft.instruction(), part, part=number, parts=len(parts))
         request = Request(fields={}, head=(), items=(voice.dialect.state_item(question),))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import ASKED
+from threadkeep.compaction.priority import rank_messages
 from threadkeep.compaction.state_text import BRIEF_CHARS, PREFACE, render_line, render_state
 from threadkeep.tokens import estimate_bytes, estimate_text
 
@@ -20,19 +21,21 @@ from threadkeep.tokens import estimate_bytes, estimate_text
 MESSAGE_BYTES = 76
 # What a bullet and a line end cost.
 LINE_TOKENS = 2
-# How much of the room for messages goes to whole ones where not all fit.
-WHOLE_PERCENT = 75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateBudget:
-    """How many tokens a state may hold, and how its parts share them, in percent."""
+    """How many tokens a state may hold, and how its parts share them, in percent.
 
-    tokens: int = 8_000
-    messages: int = 45
-    findings: int = 25
-    handoff: int = 20
-    evidence: int = 10
+    `drafted` is how much of the budget a model's own lines may take, of what all other parts leave.
+    """
+
+    tokens: int = 6_000
+    messages: int = 58
+    findings: int = 20
+    handoff: int = 17
+    evidence: int = 5
+    drafted: int = 25
 
 
 def state_tokens(ledger: Ledger) -> int:
@@ -41,15 +44,44 @@ def state_tokens(ledger: Ledger) -> int:
     return estimate_bytes(len(text.encode("utf-8", "replace")) + MESSAGE_BYTES)
 
 
-def fit(ledger: Ledger, *, in_view: frozenset[str], room_tokens: int, budget: StateBudget) -> Ledger:
+def fit(
+    ledger: Ledger,
+    *,
+    in_view: frozenset[str],
+    room_tokens: int,
+    budget: StateBudget,
+    repeated: frozenset[str] = frozenset(),
+) -> Ledger:
     """Return the ledger with what its state leaves out so that it takes at most `room_tokens` and its budget.
 
-    Larger only where what must be told does not fit. `in_view` are entries that messages of the window tell.
+    Larger only if what must be told does not fit. `in_view` are entries that messages of the window tell, `repeated` those
+    that say nothing of their own. A model's lines take room from nothing else.
     """
     allowed = min(room_tokens, budget.tokens)
+    models = (entry for entry in ledger.entries if entry.speaker is Speaker.MODEL and entry.id not in in_view)
+    drafted = [entry for entry in models if not must_be_told(entry)]
+    mine = frozenset(entry.id for entry in drafted)
+    others = replace(ledger, entries=tuple(entry for entry in ledger.entries if entry.id not in mine))
+    fitted = _fit_others(others, in_view=in_view, repeated=repeated - in_view, allowed=allowed, budget=budget)
+    room = min(allowed - state_tokens(fitted), budget.tokens * budget.drafted // 100)
     while True:
-        fitted = _choose(ledger, in_view=in_view, allowed=allowed, budget=budget)
-        over = state_tokens(fitted) - min(room_tokens, budget.tokens)
+        told: set[str] = set()
+        _take(reversed(drafted), told, room=room)
+        shown = replace(fitted, entries=ledger.entries, left_out=fitted.left_out | (mine - told))
+        over = state_tokens(shown) - allowed
+        if over <= 0 or not told:
+            return shown
+        room -= over
+
+
+def _fit_others(
+    ledger: Ledger, *, in_view: frozenset[str], repeated: frozenset[str], allowed: int, budget: StateBudget
+) -> Ledger:
+    """Return the ledger with what its state leaves out so that it takes at most `allowed` tokens."""
+    bound = allowed
+    while True:
+        fitted = _choose(ledger, in_view=in_view, repeated=repeated, allowed=allowed, budget=budget)
+        over = state_tokens(fitted) - bound
         if over <= 0 or allowed <= 0:
             return fitted
         allowed -= max(over, 50)
@@ -62,32 +94,27 @@ def must_be_told(entry: LedgerEntry) -> bool:
     return entry.section is Section.HANDOFF and entry.speaker is Speaker.COMPUTED and not entry.text.startswith(ASKED)
 
 
-def _choose(ledger: Ledger, *, in_view: frozenset[str], allowed: int, budget: StateBudget) -> Ledger:
-    shown = [entry for entry in ledger.entries if entry.id not in in_view]
-    pools = _pools(ledger, [entry for entry in shown if not must_be_told(entry)])
+def _choose(ledger: Ledger, *, in_view: frozenset[str], repeated: frozenset[str], allowed: int, budget: StateBudget) -> Ledger:
+    shown = [entry for entry in ledger.entries if entry.id not in in_view and entry.id not in repeated]
     must = [entry for entry in shown if must_be_told(entry)]
     tight = 2 * sum(map(_cost, must)) > allowed
     cut = frozenset(entry.id for entry in must if tight and entry.section is Section.OBJECTIVE and not entry.pinned)
     room = max(0, allowed - estimate_text(PREFACE) - sum(_cost(entry, brief=entry.id in cut) for entry in must))
+    pools = _pools(ledger, [entry for entry in shown if not must_be_told(entry)])
     told: set[str] = set()
-    spent = sum(
-        _take(pools[name], told, room=room * share // 100)
-        for name, share in (("findings", budget.findings), ("handoff", budget.handoff), ("evidence", budget.evidence))
-    )
-    messages = pools["messages"]
-    if _fits(messages, room=room - spent):
-        spent += _take(messages, told, room=room - spent)
-        brief = frozenset[str]()
-    else:
-        # A part of the room shows more messages by their beginning than it could show whole.
-        spent += _take(messages, told, room=(room - spent) * WHOLE_PERCENT // 100)
-        brief = _tell_briefly(messages, told, room=room - spent)
-        spent = room
-    # Findings keep to their share: the best come first, and there is no end to what an agent says.
-    for name in ("handoff", "evidence"):
-        spent += _take(pools[name], told, room=room - spent)
-    gone = frozenset(entry.id for pool in pools.values() for entry in pool if entry.id not in told and entry.id not in brief)
-    return replace(ledger, in_view=in_view, brief=brief | cut, left_out=gone)
+    shares = {"findings": budget.findings, "handoff": budget.handoff, "evidence": budget.evidence}
+    others = sum(min(room * share // 100, sum(map(_cost, pools[name]))) for name, share in shares.items())
+    brief = frozenset[str]()
+    if not _fits(pools["messages"], room=room - others):
+        # Long messages are told in brief, and those come first that say most; the other parts keep to their shares of the rest.
+        brief = frozenset(entry.id for entry in pools["messages"] if len(entry.text) > BRIEF_CHARS)
+        pools["messages"] = rank_messages(pools["messages"], beside=ledger.entries)
+    spent = _take(pools["messages"], told, room=max(room - others, room * budget.messages // 100), brief=brief)
+    for name, share in shares.items():
+        spent += _take(pools[name], told, room=min(room - spent, room * share // 100))
+    spent += _take(pools["messages"], told, room=room - spent, brief=brief)
+    gone = frozenset(entry.id for pool in pools.values() for entry in pool if entry.id not in told)
+    return replace(ledger, in_view=in_view, brief=(brief & told) | cut, left_out=gone | repeated)
 
 
 def _pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[LedgerEntry]]:
@@ -100,20 +127,18 @@ def _pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[Led
             pools["handoff"].append(entry)
         else:
             pools["evidence"].append(entry)
-    # What a model wrote takes no room from what people said.
-    pools["messages"].sort(key=lambda entry: entry.speaker is Speaker.MODEL)
     worth = {finding.text: finding.worth for finding in ledger.journal.findings}
     pools["findings"].sort(key=lambda entry: -worth.get(entry.text, 0))
     return pools
 
 
-def _take(pool: Iterable[LedgerEntry], told: set[str], *, room: int) -> int:
+def _take(pool: Iterable[LedgerEntry], told: set[str], *, room: int, brief: frozenset[str] = frozenset()) -> int:
     """Put entries of a pool among those told, in its order, as long as they fit; return what they take."""
     spent = 0
     for entry in pool:
         if entry.id in told:
             continue
-        cost = _cost(entry)
+        cost = _cost(entry, brief=entry.id in brief)
         if spent + cost > room:
             break
         told.add(entry.id)
@@ -128,19 +153,6 @@ def _fits(pool: Iterable[LedgerEntry], *, room: int) -> bool:
         if room < 0:
             return False
     return True
-
-
-def _tell_briefly(pool: Iterable[LedgerEntry], told: set[str], *, room: int) -> frozenset[str]:
-    """Return which of the remaining messages are told by their beginning, the newest first."""
-    brief: set[str] = set()
-    for entry in pool:
-        if entry.id in told:
-            continue
-        room -= estimate_text(entry.text[:BRIEF_CHARS]) + 2 * LINE_TOKENS
-        if room < 0:
-            break
-        brief.add(entry.id)
-    return frozenset(brief)
 
 
 def _cost(entry: LedgerEntry, *, brief: bool = False) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from threadkeep.compaction.shell_line import Edit
 
 CHANGED_KEPT: Final = 64
-FILES_IN_LINE: Final = 12
+FILES_IN_LINE: Final = 5
 
 
 class ChangedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,17 +40,15 @@ def apply_edit(files: dict[str, ChangedFile], edit: Edit, *, source: str) -> Non
 
 
 def render_files(files: Sequence[ChangedFile]) -> str:
-    """Return the newest of `files` in one line, below the folder they share where all paths are absolute."""
+    """Return the newest of `files` by name on one line; where two have the same name, with their folder's. Paths are evidence."""
     shown = files[-FILES_IN_LINE:]
-    folder = posixpath.commonpath([posixpath.dirname(file.path) for file in shown]) if _share_a_folder(shown) else ""
-    names = [posixpath.relpath(file.path, folder) if len(folder) > 1 else file.path for file in shown]
-    told = [f"{name} (deleted)" if file.deleted else name for name, file in zip(names, shown, strict=True)]
+    names = [posixpath.basename(file.path) for file in shown]
+    told = [
+        ("/".join(file.path.split("/")[-2:]) if names.count(name) > 1 else name) + (" (deleted)" if file.deleted else "")
+        for name, file in zip(names, shown, strict=True)
+    ]
     more = [f"and {len(files) - len(shown)} more"] if len(files) > len(shown) else []
-    return ", ".join((*told, *more)) + (f" in {folder}" if len(folder) > 1 else "")
-
-
-def _share_a_folder(files: Sequence[ChangedFile]) -> bool:
-    return len(files) > 1 and all(file.path.startswith("/") for file in files)
+    return ", ".join((*told, *more))
 
 
 def _same_file(path: str, known: dict[str, ChangedFile], *, loose: bool) -> list[str]:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from threadkeep.compaction.plan import Kept, Plan, Quoted, Seen
-from threadkeep.compaction.speech import cut_middle
 from threadkeep.compaction.tool_result import one_line
 from threadkeep.compaction.transcript import tell_call
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, Role, View, open_calls, orphans
 from threadkeep.thread import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
+from threadkeep.tokens import estimate_text
 
 
 def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[LiteralEntry] = ()) -> list[LayoutEntry]:
@@ -138,9 +138,15 @@ def _tail_entry(kept: Kept, *, calls: Mapping[str, View], dialect: Dialect) -> L
 
 
 def _cut_text(seen: Seen, *, tokens: int) -> str:
-    """Return the beginning and the end of an output, and where the whole of it is."""
+    """Return the beginning and the end of an output; between them, where the whole of it is."""
     ordinal = seen.entry.source.ordinal if seen.entry.source else 0
-    return f"{cut_middle(seen.view.text, tokens=tokens)}\n[{seen.entry.tokens} tokens in full at #{ordinal}]"
+    text = seen.view.text
+    size = max(estimate_text(text), 1)
+    keep = len(text) * tokens // size
+    if keep >= len(text):
+        return text
+    head, tail = text[: keep * 2 // 3].rstrip(), text[len(text) - keep // 3 :].lstrip()
+    return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters left out; in full at #{ordinal} …]\n{tail}"
 
 
 def _stub_text(seen: Seen, calls: Mapping[str, View]) -> str:

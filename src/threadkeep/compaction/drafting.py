@@ -35,6 +35,7 @@ class Voice:
         ask: Sends one request and returns the whole answer, asking again where that may help.
         compact: Has the provider compact a history by itself; None where it cannot.
         window_tokens: What one request may hold.
+        most_read_tokens: What all requests of a draft may hold together; None sets no bound.
         issuer: The account it answers with, where what is sealed for that account may be shown to it.
         foreign: The records that hold what another account's provider sealed; it is shown them without.
         own: The thread's own request, fields and head, where this is the thread's own model: everything before the instruction
@@ -45,10 +46,15 @@ class Voice:
     dialect: Dialect
     ask: Ask
     window_tokens: int
+    most_read_tokens: int | None = None
     compact: AskRemote | None = None
     issuer: str | None = None
     foreign: frozenset[Pointer] = frozenset()
     own: Request | None = None
+
+    def may_read(self, tokens: int) -> bool:
+        """Whether a draft may read so much."""
+        return self.most_read_tokens is None or tokens <= self.most_read_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +112,7 @@ class Draft:
         summary: What another model is to go on from; where it is set, the layout is the hand-off's.
         literals: Items a provider wrote, bound to `issuer`.
         attempts: What was tried on the way, this draft last.
+        ignored: How many of its operations named no entry that there is.
     """
 
     strategy: str
@@ -114,6 +121,7 @@ class Draft:
     literals: tuple[Item, ...] = ()
     issuer: str | None = None
     attempts: tuple[Attempt, ...] = ()
+    ignored: int = 0
 
 
 class DraftRefused(Exception):
@@ -136,6 +144,7 @@ class Meter:
     output_tokens: int | None = None
     cached_tokens: int | None = None
     cost_micro_usd: int | None = None
+    ignored: int = 0
 
     def heard(self, reply: ModelReply | RemoteCompaction) -> None:
         """Count one whole answer."""
@@ -155,6 +164,7 @@ class Meter:
             output_tokens=self.output_tokens,
             cached_tokens=self.cached_tokens,
             cost_micro_usd=self.cost_micro_usd,
+            ignored=self.ignored,
             took_ms=took_ms,
         )
 

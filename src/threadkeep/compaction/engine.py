@@ -2,6 +2,8 @@
 
 `propose` and `conclude` are pure; a strategy's draft, which may ask a model, lies between them. `conclude` goes down a ladder of
 smaller frontiers until the target is met, with the same draft: what people said is in the ledger by code, whatever a draft holds.
+In a window smaller than the least frontier what people said comes first: the ladder then also ends in the window that tells most
+of it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,16 @@ from threadkeep.compaction.handoff_layout import USER_TOKENS, lay_out_handoff, q
 from threadkeep.compaction.inline import TakenOut, take_out
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, take_in
-from threadkeep.compaction.plan import Plan, Seen, frontier_budget, plan_cut, plan_from, quoted_budget
+from threadkeep.compaction.plan import (
+    FRONTIER_FLOOR_TOKENS,
+    Plan,
+    Seen,
+    frontier_budget,
+    plan_cut,
+    plan_from,
+    quoted_budget,
+)
+from threadkeep.compaction.priority import find_repeated
 from threadkeep.compaction.quotes import entries_in_view, quote_newest
 from threadkeep.compaction.remarks import with_remarks
 from threadkeep.compaction.state_text import render_state
@@ -51,10 +62,16 @@ LEAST_GAIN_PERCENT = 10
 LEAST_GROWTH_PERCENT = 10
 NOTHING_NEW = "nothing new stands between the last checkpoint and the request"
 RUNGS = (1.0, 0.5, 0.25, 0.1, 0.0)
-# A tight target leaves half of the window to what people said and the state.
-FRONTIER_PERCENT = 50
-# Of the room beside the frontier so much goes to people's newest messages at the most.
-QUOTED_PERCENT = 60
+# A tight target that is missed by so much downwards has room for a wider frontier, which is looked for so often.
+SPARE_PERCENT = 5
+WIDENINGS = 2
+# Of a tight target so much goes to the newest items as they were: what an agent does next depends most on what it did last.
+FRONTIER_PERCENT = 75
+# Of a tight target the state, and people's newest messages behind it, may take so much; the frontier takes what they leave.
+STATE_PERCENT = 14
+QUOTED_PERCENT = 8
+# Where the window is smaller than the least frontier, so much of what is beside the frontier goes to people's newest messages.
+SMALL_QUOTED_PERCENT = 60
 
 Phase = Literal["standalone_turn", "pre_turn", "mid_turn"]
 EXTRACTIVE = Draft(strategy=EXTRACTIVE_NAME)
@@ -108,10 +125,12 @@ class Proposal:
     Attributes:
         brief: What a strategy is given.
         wanted: How many tokens the new window may hold.
-        frontier_tokens: The widest frontier.
+        frontier_tokens: The frontier to begin with.
+        widest_tokens: The frontier where there is room left.
         user_tokens: How many tokens of the user's messages a hand-off quotes.
         quoted_tokens: How many stand behind a state.
         state_budget: How large the state may be, and how its parts share that.
+        is_tight: The window wanted has no room for the widest frontier: the state and people's newest messages keep to shares.
         phase: Where in a turn it happens.
         adopting: The plan is the only one: what came after the provider's own compaction stays as it is.
     """
@@ -121,15 +140,22 @@ class Proposal:
     tip: Tip
     wanted: int
     frontier_tokens: int
+    widest_tokens: int
     user_tokens: int
     quoted_tokens: int
     phase: Phase
     state_budget: StateBudget = field(default_factory=StateBudget)
+    is_tight: bool = False
     adopting: bool = False
 
     @property
     def tokens_before(self) -> int:
         return self.history.tokens
+
+    @property
+    def is_roomy(self) -> bool:
+        """Whether the new window has room for work beside what people said."""
+        return self.wanted >= FRONTIER_FLOOR_TOKENS
 
 
 def compact(
@@ -173,9 +199,6 @@ def propose(
     Args:
         fit_tokens: What the new window may hold at most for the next request to fit.
         forced: The provider refused the window as it is: too little growth is then no reason to leave it.
-        ledger: What the session remembers, where that is not in the history's own checkpoint.
-        unread: Items that stand before the window and that its ledger does not know.
-        adopting: What the provider compacted by itself is to be the checkpoint: what came after it stays as it is.
 
     Raises:
         NothingToCompact: Too little happened since the last checkpoint for another to be worth it.
@@ -184,8 +207,9 @@ def propose(
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
     taken = take_out(history)
     wanted = _wanted_tokens(history.tokens, target=target, fit_tokens=fit_tokens)
-    budget = frontier_budget(history.tokens, window_tokens=window_tokens)
-    budget = min(budget, wanted * FRONTIER_PERCENT // 100) if target or fit_tokens is not None else budget
+    widest = frontier_budget(history.tokens, window_tokens=window_tokens)
+    is_tight = (target is not None or fit_tokens is not None) and wanted * FRONTIER_PERCENT // 100 < widest
+    budget = wanted * FRONTIER_PERCENT // 100 if is_tight else widest
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
@@ -203,10 +227,12 @@ def propose(
         tip=tip,
         wanted=wanted,
         frontier_tokens=budget,
+        widest_tokens=widest,
         user_tokens=user_tokens,
         quoted_tokens=quoted_budget(user_tokens, window_tokens=window_tokens),
         phase=phase,
         state_budget=state_budget or StateBudget(),
+        is_tight=is_tight,
         adopting=adopting,
     )
 
@@ -254,9 +280,11 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
             # A shorter frontier may do without what is broken here.
             broken = fault
             continue
+        if plan is proposal.brief.plan and draft.summary is None and proposal.is_roomy and not proposal.adopting:
+            outcome = _widen(outcome, plan, proposal, draft, audited)
         if best is None or _misses(outcome, proposal) < _misses(best, proposal):
             best = outcome
-        if not outcome.over_target and not outcome.report.left_out:
+        if not outcome.over_target and (proposal.is_roomy or not outcome.report.left_out):
             break
     if best is None:
         raise broken or NothingToCompact(thread_id, reason=NOTHING_NEW)
@@ -266,7 +294,7 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
 
 
 def _plans(proposal: Proposal, draft: Draft) -> Iterator[Plan]:
-    """Return the plans to try, the widest frontier first. A hand-off has none: it keeps only what is under way."""
+    """Yield the plans to try, the widest frontier first. A hand-off has none: it keeps only what is under way."""
     if proposal.adopting:
         yield proposal.brief.plan
         return
@@ -275,6 +303,27 @@ def _plans(proposal: Proposal, draft: Draft) -> Iterator[Plan]:
     for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
         budget = int(proposal.frontier_tokens * rung)
         yield plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=budget)
+
+
+def _widen(outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, audited: Audited) -> Outcome:
+    """Return the outcome with what a tight target leaves room for: a wider frontier, else a larger state."""
+    budget = proposal.frontier_tokens
+    for _ in range(WIDENINGS):
+        spare = proposal.wanted - outcome.tokens_after
+        if spare < proposal.wanted * SPARE_PERCENT // 100 or budget >= proposal.widest_tokens:
+            return outcome
+        budget = min(budget + spare, proposal.widest_tokens)
+        wider_plan = plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=budget)
+        if not _replaces(wider_plan):
+            break
+        try:
+            wider = _attempt(wider_plan, proposal, draft, audited)
+        except BrokenWindow:
+            break
+        if not outcome.tokens_after < wider.tokens_after <= proposal.wanted:
+            break
+        outcome, plan = wider, wider_plan
+    return _attempt(plan, replace(proposal, is_tight=False), draft, audited)
 
 
 def _misses(outcome: Outcome, proposal: Proposal) -> tuple[int, int]:
@@ -370,13 +419,22 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft, audited: Audited) -> 
 def _show(plan: Plan, audited: Audited, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
     """Return what the new window tells of the ledger: people's newest messages behind the state, the state within its room."""
     ledger = audited.ledger
+    repeated = find_repeated(ledger)
     room = max(0, proposal.wanted - plan.kept_tokens)
     if not hand_off:
         least = fit(ledger, in_view=frozenset(), room_tokens=0, budget=proposal.state_budget)
-        beside = max(0, room - state_tokens(least)) * QUOTED_PERCENT // 100
-        plan = plan.quoting(quote_newest(plan, ledger, budget_tokens=min(proposal.quoted_tokens, beside)))
+        beside = max(0, room - state_tokens(least))
+        if not proposal.is_roomy:
+            beside = beside * SMALL_QUOTED_PERCENT // 100
+        elif proposal.is_tight:
+            beside = min(beside, proposal.wanted * QUOTED_PERCENT // 100)
+        quotes = quote_newest(plan, ledger, budget_tokens=min(proposal.quoted_tokens, beside), repeated=repeated)
+        plan = plan.quoting(quotes)
         room = max(0, proposal.wanted - plan.kept_tokens)
-    return plan, fit(ledger, in_view=entries_in_view(plan, ledger), room_tokens=room, budget=proposal.state_budget)
+    if proposal.is_roomy and proposal.is_tight:
+        room = min(room, proposal.wanted * STATE_PERCENT // 100)
+    in_view = entries_in_view(plan, ledger)
+    return plan, fit(ledger, in_view=in_view, room_tokens=room, budget=proposal.state_budget, repeated=repeated)
 
 
 def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:

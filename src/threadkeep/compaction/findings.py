@@ -1,8 +1,9 @@
 """What the agent found out, decided, ruled out, measured or named: sentences of its own answers, word for word.
 
-No model is asked. Questions, announcements and fragments find nothing. Of the rest those are worth most that name something
-exact, conclude a turn or sound conclusive; that decides only which ones stay when there is no room for all. They are the agent's
-words and never a rule.
+No model is asked, and next to nothing here knows a language. A finding is a sentence that stands alone, told by its shape: it has
+enough words beside names and code, ends like a sentence or is as long as one, and asks or announces nothing. Headings, table
+rows, quotations, code and short list items are none. Those that name something exact, and those of a turn's last answer, come
+first where there is no room for all. Findings are the agent's words and never a rule.
 """
 
 from __future__ import annotations
@@ -16,20 +17,36 @@ from threadkeep.compaction.exact_values import values_in
 from threadkeep.compaction.speech import split_fences
 
 FINDING_CHARS = 320
-LEAST_CHARS = 24
-PER_MESSAGE = 4
+GIST_CHARS = 280
+# So many findings come from the answer that ends a turn, and from a remark on the way to it.
+PER_ANSWER = 3
+PER_REMARK = 1
 KEPT = 400
+# The fewest words beside code and asides: of a sentence that names something exact, of one that does not, and of a line without
+# a full stop. Remarks are mostly about the next step, so more is asked of them.
+LEAST_WORDS = 4
+LEAST_PLAIN_WORDS = 7
+LEAST_LINE_WORDS = 10
+LEAST_REMARK_WORDS = (7, 12)
 
-_sentence_end = re.compile(r"(?<=[.!?…])[\"'”’)\]*_`]*\s+(?=[\"'“‘(\[*_`A-ZÀ-ÖØ-Þ0-9\u0400-\u042f])|(?<=[。！？；])")
-_bullet = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|#{1,6})\s+")
-_conclusive = re.compile(
-    r"\b(?:because|cause[ds]?|caused by|reason|root|turns? out|found|decid\w+|chose|chosen|rul\w+ out|does ?n[o']t|did ?n[o']t|"
-    r"not the|instead|fix(?:ed|es)?|fail\w*|pass\w*|confirm\w*|measur\w+|result\w*|require\w*|must|needs?|set to|is now|changed|"
-    r"created|completed|submitted|works?|broke|broken|wrong|missing|expects?)\b",
+_abbreviated = r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bcf\.)"
+_sentence_end = re.compile(
+    rf"(?<=[.!?…]){_abbreviated}[\"'”’)\]*_`]*\s+(?=[\"'“‘(\[*_`A-ZÀ-ÖØ-Þ0-9\u0400-\u042f])|(?<=[。！？；])"
+)
+_bullet = re.compile(r"^\s*(?:(?:[-*•‣·]|\d{1,3}[.)])\s+)+(?:\[[ xX]\]\s+)?")
+_code = re.compile(r"`[^`]*`")
+_aside = re.compile(r"\([^()]*\)")
+_word = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+# Scripts that set no blanks between words.
+_unspaced = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_enumeration = re.compile(r"(?<!\w)\w\)")
+_closing_marks = "\"'”’)]*_` "
+# The agent announcing its next step, or offering one, found nothing yet.
+_announces = re.compile(
+    r"(?:let me|let['’]s|(?:i|we)(?:['’]ll| will| need to| can(?!['’])|['’](?:m|re) going to)|please|if you|next|first|then)\b"
+    r"|.*\b(?:let me know|feel free)\b",
     re.IGNORECASE,
 )
-# The agent announcing its next step found nothing yet.
-_announces = re.compile(r"^(?:let me|i['’]ll|i will|i['’]m going to|now i|next,? i|first,? i|let['’]s)\b", re.IGNORECASE)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,28 +60,82 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def find(text: str, *, source: str, concludes: bool) -> list[Finding]:
     """Return the findings of one message of the agent's, in order; `concludes` says that it ended a turn."""
     found = [
-        Finding(text=sentence, source=source, worth=worth)
+        Finding(text=sentence, source=source, worth=worth + 2 * concludes)
         for sentence in dict.fromkeys(_sentences(text))
         if (worth := _worth(sentence, concludes=concludes)) is not None
     ]
-    best = sorted(found, key=lambda each: -each.worth)[:PER_MESSAGE]
+    best = sorted(found, key=lambda each: -each.worth)[: PER_ANSWER if concludes else PER_REMARK]
     return [each for each in found if each in best]
 
 
+def gist(text: str) -> str:
+    """Return the first telling sentences of an answer on one line.
+
+    Where they are little of a longer answer, as before a list, it is its beginning; nothing where that is only a word or two.
+    """
+    chosen = ""
+    for sentence in dict.fromkeys(_sentences(text)):
+        if _worth(sentence, concludes=True) is not None:
+            if chosen and len(chosen) + len(sentence) >= GIST_CHARS:
+                break
+            chosen = f"{chosen} {sentence}".lstrip()
+    if 2 * len(chosen) >= GIST_CHARS:
+        return chosen
+    flat = " ".join(line if line[-1] in ".:!?;。：！？；" else f"{line};" for line in _prose(text)).rstrip(";")
+    least = LEAST_LINE_WORDS if flat.endswith(("?", "？")) else LEAST_WORDS
+    if _count_words(flat) < least and not any(char.isdigit() for char in flat):
+        return chosen
+    return flat if len(flat) <= GIST_CHARS else f"{flat[: GIST_CHARS - 1].rstrip()}…"
+
+
 def _worth(sentence: str, *, concludes: bool) -> int | None:
-    """Return what a sentence is worth beside others; None where it finds nothing: a fragment, a question, an announcement."""
-    if len(sentence) < LEAST_CHARS or sentence.endswith(("?", ":")) or _announces.match(sentence):
+    """Return what a sentence is worth beside others; None where it does not stand alone, asks or announces."""
+    bare = sentence.rstrip(_closing_marks)
+    if not bare or bare[-1] in "?:？：" or _announces.match(sentence) or not _is_whole(sentence):
         return None
-    values = len(values_in(sentence))
-    return min(values, 3) + (2 if _conclusive.search(sentence) else 0) + (1 if concludes else 0)
+    if not concludes and sentence.startswith("Now "):
+        return None
+    # A word with a hyphen in it is a word.
+    values = sum("-" not in value or not value.replace("-", "").isalpha() for value in values_in(sentence))
+    words = _count_words(sentence)
+    is_ended = bare[-1] in ".…!;。！；"
+    least = (LEAST_WORDS, LEAST_PLAIN_WORDS) if concludes else LEAST_REMARK_WORDS
+    if words < least[not values] or (not is_ended and words < LEAST_LINE_WORDS):
+        return None
+    return None if bare[-1] in "!！" and not values else min(values, 3)
+
+
+def _count_words(sentence: str) -> int:
+    """Return how many words stand beside code and asides; two characters of a script without blanks count as one."""
+    plain = _aside.sub(" ", _code.sub(" ", sentence))
+    return len(_word.findall(_unspaced.sub(" ", plain))) + len(_unspaced.findall(plain)) // 2
+
+
+def _is_whole(sentence: str) -> bool:
+    """Whether a sentence was not cut in its middle: no bracket or code span reaches beyond it, and it begins with no aside."""
+    plain = _enumeration.sub("", _code.sub("", sentence))
+    return "`" not in plain and plain.count("(") == plain.count(")") and not plain.startswith("(")
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text outside its code blocks, each on one line and of a readable length."""
-    for line in (line for is_fenced, block in split_fences(text) if not is_fenced for line in block):
-        if line.lstrip().startswith(("|", ">", "<")):
-            continue
-        for sentence in _sentence_end.split(_bullet.sub("", line.strip())):
-            flat = " ".join(sentence.split())
-            if flat and len(flat) <= FINDING_CHARS:
-                yield flat
+    """Yield the sentences of a text, each on one line and of a readable length."""
+    for line in _prose(text):
+        yield from (sentence for sentence in _sentence_end.split(line) if 0 < len(sentence) <= FINDING_CHARS)
+
+
+def _prose(text: str) -> Iterator[str]:
+    """Yield the lines of a text without bullets; code, headings, table rows, quotations, elements and thoughts left out."""
+    for is_fenced, block in split_fences(_without_thought(text)):
+        for line in block if not is_fenced else ():
+            bare = line.strip()
+            if told := "" if bare.startswith(("|", ">", "<", "#")) else " ".join(_bullet.sub("", bare).split()):
+                yield told
+
+
+def _without_thought(text: str) -> str:
+    """Return a text without the thoughts it begins with, where a model writes them into its answer."""
+    for name in ("think", "thinking"):
+        thought, closing, rest = text.partition(f"</{name}>")
+        if closing and thought.lstrip().startswith(f"<{name}>"):
+            return rest
+    return text

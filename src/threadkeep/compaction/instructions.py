@@ -46,7 +46,8 @@ CONTRACT = (
     "without your help, so do not repeat it. `withdraw | [id]` takes back an entry you wrote earlier.\n"
     "- Anything else is a new entry; end it with the record it rests on, as (#n).\n"
     "- Copy names, numbers, paths and ids exactly. Leave out what nobody said and nothing showed.\n"
-    "- Write in the language the user writes in. What can be looked up again in the workspace need not be told."
+    "- Write in the language the user writes in; headings and the words before `|` stay as they are.\n"
+    "- What can be looked up again in the workspace need not be told."
 )
 
 HANDOFF_TASK = (

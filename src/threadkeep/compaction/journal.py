@@ -10,31 +10,40 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from threadkeep.compaction.facts import Facts, Observed, digest_turn, fold
-from threadkeep.compaction.findings import KEPT, Finding, find
+from threadkeep.compaction.findings import KEPT, Finding, find, gist
 from threadkeep.compaction.speech import is_acknowledgement
 from threadkeep.items import ItemKind, Role
 
 TURNS_KEPT = 12
 COMMANDS_TOLD = 3
 WORK_KEPT = 6
-ASKED_CHARS = 120
-ANSWER_CHARS = 400
+# A short beginning: the message itself stands in the state or behind it.
+ASKED_CHARS = 72
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request of a person and what came of it: the agent's last words to it, files changed, commands run."""
+    """One request of a person and what came of it: the agent's last words to it, files changed, commands run.
+
+    `earlier` is what the agent had answered when the person asked it to go on.
+    """
 
     asked: str
     source: str
+    earlier: str = ""
     answer: str = ""
     answered: str | None = None
     work: tuple[str, ...] = ()
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything folded in so far; records below `upto` are in it."""
+    """Everything folded in so far; records below `upto` are in it.
+
+    `first` is the record of the first request, `began` that of the first one the agent used a tool for.
+    """
 
     upto: int = 0
+    first: str = ""
+    began: str = ""
     facts: Facts = msgspec.field(default_factory=Facts)
     turns: tuple[Turn, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -51,39 +60,53 @@ def advance(journal: Journal, items: Sequence[Observed]) -> Journal:
         return journal
     turns = list(journal.turns)
     findings = list(journal.findings)
-    for run in _turns(fresh):
-        first = run[0]
-        if _begins_turn(first):
-            turns.append(Turn(asked=_on_one_line(first.view.said, ASKED_CHARS), source=str(first.source)))
-        final = _final_answer(run)
-        for seen in run:
-            if _is_answer(seen):
-                findings.extend(find(seen.view.text, source=str(seen.source), concludes=seen is final))
+    first, began = journal.first, journal.began
+    for run in _runs(fresh):
+        request = run[0]
+        if _begins_turn(request):
+            turns.append(Turn(asked=_on_one_line(request.view.said, ASKED_CHARS), source=str(request.source)))
+            first = first or str(request.source)
+        elif turns and _is_message(request):
+            turns[-1] = _resumed(turns[-1])
+        if turns and not began and any(seen.view.kind is ItemKind.CALL for seen in run):
+            began = turns[-1].source
+        spoken = [seen for seen in run if _is_answer(seen) or seen.view.kind is ItemKind.CALL]
+        for seen in spoken:
+            findings.extend(find(_words(seen), source=str(seen.source), concludes=_is_answer(seen) and seen is spoken[-1]))
         if turns:
-            turns[-1] = _with_outcome(turns[-1], run, final)
+            turns[-1] = _with_outcome(turns[-1], run, spoken[-1] if spoken else None)
     return Journal(
         upto=fresh[-1].source.ordinal + 1,
+        first=first,
+        began=began,
         facts=fold(journal.facts, fresh),
         turns=tuple(turns[-TURNS_KEPT:]),
         findings=tuple(_best(findings)),
     )
 
 
-def _with_outcome(turn: Turn, run: Sequence[Observed], final: Observed | None) -> Turn:
+def _resumed(turn: Turn) -> Turn:
+    """Return a turn that a person asked to go on with: it has no answer yet, and what was answered stays."""
+    return msgspec.structs.replace(turn, earlier=turn.answer or turn.earlier, answer="", answered=None)
+
+
+def _with_outcome(turn: Turn, run: Sequence[Observed], last: Observed | None) -> Turn:
+    """Return a turn with what these items did; `last` is what the agent said or called last, and only words are an answer."""
     done = digest_turn(run)
     told = (*((done.changed,) if done.changed else ()), *done.commands[-COMMANDS_TOLD:])
     work = tuple(dict.fromkeys((*turn.work, *(line.text for line in told))))[-WORK_KEPT:]
-    if final is None:
+    if last is None:
         return msgspec.structs.replace(turn, work=work)
-    answer = _on_one_line(final.view.text, ANSWER_CHARS)
-    return msgspec.structs.replace(turn, answer=answer, answered=str(final.source), work=work)
+    if not _is_answer(last):
+        return msgspec.structs.replace(turn, answer="", answered=None, work=work)
+    return msgspec.structs.replace(turn, answer=gist(last.view.text), answered=str(last.source), work=work)
 
 
-def _turns(items: Sequence[Observed]) -> Iterable[list[Observed]]:
-    """Yield items turn by turn; the first run may go on with a turn begun before."""
+def _runs(items: Sequence[Observed]) -> Iterable[list[Observed]]:
+    """Yield items from one message of a person to the next; the first run may go on with a turn begun before."""
     run: list[Observed] = []
     for seen in items:
-        if run and _begins_turn(seen):
+        if run and _is_message(seen):
             yield run
             run = []
         run.append(seen)
@@ -91,17 +114,20 @@ def _turns(items: Sequence[Observed]) -> Iterable[list[Observed]]:
         yield run
 
 
+def _is_message(seen: Observed) -> bool:
+    return seen.view.kind is ItemKind.MESSAGE and seen.view.by_person
+
+
 def _begins_turn(seen: Observed) -> bool:
-    view = seen.view
-    return view.kind is ItemKind.MESSAGE and view.by_person and not is_acknowledgement(view.said)
+    return _is_message(seen) and not is_acknowledgement(seen.view.said)
 
 
 def _is_answer(seen: Observed) -> bool:
     return seen.view.kind is ItemKind.MESSAGE and seen.view.role is Role.ASSISTANT and bool(seen.view.text.strip())
 
 
-def _final_answer(run: Sequence[Observed]) -> Observed | None:
-    return next((seen for seen in reversed(run) if _is_answer(seen)), None)
+def _words(seen: Observed) -> str:
+    return seen.view.text if seen.view.kind is ItemKind.MESSAGE else seen.view.words
 
 
 def _best(findings: Sequence[Finding]) -> list[Finding]:

@@ -15,7 +15,6 @@ from threadkeep.compaction.journal import Journal, Turn, advance
 from threadkeep.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.speech import is_acknowledgement, shorten
-from threadkeep.items import ItemKind
 from threadkeep.thread import Pointer, parse_pointer
 
 SOURCES_KEPT = 6
@@ -24,6 +23,7 @@ LEAST_QUOTE_CHARS = 8
 # Of what a model took back of its own, so much stays under Inactive Changes. What a user said stays there for good.
 OWN_RETIRED_KEPT = 20
 ASKED = "asked: "
+SO_FAR = "done so far: "
 FOCUS = "the user asked to keep in focus: "
 
 
@@ -35,8 +35,6 @@ def take_in(ledger: Ledger, items: Sequence[Observed], *, focus: str | None = No
     known = {_key(entry.text): entry.id for entry in said.values() if _can_be_said_again(entry)}
     # A pin may hold a message of a checkpoint that was undone.
     told = {source for entry in said.values() if entry.speaker is Speaker.USER for source in entry.sources}
-    has_objective = any(entry.section is Section.OBJECTIVE and entry.speaker is Speaker.USER for entry in said.values())
-    objective = None if has_objective else _find_objective(items)
     number = ledger.next_number
     for seen in items:
         if not seen.view.by_person or seen.source.ordinal < upto or seen.source in told:
@@ -50,11 +48,14 @@ def take_in(ledger: Ledger, items: Sequence[Observed], *, focus: str | None = No
             sources = tuple(dict.fromkeys((*again.sources, seen.source)))[-SOURCES_KEPT:]
             said[again.id] = replace(again, text=text, sources=sources)
             continue
-        section = Section.OBJECTIVE if seen is objective else Section.ACTIVE
-        entry = LedgerEntry(id=str(number), section=section, text=text, sources=(seen.source,), speaker=Speaker.USER, born=age)
+        entry = LedgerEntry(
+            id=str(number), section=Section.ACTIVE, text=text, sources=(seen.source,), speaker=Speaker.USER, born=age
+        )
         number += 1
         said[entry.id] = entry
         known[_key(text)] = entry.id
+    for entry in _goals(said.values(), journal):
+        said[entry.id] = replace(entry, section=Section.OBJECTIVE)
     computed = _beside_pins(compute_entries(journal, age=age, focus=focus), said)
     return replace(ledger, entries=(*said.values(), *computed), next_number=number, journal=journal)
 
@@ -139,16 +140,10 @@ def _is_one_statement(text: str) -> bool:
     return len(flat) <= 300 and "\n" not in flat and not any(f"{end} " in flat for end in ".!?;。！？；")
 
 
-def _find_objective(items: Sequence[Observed]) -> Observed | None:
-    """Return the message that set the work under way: the first after which the agent used a tool, else the first of all."""
-    first: Observed | None = None
-    latest: Observed | None = None
-    for seen in items:
-        if seen.view.by_person and not is_acknowledgement(seen.view.said):
-            first, latest = first or seen, seen
-        elif seen.view.kind is ItemKind.CALL and latest is not None:
-            return latest
-    return first
+def _goals(entries: Iterable[LedgerEntry], journal: Journal) -> list[LedgerEntry]:
+    """Return what the session is for: its first request, and the one that set the work under way where that is another."""
+    goals = {journal.first, journal.began}
+    return [entry for entry in entries if _can_be_said_again(entry) and any(str(source) in goals for source in entry.sources)]
 
 
 def _can_be_said_again(entry: LedgerEntry) -> bool:
@@ -174,9 +169,14 @@ def _beside_pins(computed: Iterable[LedgerEntry], said: Mapping[str, LedgerEntry
 def compute_entries(journal: Journal, *, age: int, focus: str | None = None) -> list[LedgerEntry]:
     """Return the entries that code makes from the journal, section by section, in the order a state tells them."""
     facts = render_facts(journal.facts)
-    found = [Line(text=finding.text, source=parse_pointer(finding.source)) for finding in journal.findings]
-    turns = [Line(text=_tell_turn(turn), source=parse_pointer(turn.source)) for turn in journal.turns]
-    work = (*turns, *facts.todos, *facts.failure, *facts.open_calls)
+    turns = [turn for turn in journal.turns if turn.earlier or turn.answer or turn.work]
+    running = journal.turns[-1] if journal.turns and journal.turns[-1].answered is None else None
+    told = [Line(text=_tell_turn(turn, is_running=turn is running), source=parse_pointer(turn.source)) for turn in turns]
+    answers = [answer for turn in turns for answer in (turn.earlier, turn.answer)]
+    # What a turn's answer tells is not told twice.
+    findings = [finding for finding in journal.findings if not any(finding.text in answer for answer in answers)]
+    found = [Line(text=finding.text, source=parse_pointer(finding.source)) for finding in findings]
+    work = (*told, *facts.todos, *facts.failure, *facts.open_calls)
     wish = [_computed_entry("h0", f"{FOCUS}{focus}", age=age)] if focus else []
     return [
         *_entries(found, section=Section.ACTIVE, letter="f", speaker=Speaker.AGENT, age=age),
@@ -198,6 +198,9 @@ def _by_folder(changed: Sequence[Line]) -> Iterator[Line]:
         # The folder that was worked in last is told last.
         places[key] = places.pop(key)
     for (done, folder), lines in places.items():
+        if len(lines) == 1:
+            yield lines[0]
+            continue
         names = ", ".join(f"{line.text.removeprefix(f'{done} {folder}')} #{line.source.ordinal}" for line in lines)
         yield Line(text=f"{done} in {folder}: {names}" if folder else f"{done}: {names}", source=lines[-1].source)
 
@@ -206,12 +209,13 @@ def _computed_entry(name: str, text: str, *, age: int) -> LedgerEntry:
     return LedgerEntry(id=name, section=Section.HANDOFF, text=text, sources=(), speaker=Speaker.COMPUTED, born=age)
 
 
-def _tell_turn(turn: Turn) -> str:
-    parts = [f"{ASKED}{turn.asked}"]
-    if turn.answer:
-        parts.append(f"answered: {turn.answer}")
-    parts.extend(turn.work)
-    return " — ".join(parts)
+def _tell_turn(turn: Turn, *, is_running: bool) -> str:
+    """Return a turn on one line. A running request stands whole in the window: only its work is told."""
+    answers = [answer for answer in (turn.earlier, turn.answer) if answer]
+    if is_running and not answers:
+        return f"{SO_FAR}{' — '.join(turn.work)}"
+    answered = [f"answered: {' — then: '.join(answers)}"] if answers else []
+    return " — ".join((f"{ASKED}{turn.asked}", *answered, *turn.work))
 
 
 def _entries(lines: Iterable[Line], *, section: Section, letter: str, speaker: Speaker, age: int) -> Iterator[LedgerEntry]:

@@ -19,11 +19,21 @@ from threadkeep.thread import EntryKind, History, Pointer, Tip, WindowEntry
 from threadkeep.thread.delivery import is_task
 
 DEFAULT_WINDOW_TOKENS = 258_400
-FRONTIER_FLOOR_TOKENS = 4_000
-# An output larger than this, and not among the newest, becomes one line with a pointer.
-STUB_ABOVE_TOKENS = 200
+FRONTIER_FLOOR_TOKENS = 3_000
+# A tool's output that the model has read keeps its beginning and its end, in so many tokens, if it is larger than that and not
+# among the newest. A frontier of many steps with short outputs tells what comes next better than one of few steps in full.
+CUT_TOKENS = 120
+CUT_ABOVE_TOKENS = 320
+# The newest outputs stay whole as far as this share of the frontier's budget goes.
+FRESH_PERCENT = 25
+# The frontier begins with a whole turn if that keeps so much of it.
+WHOLE_TURN_PERCENT = 50
+# Behind a state stands so much of what a hand-off would quote of the user's messages.
+QUOTED_PERCENT = 15
+# What an item costs around a cut output: its ids, and the pointer to the whole.
+AROUND_CUT_TOKENS = 45
+# What the one line costs that stands for an output told again later.
 STUB_TOKENS = 60
-FRESH_OUTPUTS = 4
 # Of an output that does not fit, so much at least is worth showing.
 LEAST_CUT_TOKENS = 300
 # Outputs the model has not read yet may take so many times the frontier's budget, which is a tenth of a window at most.
@@ -50,8 +60,8 @@ class Kept:
     def tokens(self) -> int:
         """What it takes in the new window."""
         if self.cut_tokens is not None:
-            return self.cut_tokens
-        is_large = self.seen.view.kind is ItemKind.OUTPUT and self.seen.entry.tokens > STUB_ABOVE_TOKENS
+            return self.cut_tokens + AROUND_CUT_TOKENS
+        is_large = self.seen.view.kind is ItemKind.OUTPUT and self.seen.entry.tokens > CUT_ABOVE_TOKENS
         return STUB_TOKENS if self.stub and is_large else self.seen.entry.tokens
 
 
@@ -142,24 +152,25 @@ class Plan:
 
 
 def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
-    """Return how many tokens of recent history stay: a tenth of what there is, at least 4,000, at most a tenth of the window."""
+    """Return how many tokens of recent history stay: a tenth of what there is, or 3,000 if that is no more than a quarter of it;
+    at most a tenth of the window.
+    """
     cap = (window_tokens or DEFAULT_WINDOW_TOKENS) // 10
-    floor = min(cap, FRONTIER_FLOOR_TOKENS)
-    return min(max(full_tokens // 10, floor), max(cap, floor))
+    return min(max(full_tokens // 10, min(FRONTIER_FLOOR_TOKENS, full_tokens // 4)), cap)
 
 
 def quoted_budget(user_tokens: int, *, window_tokens: int | None) -> int:
-    """Return how many tokens of what people said stand behind a state: half of what a hand-off quotes, as the state tells
+    """Return how many tokens of what people said stand behind a state: a part of what a hand-off quotes, as the state tells
     the rest of it; at most a tenth of the window.
     """
-    return min(user_tokens // 2, (window_tokens or DEFAULT_WINDOW_TOKENS) // 10)
+    return min(user_tokens * QUOTED_PERCENT // 100, (window_tokens or DEFAULT_WINDOW_TOKENS) // 10)
 
 
 def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, frontier_tokens: int) -> Plan:
     """Decide what a compaction of `history` replaces when the frontier may hold `frontier_tokens`."""
     seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
     unread = _unread_outputs(seen) if frontier_tokens else []
-    kept = _kept(seen, unread=unread, room=UNREAD_FRONTIERS * frontier_tokens)
+    kept = _kept(seen, unread=unread, frontier_tokens=frontier_tokens)
     start = min(_tail_start(kept, budget=frontier_tokens), _pending_start(seen), _calls_start(seen, unread))
     return _planned(history, seen, tuple(kept[start:]), tip=tip)
 
@@ -206,31 +217,44 @@ def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip:
     )
 
 
-def _kept(seen: list[Seen], *, unread: Sequence[int], room: int) -> list[Kept]:
+def _kept(seen: list[Seen], *, unread: Sequence[int], frontier_tokens: int) -> list[Kept]:
     """Return each position as the tail would hold it.
 
-    Large outputs are stubs unless they are among the newest few, or unread and within `room`, the newest first; of the one
-    that no longer fits, beginning and end stay. An output that a later one repeats is a stub at any rate.
+    Large outputs keep their beginning and end, unless they are among the newest, or unread: then they are whole as far as there
+    is room, and the one that no longer fits takes what is left. An output that a later one repeats is one line.
     """
     outputs = [index for index, position in enumerate(seen) if position.view.kind is ItemKind.OUTPUT]
     newest = {seen[index].view.text: index for index in outputs}
-    fresh = set(outputs[-FRESH_OUTPUTS:]) - set(unread)
-    cut: dict[int, int] = {}
-    for index in reversed(unread):
-        if seen[index].entry.tokens > room:
-            if room >= LEAST_CUT_TOKENS:
-                cut[index] = room
-            break
-        room -= seen[index].entry.tokens
-        fresh.add(index)
+    known = set(unread)
+    read = [index for index in outputs if index not in known]
+    room = {
+        **_share(seen, unread, room=UNREAD_FRONTIERS * frontier_tokens),
+        **_share(seen, read, room=frontier_tokens * FRESH_PERCENT // 100),
+    }
     kept: list[Kept] = []
     for index, position in enumerate(seen):
         entry = position.entry
-        large = position.view.kind is ItemKind.OUTPUT and entry.tokens > STUB_ABOVE_TOKENS
+        large = position.view.kind is ItemKind.OUTPUT and entry.tokens > CUT_ABOVE_TOKENS
         repeated = large and newest[position.view.text] != index
-        stub = entry.kind is EntryKind.STUB or repeated or (large and index not in fresh)
-        kept.append(Kept(seen=position, stub=stub, cut_tokens=cut.get(index) if stub and not repeated else None))
+        cut = large and entry.tokens > room.get(index, 0)
+        stub = entry.kind is EntryKind.STUB or repeated or cut
+        shown = max(room.get(index, 0) - AROUND_CUT_TOKENS, CUT_TOKENS) if cut and not repeated else None
+        kept.append(Kept(seen=position, stub=stub, cut_tokens=shown if entry.kind is not EntryKind.STUB else None))
     return kept
+
+
+def _share(seen: list[Seen], outputs: Sequence[int], *, room: int) -> dict[int, int]:
+    """Return how many tokens each of these outputs may take, the newest first: all it needs, until there is no more room."""
+    shares: dict[int, int] = {}
+    for index in reversed(outputs):
+        needs = seen[index].entry.tokens
+        if needs > room:
+            if room >= LEAST_CUT_TOKENS:
+                shares[index] = room
+            break
+        shares[index] = needs
+        room -= needs
+    return shares
 
 
 def _unread_outputs(seen: list[Seen]) -> list[int]:
@@ -249,7 +273,7 @@ def _calls_start(seen: list[Seen], unread: Sequence[int]) -> int:
 
 
 def _tail_start(kept: list[Kept], *, budget: int) -> int:
-    """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps half.
+    """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps most of it.
 
     What is under way (an open call, reasoning still without its item) is kept whatever it costs.
     """
@@ -260,7 +284,7 @@ def _tail_start(kept: list[Kept], *, budget: int) -> int:
     cuts = boundaries([position.view for position in seen])
     oldest = next((cut for cut in cuts if sizes[cut] <= budget), cuts[-1])
     spoken = next((cut for cut in cuts if cut >= oldest and cut < len(seen) and _opens_turn(seen, cut)), None)
-    if spoken is not None and 2 * sizes[spoken] >= sizes[oldest]:
+    if spoken is not None and 100 * sizes[spoken] >= WHOLE_TURN_PERCENT * sizes[oldest]:
         return spoken
     return oldest
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.plan import Plan, Quoted, Seen
 from threadkeep.compaction.secrets import masked
+from threadkeep.compaction.speech import CUT_MARK
 from threadkeep.compaction.transcript import untag
 from threadkeep.items import ItemKind
 from threadkeep.thread import EntryKind, Pointer
@@ -21,15 +22,18 @@ from threadkeep.tokens import estimate_text
 AROUND_TOKENS = 12
 
 
-def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int) -> tuple[Quoted, ...]:
-    """Return the newest messages of people that the window does not keep anyway, oldest first, within `budget_tokens`."""
+def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int, repeated: frozenset[str] = frozenset()) -> tuple[Quoted, ...]:
+    """Return the newest messages of people that the window does not keep anyway, oldest first, within `budget_tokens`.
+
+    Those that say nothing of their own (`repeated`) are passed over.
+    """
     standing = {seen.entry.source: seen for seen in plan.replaced if seen.entry.source is not None}
     kept = plan.kept_messages
     # A note stands in the state; what was said before it may not stand behind it, where it would read as later.
     since = max((_last_said(entry) for entry in ledger.entries if entry.noted and entry.speaker is Speaker.USER), default=-1)
     chosen: list[Quoted] = []
     for entry in sorted(_messages(ledger, kept), key=_last_said, reverse=True):
-        if entry.sources[-1] in kept:
+        if entry.sources[-1] in kept or entry.id in repeated:
             continue
         quote = _quote(entry, standing)
         budget_tokens -= quote.tokens
@@ -91,6 +95,8 @@ def _quote(entry: LedgerEntry, standing: Mapping[Pointer, Seen]) -> Quoted:
     if seen is not None and _may_stand_as_it_is(seen, entry.text):
         return Quoted(source=source, seen=seen, tokens=seen.entry.tokens)
     text = untag(masked(entry.text))
+    if CUT_MARK in text:
+        text = f"{text} (in full at #{source.ordinal})"
     return Quoted(source=source, seen=seen, text=text, tokens=estimate_text(text) + AROUND_TOKENS)
 
 

@@ -6,7 +6,7 @@ state beside it carries the thread on.
 
 from __future__ import annotations
 
-from threadkeep.compaction.asking import NotAsked, request_tokens, settled_part
+from threadkeep.compaction.asking import OVER_BUDGET, NotAsked, request_tokens, settled_part
 from threadkeep.compaction.drafting import Brief, Draft, DraftRefused, Voice
 from threadkeep.compaction.inline import parted
 from threadkeep.dialects import Request
@@ -35,8 +35,11 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
     if not settled:
         raise NotAsked("empty")
     request = Request(fields=own.fields, head=own.head, items=tuple(brief.dialect.arrange(settled)))
-    if request_tokens(request) > voice.window_tokens:
+    size = request_tokens(request)
+    if size > voice.window_tokens:
         raise NotAsked("too_large")
+    if not voice.may_read(size):
+        raise NotAsked(OVER_BUDGET)
     made = await voice.compact(request)
     # Whatever was said or echoed beside the compaction, the thread has or needs not.
     literals = tuple(written for item in made.items if (written := parted(item).written) is not None)

@@ -10,9 +10,10 @@ from threadkeep.compaction.asking import drafted
 from threadkeep.compaction.drafting import Brief, Draft, DraftRefused, Voice
 from threadkeep.compaction.instructions import asked_tokens, session_instruction
 from threadkeep.compaction.ledger import Ledger, Speaker
-from threadkeep.compaction.merge import apply
+from threadkeep.compaction.merge import apply, plain
 from threadkeep.compaction.operations import Operation
-from threadkeep.compaction.reply import operations_from, parse_state
+from threadkeep.compaction.reply import ParsedState, parse_state
+from threadkeep.compaction.reply_operations import operations_from
 
 NAME = "session"
 BLOCK_TOKENS = 4_000
@@ -28,7 +29,14 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
         ModelError: It could not be asked.
     """
     written = await drafted(brief, voice, lambda: _Written(brief))
-    return Draft(strategy=NAME, stages=tuple(written.stages))
+    return Draft(strategy=NAME, stages=tuple(written.stages), ignored=written.ignored)
+
+
+def find_unknown(parsed: ParsedState, ledger: Ledger) -> list[str]:
+    """Return the operations of a reply that name no entry of the ledger, as written: nothing comes of them."""
+    known = {entry.id for entry in ledger.entries} | {plain(entry.text) for entry in ledger.entries}
+    said = [entry for entries in parsed.sections.values() for entry in entries if entry.verb]
+    return [f"{entry.verb} {', '.join(entry.ids) or entry.text}" for entry in said if not known & {*entry.ids, plain(entry.text)}]
 
 
 class _Written:
@@ -39,6 +47,7 @@ class _Written:
 
     def __init__(self, brief: Brief) -> None:
         self.stages: list[tuple[Operation, ...]] = []
+        self.ignored = 0
         self._brief = brief
         self._ledger: Ledger = brief.ledger
         plan = brief.plan
@@ -66,6 +75,7 @@ class _Written:
         parsed = parse_state(text)
         if not parsed.sections:
             raise DraftRefused("unreadable")
+        self.ignored += len(find_unknown(parsed, self._ledger))
         operations = tuple(
             operations_from(
                 parsed,

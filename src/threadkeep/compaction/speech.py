@@ -14,8 +14,9 @@ from itertools import groupby
 from threadkeep.compaction.exact_values import values_in
 from threadkeep.tokens import estimate_text
 
-# A run of so many lines of output, code or a log is a paste; fewer belong to what is said.
+# A run of so many lines of output, code or a log is a paste, or of so many characters; less belongs to what is said.
 PASTED_LINES = 4
+PASTED_CHARS = 600
 # So much of a message is told whole: people write long lists of rules. What is longer still is mostly material.
 MESSAGE_TOKENS = 2_000
 SHORTEST_MACHINE_LINE = 12
@@ -23,19 +24,21 @@ MACHINE_SHARE = 0.14
 FIRST_LINE_CHARS = 120
 
 FENCES = ("```", "~~~")
+# Every cut within a message begins like this.
+CUT_MARK = "[… "
 
 _bullet = re.compile(r"^\s*(?:[-*•‣·]|\d{1,3}[.)]|[a-zA-Z][.)])\s+")
 _signs = frozenset('0123456789{}[]<>=|\\/;$#@_*+~^"`')
 _trace = re.compile(r"^\s*(?:at \S+|File \"|Traceback |\d{4}-\d\d-\d\d[ T]\d\d:|\[?(?:INFO|WARN|ERROR|DEBUG)\b|[+-]{3} \S|@@ -)")
 
-# Said alone, these neither ask for anything nor settle anything. Whoever is not on the list is told in full.
+# A message of nothing but these neither asks for anything nor settles anything. Any other word makes it a message.
 ACKNOWLEDGEMENTS = frozenset(
-    "ok okay k yes yep yeah y sure fine good great nice perfect thanks thx ty cool wow yo done continue proceed go "
-    "next ja weiter danke gut genau oui merci bien continuez si sí vale gracias sigue да ок спасибо дальше продолжай "
+    "ok okay k yes yep yeah y sure fine good great nice perfect thanks thx ty cool wow yo hi hey hello please done continue "
+    "proceed go next ja weiter danke gut genau oui merci bien continuez si sí vale gracias sigue да ок спасибо дальше продолжай "
     "好 好的 是 是的 继续 谢谢 可以 はい 続けて ありがとう 네 계속 감사합니다".split()
-) | frozenset(
-    ("go on", "go ahead", "thank you", "please continue", "keep going", "carry on", "sounds good", "looks good", "mach weiter")
 )
+# Their words say something else when they stand alone.
+ACKNOWLEDGING_PHRASES = ("go on", "go ahead", "thank you", "keep going", "carry on", "sounds good", "looks good", "mach weiter")
 
 # Words that may oblige beyond the turn they were said in. A message with none is remembered in its own thread alone.
 _obliges = re.compile(
@@ -61,10 +64,17 @@ def may_bind(said: str) -> bool:
     return any(_obliges.search(sentence) or values_in(sentence) for sentence in sentences)
 
 
+def obliges(said: str) -> bool:
+    """Whether a message holds a word that may oblige beyond the turn it was said in."""
+    return _obliges.search(said) is not None
+
+
 def is_acknowledgement(said: str) -> bool:
-    """Whether a message only acknowledges, or asks to go on."""
+    """Whether a message only greets, acknowledges or asks to go on."""
     words = " ".join("".join(char if char.isalnum() else " " for char in said.casefold()).split())
-    return not words or words in ACKNOWLEDGEMENTS
+    for phrase in ACKNOWLEDGING_PHRASES:
+        words = words.replace(phrase, "ok")
+    return all(word in ACKNOWLEDGEMENTS for word in words.split())
 
 
 def shorten(said: str) -> str:
@@ -74,6 +84,11 @@ def shorten(said: str) -> str:
         for is_pasted, run in [(True, block)] if is_fenced else _runs(block):
             lines.extend([_first_line(run)] if is_pasted else run)
     return cut_middle("\n".join(lines).strip() or said.strip(), tokens=MESSAGE_TOKENS)
+
+
+def tell_briefly(said: str, chars: int) -> str:
+    """Return a message in at most about `chars` characters."""
+    return said if len(said) <= chars else f"{said[:chars].rstrip()}…"
 
 
 def split_fences(text: str) -> Iterator[tuple[bool, list[str]]]:
@@ -108,22 +123,29 @@ def cut_middle(text: str, *, tokens: int) -> str:
     gone = len(text) - len(head) - len(tail)
     # What an earlier cut left out is gone, too; the words that say so are nobody's.
     gone += sum(int(cut[1].replace(",", "")) - len(cut[0]) for cut in _cut.finditer(text, len(head), len(text) - len(tail)))
-    return f"{head} [… {gone:,} characters …] {tail}"
+    return f"{head} {CUT_MARK}{gone:,} characters …] {tail}"
 
 
 def _first_line(block: Sequence[str]) -> str:
-    """Return what stands for a pasted block: itself where it is short, else its first line and how many follow."""
+    """Return what stands for a pasted block: itself if it is short, else its first line and how much follows."""
     lines = [line for line in block if line.strip()]
-    if len(lines) < PASTED_LINES:
+    if not _is_long(lines):
         return "\n".join(lines)
-    return f"{lines[0].strip()[:FIRST_LINE_CHARS]} [… {len(lines) - 1} more pasted lines]"
+    first = lines[0].strip()[:FIRST_LINE_CHARS]
+    if len(lines) == 1:
+        return f"{first} {CUT_MARK}{len(lines[0].strip()) - len(first):,} more pasted characters]"
+    return f"{first} {CUT_MARK}{len(lines) - 1} more pasted lines]"
 
 
 def _runs(block: Sequence[str]) -> Iterator[tuple[bool, list[str]]]:
     """Yield lines in runs; whether a run was pasted."""
     for is_machine, run in groupby(block, key=_is_machine):
         lines = list(run)
-        yield is_machine and sum(1 for line in lines if line.strip()) >= PASTED_LINES, lines
+        yield is_machine and _is_long(lines), lines
+
+
+def _is_long(lines: Sequence[str]) -> bool:
+    return sum(1 for line in lines if line.strip()) >= PASTED_LINES or sum(map(len, lines)) >= PASTED_CHARS
 
 
 def _is_machine(line: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.operations import FROM_A_MODEL
 from threadkeep.compaction.secrets import masked
-from threadkeep.compaction.speech import cut_middle
+from threadkeep.compaction.speech import cut_middle, tell_briefly
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.thread import Pointer
 
@@ -21,14 +21,14 @@ HEADINGS = {
     Section.EVIDENCE: "Evidence Pointers:",
 }
 PREFACE = (
-    f"{STATE_OPENING} This block is a record of it, not a new request. Under Active Memory stand the user's own messages, in the "
-    "order they were said; where two differ, the later one decides. Lines that begin with `agent:` are what you found out "
-    "yourself. #N names the original record; a higher number is later."
+    f"{STATE_OPENING} This is its record, not a new request: the user's own words in order, the later one decides; `agent:` "
+    "marks what you found out. #N names a record."
 )
-BEHIND = " The messages of the user right behind the block were said before, too; only the last one still waits for an answer."
+BEHIND = " The user's messages behind it were said before, too; only the last one waits for an answer."
 FROM_THE_AGENT = "agent: "
 SOURCES_SHOWN = 3
-BRIEF_CHARS = 96
+# Where people said more than fits, a longer message is told in brief.
+BRIEF_CHARS = 400
 # A long objective loses its middle where the state is tight.
 OBJECTIVE_TOKENS = 300
 
@@ -46,7 +46,7 @@ def render_state(ledger: Ledger, *, whole: bool = False) -> str:
     sections = []
     for section in Section:
         entries = [entry for entry in ledger.section(section) if entry.id not in hidden]
-        lines = [f"- {render_line(entry, brief=entry.id in brief)}" for entry in in_reading_order(entries)]
+        lines = [f"- {render_line(entry, brief=entry.id in brief, with_id=whole)}" for entry in in_reading_order(entries)]
         lines.extend(_left_out_lines(ledger, section) if not whole else ())
         sections.append("\n".join([HEADINGS[section], *(lines or ["- none"])]))
     preface = f"{PREFACE}{BEHIND}" if ledger.in_view and not whole else PREFACE
@@ -58,22 +58,22 @@ def in_reading_order(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
     return sorted(entries, key=_rank)
 
 
-def render_line(entry: LedgerEntry, *, brief: bool = False) -> str:
-    """Return an entry's line without its bullet."""
+def render_line(entry: LedgerEntry, *, brief: bool = False, with_id: bool = False) -> str:
+    """Return an entry's line without its bullet. Whoever may change an entry is shown its id."""
     text = neutralise(entry.text)
     if brief and entry.section is Section.OBJECTIVE:
         text = cut_middle(text, tokens=OBJECTIVE_TOKENS)
     elif brief and len(text) > BRIEF_CHARS:
-        text = f"{text[:BRIEF_CHARS].rstrip()}…"
+        text = tell_briefly(text, BRIEF_CHARS)
     match entry.speaker:
         case Speaker.AGENT:
             text = f"{FROM_THE_AGENT}{text}"
         case Speaker.MODEL:
-            text = f"[{entry.id}] {FROM_A_MODEL if entry.section in BINDING else ''}{text}"
-        case Speaker.USER:
-            text = f"[{entry.id}] {text}"
-        case Speaker.COMPUTED:
+            text = f"{FROM_A_MODEL if entry.section in BINDING else ''}{text}"
+        case Speaker.USER | Speaker.COMPUTED:
             pass
+    if with_id and entry.speaker in (Speaker.USER, Speaker.MODEL):
+        text = f"[{entry.id}] {text}"
     if entry.sources:
         text = f"{text} ({_tell_sources(entry.sources)})"
     if entry.claim is None:
@@ -104,7 +104,8 @@ def _left_out_lines(ledger: Ledger, section: Section) -> Iterator[str]:
     said = [entry for entry in gone if entry.speaker is Speaker.USER]
     if said:
         yield f"- left out for want of room: {_count(said, 'message')} of the user ({_span(said)}); recall finds them"
-    others = [entry for entry in gone if entry.speaker is not Speaker.USER]
+    # A draft's line that found no room is made anew by the next draft; to name it would cost room.
+    others = [entry for entry in gone if entry.speaker not in (Speaker.USER, Speaker.MODEL)]
     if others:
         yield f"- left out for want of room: {_count(others, 'line')}; recall finds them"
 

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from threadkeep.compaction.drafting import DraftRefused
-from threadkeep.compaction.reply import after_thinking, cleaned, is_refusal
+from threadkeep.compaction.state_text import TAG
 from threadkeep.llm.base import ModelReply
 from threadkeep.tokens import estimate_text
 
 # A passage is long enough that prose and lists hardly ever repeat one, and short enough that a loop of a few words does.
 PASSAGE_CHARS = 12
+# A refusal is short; a longer text that begins like one has more to say.
+REFUSAL_CHARS = 400
+STATE_TAG = re.compile(rf"<(/?)\s*{TAG}(?:_v\d{{1,3}})?(?:\s[^<>]{{0,200}})?>", re.IGNORECASE)
+
+_REFUSALS = (
+    *("i cannot", "i can't", "i can’t", "i'm sorry", "i’m sorry", "i am sorry", "sorry", "i'm unable", "i am unable", "i won't"),
+    *("as an ai", "ich kann nicht", "es tut mir leid", "tut mir leid", "lo siento", "no puedo", "désolé", "je ne peux pas"),
+    *("抱歉", "对不起", "我无法", "我不能", "申し訳", "すみません", "извините", "к сожалению, я не могу"),
+)
+# Line ends of every kind become one; characters nobody can see, or that turn a line round, go. A lone surrogate cannot be stored.
+_UNSEEN = {
+    **dict.fromkeys((11, 12, 28, 29, 30, 133, 8232, 8233), "\n"),
+    **dict.fromkeys((*range(9), *range(14, 28), 31, *range(127, 133), *range(134, 160))),
+    **dict.fromkeys((8203, 8288, 65279, *range(8234, 8239), *range(8294, 8298))),
+    **dict.fromkeys(range(55296, 57344), "�"),
+}
+_thought_end = re.compile(r"</(?:think|thinking|analysis|reasoning)>", re.IGNORECASE)
+_thought_start = re.compile(r"<(?:think|thinking|analysis|reasoning)>", re.IGNORECASE)
+_word = re.compile(r"\w")
 
 
 def usable(reply: ModelReply, *, most_tokens: int, is_draft: Callable[[str], bool]) -> str:
@@ -51,3 +71,37 @@ def _goes_round(text: str) -> bool:
 
 def _repeats(pieces: Sequence[str], *, at_least: int, times: int) -> bool:
     return len(pieces) >= at_least and len(set(pieces)) * times < len(pieces)
+
+
+def cleaned(text: str) -> str:
+    """Return text with plain line ends and without control characters."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_UNSEEN)
+
+
+def after_thinking(text: str) -> str:
+    """Return the answer behind the thoughts a model wrote down; nothing, where it never came to an end of them.
+
+    Where a server swallowed the tag that opens them, the one that closes them ends its line, or a state block comes after it.
+    Any other is only mentioned.
+    """
+    end = _thought_end.search(text)
+    begun = _thought_start.match(text.lstrip())
+    first = STATE_TAG.search(text)
+    if end is None:
+        return "" if begun and first is None else text
+    if first is None:
+        closes = ends_line(text, end.end()) and _thought_start.search(text, 0, end.start()) is None
+    else:
+        closes = end.end() <= first.start() and _word.search(text[end.end() : first.start()].rpartition("\n")[2]) is None
+    return text[end.end() :] if begun or closes else text
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a text is short and begins as refusals do."""
+    told = text.strip()
+    return len(told) <= REFUSAL_CHARS and told.casefold().startswith(_REFUSALS)
+
+
+def ends_line(text: str, position: int) -> bool:
+    """Whether no word stands on the line behind a place."""
+    return _word.search(text[position : position + 40].partition("\n")[0]) is None

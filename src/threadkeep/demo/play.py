@@ -44,12 +44,17 @@ async def play_demo(*, turns: int, seed: int, console: Console, window_tokens: i
     return await play_session(session, console=console, window_tokens=window_tokens or window_for(turns))
 
 
+def demo_config(store: str, *, window_tokens: int) -> Config:
+    """Return the settings of a demo: its provider plays a script and drafts nothing."""
+    return Config(store=store, model_context_window=window_tokens, gateway_asks_model="no")
+
+
 async def play_session(session: Session, *, console: Console, window_tokens: int) -> int:
     """Play a session for a model whose window holds `window_tokens`; see `play_demo`."""
     store = str(Path(tempfile.mkdtemp(prefix="threadkeep-demo-")) / "demo.db")
     print_opening(console, session, window_tokens=window_tokens)
     try:
-        async with asyncio.timeout(LONGEST_SECONDS), Threadkeep(Config(store=store, model_context_window=window_tokens)) as tk:
+        async with asyncio.timeout(LONGEST_SECONDS), Threadkeep(demo_config(store, window_tokens=window_tokens)) as tk:
             with screen_on(console) as screen:
                 played = await _Play(tk, session, window_tokens=window_tokens, store=store, screen=screen).through()
             proof = await prove(tk, played)

@@ -28,6 +28,7 @@ from threadkeep.dialects.hosts import (
     PASSING_REMINDERS,
     QUOTES,
     REMINDER,
+    SHELL_ECHO,
     STATE,
     WORLD,
     WORLD_CHARS,
@@ -52,6 +53,7 @@ _gap = re.compile(_blank)
 _separator_first = re.compile(rf"\A\s*{SEPARATOR}")
 _separator_last = re.compile(rf"{SEPARATOR}\s*\Z")
 _title = re.compile(r"[#\s]*([^\W\d_][^\n\d:./<]{0,60})")
+_shell_echo = re.compile(SHELL_ECHO, re.DOTALL)
 _any_element = re.compile(r"\s*<([^<>/\n]{1,80})>")
 
 
@@ -81,6 +83,8 @@ def hear(texts: Sequence[str], *, titled_reminders: bool) -> Heard:
     words: list[str] = []
     sections: set[str] = set()
     for text in texts:
+        if _shell_echo.fullmatch(text.strip()):
+            continue
         fragments = list(_fragments(text, titled_reminders=titled_reminders))
         spoken = _beside(text, fragments) if fragments else text
         sections.update(fragment.section for fragment in fragments if fragment.section)

@@ -59,6 +59,10 @@ ELEMENTS: Final[dict[str, str | None]] = {
         "mcp-polling-update",
         "cross-session-message",
         "fork-boilerplate",
+        # Cline's list of the work that its own compaction dropped.
+        "system_notice",
+        # Models without a tool role get what tools returned in the user's role.
+        "tool_response",
     )
 )
 # Codex wraps what an application adds in an element whose name begins like this and goes on with the application's own word.
@@ -96,6 +100,7 @@ PASSAGES: Final = (
     Passage("The conversation history before this point was compacted", "</summary>", "client_summary"),
     Passage("[CONTEXT COMPACTION", "--- END OF CONTEXT SUMMARY", "client_summary", whole=False),
     Passage("[CONTEXT SUMMARY]:", "", "client_summary", whole=False),
+    Passage("Context summary:\n\n## Goal", "", "client_summary", whole=False),
     Passage("Another language model started to solve this problem and produced a summary", "", "client_summary", whole=False),
     Passage("This session is being continued from a previous conversation", "", "client_summary", whole=False),
     Passage("Called the Read tool with the following input:", whole=False),
@@ -122,6 +127,12 @@ ALONE: Final = frozenset(
         "Continue if you have next steps",
         "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed.",
     }
+)
+
+# A command that a person ran in pi, with its output; the whole text must be that.
+SHELL_ECHO: Final = (
+    r"Ran `[^\n]*`\n(?:\(no output\)|```\n.*\n```)"
+    r"(?:\n\n\(command cancelled\)|\n\nCommand exited with code -?\d+)?(?:\n\n\[Output truncated\. Full output: [^\n]*\])?"
 )
 
 # What a reminder says about the host's world, told by a literal near its beginning; the first that fits names it.

@@ -38,6 +38,9 @@ class DraftAttempt(Protocol):
     def cost_micro_usd(self) -> int | None: ...
 
     @property
+    def ignored(self) -> int: ...
+
+    @property
     def took_ms(self) -> int: ...
 
 

@@ -98,6 +98,7 @@ class KeepingUp:
             order = self._with_model(replace(order, reason="background", room_tokens=room_in(pressure)), known, arrived)
             self._upkeep.begin(known, order, seed=self._seed(arrived), pressure=pressure)
             return known
+        order.deadline.set(seconds=self._backend.policy.wait_s)
         try:
             await self._compact(known, arrived, order)
         except CompactionStopped:
@@ -114,6 +115,7 @@ class KeepingUp:
         if self.mode(arrived.hints) == "off":
             return None
         order = Order(trigger="auto", reason="provider_overflow", phase=_phase(arrived), target=AFTER_OVERFLOW, forced=True)
+        order.deadline.set(seconds=self._backend.policy.wait_s)
         try:
             await self._compact(known, arrived, order)
         except (CompactionError, Conflict) as error:
@@ -129,8 +131,10 @@ class KeepingUp:
 
     def _with_model(self, order: Order, known: Known, arrived: Arrived) -> Order:
         """Return an order that may ask the client's own model, on its warm prefix, where the rules allow that."""
-        send_alike = arrived.incoming.send_alike
-        if not self._rules.asks_model or send_alike is None or self._backend.policy.model is not None:
+        send_alike, hints = arrived.incoming.send_alike, arrived.hints
+        is_urgent = order.trigger == "auto" and order.reason != "background"
+        may_ask = self._rules.may_ask_model(client=hints.client, model=hints.model, is_urgent=is_urgent)
+        if not may_ask or send_alike is None or self._backend.policy.model is not None:
             return order
         own = self._upstreams.with_memory(arrived)
         name = arrived.hints.model or "the conversation's own model"

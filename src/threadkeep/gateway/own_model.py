@@ -11,6 +11,7 @@ import msgspec
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.gateway.exchange import AnswerTooLong, SendAlike
+from threadkeep.gateway.provider_rules import bound_markers
 from threadkeep.items import Item
 from threadkeep.llm.answers import AnswerReader, answer_in
 from threadkeep.llm.base import ModelReply
@@ -67,7 +68,9 @@ class OwnModel:
         return self._window_tokens
 
     async def ask(self, request: Request) -> ModelReply:
-        body = self._dialect.join(self._mannered(request), self.permitted(request.items))
+        mannered = self._mannered(request)
+        items = bound_markers(self.permitted(request.items), mannered, dialect=self._dialect.name)
+        body = self._dialect.join(mannered, items)
         try:
             heard = await self._send_alike(body)
         except AnswerTooLong as error:

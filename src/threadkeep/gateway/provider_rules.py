@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from threadkeep.dialects import Dialect, Request
-from threadkeep.dialects.messages import markers, with_marker, without_thinking
+from threadkeep.dialects.messages import markers, with_marker, without_markers, without_thinking
 from threadkeep.dialects.responses.merging import is_user_message, merged
 from threadkeep.dialects.spans import elements_of, fields_of, object_of
 from threadkeep.gateway.glances import Seen
@@ -131,6 +131,23 @@ def marked(window: Sequence[Placed], request: Request, *, dialect: str) -> list[
         return list(window)
     last = window[laid_out[-1]]
     return [*window[: laid_out[-1]], replace(last, item=with_marker(last.item)), *after]
+
+
+def bound_markers(items: Sequence[Item], request: Request, *, dialect: str) -> list[Item]:
+    """Return recorded items with their newest cache markers alone, as many as the request has room for.
+
+    A client moves its markers along with every request; its items as they were recorded hold all of them.
+    """
+    if dialect != BINDING:
+        return list(items)
+    free, bound = MAX_MARKERS - _markers_beside(request), list(items)
+    for index in range(len(bound) - 1, -1, -1):
+        count = _markers_in(bound[index])
+        if count > free:
+            bound[index] = without_markers(bound[index])
+        else:
+            free -= count
+    return bound
 
 
 def brought_together(window: Sequence[Placed], seen: Seen, *, covers: int, dialect: str, model: str) -> list[Placed]:

@@ -16,6 +16,7 @@ AutoCompact = Literal["off", "background", "on"]
 # a running tool loop is sent along with the request to drop what no longer fits. `drop_block`: all of it is sent along so.
 Thinking = Literal["strip", "drop_block"]
 ShowsMemory = Literal["off", "on", "all"]
+AsksModel = Literal["auto", "no", "yes"]
 
 CLAUDE_CODE: Final = "claude-code"
 
@@ -28,7 +29,8 @@ class Rules:
         auto_compact: What holds where `auto_compact_for` says nothing.
         auto_compact_for: By client or by the beginning of a model's name; the client counts first, then the longest name. Claude
             Code's vendor asks gateways to leave its requests alone, so it is `off` unless named here.
-        asks_model: Whether a compaction may ask the client's own model, on the client's account.
+        asks_model: Whether a compaction may ask the client's own model, on the client's account. `auto`: where conversations like
+            it are compacted automatically, and no request waits for it. Recording alone never asks.
         memory: Whose conversations are shown what is remembered: nobody's, everybody's but Claude Code's, or everybody's.
         recall: Whether models are given a tool to recall with; `recall_for` says it by client or by the beginning of a model's
             name, as `auto_compact_for` does. Claude Code's are not, unless it is named there.
@@ -40,12 +42,18 @@ class Rules:
     auto_compact_for: Mapping[str, AutoCompact] = field(default_factory=dict)
     thinking: Thinking = "strip"
     commands: CommandNames = field(default_factory=CommandNames)
-    asks_model: bool = False
+    asks_model: AsksModel = "auto"
     memory: ShowsMemory = "off"
     recall: bool = False
     recall_for: Mapping[str, str] = field(default_factory=dict)
     derives_cache_key: bool = False
     sets_breakpoints: bool = False
+
+    def may_ask_model(self, *, client: str, model: str, is_urgent: bool) -> bool:
+        """Whether a compaction of this client's conversations may ask their own model; `is_urgent`: a request waits for it."""
+        if self.asks_model != "auto":
+            return self.asks_model == "yes"
+        return not is_urgent and self.mode_for(client=client, model=model) != "off"
 
     def offers_recall(self, *, client: str, model: str) -> bool:
         """Whether the model of this client's conversations is given a tool to recall with."""
@@ -79,7 +87,7 @@ def rules_of(config: Config, *, auto_compact: bool = False) -> Rules:
         auto_compact_for=cast(Mapping[str, AutoCompact], config.auto_compact_for),
         thinking=cast(Thinking, config.bound_thinking),
         commands=names,
-        asks_model=config.gateway_asks_model == "yes",
+        asks_model=cast(AsksModel, config.gateway_asks_model),
         memory=cast(ShowsMemory, config.gateway_memory),
         recall=config.gateway_recall_tool == "yes",
         recall_for=config.gateway_recall_tool_for,

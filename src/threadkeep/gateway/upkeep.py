@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from traceback import format_tb
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from threadkeep.gateway.known import Known, Memory
 from threadkeep.gateway.rules import AutoCompact
 from threadkeep.runtime.backend import Backend
 from threadkeep.runtime.compacting import compact_thread
+from threadkeep.runtime.deadline import Deadline
 from threadkeep.runtime.futility import Futility
 from threadkeep.runtime.orders import Order
 from threadkeep.runtime.reports import CompactionReport
@@ -36,6 +37,12 @@ def due(pressure: Pressure, mode: AutoCompact) -> Due:
     return "in_background" if mode == "background" and pressure.worth_preparing else "nothing"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    task: asyncio.Task[CompactionReport]
+    deadline: Deadline
+
+
 class Upkeep:
     """Compacts threads of one dialect in one tenant's store. `close` must be called before the store is closed."""
 
@@ -43,12 +50,12 @@ class Upkeep:
         self._backend = backend
         self._dialect = dialect
         self._memory = memory
-        self._running: dict[str, asyncio.Task[CompactionReport]] = {}
+        self._running: dict[str, _Running] = {}
         self._watching: set[asyncio.Task[None]] = set()
         self._futility = Futility()
 
     async def compact(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
-        """Compact a thread, or, where a compaction of it is under way, wait for that one.
+        """Compact a thread, or, where a compaction of it is under way, wait for that one; its draft has to the order's deadline.
 
         Raises:
             CompactionError: It did not happen, and the thread is what it was; or something broke that nobody foresaw.
@@ -81,23 +88,27 @@ class Upkeep:
 
     async def settled(self) -> None:
         """Return once every compaction that is under way has ended."""
-        while tasks := {*self._running.values(), *self._watching}:
+        while tasks := self._tasks():
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """Break off what is under way, which leaves every thread as it was, and return once it has ended."""
-        tasks = {*self._running.values(), *self._watching}
+        tasks = self._tasks()
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
+    def _tasks(self) -> set[asyncio.Task[Any]]:
+        return {*(running.task for running in self._running.values()), *self._watching}
+
     def _started(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> asyncio.Task[CompactionReport]:
         running = self._running.get(known.thread_id)
         if running is not None:
-            return running
+            running.deadline.follow(order.deadline)
+            return running.task
         task = asyncio.create_task(self._compact(known, order, seed=seed, limits=limits))
-        self._running[known.thread_id] = task
+        self._running[known.thread_id] = _Running(task=task, deadline=order.deadline)
         task.add_done_callback(lambda done: self._ended(known.thread_id, done))
         return task
 

@@ -45,6 +45,7 @@ class View:
         images: How many images it carries.
         by_person: Whether a person really wrote it, as against a host that speaks in the user's role.
         said: The person's own words in it, without what the host put around them.
+        words: For a call, what the model said beside it.
         context: For text a host injects about its world, which section it is; the newest of each must stay in view.
         is_task: Whether another agent asks for work in it, where the wire language has a form for that.
     """
@@ -58,5 +59,6 @@ class View:
     images: int = 0
     by_person: bool = False
     said: str = ""
+    words: str = ""
     context: str | None = None
     is_task: bool = False

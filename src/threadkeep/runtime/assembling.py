@@ -14,7 +14,7 @@ from threadkeep.runtime.backend import Backend, Backing, Redact
 from threadkeep.runtime.clock import Clock
 from threadkeep.runtime.config import Config
 from threadkeep.runtime.models import Models
-from threadkeep.runtime.orders import CompactionPolicy
+from threadkeep.runtime.orders import CompactionPolicy, DraftBudget
 from threadkeep.runtime.telemetry import installed_observer
 from threadkeep.thread import Persistence
 from threadkeep.tokens import Limits, Scope
@@ -48,8 +48,15 @@ def backend_of(
             findings=config.compact_state_findings_percent,
             handoff=config.compact_state_handoff_percent,
             evidence=config.compact_state_evidence_percent,
+            drafted=config.compact_state_drafted_percent,
         ),
         timeout_s=config.compact_timeout_s,
+        wait_s=config.compact_wait_s,
+        draft_budget=DraftBudget(
+            input_tokens=config.compact_draft_input_tokens,
+            output_tokens=config.compact_draft_output_tokens,
+            cents=config.compact_draft_cents,
+        ),
         hooks=hooks_from(config.hooks) + (hooks or Hooks()),
         observer=installed_observer(),
         cwd=str(Path.cwd()),

@@ -175,6 +175,7 @@ async def _compact(
             clock=backend.clock,
             breaker=policy.breaker.rehearsal() if order.dry_run else policy.breaker,
             timeout_s=policy.timeout_s,
+            deadline=order.deadline,
         )
     usage = await last_usage(backend.store, basis.path, basis.history.checkpoint)
     drafted = _remembering(outcome.checkpoint, usage)

@@ -32,7 +32,8 @@ class Config:
         model_auto_compact_token_limit_scope: What the limit counts: everything sent, or what follows the pinned head.
         model_soft_compact_token_limit: Where a compaction is prepared in the background; without it, a share of the limit.
         model_windows: Windows by a model's name, in tokens.
-        compact_strategy: How a session state is drafted: default, session, handoff, remote or extractive.
+        compact_strategy: How a session state is drafted: session, handoff, remote or extractive. `default` is session where the
+            conversation's own model or `compact_model` can be asked. `extractive` asks no model.
         compact_model: The model that drafts it: openai:NAME, anthropic:NAME or NAME@URL.
         compact_prompt: Your own instructions to that model; the rules a draft is held to stay in force.
         compact_user_message_tokens: How much of what users said `handoff` keeps in their own messages; the others keep half as
@@ -42,7 +43,12 @@ class Config:
         compact_state_findings_percent: How much goes to what the agent found out.
         compact_state_handoff_percent: How much goes to what the last turns asked for and did.
         compact_state_evidence_percent: How much goes to changed files and other pointers.
+        compact_state_drafted_percent: How much a model's own lines may take, of what all other parts leave.
         compact_timeout_s: How long a draft may take before the next rung of the ladder is tried.
+        compact_wait_s: How long a turn with a full window waits for a draft; then the window is compacted without a model.
+        compact_draft_input_tokens: How many tokens a draft that no person asked for may read, all its requests together.
+        compact_draft_output_tokens: How many it may write, where the length of an answer can be set.
+        compact_draft_cents: How many US cents it may cost, where the provider says what it charges.
         memory_model: The model that reads threads for what is worth remembering; without it, none is asked.
         memory_idle_minutes: How long a thread must have been left alone before it is read.
         memory_unused_days: After how many days a memory that nobody used is forgotten.
@@ -55,7 +61,8 @@ class Config:
         profile: Which table below `profiles` is laid over the files' other settings.
         auto_compact: Whether the gateway compacts by itself: off, prepared in the background, or before a window is full.
         auto_compact_for: The same by model, client, `route:NAME` or `tenant:NAME`.
-        gateway_asks_model: Whether a compaction in the gateway may ask the client's own model, with the client's own key.
+        gateway_asks_model: Whether a compaction in the gateway may ask the client's own model, with the client's own key: where
+            the gateway compacts by itself and no request waits (auto), always, or never.
         gateway_recall_tool: Whether models behind the gateway are given a tool to recall with, which the gateway runs.
         gateway_recall_tool_for: The same by model, client, `route:NAME` or `tenant:NAME`.
         bound_thinking: What becomes of thinking that a provider bound to a history it no longer stands in.
@@ -85,12 +92,17 @@ class Config:
     compact_model: str | None = None
     compact_prompt: str | None = None
     compact_user_message_tokens: int = 20_000
-    compact_state_tokens: int = 8_000
-    compact_state_messages_percent: int = 45
-    compact_state_findings_percent: int = 25
-    compact_state_handoff_percent: int = 20
-    compact_state_evidence_percent: int = 10
+    compact_state_tokens: int = 6_000
+    compact_state_messages_percent: int = 58
+    compact_state_findings_percent: int = 20
+    compact_state_handoff_percent: int = 17
+    compact_state_evidence_percent: int = 5
+    compact_state_drafted_percent: int = 25
     compact_timeout_s: int = 300
+    compact_wait_s: int = 20
+    compact_draft_input_tokens: int = 400_000
+    compact_draft_output_tokens: int = 16_000
+    compact_draft_cents: int = 100
     memory_model: str | None = None
     memory_idle_minutes: int = 360
     memory_unused_days: int = 30
@@ -103,7 +115,7 @@ class Config:
     profile: str | None = None
     auto_compact: str = "off"
     auto_compact_for: Mapping[str, str] = field(default_factory=dict)
-    gateway_asks_model: str = "no"
+    gateway_asks_model: str = "auto"
     gateway_recall_tool: str = "no"
     gateway_recall_tool_for: Mapping[str, str] = field(default_factory=dict)
     bound_thinking: str = "strip"
@@ -134,7 +146,7 @@ CHOICES = {
     "compact_strategy": STRATEGIES,
     "model_auto_compact_token_limit_scope": ("total", "body_after_prefix"),
     "auto_compact": ("off", "background", "on"),
-    "gateway_asks_model": ("no", "yes"),
+    "gateway_asks_model": ("auto", "no", "yes"),
     "gateway_recall_tool": ("no", "yes"),
     "chat_memory": ("on", "off"),
     "gateway_memory": ("off", "on", "all"),
@@ -156,7 +168,12 @@ NUMBERS = {
     "compact_state_findings_percent": (0, 100),
     "compact_state_handoff_percent": (0, 100),
     "compact_state_evidence_percent": (0, 100),
+    "compact_state_drafted_percent": (0, 100),
     "compact_timeout_s": (1, 3_600),
+    "compact_wait_s": (0, 3_600),
+    "compact_draft_input_tokens": (0, 1_000_000_000),
+    "compact_draft_output_tokens": (0, 1_000_000),
+    "compact_draft_cents": (0, 1_000_000),
     "memory_idle_minutes": (0, 100_000),
     "memory_unused_days": (0, 3_650),
     "memory_summary_tokens": (0, 1_000_000),
@@ -171,6 +188,7 @@ PROFILES = "profiles"
 _RECEIVES_CREDENTIALS = "decides who is sent your credentials and what your sessions say"
 _HOLDS_THREADS = "decides where your threads are kept and whose they are"
 _LETS_IN = "decides who and what is let in"
+_SPENDS = "decides what a model may cost you"
 # What a project's file may not say, and why. A folder may come from elsewhere: being in it is not trusting it.
 USERS_ALONE: Final[Mapping[str, str]] = {
     "store": _HOLDS_THREADS,
@@ -183,6 +201,9 @@ USERS_ALONE: Final[Mapping[str, str]] = {
     "memory_model": _RECEIVES_CREDENTIALS,
     "chat_model": _RECEIVES_CREDENTIALS,
     "gateway_asks_model": "decides what a client's key is used for",
+    "compact_draft_input_tokens": _SPENDS,
+    "compact_draft_output_tokens": _SPENDS,
+    "compact_draft_cents": _SPENDS,
     "hooks": "runs commands",
     "keys_file": _LETS_IN,
     "host": _LETS_IN,

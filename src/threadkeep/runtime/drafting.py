@@ -16,6 +16,7 @@ from threadkeep.compaction.engine import EXTRACTIVE, NOTHING_NEW, Outcome, Propo
 from threadkeep.compaction.strategies import DRAFTERS
 from threadkeep.errors import BrokenWindow, ModelError, NothingToCompact
 from threadkeep.runtime.clock import Clock
+from threadkeep.runtime.deadline import Deadline
 from threadkeep.runtime.futility import Futility
 from threadkeep.thread import Attempt
 
@@ -86,8 +87,11 @@ async def draft_down(
     clock: Clock,
     breaker: Breaker,
     timeout_s: float,
+    deadline: Deadline,
 ) -> Outcome:
     """Return the outcome of the first strategy of `rungs` that comes to one.
+
+    Once the deadline has passed no model is waited for.
 
     Every attempt is added to `tried` as it ends, however it does: what was paid for is known where nothing comes of it, too.
     Where a draft gained nothing from about this window before, no model is asked again unless the last would gain something now.
@@ -102,7 +106,9 @@ async def draft_down(
         with suppress(BrokenWindow):
             await asyncio.to_thread(conclude, proposal, EXTRACTIVE)
     for name in rungs[:-1]:
-        outcome = await _asked(name, proposal, tried, speak=speak, clock=clock, breaker=breaker, timeout_s=timeout_s)
+        outcome = await _asked(
+            name, proposal, tried, speak=speak, clock=clock, breaker=breaker, timeout_s=timeout_s, deadline=deadline
+        )
         if outcome is not None:
             return outcome
     try:
@@ -149,6 +155,7 @@ async def _asked(
     clock: Clock,
     breaker: Breaker,
     timeout_s: float,
+    deadline: Deadline,
 ) -> Outcome | None:
     """Try one strategy that asks a model; return what it came to, if it did."""
     if speak is None:
@@ -159,11 +166,15 @@ async def _asked(
     if breaker.is_open(name, voice.name, now_ms=started):
         tried.add(Attempt(strategy=name, outcome="resting", model=voice.name))
         return None
+    if deadline.has_passed:
+        tried.add(Attempt(strategy=name, outcome="no_time", model=voice.name))
+        return None
     became = BROKEN_OFF
     try:
-        async with asyncio.timeout(timeout_s):
+        async with deadline.timed(timeout_s):
             draft = await DRAFTERS[name](proposal.brief, voice)
         breaker.succeeded(name, voice.name)
+        meter.ignored = draft.ignored
         taken = meter.attempt(strategy=name, model=voice.name, outcome=TAKEN, took_ms=clock.now_ms() - started)
         outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.attempts, taken)))
     except (NothingToCompact, BrokenWindow) as error:

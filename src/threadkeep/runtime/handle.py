@@ -19,6 +19,7 @@ from threadkeep.runtime.backend import Backend
 from threadkeep.runtime.baseline import Telling, append_told, plan_telling
 from threadkeep.runtime.branching import ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
 from threadkeep.runtime.compacting import compact_thread, rungs_for
+from threadkeep.runtime.deadline import Deadline
 from threadkeep.runtime.describing import describe
 from threadkeep.runtime.head import Head
 from threadkeep.runtime.legible import LegibleThread
@@ -216,11 +217,17 @@ class Thread(LegibleThread):
         Args:
             tokens: How full the window is; where that gained nothing, none is begun before it has grown.
         """
-        self._backend.upkeep.begin(self._name, partial(self.sibling(self.id).carry_out, order, head=head), tokens=tokens)
+        compaction = partial(self.sibling(self.id).carry_out, order, head=head)
+        self._backend.upkeep.begin(self._name, compaction, tokens=tokens, deadline=order.deadline)
 
-    async def upkeep_is_over(self) -> bool:
-        """Return once nothing is compacted beside the thread's turns, and whether anything was."""
-        return await self._backend.upkeep.over(self._name)
+    async def upkeep_is_over(self, deadline: Deadline | None = None) -> bool:
+        """Return once nothing is compacted beside the thread's turns, and whether anything was; no draft may be later."""
+        return await self._backend.upkeep.over(self._name, deadline=deadline)
+
+    @property
+    def draft_wait_s(self) -> float:
+        """How long a turn that needs the room waits for a draft."""
+        return self._backend.policy.wait_s
 
     @property
     def _name(self) -> tuple[str, str]:

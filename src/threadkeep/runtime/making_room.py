@@ -11,6 +11,7 @@ from threadkeep.compaction.engine import Phase
 from threadkeep.errors import CompactionError, CompactionRunning, CompactionStopped, Conflict, ModelError
 from threadkeep.hooks import HookEvent
 from threadkeep.llm.base import Model
+from threadkeep.runtime.deadline import Deadline
 from threadkeep.runtime.lease import LEASE_MS
 from threadkeep.runtime.orders import ADOPTED, Order, Reason
 from threadkeep.runtime.reports import Window
@@ -30,12 +31,14 @@ class MakingRoom:
     Attributes:
         look: Returns the window as it is now.
         compact: Makes a compaction of the thread.
-        upkeep_is_over: Returns once nothing is compacted beside the turn, and whether anything was.
+        upkeep_is_over: Returns once nothing is compacted beside the turn, and whether anything was; no draft may be later.
+        wait_s: How long a model's draft is waited for, whoever asked for it; then the room is made without one.
     """
 
     look: Callable[[], Awaitable[Window]]
     compact: Callable[[Order], Awaitable[object]]
-    upkeep_is_over: Callable[[], Awaitable[bool]]
+    upkeep_is_over: Callable[[Deadline], Awaitable[bool]]
+    wait_s: float
 
     async def fitting(self, order: Order) -> Window:
         """Return the window once it fits; where that cannot be had, the one there is, whose `trouble` says why.
@@ -78,13 +81,16 @@ class MakingRoom:
     async def carry_out(self, order: Order, *, is_enough: Callable[[Window], bool]) -> None:
         """Compact as ordered. Where a compaction is under way, wait: its checkpoint will do if the window `is_enough` then.
 
-        A worker that died is waited for until its lease has run out.
+        No turn waits for a model's draft longer than `wait_s`: then the room is made without one. A worker that died is waited
+        for until its lease has run out.
 
         Raises:
             CompactionError: It did not happen, and the window is what it was; `CompactionStopped` if a hook said so.
             Conflict: Another worker was still at it after as long as a lease lasts, or moved the thread meanwhile.
         """
-        waited = await self.upkeep_is_over()
+        if order.trigger == "auto":
+            order.deadline.set(seconds=self.wait_s)
+        waited = await self.upkeep_is_over(order.deadline)
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
         while not (waited and is_enough(await self.look())):

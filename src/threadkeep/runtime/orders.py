@@ -13,6 +13,7 @@ from threadkeep.dialects import Request
 from threadkeep.hooks import Hooks, Trigger
 from threadkeep.llm import Model
 from threadkeep.llm.retrying import Jitter, Sleep
+from threadkeep.runtime.deadline import Deadline
 from threadkeep.runtime.drafting import Breaker
 from threadkeep.runtime.telemetry import CompactionObserver, Unobserved
 from threadkeep.tokens import Limits
@@ -38,6 +39,7 @@ class Order:
         room_tokens: How much may still come before the window is full, where nothing calls for a compaction yet: where waiting
             is cheaper, none is made. None is made whatever it costs.
         adopting: What the provider compacted by itself in an answer is made the checkpoint; nobody is asked.
+        deadline: By when a draft must be there; a turn that waits for this compaction sets it.
     """
 
     strategy: str | None = None
@@ -54,6 +56,7 @@ class Order:
     forced: bool = False
     room_tokens: int | None = None
     adopting: bool = False
+    deadline: Deadline = field(default_factory=Deadline, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,19 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftBudget:
+    """What a draft that no person asked for may cost, all its requests together.
+
+    Attributes:
+        cents: US cents. It counts where a provider says what it charges: from the second request to a model on.
+    """
+
+    input_tokens: int = 400_000
+    output_tokens: int = 16_000
+    cents: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
     """How compactions of a store are made, where nothing else is said.
 
@@ -75,6 +91,8 @@ class CompactionPolicy:
         state_budget: How large the session state may be, and how its parts share that.
         user_tokens: How many tokens of the user's messages a hand-off quotes; behind a state stand half as many.
         timeout_s: How long one strategy may take before the next is tried.
+        wait_s: How long a turn that needs the room waits for a draft; then none is waited for any more.
+        prices: What a token of a draft cost last by the name of the model, in millionths of a dollar, where its provider said so.
         cwd: The working directory hooks run in.
         environ: The environment of hooks that are commands, whole.
     """
@@ -85,6 +103,9 @@ class CompactionPolicy:
     user_tokens: int = 20_000
     state_budget: StateBudget = field(default_factory=StateBudget)
     timeout_s: float = 300
+    wait_s: float = 20
+    draft_budget: DraftBudget = field(default_factory=DraftBudget)
+    prices: dict[str, float] = field(default_factory=dict)
     patience: Patience = field(default_factory=Patience)
     hooks: Hooks = field(default_factory=Hooks)
     observer: CompactionObserver = field(default_factory=Unobserved)

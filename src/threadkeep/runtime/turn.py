@@ -57,7 +57,9 @@ class TurnScope:
         self._asleep = False
         self._left_inline = False
         carry_out = partial(thread.carry_out, head=head)
-        self._room = MakingRoom(look=self._window, compact=carry_out, upkeep_is_over=thread.upkeep_is_over)
+        self._room = MakingRoom(
+            look=self._window, compact=carry_out, upkeep_is_over=thread.upkeep_is_over, wait_s=thread.draft_wait_s
+        )
 
     async def __aenter__(self) -> TurnScope:
         """Record the input; before that SessionStart hooks run, where the thread was compacted and no turn was told since.
@@ -152,7 +154,8 @@ class TurnScope:
         """Return what to send next, compacting first if the hard limit of this turn's model is reached.
 
         Where a compaction of the thread is under way by then, this waits for it, and makes none if that made room enough; for
-        one of another process, as long as the lease of a process that died would last. From the soft limit on one is prepared
+        one of another process, as long as the lease of a process that died would last. For a model's draft it waits no longer
+        than `compact_wait_s`: then the room is made without a model. From the soft limit on one is prepared
         beside the turn, and the window rests on it once it is there.
 
         Mail that may be heard now joins the turn first, so the window ends with it; while a compaction just made room for what

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from threadkeep.items import Item, View
 from threadkeep.llm.base import Model
+from threadkeep.runtime.deadline import Deadline
 from threadkeep.runtime.head import Head
 from threadkeep.runtime.mailbox import Choose, TurnOver
 from threadkeep.runtime.orders import Order
@@ -69,7 +70,10 @@ class TurnThread(Protocol):
 
     def compact_beside(self, order: Order, *, tokens: int, head: Head | None = None) -> None: ...
 
-    async def upkeep_is_over(self) -> bool: ...
+    async def upkeep_is_over(self, deadline: Deadline | None = None) -> bool: ...
+
+    @property
+    def draft_wait_s(self) -> float: ...
 
     async def last_model(self) -> str | None: ...
 

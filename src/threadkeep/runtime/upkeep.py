@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Hashable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from threadkeep.errors import CompactionStopped, NothingToCompact, ThreadkeepError
+from threadkeep.runtime.deadline import Deadline
 from threadkeep.runtime.futility import Futility
 
 log = logging.getLogger(__name__)
 
 Compaction = Callable[[], Coroutine[Any, Any, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    task: asyncio.Task[None]
+    deadline: Deadline
 
 
 class Upkeep:
@@ -23,19 +31,19 @@ class Upkeep:
     """
 
     def __init__(self) -> None:
-        self._running: dict[Hashable, asyncio.Task[None]] = {}
+        self._running: dict[Hashable, _Running] = {}
         self._futility = Futility()
         self._is_closed = False
 
-    def begin(self, thread: Hashable, compaction: Compaction, *, tokens: int) -> None:
-        """Begin a compaction of a thread whose window is under a pressure of `tokens`.
+    def begin(self, thread: Hashable, compaction: Compaction, *, tokens: int, deadline: Deadline) -> None:
+        """Begin a compaction of a thread whose window is under a pressure of `tokens`; no draft may be later than `deadline`.
 
         None is begun where one is under way, or where one gained nothing from about this window.
         """
         if self._is_closed or thread in self._running or self._futility.holds(thread, tokens=tokens):
             return
         task = asyncio.create_task(self._made(thread, compaction, tokens=tokens))
-        self._running[thread] = task
+        self._running[thread] = _Running(task=task, deadline=deadline)
         task.add_done_callback(partial(self._over, thread, tokens))
 
     def _over(self, thread: Hashable, tokens: int, task: asyncio.Task[None]) -> None:
@@ -46,21 +54,25 @@ class Upkeep:
             log.error("a compaction beside a thread's turns broke: %s", type(error).__name__)
             log.debug("how it broke", exc_info=error)
 
-    async def over(self, thread: Hashable) -> bool:
-        """Return once no compaction of a thread is under way, and whether one was."""
-        task = self._running.get(thread)
-        if task is not None:
-            await asyncio.wait({task})
-        return task is not None
+    async def over(self, thread: Hashable, *, deadline: Deadline | None = None) -> bool:
+        """Return once no compaction of a thread is under way, and whether one was. No draft may be later than `deadline`."""
+        running = self._running.get(thread)
+        if running is None:
+            return False
+        if deadline is not None:
+            running.deadline.follow(deadline)
+        await asyncio.wait({running.task})
+        return True
 
     async def break_off(self, thread: Hashable) -> None:
         """End the compaction of a thread that is under way, if one is: a draft is dropped, a checkpoint being written is kept."""
-        await _ended(self._running.get(thread))
+        running = self._running.get(thread)
+        await _ended(*([running.task] if running else ()))
 
     async def close(self) -> None:
         """End every compaction as `break_off` does; none is begun any more."""
         self._is_closed = True
-        await _ended(*self._running.values())
+        await _ended(*(running.task for running in self._running.values()))
 
     async def _made(self, thread: Hashable, compaction: Compaction, *, tokens: int) -> None:
         try:
@@ -72,11 +84,10 @@ class Upkeep:
             return
 
 
-async def _ended(*tasks: asyncio.Task[None] | None) -> None:
-    under_way = {task for task in tasks if task is not None}
-    for task in under_way:
+async def _ended(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
         # Takes effect where nothing is being written (`compact_thread`). Said twice it would not wait for that.
         if not task.cancelling():
             task.cancel()
-    if under_way:
-        await asyncio.wait(under_way)
+    if tasks:
+        await asyncio.wait(tasks)

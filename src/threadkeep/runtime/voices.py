@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from threadkeep.compaction.asking import ANSWER_TOKENS
+from threadkeep.compaction.asking import ANSWER_TOKENS, OVER_BUDGET, NotAsked, request_tokens
 from threadkeep.compaction.drafting import AskRemote, Meter, Voice
 from threadkeep.dialects import Dialect, Request, dialect_named
 from threadkeep.errors import ModelRejected
@@ -13,11 +13,12 @@ from threadkeep.llm.provider import EVERY_BOUND
 from threadkeep.runtime.backend import Backend
 from threadkeep.runtime.drafting import Speak
 from threadkeep.runtime.measuring import request_window
-from threadkeep.runtime.orders import CompactionPolicy, Order, Patience
+from threadkeep.runtime.orders import CompactionPolicy, DraftBudget, Order, Patience
 from threadkeep.runtime.sealing import Reader, account_of, foreign_seals
 from threadkeep.thread import History, Pointer
 
 MOST_ANSWER_TOKENS = 16_000
+MICRO_USD_IN_A_CENT = 10_000
 
 
 def model_for(order: Order, policy: CompactionPolicy) -> Model | None:
@@ -36,7 +37,9 @@ async def voice_for(order: Order, backend: Backend, history: History, *, thread_
     return partial(
         _voice,
         model,
-        patience=backend.policy.patience,
+        policy=backend.policy,
+        # A person who asks for a draft pays for it.
+        budget=backend.policy.draft_budget if order.trigger == "auto" else None,
         window_tokens=request_window(backend, model, otherwise=order.limits or backend.limits),
         own=order.own if model is order.model else None,
         foreign=await foreign_seals(reader, history, store=backend.store, thread_id=thread_id, dialect=dialect),
@@ -47,11 +50,13 @@ def _voice(
     model: Model,
     meter: Meter,
     *,
-    patience: Patience,
+    policy: CompactionPolicy,
+    budget: DraftBudget | None,
     window_tokens: int,
     own: Request | None,
     foreign: frozenset[Pointer],
 ) -> Voice:
+    patience = policy.patience
     patiently = partial(
         ask_patiently,
         model,
@@ -63,6 +68,12 @@ def _voice(
 
     async def ask(request: Request) -> ModelReply:
         most = answer_tokens(window_tokens)
+        if budget is not None:
+            most = min(most, budget.output_tokens - (meter.output_tokens or 0))
+            price = policy.prices.get(model.name, 0.0)
+            expected = (meter.cost_micro_usd or 0) + price * request_tokens(request)
+            if most <= 0 or expected > budget.cents * MICRO_USD_IN_A_CENT:
+                raise NotAsked(OVER_BUDGET)
         bounded = model.bounded(request, answer_tokens=most) if isinstance(model, Bounds) else request
         try:
             reply = await patiently(bounded)
@@ -72,6 +83,9 @@ def _voice(
                 raise
             reply = await patiently(request)
         meter.heard(reply)
+        counted = (reply.input_tokens or 0) + (reply.output_tokens or 0)
+        if reply.cost_usd is not None and counted:
+            policy.prices[model.name] = reply.cost_usd * 100 * MICRO_USD_IN_A_CENT / counted
         return reply
 
     remote = model if isinstance(model, RemoteCompactor) else None
@@ -82,6 +96,7 @@ def _voice(
         compact=_compacting(remote, meter, patience=patience) if remote else None,
         issuer=remote.issuer if remote else None,
         window_tokens=window_tokens,
+        most_read_tokens=budget.input_tokens if budget is not None else None,
         foreign=foreign,
         own=own,
     )

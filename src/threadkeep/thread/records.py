@@ -252,7 +252,8 @@ LayoutEntry = KeepEntry | StubEntry | StateEntry | LiteralEntry
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One strategy tried for a compaction: `outcome` is `taken`, or why it was not; what asking a model for it cost.
 
-    Tokens and cost are what the provider told, over all calls; None where it told nothing, which is not nothing.
+    Tokens and cost are what the provider told, over all calls; None where it told nothing, which is not nothing. `ignored` counts
+    operations of the draft that named no entry there is.
     """
 
     strategy: str
@@ -263,6 +264,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_tokens: int | None = None
     cached_tokens: int | None = None
     cost_micro_usd: int | None = None
+    ignored: int = 0
     took_ms: int = 0
 
 

@@ -26,7 +26,7 @@ def test_a_list_becomes_one_message_of_state_and_request_and_the_host_s_own_mess
     assert rest == snapshot("""\
 <session_compact_state>
 Objective:
-- [1] Look at part 1. Always keep port 8001 free. (#2)
+- Look at part 1. Always keep port 8001 free. (#2)
 
 Active Memory:
 - none
@@ -38,7 +38,6 @@ Current Handoff:
 - asked: Look at part 1. Always keep port 8001 free. — answered: Part 1 is fine. (#2)
 - asked: Look at part 2. Always keep port 8002 free. — answered: Part 2 is fine. (#7)
 - asked: Look at part 3. Always keep port 8003 free. — answered: Part 3 is fine. (#12)
-- asked: And what about part 4? (#17)
 
 Evidence Pointers:
 - none
@@ -159,7 +158,7 @@ def test_the_status_tells_all_figures(home: Path) -> None:
             "last_compaction": {
                 "strategy": "extractive",
                 "tokens_before": 18795,
-                "tokens_after": 4117,
+                "tokens_after": 1337,
                 "model_calls": 0,
                 "required": 6,
                 "kept": 6,

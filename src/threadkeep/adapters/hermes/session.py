@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,8 @@ log = logging.getLogger("threadkeep.hermes")
 DIALECT: Final = "chat"
 # How much of what the threshold leaves beside system prompt and tools a compacted window may take.
 ROOM_PERCENT: Final = 80
+# Where a compaction only cut outputs short, a second one leaves messages out.
+FEWER_MESSAGES: Final = "80%"
 LEAST_ROOM_TOKENS: Final = 2_000
 
 
@@ -108,8 +110,13 @@ class HostSession:
     async def _compacted(self, tk: Threadkeep, history: Sequence[Message], asked: Asked) -> Done:
         thread = await self._followed(tk, history)
         figures = None
+        order = _order(tk, history, asked)
         try:
-            figures = _figures(await thread.carry_out(_order(tk, history, asked)))
+            figures = _figures(await thread.carry_out(order))
+            if len(await thread.window(to_send=True)) >= len(history):
+                # A host that ran into its limit tries again only with fewer messages, however much smaller they became.
+                fewer = _figures(await thread.carry_out(replace(order, target=FEWER_MESSAGES)))
+                figures = replace(fewer, tokens_before=figures.tokens_before)
         except NothingToCompact as nothing:
             # The host may not have kept the last compacted list; then that one is handed out again.
             log.info("nothing to compact: %s", nothing)

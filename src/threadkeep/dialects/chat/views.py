@@ -95,6 +95,7 @@ def _assistant(fields: Json) -> View:
             kind=ItemKind.CALL,
             role=Role.ASSISTANT,
             text="\n".join(text for text in (*said, *(call.arguments for call in calls)) if text),
+            words="\n".join(text for text in said if text),
             # The old field has no id and no provider asks for its pair; by name, a first call would wait for the last output.
             opens=tuple(call.id for call in calls if call.id),
             tool=calls[0].name or None,

@@ -93,6 +93,7 @@ def _by_model(blocks: list[Json]) -> View:
         kind=ItemKind.CALL if waiting else kind,
         role=Role.ASSISTANT,
         text=_answer_text(blocks, uses=uses, results=results),
+        words=_words(blocks) if waiting else "",
         opens=tuple(call_id for block in waiting if (call_id := text_field(block, "id"))),
         closes=tuple(call_id for block in results if (call_id := text_field(block, "tool_use_id")) and call_id not in used),
         tool=text_field(waiting[0], "name") or None if waiting else None,
@@ -102,16 +103,19 @@ def _by_model(blocks: list[Json]) -> View:
 
 def _answer_text(blocks: list[Json], *, uses: list[Json], results: list[Json]) -> str:
     """Return what the model said, then what it called tools with, then what the provider's own tools returned."""
-    words = (
-        block for block in blocks if text_field(block, "type") not in THINKING and not is_use(block) and not is_result(block)
-    )
     return _joined(
         (
-            *(readable(block) for block in words),
+            _words(blocks),
             *(json_text(block.get("input")) for block in uses),
             *(readable(block.get("content")) for block in results),
         )
     )
+
+
+def _words(blocks: list[Json]) -> str:
+    """Return what the model said, without what it thought, called or was returned."""
+    said = (block for block in blocks if text_field(block, "type") not in THINKING and not is_use(block) and not is_result(block))
+    return _joined(readable(block) for block in said)
 
 
 def _is_client_result(block: Json) -> bool:

@@ -1,0 +1,262 @@
+"""A model's answer, read as entries under the five headings of the contract.
+
+A bullet is `verb | [ids] text (#records) → claim`; everything but the text may be missing. Case and marks around headings and
+bullets do not count. Text under no heading says nothing. Any text gives a bounded value, in time that grows with its length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+
+from threadkeep.compaction.ledger import Section
+from threadkeep.compaction.operations import FROM_A_MODEL
+from threadkeep.compaction.state_text import HEADINGS, TAG
+from threadkeep.compaction.usable import STATE_TAG, after_thinking, cleaned, ends_line
+
+
+class Verb(StrEnum):
+    """What a reply says became of an entry."""
+
+    RETAIN = "retain"
+    UPDATE = "update"
+    SUPERSEDE = "supersede"
+    WITHDRAW = "withdraw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedEntry:
+    """One bullet: what became of which entries, its words, the ordinals it names, and the words on the other side of an arrow.
+
+    Of an entry that has a verb, `pointers` are all in its text; otherwise those that close it. Nothing says that the ids exist.
+    """
+
+    verb: Verb | None = None
+    ids: tuple[str, ...] = ()
+    text: str = ""
+    pointers: tuple[int, ...] = ()
+    claim: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedState:
+    """The entries of each section that has any, none twice, and whether they stood in a state block.
+
+    `complete` says that the end is there: a closed block, or a section after Current Handoff. A torn reply replaces nothing.
+    """
+
+    sections: Mapping[Section, tuple[ParsedEntry, ...]]
+    found_block: bool = False
+    complete: bool = False
+
+
+# A ledger of a long thread may be copied whole; a reply that loops ends here, in its body, its entries, and each entry.
+BODY_CHARS = 400_000
+ENTRIES_READ = 4_000
+RAW_CHARS = 4_000
+ENTRY_CHARS = 1_000
+POINTERS_READ = 16
+HEAD_CHARS = 160
+# A heading without hashes is as deep as one with two.
+UNMARKED_LEVEL = 2
+
+_VERBS: dict[str, Verb | None] = {
+    word: verb for verb in Verb for word in (verb.value, f"{verb.value}d", f"{verb.value}ed", f"{verb.value}n")
+}
+_VERBS |= {"keep": Verb.RETAIN, "add": None, "added": None, "new": None}
+_NOTHING = frozenset(
+    ",none,none yet,nothing,na,n a,no change,no changes,no entries,all,everything,retain all,retain everything,"
+    "keine,nichts,ninguno,nada,aucun,aucune,rien,无,無,なし,нет".split(",")
+)
+_NAMES = {name.rstrip(":").casefold().replace(" ", blank): each for each, name in HEADINGS.items() for blank in " _"}
+
+_torn_tag = re.compile(rf"<[/\w\s]{{0,{len(TAG) + 4}}}\Z")
+_word = re.compile(r"\w")
+
+_DRESS = r"(?:[^\w\n/\"'\[{]|_)"
+_heading = re.compile(
+    rf"(?P<dress>{_DRESS}{{0,20}}(?:\d{{1,2}}[.)]{_DRESS}{{1,6}})?)"
+    rf"(?P<name>{'|'.join(_NAMES)})(?:[ \t]*\([^()]{{0,60}}\))?"
+    r"(?:[ \t]*[*_`]{0,3}[:：][*_`]{0,3}|[ \t]+[-–—]+[ \t]|[*_`>]{0,3}[ \t]*$|>(?=.*</))(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_bulleted = re.compile(r"[ \t>]*(?:[-*+•][ \t]|\d)")
+_part = re.compile(r"[ \t>]{0,12}(#{1,6})(?![#\d])")
+_closing_element = re.compile(r"[ \t]*</[\w -]{1,40}>[ \t]*$")
+_bullet = re.compile(r"([ \t>]*)(?:[-*+‣◦▪–—·](?=[ \t])|[•●○]|-(?=\[)|(?:\d{1,3}|[a-zA-Z])[.)](?=[ \t]))[ \t]*")
+_furniture = re.compile(r"(?:`{3,}|~{3,})[\w+-]{0,20}|[-*_=]{3,}|[|:\- \t]{3,}|</[\w -]{1,40}>?")
+_closed = re.compile(r"[.!?;…。！？；][\"'”’)\]）」]*$")
+_wide = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uff00-\uffef\u3000-\u303f]")
+
+_NUMBERS = r"\d{1,9}(?:\s{0,3}[,;/+&]\s{0,3}\d{1,9}){0,63}"
+_BRACKETS = rf"[*_`]{{0,3}}\[\s{{0,3}}(?:ids?\s?[:=]?\s?)?{_NUMBERS}\s{{0,3}}\][*_`]{{0,3}}"
+_bracketed = re.compile(rf"{_BRACKETS}(?:(?:\s?[,;/+&]\s?|\s?and\s|\s?){_BRACKETS}){{0,63}}", re.IGNORECASE)
+_bare = re.compile(rf"{_NUMBERS}(?=\s{{0,3}}(?:[|:：(→]|->|$))")
+_verb = re.compile(
+    rf"[*_`(]{{0,3}}({'|'.join(_VERBS)})[)*_`]{{0,3}}\s{{0,3}}"
+    r"(?:(?P<bar>[|:：])[*_`]{0,3}|(?=→|->|=>|[*_`]{0,3}\[(?:ids?\W{0,2})?\s?\d)|[—–-](?=\s)|(?=\d)|[.。]?$)",
+    re.IGNORECASE,
+)
+_after_ids = re.compile(r"\A\s*(?:[|:：]|[-–—](?=\s))?\s*")
+_checkbox = re.compile(r"\[[ xX✓✔]?\]\s+")
+_marked = re.compile(rf"(?:(?:{re.escape(FROM_A_MODEL.strip())}|agent:)\s*)+", re.IGNORECASE)
+_left_out = re.compile(r"left out for want of room: .{1,80}; recall finds them")
+_pointer = re.compile(r"(?<!&)#(\d{1,15})(?![\w#])")
+_more = re.compile(r"\band \d{1,9} more\b")
+_closing_group = re.compile(r"\s*[(\[（]([^()\[\]（）]{2,160})[)\]）][.。]?$")
+_rendered_claim = re.compile(r"(?:(?<=\))|^)\s*→ #(\d{1,15}):(?: |$)")
+_gave_way = re.compile(r"\s*(?:→|⇒|->|=>|\b(?:replaced|superseded) by\b)\s*", re.IGNORECASE)
+_emphasis = re.compile(r"(\*\*|__)((?:(?!\1).)+)\1")
+_became = re.compile(r"\s*[→⇒]\s*")
+
+
+def parse_state(text: str) -> ParsedState:
+    """Return the entries of a reply: of the last whole block that has any, else a torn one, else of the text around them."""
+    answer = after_thinking(cleaned(text))
+    blocks = _find_blocks(answer)
+    for body, closed in blocks:
+        state = _read(body, in_block=True, closed=closed)
+        if state.sections:
+            return state
+    outside = _read(STATE_TAG.sub("\n", answer), in_block=False, closed=False)
+    return outside if not blocks or outside.complete else ParsedState(sections={})
+
+
+def _find_blocks(text: str) -> list[tuple[str, bool]]:
+    """Return the bodies of state blocks and whether each is closed: the one to believe first."""
+    found = list(STATE_TAG.finditer(text))
+    # A tag that a sentence or an entry mentions is none: an opening one begins its line, a closing one begins or ends it.
+    begins = {tag: not _word.search(text[max(0, tag.start() - 40) : tag.start()].rpartition("\n")[2]) for tag in found}
+    tags = [tag for tag in found if begins[tag] or (tag[1] and ends_line(text, tag.end()))]
+    blocks: list[tuple[str, bool]] = []
+    for tag, after in zip(tags, (*tags[1:], None), strict=True) if tags else ():
+        if not tag[1]:
+            body = text[tag.end() : after.start() if after else len(text)]
+            blocks.append((body, True) if after and after[1] else (_torn_tag.sub("", body), False))
+    blocks.reverse()
+    return sorted(blocks, key=lambda block: not block[1])
+
+
+def is_nothing(text: str) -> bool:
+    """Whether a bullet only says that there is nothing to say."""
+    words = " ".join(re.findall(r"[^\W_]+", text.casefold()))
+    return words in _NOTHING or _left_out.fullmatch(text.strip()) is not None
+
+
+def names_an_entry(raw: str) -> bool:
+    """Whether a line begins like an operation: with an id, or with a verb and a bar."""
+    found = _verb.match(raw[:HEAD_CHARS])
+    return bool(_bracketed.match(raw[:HEAD_CHARS]) or (found and found["bar"] == "|"))
+
+
+def read_entry(raw: str) -> ParsedEntry | None:
+    """Return the entry that a bullet is; None where it says nothing."""
+    whole = " ".join(raw[:RAW_CHARS].split())
+    verb, ids, rest = _split_front(_checkbox.sub("", whole, count=1) if whole.startswith("[") else whole)
+    rest = rest[marked.end() :] if (marked := _marked.match(rest)) else rest
+    if not ids and is_nothing(rest):
+        return None
+    entry = _split_claim(ParsedEntry(verb=verb, ids=ids, text=rest))
+    return replace(entry, text=_bounded(entry.text), claim=_bounded(entry.claim))
+
+
+def _read(body: str, *, in_block: bool, closed: bool) -> ParsedState:
+    """Return the entries below a body's headings."""
+    lines = body[:BODY_CHARS].split("\n")
+    found = [_heading.match(line) for line in lines]
+    # Content cannot open a section: where some headings are lines of their own, a bullet that begins like one is a bullet.
+    own = [match if match and ("#" in match["dress"] or not _bulleted.match(match["dress"])) else None for match in found]
+    headings = own if any(own) else found
+    order = [_NAMES[match["name"].casefold()] for match in headings if match]
+    sections: dict[Section, dict[object, ParsedEntry]] = {section: {} for section in Section}
+    for section, text in islice(_gather(lines, headings), ENTRIES_READ):
+        if (entry := read_entry(text)) is not None:
+            sections[section].setdefault((entry.verb, entry.ids, entry.text.casefold(), entry.claim.casefold()), entry)
+    told = {section: tuple(entries.values()) for section, entries in sections.items() if entries}
+    finished = len(order) > 1 and order[-1] is not Section.HANDOFF
+    return ParsedState(sections=told, found_block=in_block and bool(told), complete=bool(told) and (closed or finished))
+
+
+def _gather(lines: Sequence[str], headings: Sequence[re.Match[str] | None]) -> Iterator[tuple[Section, str]]:
+    """Yield entries with the section they stand in. A wrapped line and a nested bullet belong to the entry before them."""
+    section: Section | None = None
+    held, level, indent, after_gap = "", 0, 0, True
+    for line, heading in zip(lines, headings, strict=True):
+        text, part, bullet = line.strip(" \t>"), _part.match(line), _bullet.match(line)
+        begins = heading or part or _furniture.fullmatch(text)
+        if bullet and not begins:
+            text = line[bullet.end() :].strip()
+        lead = bullet[1] if bullet else line[: len(line) - len(line.lstrip(" \t>"))]
+        columns = 0 if begins else len(lead[:200].replace(">", "").expandtabs(4))
+        ended = bullet or after_gap or _closed.search(held[-8:])
+        if not text:
+            after_gap = True
+        elif held and not begins and (columns > indent + bool(bullet) or not ended) and not names_an_entry(text):
+            held, after_gap = _join(held, text, is_bullet=bool(bullet)), False
+        else:
+            if held and section:
+                yield section, held
+            if heading:
+                section, level = _NAMES[heading["name"].casefold()], heading["dress"].count("#") or UNMARKED_LEVEL
+                text = _closing_element.sub("", heading["rest"]).strip(" \t*_`")
+            elif part and section and len(part[1]) <= level:
+                # A part of the model's own, beside the sections: it is something to hand over, and binds nothing.
+                section = Section.HANDOFF
+            held, indent = text[:RAW_CHARS] if heading or not begins else "", columns
+            after_gap = not held
+    if held and section:
+        yield section, held
+
+
+def _join(held: str, text: str, *, is_bullet: bool) -> str:
+    joint = ";" if is_bullet and not _closed.search(held[-8:]) and held[-1:] not in ":：" else ""
+    space = "" if not joint and _wide.match(text) and _wide.match(held[-1:]) else " "
+    return held if len(held) >= RAW_CHARS else f"{held}{joint}{space}{text}"[:RAW_CHARS]
+
+
+def _split_front(text: str) -> tuple[Verb | None, tuple[str, ...], str]:
+    """Return verb, ids and the rest of a bullet; verb and ids may come in either order."""
+    word, ids = "", tuple[str, ...]()
+    for _ in range(2):
+        if not word and (found := _verb.match(text)) and (found["bar"] or _VERBS[found[1].casefold()]):
+            word, text = found[1].casefold(), text[found.end() :].strip()
+        elif not ids and (named := _bracketed.match(text) or (_bare.match(text) if word else None)):
+            ids = tuple(dict.fromkeys(str(int(number)) for number in re.findall(r"\d{1,9}", named[0])[:64]))
+            text = _after_ids.sub("", text[named.end() :], count=1)
+    return _VERBS.get(word), ids, text
+
+
+def _split_claim(entry: ParsedEntry) -> ParsedEntry:
+    """Return the entry with pointers and claim taken out of its text, as far as its verb says they are there."""
+    text = entry.text
+    if entry.verb is None or entry.verb is Verb.RETAIN:
+        body, pointers = _closing_pointers(text)
+        return replace(entry, text=body, pointers=pointers)
+    if rendered := _rendered_claim.search(text):
+        body, pointers = _closing_pointers(text[: rendered.start()])
+        return replace(entry, text=body, pointers=(*pointers, int(rendered[1])), claim=text[rendered.end() :])
+    arrow = (_became if entry.verb is Verb.UPDATE else _gave_way).search(text)
+    before, after = (text[: arrow.start()], text[arrow.end() :]) if arrow else (text, "")
+    return replace(entry, text=_closing_pointers(before)[0], claim=_closing_pointers(after)[0], pointers=_ordinals(text))
+
+
+def _closing_pointers(text: str) -> tuple[str, tuple[int, ...]]:
+    """Return the text without the pointers that close it in brackets, and those pointers."""
+    found = _closing_group.search(text, max(0, len(text) - 200))
+    inner = found[1] if found else ""
+    besides = sum(map(str.isalnum, _more.sub("", _pointer.sub("", inner))))
+    return (text[: found.start()], _ordinals(inner)) if found and _pointer.search(inner) and besides <= 12 else (text, ())
+
+
+def _ordinals(text: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(int(number) for number in _pointer.findall(text)[:POINTERS_READ]))
+
+
+def _bounded(text: str) -> str:
+    """Return text on one line, without emphasis around the whole of it, cut at what one entry may say."""
+    flat = " ".join(text.split())
+    flat = bare[2].strip() if (bare := _emphasis.fullmatch(flat)) else flat
+    return flat if len(flat) <= ENTRY_CHARS else f"{flat[: ENTRY_CHARS - 1]}…"

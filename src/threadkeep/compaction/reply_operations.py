@@ -1,0 +1,188 @@
+"""From the entries of a reply to operations on the ledger.
+
+A reply decides about the model's own entries alone. Of a user's entry it may only say that it gave way, and has to quote a later
+message of the user. What it retains, copies or leaves out stays; a retain outweighs a withdrawal in the same reply. An operation
+that names no entry of the ledger does nothing, nor do words of a user that are told again as if new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import LEAST_QUOTE_CHARS, plain
+from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
+from threadkeep.compaction.reply import ParsedEntry, ParsedState, Verb, is_nothing, read_entry
+from threadkeep.thread import Pointer
+
+# How many entries of the model's own a section takes: no number of replies crowds out what people said.
+ROOM = {Section.OBJECTIVE: 4, Section.ACTIVE: 80, Section.INACTIVE: 8, Section.HANDOFF: 16, Section.EVIDENCE: 40}
+# How many claims of one reply are looked into: each is searched for in everything users said.
+CLAIMS_WEIGHED = 600
+LEAST_SHARED_CHARS = 4
+WITHDRAWN = "withdrawn"
+
+_quoted = re.compile(r"\"([^\"\n]{1,400})\"|“([^”\n]{1,400})”|„([^“”\n]{1,400})[“”]|«([^»\n]{1,400})»|「([^」\n]{1,400})」")
+
+
+def operations_from(
+    parsed: ParsedState, *, ledger: Ledger, spoken: Mapping[Pointer, str], thread_id: str, records: Collection[Pointer] = ()
+) -> list[Operation]:
+    """Return what a reply changes in the ledger. A pointer to no record of `spoken`, `records` or the ledger is not taken over.
+
+    `spoken` holds every message of a person that the compaction can see. An entry without a pointer gets the newest there is.
+    """
+    changes = _Changes(ledger, spoken, thread_id, records)
+    for entries in parsed.sections.values():
+        changes.retained.update(number for entry in entries if entry.verb is Verb.RETAIN for number in entry.ids)
+    for section in Section:
+        for entry in parsed.sections.get(section, ()):
+            changes.take(section, entry)
+    return changes.finish(complete=parsed.complete)
+
+
+class _Changes:
+    """Operations being gathered from one reply."""
+
+    def __init__(self, ledger: Ledger, spoken: Mapping[Pointer, str], thread_id: str, records: Collection[Pointer]) -> None:
+        self.retained: set[str] = set()
+        self._entries = {entry.id: entry for entry in ledger.entries if entry.speaker in (Speaker.USER, Speaker.MODEL)}
+        self._by_text: dict[str, LedgerEntry] = {}
+        for entry in sorted(ledger.entries, key=lambda entry: entry.section not in BINDING):
+            self._by_text.setdefault(plain(entry.text), entry)
+        told, seen = [source for entry in ledger.entries for source in entry.sources], [*records, *spoken]
+        self._places = {place.ordinal: place for place in (*told, *seen)}
+        self._newest = max(seen or told or [Pointer(thread_id, 0)], key=lambda place: place.ordinal)
+        self._messages = {place: f" {plain(text)} " for place, text in spoken.items()}
+        users = (f" {plain(entry.text)} " for entry in ledger.entries if entry.speaker is Speaker.USER)
+        self._said = "\n".join((*self._messages.values(), *users))
+        own = [entry for entry in ledger.entries if entry.speaker is Speaker.MODEL]
+        self._standing = [entry for entry in own if entry.section is Section.HANDOFF]
+        self._room = {section: most - sum(entry.section is section for entry in own) for section, most in ROOM.items()}
+        self._room[Section.HANDOFF] = ROOM[Section.HANDOFF]
+        self._known, self._told_again, self._decided = set(self._by_text), set[str](), set[str]()
+        self._found: list[Operation] = []
+        self._handoff: list[Operation] = []
+        self._claims_left = CLAIMS_WEIGHED
+
+    def take(self, section: Section, entry: ParsedEntry) -> None:
+        """Take one entry of the reply."""
+        gone = entry.verb in (Verb.SUPERSEDE, Verb.WITHDRAW) or (section is Section.INACTIVE and entry.verb is None)
+        targets = self._find_targets(entry, gone=gone)
+        self._told_again.update(target.id for target in targets)
+        own = [read_entry(target.text) for target in targets]
+        if any(each and each.verb and (each.verb, each.text) == (entry.verb, entry.text) for each in own):
+            return  # A copy of an entry whose own words begin with what reads like a verb.
+        if gone:
+            for target in targets:
+                self._set_aside(target, entry)
+        elif entry.verb is Verb.UPDATE:
+            self._take_update(entry, targets)
+        elif entry.verb is None and targets and all(target.section is section for target in targets):
+            self._revise(targets[0], entry.text, entry)
+        elif entry.verb is None:
+            self._add(section, entry.text, entry)
+
+    def finish(self, *, complete: bool) -> list[Operation]:
+        """Return what was gathered. The handoff is drafted anew each time, unless its end may be missing."""
+        kept = tuple(entry.id for entry in self._standing if entry.id in self._told_again)
+        is_anew = complete and bool(self._handoff or kept)
+        if is_anew and len(kept) < len(self._standing):
+            self._found.append(Redraft(section=Section.HANDOFF, kept=kept))
+        room = ROOM[Section.HANDOFF] - len(kept if is_anew else self._standing)
+        return [*self._found, *self._handoff[: max(0, room)]]
+
+    def _find_targets(self, entry: ParsedEntry, *, gone: bool) -> list[LedgerEntry]:
+        """Return the ledger's entries that one of the reply's names: by id, or by the same words."""
+        targets = [self._entries[number] for number in entry.ids if number in self._entries]
+        if entry.text and entry.verb is None and not gone:
+            # Small models number their entries themselves: a number whose entry speaks of something else names nothing.
+            targets = [target for target in targets if _akin(entry.text, target.text)]
+        if targets or not entry.text or (entry.ids and entry.verb):
+            return targets
+        same = self._by_text.get(plain(entry.text))
+        return [same] if same is not None and same.id in self._entries else []
+
+    def _take_update(self, entry: ParsedEntry, targets: list[LedgerEntry]) -> None:
+        """Revise the first of the model's own entries that an update names, and let the others give way to it."""
+        own = [target for target in targets if target.speaker is Speaker.MODEL]
+        for target in targets:
+            if target.speaker is Speaker.USER:
+                self._set_aside(target, entry)
+        text = entry.text
+        if own and entry.claim:
+            text = entry.claim if plain(text) in plain(own[0].text) else f"{text} → {entry.claim}"
+        if own:
+            self._revise(own[0], text, entry)
+        for other in own[1:]:
+            if text and self._may_go(other):
+                self._retire(other, self._place(entry), text)
+
+    def _may_go(self, target: LedgerEntry) -> bool:
+        """Whether a reply may speak against an entry: it binds, no pin holds it, and the reply did not retain or name it yet."""
+        return target.section in BINDING and not target.pinned and target.id not in self._decided | self.retained
+
+    def _set_aside(self, target: LedgerEntry, entry: ParsedEntry) -> None:
+        """Retire an entry; one of a user's only where the reply quotes a later message of the user."""
+        if not self._may_go(target) or not self._weighs_another():
+            return
+        if target.speaker is Speaker.USER:
+            if (heard := self._find_quotation(target, entry)) is not None:
+                self._retire(target, *heard)
+        else:
+            self._retire(target, self._place(entry), entry.claim or WITHDRAWN)
+            self._add(target.section, entry.claim, entry)
+
+    def _retire(self, target: LedgerEntry, by: Pointer, quote: str) -> None:
+        self._decided.add(target.id)
+        self._found.append(Retire(entry_id=target.id, by=by, quote=quote))
+
+    def _find_quotation(self, target: LedgerEntry, entry: ParsedEntry) -> tuple[Pointer, str] | None:
+        """Return the later message of a user that a reply quotes, in quotation marks, behind an arrow or as the entry."""
+        marked = ("".join(groups) for groups in _quoted.findall(f"{entry.text}\n{entry.claim}"))
+        own = plain(target.text)
+        texts = (text.strip() for text in (*marked, entry.claim, entry.text))
+        quotes = [text for text in texts if len(plain(text)) >= LEAST_QUOTE_CHARS and plain(text) not in own]
+        since = max((source.ordinal for source in target.sources), default=-1)
+        later = [place for place in self._messages if place.ordinal > since]
+        for place in sorted(later, key=lambda place: (place.ordinal not in entry.pointers, -place.ordinal)):
+            for quote in quotes:
+                if f" {plain(quote)} " in self._messages[place]:
+                    return place, quote
+        return None
+
+    def _revise(self, target: LedgerEntry, text: str, entry: ParsedEntry) -> None:
+        mine = target.speaker is Speaker.MODEL and not target.pinned and target.id not in self._decided
+        if mine and text and self._is_news(text):
+            self._decided.add(target.id)
+            self._known.add(plain(text))
+            self._found.append(Update(entry_id=target.id, text=text, source=self._place(entry)))
+
+    def _add(self, section: Section, text: str, entry: ParsedEntry) -> None:
+        """Add text of the model's own, unless it stands in the ledger or a user said it."""
+        if self._room[section] > 0 and not is_nothing(text) and self._is_news(text):
+            self._room[section] -= 1
+            self._known.add(plain(text))
+            added = self._handoff if section is Section.HANDOFF else self._found
+            added.append(Add(section=section, text=text, source=self._place(entry)))
+
+    def _is_news(self, text: str) -> bool:
+        """Whether neither the ledger nor this reply has the text yet, and no user said it, with or without a label before it."""
+        if plain(text) in self._known or not self._weighs_another():
+            return False
+        return not any(f" {words} " in self._said for part in (text, text.partition(": ")[2]) if (words := plain(part)))
+
+    def _weighs_another(self) -> bool:
+        self._claims_left -= 1
+        return self._claims_left >= 0
+
+    def _place(self, entry: ParsedEntry) -> Pointer:
+        return next((self._places[ordinal] for ordinal in entry.pointers if ordinal in self._places), self._newest)
+
+
+def _akin(text: str, told: str) -> bool:
+    """Whether two texts share a word of some length, or one is part of the other."""
+    one, other = sorted((plain(text), plain(told)), key=len)
+    shared = {*one.split()} & {*other.split()}
+    return any(len(word) >= LEAST_SHARED_CHARS for word in shared) or f" {one} " in f" {other} "
