@@ -98,7 +98,7 @@ class Reader:
                 read = torch.tensor([asked], device=self._device)
                 logits = self._model(read, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[0, -1].float()
                 found.append(logits[self._letters].softmax(0).tolist())
-                cache.crop(len(tokens))
+                cache.crop(-len(asked))
         return found
 
     def _surprise(self, tokens: list[int], scored: list[bool]) -> tuple[float, int]:

@@ -252,3 +252,9 @@ def test_many_fragments_take_linear_time() -> None:
     text = fragment * 50_000 + "Go.\n" + fragment * 50_000
     view = CHAT.view(CHAT.parse({"role": "user", "content": text}))
     assert (view.said, view.context) == ("Go.", "reminder:x")
+
+
+def test_an_output_may_name_its_call_in_a_list() -> None:
+    """SWE-agent writes `tool_call_ids`; without the pair nothing of such a session could be compacted."""
+    listed = CHAT.parse({"role": "tool", "content": "done", "tool_call_ids": ["c1"]})
+    assert CHAT.view(listed) == returned("done", "c1")

@@ -118,14 +118,10 @@ def results_in(view: View, item: Item | None) -> Iterator[Result]:
                 )
         return
     failed = True if fields and fields.get("status") == "failed" else None
-    closes = view.closes
-    if not closes and fields and isinstance(fields.get("tool_call_ids"), list):
-        # SWE-agent names the calls of an output in a field of its own.
-        closes = tuple(name for name in fields["tool_call_ids"] if isinstance(name, str))
     payload = fields.get("output") if fields else None
     if isinstance(payload, dict) and isinstance(payload.get("success"), bool):
         failed = not payload["success"]
-    for call_id in closes[:1]:
+    for call_id in view.closes[:1]:
         yield _result(call_id, view.text, failed=failed)
 
 

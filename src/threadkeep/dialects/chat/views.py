@@ -109,12 +109,14 @@ def _assistant(fields: Json) -> View:
 
 def _output(fields: Json) -> View:
     content = fields.get("content")
-    call_id = fields.get("tool_call_id")
+    # SWE-agent names the calls of an output in a list of its own.
+    listed = fields.get("tool_call_ids")
+    call_ids = [fields.get("tool_call_id"), *(listed if isinstance(listed, list) else ())]
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
         text="\n".join(texts_of(content)) if _is_content(content) else json_text(content),
-        closes=(call_id,) if isinstance(call_id, str) and call_id else (),
+        closes=tuple(dict.fromkeys(call_id for call_id in call_ids if isinstance(call_id, str) and call_id)),
         images=images_in(content),
     )
 
