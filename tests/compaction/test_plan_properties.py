@@ -142,3 +142,13 @@ def test_the_window_is_what_the_plan_kept_in_its_order(items: list[Json], budget
     kept = (*plan.head, *plan.context, *((plan.request,) if plan.request else ()), *(position.seen for position in plan.tail))
     rollout.compact(frontier_tokens=budget)
     assert sources(rollout.history()) == [seen.entry.source for seen in kept]
+
+
+@FAST
+@given(histories(), st.integers(min_value=0, max_value=200_000))
+def test_instructions_in_front_stay_in_front_of_the_state(items: list[Json], budget: int) -> None:
+    """Also where the frontier has room for everything: behind the state a provider would not take them for instructions."""
+    instructions = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]}
+    rollout = compacted([instructions, *items], budget)
+    first, *rest = rollout.history().entries
+    assert (first.item.raw, [entry.kind for entry in rest].count(EntryKind.STATE)) == (rollout.items[0].body, 1)

@@ -193,7 +193,10 @@ def _is_from(position: Seen, ordinal: int) -> bool:
 def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip: Tip) -> Plan:
     start = len(seen) - len(tail)
     request = _request_before(seen, start)
-    head = _head(history, seen[:start], newest=seen)
+    head = _head(history, seen)
+    # A frontier that reaches back to the beginning holds none of it: it would stand behind the state.
+    leading = {id(position) for position in head}
+    tail = tuple(kept for kept in tail if id(kept.seen) not in leading)
     front = {position.view.context for position in head}
     newest = (position for position in _newest_context(seen, start) if position is not request)
     others = (position for position in newest if position.view.context not in front)
@@ -343,14 +346,14 @@ def _begins_work(view: View) -> bool:
     return _is_request(view) or _is_task(view)
 
 
-def _head(history: History, replaced: Sequence[Seen], *, newest: Sequence[Seen]) -> tuple[Seen, ...]:
+def _head(history: History, seen: Sequence[Seen]) -> tuple[Seen, ...]:
     """Return the instructions and tools a window begins with, but for those of which there is a newer version.
 
     What stands behind a state is not in front, though everything before it was replaced.
     """
     front = len(list(takewhile(lambda entry: entry.kind not in (EntryKind.STATE, EntryKind.START), history.entries)))
-    leading = takewhile(lambda position: position.view.role is Role.SYSTEM, replaced[:front])
-    texts = {position.view.context: position.view.text for position in newest if position.view.context is not None}
+    leading = takewhile(lambda position: position.view.role is Role.SYSTEM, seen[:front])
+    texts = {position.view.context: position.view.text for position in seen if position.view.context is not None}
     return tuple(position for position in leading if texts.get(position.view.context or "") == position.view.text)
 
 
