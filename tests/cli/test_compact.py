@@ -107,7 +107,7 @@ def test_an_unknown_strategy_is_a_named_error(on_store: Cli) -> None:
 
 def test_a_plan_accounts_for_every_token(on_store: Cli) -> None:
     """Its parts add up to the window, before and after, and name the records and turns they are."""
-    report = on_store("compact", "ship-it", "--dry-run", "--json").json
+    report = on_store("compact", "ship-it", "--dry-run", "--target", "1500", "--json").json
     plan = report["plan"]
     parts = [plan[name] for name in ("replaced", "quoted", "context", "request", "frontier", "stubbed", "state")]
     assert sum(part["tokens_before"] for part in parts) == report["tokens_before"]
@@ -130,7 +130,7 @@ def test_a_plan_says_what_the_state_would_say(on_store: Cli) -> None:
 
 def test_people_see_the_plan_of_a_dry_run(on_store: Cli) -> None:
     """Which records would be replaced and which cut, what each part costs before and after, and what would be added."""
-    lines = on_store("compact", "ship-it", "--dry-run").out.splitlines()
+    lines = on_store("compact", "ship-it", "--dry-run", "--target", "1500").out.splitlines()
     assert lines[0].startswith("ship-it  nothing written: a dry run")
     plan = lines.index("Plan")
     assert lines[plan + 1].split() == ["items", "before", "after", "turns", "records"]

@@ -207,7 +207,7 @@ def test_outputs_that_become_a_line_are_named_once() -> None:
     lines = {entry.source.ordinal for entry in rollout.history().entries if entry.kind is EntryKind.STUB and entry.source}
     assert {ordinal for ordinal, _ in first.stubbed.records} == lines != set()
     assert first.stubbed.tokens_after < first.stubbed.tokens_before
-    rollout.add(turns(21, 21, words=120))
+    rollout.add(turns(21, 26, words=120))
     second = planned(rollout).plan
     still = {entry.source.ordinal for entry in rollout.history().entries if entry.kind is EntryKind.STUB and entry.source}
     assert {ordinal for ordinal, _ in second.stubbed.records} == still - lines != still

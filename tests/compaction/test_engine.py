@@ -140,7 +140,7 @@ def test_a_wide_compaction_shows_again_what_a_tight_one_left_out() -> None:
     """The state is made from the ledger each time: nothing depends on how tight an earlier one was."""
     rules = [f"Never touch locks/part_{number}.lock, not even when the tests ask for it." for number in range(60)]
     rollout = Rollout([said("Port the parser."), *(item for rule in rules for item in (said(rule), answered("Good. " * 60)))])
-    tight = run(rollout, target="1200")
+    tight = run(rollout, target="1000")
     assert tight.report.left_out > 10
     assert f"{tight.report.left_out} messages of the user (#" in render_state(tight.ledger)
     rollout.add(turns(1, 30, words=200))

@@ -115,7 +115,7 @@ def test_what_is_said_again_is_quoted_where_it_was_said_last() -> None:
 def test_acknowledgements_are_not_quoted() -> None:
     """Except as the request that is being worked on."""
     rollout = Rollout(worked(GOAL, "Keep port 8001 free.", "ok", "go on", "不要。", "Thanks!"))
-    compacted(rollout)
+    compacted(rollout, window_tokens=8_000)
     assert behind(rollout) == ["Keep port 8001 free.", "不要。", "Thanks!"]
 
 
@@ -281,7 +281,7 @@ async def test_words_beside_a_tools_output_stand_behind_the_request_they_change(
         await thread.compact(target="1" if not user_tokens else None)
         first = await _shown(thread)
         await _said(thread, "Now the next one.", "And the next.", "And on.")
-        await thread.compact()
+        await thread.compact(target="50%" if user_tokens else None)
         shown = await _shown(thread)
         window = [thread.dialect.view(entry.item).text for entry in (await thread.history()).entries]
     assert any(order in text for text in first)

@@ -62,6 +62,7 @@ async def test_in_the_middle_of_a_turn_only_as_often_as_the_window_fills(tk: Thr
         made = await checkpoints(thread)
     assert len(made) >= 2
     assert {recorded(each) for each in made} <= {("auto", "mid_turn", "context_limit"), ("auto", "mid_turn", "background")}
+    await thread.upkeep_is_over()
     assert speech.said("Read all the parts.") in await seen(thread)
 
 

@@ -51,18 +51,24 @@ def fit(
     room_tokens: int,
     budget: StateBudget,
     repeated: frozenset[str] = frozenset(),
+    messages_first: bool = False,
 ) -> Ledger:
     """Return the ledger with what its state leaves out so that it takes at most `room_tokens` and its budget.
 
     Larger only if what must be told does not fit. `in_view` are entries that messages of the window tell, `repeated` those
-    that say nothing of their own. A model's lines take room from nothing else.
+    that say nothing of their own. With `messages_first` no other part keeps its share while messages are left out. A model's
+    lines take room from nothing else.
     """
     allowed = min(room_tokens, budget.tokens)
     models = (entry for entry in ledger.entries if entry.speaker is Speaker.MODEL and entry.id not in in_view)
     drafted = [entry for entry in models if not must_be_told(entry)]
     mine = frozenset(entry.id for entry in drafted)
     others = replace(ledger, entries=tuple(entry for entry in ledger.entries if entry.id not in mine))
+    hidden = in_view | repeated
     fitted = _fit_others(others, in_view=in_view, repeated=repeated - in_view, allowed=allowed, budget=budget)
+    if messages_first and any(entry.speaker is Speaker.USER and entry.id in fitted.left_out - hidden for entry in others.entries):
+        alone = replace(budget, messages=100, findings=0, handoff=0, evidence=0)
+        fitted = _fit_others(others, in_view=in_view, repeated=repeated - in_view, allowed=allowed, budget=alone)
     room = min(allowed - state_tokens(fitted), budget.tokens * budget.drafted // 100)
     while True:
         told: set[str] = set()

@@ -26,6 +26,7 @@ from threadkeep.compaction.inline import TakenOut, take_out
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, take_in
 from threadkeep.compaction.plan import (
+    DEFAULT_WINDOW_TOKENS,
     FRONTIER_FLOOR_TOKENS,
     Plan,
     Seen,
@@ -64,9 +65,13 @@ NOTHING_NEW = "nothing new stands between the last checkpoint and the request"
 RUNGS = (1.0, 0.5, 0.25, 0.1, 0.0)
 # A tight target that is missed by so much downwards has room for a wider frontier, which is looked for so often.
 SPARE_PERCENT = 5
-WIDENINGS = 2
+WIDENINGS = 4
 # Of a tight target so much goes to the newest items as they were: what an agent does next depends most on what it did last.
 FRONTIER_PERCENT = 75
+# A window is not made smaller than this without need: recent work fills what the state and people's messages leave. Of a short
+# history it keeps half, and it takes no more than a quarter of a model's window.
+FILLED_TOKENS = 7_600
+FILLED_PERCENT = 50
 # Of a tight target the state, and people's newest messages behind it, may take so much; the frontier takes what they leave.
 STATE_PERCENT = 14
 QUOTED_PERCENT = 8
@@ -119,18 +124,54 @@ def ledger_of(history: History, *, carried: Ledger | None = None) -> Ledger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the new window may tell, wherever the frontier is cut; `repeated` are messages that say nothing of their own."""
+
+    audited: Audited
+    repeated: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """How large the new window may be, and how much of it is recent work.
+
+    Attributes:
+        wanted: How many tokens the new window may hold.
+        frontier_tokens: The frontier to begin with.
+        filled: How large the new window is made with recent work, where it would be smaller.
+        widest_tokens: The frontier where there is room left.
+        is_tight: The window wanted has no room for the widest frontier: the state and people's newest messages keep to shares.
+        is_bounded: Somebody asked for a window of this size, or the next request needs one.
+    """
+
+    wanted: int
+    frontier_tokens: int
+    filled: int
+    widest_tokens: int
+    is_tight: bool
+    is_bounded: bool
+
+    @property
+    def is_roomy(self) -> bool:
+        """Whether the new window has room for work beside what people said."""
+        return self.wanted >= FRONTIER_FLOOR_TOKENS
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether what people said takes all the room there is."""
+        return self.is_bounded and not self.is_roomy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A compaction that is worth making.
 
     Attributes:
         brief: What a strategy is given.
-        wanted: How many tokens the new window may hold.
-        frontier_tokens: The frontier to begin with.
-        widest_tokens: The frontier where there is room left.
+        room: How large the new window may be.
         user_tokens: How many tokens of the user's messages a hand-off quotes.
         quoted_tokens: How many stand behind a state.
         state_budget: How large the state may be, and how its parts share that.
-        is_tight: The window wanted has no room for the widest frontier: the state and people's newest messages keep to shares.
         phase: Where in a turn it happens.
         adopting: The plan is the only one: what came after the provider's own compaction stays as it is.
     """
@@ -138,24 +179,16 @@ class Proposal:
     history: History
     brief: Brief
     tip: Tip
-    wanted: int
-    frontier_tokens: int
-    widest_tokens: int
+    room: Room
     user_tokens: int
     quoted_tokens: int
     phase: Phase
     state_budget: StateBudget = field(default_factory=StateBudget)
-    is_tight: bool = False
     adopting: bool = False
 
     @property
     def tokens_before(self) -> int:
         return self.history.tokens
-
-    @property
-    def is_roomy(self) -> bool:
-        """Whether the new window has room for work beside what people said."""
-        return self.wanted >= FRONTIER_FLOOR_TOKENS
 
 
 def compact(
@@ -197,23 +230,20 @@ def propose(
     """Return the compaction of `history` that is worth making.
 
     Args:
-        fit_tokens: What the new window may hold at most for the next request to fit.
-        forced: The provider refused the window as it is: too little growth is then no reason to leave it.
+        fit_tokens: The most that the new window may hold for the next request to fit.
+        forced: The provider refused the window, so it is compacted however little it has grown.
 
     Raises:
-        NothingToCompact: Too little happened since the last checkpoint for another to be worth it.
+        NothingToCompact: The thread has grown too little since its last checkpoint.
     """
     if target is None and not forced and not _has_grown(history):
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
     taken = take_out(history)
-    wanted = _wanted_tokens(history.tokens, target=target, fit_tokens=fit_tokens)
-    widest = frontier_budget(history.tokens, window_tokens=window_tokens)
-    is_tight = (target is not None or fit_tokens is not None) and wanted * FRONTIER_PERCENT // 100 < widest
-    budget = wanted * FRONTIER_PERCENT // 100 if is_tight else widest
+    room = _measure_room(history.tokens, target=target, fit_tokens=fit_tokens, window_tokens=window_tokens)
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
-        plan=_widest_plan(taken, dialect=dialect, tip=tip, frontier_tokens=budget, adopting=adopting),
+        plan=_widest_plan(taken, dialect=dialect, tip=tip, frontier_tokens=room.frontier_tokens, adopting=adopting),
         window=tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
         ledger=ledger_of(history, carried=ledger),
         focus=focus,
@@ -225,21 +255,31 @@ def propose(
         history=taken.history,
         brief=brief,
         tip=tip,
-        wanted=wanted,
-        frontier_tokens=budget,
-        widest_tokens=widest,
+        room=room,
         user_tokens=user_tokens,
         quoted_tokens=quoted_budget(user_tokens, window_tokens=window_tokens),
         phase=phase,
         state_budget=state_budget or StateBudget(),
-        is_tight=is_tight,
         adopting=adopting,
     )
 
 
-def _wanted_tokens(before: int, *, target: str | None, fit_tokens: int | None) -> int:
+def _measure_room(before: int, *, target: str | None, fit_tokens: int | None, window_tokens: int | None) -> Room:
     wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
-    return wanted if fit_tokens is None else min(wanted, fit_tokens)
+    wanted = wanted if fit_tokens is None else min(wanted, fit_tokens)
+    widest = frontier_budget(before, window_tokens=window_tokens)
+    share = wanted * FRONTIER_PERCENT // 100
+    is_bounded = target is not None or fit_tokens is not None
+    is_tight = is_bounded and share < widest
+    filled = min(wanted, FILLED_TOKENS, before * FILLED_PERCENT // 100, (window_tokens or DEFAULT_WINDOW_TOKENS) // 4)
+    return Room(
+        wanted=wanted,
+        frontier_tokens=share if is_tight else widest,
+        filled=wanted if is_tight else filled,
+        widest_tokens=widest if is_tight else max(widest, filled),
+        is_tight=is_tight,
+        is_bounded=is_bounded,
+    )
 
 
 def _widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, frontier_tokens: int, adopting: bool) -> Plan:
@@ -271,20 +311,21 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     broken: BrokenWindow | None = None
     # What is remembered does not depend on where the frontier is cut.
     audited = audit(proposal.brief.plan, _drafted(proposal, draft), focus=proposal.brief.focus)
+    told = Told(audited=audited, repeated=find_repeated(audited.ledger))
     for plan in _plans(proposal, draft):
         if not _replaces(plan):
             continue
         try:
-            outcome = _attempt(plan, proposal, draft, audited)
+            outcome = _attempt(plan, proposal, draft, told)
         except BrokenWindow as fault:
             # A shorter frontier may do without what is broken here.
             broken = fault
             continue
-        if plan is proposal.brief.plan and draft.summary is None and proposal.is_roomy and not proposal.adopting:
-            outcome = _widen(outcome, plan, proposal, draft, audited)
+        if plan is proposal.brief.plan and draft.summary is None and proposal.room.is_roomy and not proposal.adopting:
+            outcome = _widen(outcome, plan, proposal, draft, told)
         if best is None or _misses(outcome, proposal) < _misses(best, proposal):
             best = outcome
-        if not outcome.over_target and (proposal.is_roomy or not outcome.report.left_out):
+        if not outcome.over_target and (proposal.room.is_roomy or not outcome.report.left_out):
             break
     if best is None:
         raise broken or NothingToCompact(thread_id, reason=NOTHING_NEW)
@@ -301,34 +342,42 @@ def _plans(proposal: Proposal, draft: Draft) -> Iterator[Plan]:
     if draft.summary is None:
         yield proposal.brief.plan
     for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
-        budget = int(proposal.frontier_tokens * rung)
+        budget = int(proposal.room.frontier_tokens * rung)
         yield plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=budget)
 
 
-def _widen(outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, audited: Audited) -> Outcome:
-    """Return the outcome with what a tight target leaves room for: a wider frontier, else a larger state."""
-    budget = proposal.frontier_tokens
+def _widen(outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, told: Told) -> Outcome:
+    """Return the outcome with what there is room left for: a wider frontier, else, at a tight target, a larger state."""
+    least = proposal.room.filled * SPARE_PERCENT // 100
+    budget, step = proposal.room.frontier_tokens, proposal.room.filled - outcome.tokens_after
     for _ in range(WIDENINGS):
-        spare = proposal.wanted - outcome.tokens_after
-        if spare < proposal.wanted * SPARE_PERCENT // 100 or budget >= proposal.widest_tokens:
-            return outcome
-        budget = min(budget + spare, proposal.widest_tokens)
-        wider_plan = plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=budget)
-        if not _replaces(wider_plan):
+        if step < least or budget >= proposal.room.widest_tokens:
             break
+        wider_budget = min(budget + step, proposal.room.widest_tokens)
+        wider_plan = plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=wider_budget)
         try:
-            wider = _attempt(wider_plan, proposal, draft, audited)
+            wider = _attempt(wider_plan, proposal, draft, told) if _replaces(wider_plan) else None
         except BrokenWindow:
-            break
-        if not outcome.tokens_after < wider.tokens_after <= proposal.wanted:
-            break
-        outcome, plan = wider, wider_plan
-    return _attempt(plan, replace(proposal, is_tight=False), draft, audited)
+            wider = None
+        if wider is None or wider.tokens_after > proposal.room.filled or _tells_less(wider, outcome):
+            # The next step back is too large a turn, or output.
+            step //= 2
+            continue
+        budget, outcome, plan = wider_budget, wider, wider_plan
+        step = proposal.room.filled - outcome.tokens_after
+    if proposal.room.is_tight and proposal.room.filled - outcome.tokens_after >= least:
+        return _attempt(plan, replace(proposal, room=replace(proposal.room, is_tight=False)), draft, told)
+    return outcome
+
+
+def _tells_less(wider: Outcome, outcome: Outcome) -> bool:
+    """Whether the state would leave out more for a wider frontier."""
+    return len(wider.ledger.left_out) > len(outcome.ledger.left_out)
 
 
 def _misses(outcome: Outcome, proposal: Proposal) -> tuple[int, int]:
     """Return how far a window is from what is wanted: tokens over the target, then messages of people left to recall."""
-    return max(0, outcome.tokens_after - proposal.wanted), outcome.report.left_out
+    return max(0, outcome.tokens_after - proposal.room.wanted), outcome.report.left_out
 
 
 def _has_grown(history: History) -> bool:
@@ -364,10 +413,10 @@ def _drafted(proposal: Proposal, draft: Draft) -> Ledger:
     return take_in(ledger, (*brief.unread, *brief.plan.observed), focus=brief.focus)
 
 
-def _attempt(plan: Plan, proposal: Proposal, draft: Draft, audited: Audited) -> Outcome:
+def _attempt(plan: Plan, proposal: Proposal, draft: Draft, told: Told) -> Outcome:
     history, dialect = proposal.history, proposal.brief.dialect
-    plan, state = _show(plan, audited, proposal, hand_off=draft.summary is not None)
-    checked = report(audited, state)
+    plan, state = _show(plan, told, proposal, hand_off=draft.summary is not None)
+    checked = report(told.audited, state)
     layout = _layout(plan, state, proposal, draft)
     loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
     items = [*_literal(layout, history), *loose]
@@ -412,29 +461,35 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft, audited: Audited) -> 
         tokens_before=plan.tokens_before,
         tokens_after=after,
         worth=worth,
-        over_target=after > proposal.wanted,
+        over_target=after > proposal.room.wanted,
     )
 
 
-def _show(plan: Plan, audited: Audited, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
+def _show(plan: Plan, told: Told, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
     """Return what the new window tells of the ledger: people's newest messages behind the state, the state within its room."""
-    ledger = audited.ledger
-    repeated = find_repeated(ledger)
-    room = max(0, proposal.wanted - plan.kept_tokens)
+    ledger, repeated = told.audited.ledger, told.repeated
+    room = max(0, proposal.room.wanted - plan.kept_tokens)
     if not hand_off:
         least = fit(ledger, in_view=frozenset(), room_tokens=0, budget=proposal.state_budget)
         beside = max(0, room - state_tokens(least))
-        if not proposal.is_roomy:
+        if not proposal.room.is_roomy:
             beside = beside * SMALL_QUOTED_PERCENT // 100
-        elif proposal.is_tight:
-            beside = min(beside, proposal.wanted * QUOTED_PERCENT // 100)
+        elif proposal.room.is_tight:
+            beside = min(beside, proposal.room.wanted * QUOTED_PERCENT // 100)
         quotes = quote_newest(plan, ledger, budget_tokens=min(proposal.quoted_tokens, beside), repeated=repeated)
         plan = plan.quoting(quotes)
-        room = max(0, proposal.wanted - plan.kept_tokens)
-    if proposal.is_roomy and proposal.is_tight:
-        room = min(room, proposal.wanted * STATE_PERCENT // 100)
+        room = max(0, proposal.room.wanted - plan.kept_tokens)
+    if proposal.room.is_roomy and proposal.room.is_tight:
+        room = min(room, proposal.room.wanted * STATE_PERCENT // 100)
     in_view = entries_in_view(plan, ledger)
-    return plan, fit(ledger, in_view=in_view, room_tokens=room, budget=proposal.state_budget, repeated=repeated)
+    return plan, fit(
+        ledger,
+        in_view=in_view,
+        room_tokens=room,
+        budget=proposal.state_budget,
+        repeated=repeated,
+        messages_first=proposal.room.is_tiny,
+    )
 
 
 def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:

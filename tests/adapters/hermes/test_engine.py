@@ -158,7 +158,7 @@ def test_the_status_tells_all_figures(home: Path) -> None:
             "last_compaction": {
                 "strategy": "extractive",
                 "tokens_before": 18795,
-                "tokens_after": 1337,
+                "tokens_after": 2315,
                 "model_calls": 0,
                 "required": 6,
                 "kept": 6,
