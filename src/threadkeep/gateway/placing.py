@@ -93,6 +93,9 @@ class Placing:
                 self._memory.forget(known.thread_id)
                 raise
         place = await self._look_up(seen, hints)
+        if place is not None and place.stop is not None:
+            # What looks like a fork may be the same request twice at once, the other one a step ahead.
+            place = await self._look_up(seen, hints)
         known, begun = await self._going_on(place, seen, hints)
         return await self._append(known, seen, request, hints, depth=place.depth if place else 0, memory=memory, begun=begun)
 
@@ -184,7 +187,11 @@ class Placing:
             begun = opening(self._backend, self._dialect, agent=hints.agent, continues=continues)
             known = Known(thread_id=begun.thread.id, tip=Tip(next=0, turn=0, depth=0, chain=seed))
         elif place.stop is None:
-            return await load_known(self._backend, place.thread_id, seed=seed), None
+            known = await load_known(self._backend, place.thread_id, seed=seed)
+            if known.tip.chain != seen.glances[place.depth - 1].link:
+                # Another request took the thread on since it was looked up: what is new is no longer what was new then.
+                raise OrdinalConflict(place.thread_id, expected=known.tip.next, actual=known.tip.next)
+            return known, None
         else:
             continues = await self._continued(seen, hints, depth=place.depth)
             begun = await branch(self._backend, place.thread_id, at=place.stop, continues=continues)
