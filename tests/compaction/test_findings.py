@@ -59,6 +59,7 @@ def test_what_an_agent_concluded_measured_or_named_is_found(sentence: str) -> No
         "It is all done now and works like a charm!",
         "(see `gh pr create --title x` for the form of it).",
         "<think>The cause may be lock_a in db-3.</think>",
+        "If so, please confirm the option number, and I will guide you through the next steps.",
     ],
 )
 def test_announcements_questions_fragments_and_small_talk_are_not(sentence: str) -> None:

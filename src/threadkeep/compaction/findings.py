@@ -44,7 +44,7 @@ _closing_marks = "\"'”’)]*_` "
 # The agent announcing its next step, or offering one, found nothing yet.
 _announces = re.compile(
     r"(?:let me|let['’]s|(?:i|we)(?:['’]ll| will| need to| can(?!['’])|['’](?:m|re) going to)|please|if you|next|first|then)\b"
-    r"|.*\b(?:let me know|feel free)\b",
+    r"|.*\b(?:let me know|feel free|please)\b",
     re.IGNORECASE,
 )
 
