@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.readers.corpus import Skipped, Transcript, read_corpus
 from benchmarks.readers.cuts import make_cuts
 from benchmarks.readers.density import make_sheet, score_sheet, state_lines
-from benchmarks.readers.growth import RATCHET_AT, count_overruled, measure_growth, synthetic_transcript
+from benchmarks.readers.growth import NEW_TOKENS, RATCHET_AT, count_overruled, measure_growth, synthetic_transcript
 from benchmarks.readers.sessions import FAMILIES, Size, make_session
 from benchmarks.readers.table import print_tables
 from benchmarks.readers.windows import make_lines, play_session
@@ -71,8 +71,8 @@ def run_cuts(args: argparse.Namespace) -> None:
 
 def run_ratchet(args: argparse.Namespace) -> None:
     """Print the window's tokens after some of many compactions of the same kind of work."""
-    print(f"{args.family}, seed {args.seed}: compactions, tokens")
-    for compactions, tokens in asyncio.run(measure_growth(args.family, seed=args.seed, at=args.at)):
+    print(f"seed {args.seed}, {args.tokens:,} new tokens before each compaction: compactions, tokens")
+    for compactions, tokens in asyncio.run(measure_growth(seed=args.seed, at=args.at, new_tokens=args.tokens)):
         print(f"{compactions:>5} {tokens:>8,}")
 
 
@@ -162,8 +162,8 @@ def build_parser() -> argparse.ArgumentParser:
     cuts.set_defaults(run=run_cuts)
 
     ratchet = commands.add_parser("ratchet", help="window tokens after many compactions of the same kind of work")
-    ratchet.add_argument("--family", choices=FAMILIES, default="frozen")
     ratchet.add_argument("--seed", type=int, default=201)
+    ratchet.add_argument("--tokens", type=int, default=NEW_TOKENS, help="new work before each compaction")
     ratchet.add_argument("--at", type=read_numbers, default=list(RATCHET_AT))
     ratchet.set_defaults(run=run_ratchet)
 

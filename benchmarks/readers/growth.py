@@ -14,13 +14,17 @@ from typing import Any
 
 import threadkeep
 from benchmarks.readers.corpus import Transcript
-from benchmarks.readers.sessions import DIALECT, Size, make_session
+from benchmarks.readers.sessions import Size, make_session
 from benchmarks.readers.state import read_state
 from benchmarks.readers.text import find_boundaries, render_items
+from threadkeep.bench.compaction.growing import session_turns
 from threadkeep.errors import NothingToCompact
+from threadkeep.tokens import estimate_text
 
 RATCHET_AT = (10, 50, 100, 200)
-TURNS_PER_COMPACTION = 2
+DIALECT = "responses"
+# As much work as an agent with a small window does before its next compaction.
+NEW_TOKENS = 20_000
 
 OVERRULED_TURNS, OVERRULED_COMPACTIONS = 60, 6
 _OVERRULED = re.compile(r"contested|supersed|overrul|replaced by|withdrawn|earlier, ", re.IGNORECASE)
@@ -72,16 +76,19 @@ class Overruled:
     missing: int
 
 
-async def measure_growth(family: str, *, seed: int, at: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the window's tokens, as the library counts them, after so many compactions."""
-    compactions = max(at)
-    session = make_session(family, seed=seed, size=Size(turns=compactions * TURNS_PER_COMPACTION, compactions=compactions))
+async def measure_growth(*, seed: int, at: Sequence[int], new_tokens: int = NEW_TOKENS) -> list[tuple[int, int]]:
+    """Return the window's tokens, as the library counts them, after so many compactions, each after so much new work."""
+    turns = session_turns(seed=seed)
     found = []
     with TemporaryDirectory(prefix="readers-") as folder:
         async with threadkeep.open(Path(folder) / "growth.db") as tk:
             thread = await tk.thread("growth", dialect=DIALECT)
-            for number, span in enumerate(session.spans, start=1):
-                await thread.record(span)
+            for number in range(1, max(at) + 1):
+                new = 0
+                while new < new_tokens:
+                    items = next(turns)
+                    await thread.record(items)
+                    new += estimate_text(render_items(items))
                 with suppress(NothingToCompact):
                     await thread.compact(strategy="extractive")
                 if number in at:
