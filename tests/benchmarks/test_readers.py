@@ -209,7 +209,8 @@ def test_the_table_of_likelihoods_says_how_often_ours_is_lower_and_by_how_much()
 
 
 def test_state_lines_are_read_with_their_section() -> None:
-    block = "Note.\n<session_compact_state>\nObjective:\n- ship\n\nActive Memory:\n- [1] never push\n\nInactive Changes:\n- none\n</session_compact_state>"
+    sections = "Objective:\n- ship\n\nActive Memory:\n- [1] never push\n\nInactive Changes:\n- none"
+    block = f"Note.\n<session_compact_state>\n{sections}\n</session_compact_state>"
     assert read_state([_message("user", block)]) == [
         StateLine(section="Objective", text="- ship"),
         StateLine(section="Active Memory", text="- [1] never push"),
