@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ON_POSTGRES := tests/gateway tests/scenarios tests/drafting tests/living tests/runtime tests/thread
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-postgres test-clients test-chaos test-models test-browser test-hosts lint check coverage lock docs build clean
+.PHONY: help setup demo test test-slow test-postgres test-clients test-chaos test-models test-browser test-hosts bench lint check coverage lock docs build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -65,6 +65,9 @@ test-hosts: $(READY) $(HOSTS)/.ready ## drive hosts whose packages need an envir
 
 test-models: $(READY) $(MODELS)/.ready ## compact a real session with a real model on this machine; fetches 1.2 GB the first time
 	THREADKEEP_MODEL_PYTHON=$(MODELS)/bin/python $(BIN)/pytest -m models tests/models --timeout 0 --log-cli-level=INFO
+
+bench: $(READY) ## measure beside peers: make bench WHAT="store --full"; without WHAT it lists the measures
+	$(BIN)/python -m benchmarks $(or $(WHAT),--help)
 
 lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/ruff check

@@ -48,7 +48,7 @@ def keep_files_together(items: list[pytest.Item]) -> None:
         folder = item.nodeid.rpartition("/")[0]
         if not item.nodeid.startswith("tests/clients/"):
             # What this folder shares is made for all its files.
-            shares = folder == "tests/bench/retention"
+            shares = folder == "tests/benchmarks/retention"
             item.add_marker(pytest.mark.xdist_group(folder if shares else item.nodeid.partition("::")[0]))
 
 

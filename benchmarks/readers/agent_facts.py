@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 from benchmarks.readers.questions import AGENT_OTHER, AGENT_SHARED, Question
-from threadkeep.bench.retention.blindness import stands
+from benchmarks.retention.blindness import stands
 from threadkeep.demo import Turn
 
 

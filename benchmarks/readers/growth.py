@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import threadkeep
+from benchmarks.compaction.growing import session_turns
 from benchmarks.readers.corpus import Transcript
 from benchmarks.readers.sessions import Size, make_session
 from benchmarks.readers.state import read_state
 from benchmarks.readers.text import find_boundaries, render_items
-from threadkeep.bench.compaction.growing import session_turns
 from threadkeep.errors import NothingToCompact
 from threadkeep.tokens import estimate_text
 

@@ -21,7 +21,7 @@ HEAVY = ("aiohttp", "threadkeep.runtime", "msgspec", "rich", "sqlite3", "uvicorn
 def test_the_commands_are_the_ones_promised() -> None:
     """The first release has these commands and no others."""
     promised = (
-        "run demo serve setup service key bench import hook export threads show compact fork rollback undo recall chat diff view "
+        "run demo serve setup service key import hook export threads show compact fork rollback undo recall chat diff view "
         "verify doctor pin unpin note mcp "
         "migrate copy memory erase takeout archive unarchive completion"
     )

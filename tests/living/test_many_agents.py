@@ -1,6 +1,6 @@
 """Many agents write to each other in one store: nothing is lost, doubled or out of order.
 
-At full size: `THREADKEEP_AGENTS=1000 THREADKEEP_MESSAGES=100000`, as `python -m threadkeep.bench.agents` runs it with figures.
+At full size: `THREADKEEP_AGENTS=1000 THREADKEEP_MESSAGES=100000`, as `python -m benchmarks.agents` runs it with figures.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.agents import run_exchange
 from threadkeep import Config, Threadkeep
-from threadkeep.bench.agents import run_exchange
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ class Command:
     """One command: what it does in a sentence, an example, its arguments, and `module:function` within this package.
 
     `opens_store` says that it works on a store, and so takes `--store` and `--json`; `prints_json` that it takes the latter all
-    the same, `names_store` the former.
+    the same.
     """
 
     does: str
@@ -21,4 +21,3 @@ class Command:
     arguments: Callable[[ArgumentParser], None]
     opens_store: bool = True
     prints_json: bool = False
-    names_store: bool = False

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from threadkeep import __version__
-from threadkeep.cli.bench_arguments import bench_arguments
 from threadkeep.cli.command import Command
 from threadkeep.cli.gateway_commands import GATEWAY
 from threadkeep.cli.remark_commands import REMARKS
@@ -60,9 +59,7 @@ def parse(arguments: Sequence[str]) -> Namespace:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     args.behind_dashes = words
     command = COMMANDS[args.command]
-    if not command.opens_store and (
-        (args.store is not None and not command.names_store) or (args.json and not command.prints_json)
-    ):
+    if not command.opens_store and (args.store is not None or (args.json and not command.prints_json)):
         takes = "takes no --store" if command.prints_json else "takes neither --store nor --json"
         parser.error(f"{args.command} {takes}")
     return args
@@ -101,15 +98,6 @@ def _doctor(parser: ArgumentParser) -> None:
 # Commands about threadkeep itself; the others are listed with their kind, in the order of `--help`.
 COMMANDS: Mapping[str, Command] = {
     **GATEWAY,
-    "bench": Command(
-        does="measure the store, the gateway, compactions and what they keep, beside others in one run on this machine",
-        example="threadkeep bench store --full -o store.json",
-        entry="bench:run",
-        arguments=bench_arguments,
-        opens_store=False,
-        prints_json=True,
-        names_store=True,
-    ),
     **TRANSCRIPTS,
     **THREADS,
     "doctor": Command(

@@ -1,0 +1,203 @@
+"""`python -m benchmarks cases`: blind cases over our own sessions, asked of any reader."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+from collections import Counter
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from benchmarks.cases.aggregates import aggregates, facts, tables, unanswered
+from benchmarks.cases.lab import scripted
+from benchmarks.cases.manifest import Manifest, load_manifest
+from benchmarks.cases.probes import Probe, make_probes, probe_ids, probe_named
+from benchmarks.cases.readers import LITERAL, LiteralReader, ModelReader, Reader
+from benchmarks.cases.run import ASKING, CHAIN, SINGLE, CasesRun, Terms, run_cases
+from benchmarks.cases.scoring import score
+from benchmarks.cases.validating import checked, problems
+from threadkeep.cli.output import open_screen, print_json
+from threadkeep.errors import BadInput
+from threadkeep.llm import Model, open_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def run(args: Namespace) -> int:
+    """Answer one action. `validate` fails where something is wrong, a run where a probe had no answer.
+
+    A case that is lost is a finding, not a failure.
+    """
+    manifest = load_manifest(None if args.manifest is None else Path(args.manifest)).only(args.session)
+    return _ACTIONS[args.action](args, manifest)
+
+
+def _validate(args: Namespace, manifest: Manifest) -> int:
+    found = problems(manifest)
+    ids = probe_ids(manifest) if args.list_case_ids else []
+    if args.json:
+        told = {"ok": not found, "sessions": len(manifest.sessions), "cases": len(manifest.cases), "problems": found}
+        print_json({**told, "case_ids": ids} if args.list_case_ids else told)
+    else:
+        screen = open_screen()
+        screen.line(f"{len(manifest.cases)} cases in {len(manifest.sessions)} sessions, {len(found)} problems")
+        for line in (*found, *ids):
+            screen.line(line, indent=2)
+    return 1 if found else 0
+
+
+def _summary(args: Namespace, manifest: Manifest) -> int:
+    cases = [case for _, case in checked(manifest).cases]
+    told = {
+        "sessions": {session.id: {"hops": session.hops, "cases": len(session.cases)} for session in manifest.sessions},
+        "categories": dict(sorted(Counter(case.category for case in cases).items())),
+        "forms": dict(sorted(Counter(case.form for case in cases).items())),
+        "priorities": dict(sorted(Counter(case.priority for case in cases).items())),
+        "working_states": sum(len(session.work) for session in manifest.sessions),
+    }
+    if args.json:
+        print_json(told)
+        return 0
+    screen = open_screen()
+    screen.line(f"{len(cases)} cases and {told['working_states']} working states")
+    for heading, counts in list(told.items())[:-1]:
+        assert isinstance(counts, dict)
+        screen.heading(heading.capitalize(), "")
+        screen.table(["", ">"], [[name, _cell(count)] for name, count in counts.items()], indent=2)
+    return 0
+
+
+def _cell(count: int | dict[str, int]) -> str:
+    return str(count) if isinstance(count, int) else f"{count['cases']} in {count['hops']} hops"
+
+
+def _asked(args: Namespace, manifest: Manifest) -> Probe:
+    probe = probe_named(make_probes(checked(manifest), seed=args.seed), args.case)
+    if probe is None:
+        raise BadInput(f"the manifest has no case {args.case!r}; `bench cases validate --list-case-ids` names them")
+    return probe
+
+
+def _probe(args: Namespace, manifest: Manifest) -> int:
+    probe = _asked(args, manifest)
+    if args.json:
+        print_json({"id": probe.id, "session": probe.session, "text": probe.text, "schema": probe.schema})
+    else:
+        screen = open_screen()
+        for line in probe.text.splitlines():
+            screen.line(line)
+    return 0
+
+
+def _score(args: Namespace, manifest: Manifest) -> int:
+    probe = _asked(args, manifest)
+    reply = args.response if args.response_file is None else _read(Path(args.response_file))
+    found = score(probe, reply)
+    told = {"id": probe.id, "score": found.score, "verdict": found.verdict, "hard_fail": found.hard_fail}
+    if args.json:
+        print_json(told)
+    else:
+        harm = ", a hard fail" if found.hard_fail else ""
+        open_screen().line(f"{probe.id}: {found.verdict}, {found.score:g}{harm}")
+    return 0
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{str(file)!r} cannot be read: {error}") from error
+
+
+def _run(args: Namespace, manifest: Manifest) -> int:
+    output = None if args.output is None else Path(args.output)
+    if output is not None and not output.parent.is_dir():
+        raise BadInput(f"there is no folder {str(output.parent)!r} to write {output.name!r} into")
+    chain = args.action == "run-chain"
+    terms = Terms(
+        chain=chain,
+        variants=tuple(args.variant) or _default_variants(chain=chain, asking=args.summariser is not None),
+        hops=args.hops,
+        asked_at=_hops(args.ask_at) if chain else (),
+        cases=tuple(args.case),
+        seed=args.seed,
+        window_tokens=args.window,
+        target=args.target,
+        noisy=not args.no_noise,
+    )
+    result = asyncio.run(_measured(checked(manifest), terms, args))
+    told = {**result.as_json(), "aggregates": aggregates(result)}
+    if output is not None:
+        _written(output, told)
+    if args.json:
+        print_json(told)
+    else:
+        _tell(result)
+    missing = unanswered(result)
+    if missing:
+        why = ", ".join(f"{code} {count}" for code, count in missing.items())
+        lost = f"{sum(missing.values())} of {len(result.answered)} probes had no answer"
+        _say(f"{lost} ({why}); with --lab a second run asks only these")
+    return 1 if missing else 0
+
+
+async def _measured(manifest: Manifest, terms: Terms, args: Namespace) -> CasesRun:
+    async with AsyncExitStack() as stack:
+        reader: Reader = LiteralReader()
+        if args.reader != LITERAL:
+            reader = ModelReader(await stack.enter_async_context(open_model(args.reader, environ=os.environ)))
+        summariser: Model | None = None
+        if args.summariser is not None:
+            summariser = scripted(args.summariser, seed=terms.seed) or await stack.enter_async_context(
+                open_model(args.summariser, environ=os.environ)
+            )
+        lab = None if args.lab is None else Path(args.lab)
+        return await run_cases(manifest, terms, reader=reader, summariser=summariser, say=_say, lab=lab, mixed=args.mixed)
+
+
+def _default_variants(*, chain: bool, asking: bool) -> Sequence[str]:
+    return tuple(variant for variant in (CHAIN if chain else SINGLE) if asking or variant not in ASKING)
+
+
+def _hops(text: str) -> Sequence[int]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError as error:
+        raise BadInput(f"--ask-at takes numbers of hops as 1,3,5, not {text!r}") from error
+
+
+def _written(output: Path, told: dict[str, Any]) -> None:
+    """Write in one go, so that no reader ever sees half of it."""
+    beside = output.with_name(f"{output.name}.part")
+    beside.write_bytes(msgspec.json.encode(told) + b"\n")
+    beside.replace(output)
+
+
+def _say(text: str) -> None:
+    print(f"benchmarks: {text}", file=sys.stderr, flush=True)
+
+
+def _tell(result: CasesRun) -> None:
+    screen = open_screen()
+    screen.line(("bench cases", "bold"), f"  {len(result.answered)} answers, {result.seconds:.0f} s")
+    for line in facts(result):
+        screen.line(line, indent=2)
+    for table in tables(result):
+        screen.heading(table.title, table.aside)
+        screen.table(table.columns, table.rows, indent=2)
+
+
+_ACTIONS: dict[str, Callable[[Namespace, Manifest], int]] = {
+    "validate": _validate,
+    "summary": _summary,
+    "probe": _probe,
+    "score": _score,
+    "run": _run,
+    "run-chain": _run,
+}

@@ -1,0 +1,111 @@
+"""`python -m benchmarks report`: everything in one run, the design's bounds beside what was found."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from benchmarks.command.proxies import named_proxies
+from benchmarks.compactors.peer import named_peer
+from benchmarks.whole.design import judged
+from benchmarks.whole.origin import origin
+from benchmarks.whole.part import read_parts, write_part
+from benchmarks.whole.plots import can_plot, write_plots
+from benchmarks.whole.run import FULL, MEASURES, QUICK, Asked, CannotRun, PartFailed, measure
+from benchmarks.whole.taking_part import taking_part
+from benchmarks.whole.writing import ELSEWHERE, elsewhere, is_elsewhere, markdown, report_json
+from threadkeep.cli.output import open_screen, print_json
+from threadkeep.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.whole.design import Judged
+    from benchmarks.whole.origin import Origin
+    from benchmarks.whole.part import Part as ReportPart
+    from benchmarks.whole.run import Plan
+    from threadkeep.cli.screen import Part
+
+_STYLES = {"met": "green", "missed": "bold red", "not told": "yellow", "not run": "yellow"}
+
+
+def run(args: Namespace) -> int:
+    """Measure part by part, keep each as soon as it is there, and write the report over all that the folder holds.
+
+    A missed bound is a finding, not a failure. A part that breaks off is one: the report says how, the others are measured all
+    the same, and the exit code is 1.
+    """
+    unknown = [name for name in args.part if name not in MEASURES]
+    if unknown:
+        raise BadInput(f"there is no part {unknown[0]!r}; there are {', '.join(MEASURES)}")
+    if args.output is not None:
+        return _reported(args, Path(args.output))
+    with TemporaryDirectory(prefix="threadkeep-report-") as folder:
+        return _reported(args, Path(folder))
+
+
+def _reported(args: Namespace, folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    plan = FULL if args.full else QUICK
+    names = [] if args.write_only else args.part or list(MEASURES)
+    peers = taking_part([named_peer(text) for text in args.peer])
+    asked = Asked(seed=args.seed, peers=peers, proxies=named_proxies(args.proxy))
+    skipped, failed = _measured(names, plan, asked, folder)
+    parts = read_parts(folder)
+    skipped |= {name: "not asked for" for name in MEASURES if name not in parts and name not in skipped}
+    plots = write_plots(parts, folder) if can_plot() else []
+    here = origin()
+    (folder / "report.md").write_text(markdown(parts, skipped=skipped, plots=plots, here=here), encoding="utf-8")
+    told = report_json(parts, skipped=skipped, here=here)
+    (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+    if args.json:
+        print_json(told)
+    else:
+        _tell(parts, here)
+        if args.output is not None:
+            _say(f"wrote {folder / 'report.md'}{'' if plots else '; no plots: matplotlib is not installed'}")
+    return 1 if failed else 0
+
+
+def _measured(names: Sequence[str], plan: Plan, asked: Asked, folder: Path) -> tuple[dict[str, str], bool]:
+    """Measure part by part and write each; return those that were not, each with the reason, and whether one broke off."""
+    skipped: dict[str, str] = {}
+    failed = False
+    for number, name in enumerate(names, start=1):
+        _say(f"part {number} of {len(names)}: {name}")
+        try:
+            write_part(measure(name, plan, asked=asked, say=_say), folder)
+        except CannotRun as reason:
+            skipped[name] = str(reason)
+            _say(f"{name} is not run: {reason}")
+        except (PartFailed, OSError) as reason:
+            skipped[name], failed = f"failed: {reason}", True
+            _say(f"{name} failed: {reason}")
+    return skipped, failed
+
+
+def _tell(parts: Mapping[str, ReportPart], here: Origin) -> None:
+    """Print every bound below the row of the design's table that it is of; nothing is cut, however narrow the terminal."""
+    screen = open_screen()
+    screen.heading("The design's bounds", "ratios count, not seconds")
+    marked = elsewhere(parts, here)
+    for row, lines in groupby(judged(parts), key=lambda line: line.row):
+        screen.line((row, "bold"), indent=2)
+        screen.entries([((f"  {line.verdict:<8}", _STYLES[line.verdict]), _told(line, marked)) for line in lines])
+    for name, differs in marked.items():
+        screen.line(f"{ELSEWHERE} {name}: {'; '.join(differs)}", indent=2)
+
+
+def _told(line: Judged, marked: Mapping[str, object]) -> list[Part]:
+    mark = f" {ELSEWHERE}" if is_elsewhere(line, marked) else ""
+    return [f"{line.what}: {line.found}", (f" (bound {line.bound}){mark}", "dim")]
+
+
+def _say(text: str) -> None:
+    print(f"benchmarks: {text}", file=sys.stderr, flush=True)

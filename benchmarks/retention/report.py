@@ -1,0 +1,155 @@
+"""A run as people read it: every arm beside the others, every kind of fact by itself, nothing left out."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Sequence
+
+from benchmarks.report import Table, target_rows
+from benchmarks.retention.arms import EXTRACTIVE, LIBRARY, arm_names
+from benchmarks.retention.facts import USER_KINDS, FactKind
+from benchmarks.retention.run import Retained
+from benchmarks.retention.tally import hops_of
+
+# Kinds with a column of their own beside what the user said.
+ALONE = (FactKind.TOOL_REUSED, FactKind.TOOL_UNUSED, FactKind.WORKING, FactKind.SET_ASIDE)
+OMISSIONS = ("summarisers are scripted, no model is asked; `faithful` has a key to what matters, which no model has",)
+
+
+def facts(result: Retained) -> list[str]:
+    """Return how it was measured, a line each."""
+    plan, tally = result.plan, result.tally
+    histories = tally.tokens(arm=EXTRACTIVE, hop=plan.hops, of=lambda size: size.history_tokens)
+    return [
+        f"{', '.join(plan.dialects)}; seeds {result.seed} to {result.seed + plan.seeds - 1}; "
+        f"{plan.turns} turns, {plan.hops} compactions",
+        f"histories of {min(histories):,} to {max(histories):,} tokens; {tally.refused} compactions refused as not worth it",
+        "single choice of four, options shuffled by the seed; judged by exact value, without a reader",
+        "intervals: Wilson, 95 %, seeds pooled, a fact counted once however many dialects it was asked in",
+        "every baseline but none and full has at most the size that extractive had at that hop",
+        *OMISSIONS,
+    ]
+
+
+def tables(result: Retained) -> list[Table]:
+    """Return what was found: all arms at the end, all arms hop by hop, extractive kind by kind."""
+    return [_by_arm(result), _by_hop(result), _by_kind(result)]
+
+
+def _by_arm(result: Retained) -> Table:
+    hop, tally = result.plan.hops, result.tally
+    rows = []
+    for arm in _arms(result):
+        user = tally.share(arm=arm, hop=hop, kinds=USER_KINDS)
+        low, high = user.interval
+        everything = tally.share(arm=arm, hop=hop, kinds=frozenset(FactKind))
+        by_seed = tally.seeds(arm=arm, hop=hop, kinds=USER_KINDS)
+        sizes = tally.tokens(arm=arm, hop=hop, of=lambda size: size.window_tokens)
+        rows.append(
+            [
+                arm,
+                f"{user.kept_share:.1%}",
+                f"{low:.0%}–{high:.0%}",
+                f"{by_seed[0]:.0%}–{by_seed[-1]:.0%}",
+                *(_kept(result, arm, hop, {kind}) for kind in ALONE),
+                str(everything.beside),
+                f"{everything.stale} ({everything.outdated})" if everything.stale else "0",
+                f"{everything.credit:.1%}",
+                f"{statistics.mean(sizes):,.0f}",
+                f"{statistics.median(tally.ms(arm=arm)):.1f}",
+            ]
+        )
+    return Table(
+        title=f"Told by the window alone after {hop} compactions",
+        aside="beside: with a wrong value; stale (newer gone); score: single choice, a guess where nothing is told",
+        columns=[
+            "arm, summariser",
+            ">user-stated",
+            ">95 %",
+            ">by seed",
+            ">reused",
+            ">tool-only",
+            ">in hand",
+            ">set aside",
+            ">beside",
+            ">stale",
+            ">score",
+            ">tokens",
+            ">ms",
+        ],
+        rows=rows,
+    )
+
+
+def _arms(result: Retained) -> list[str]:
+    """Return every arm that was judged, guests before the library's own."""
+    known = arm_names()
+    guests = [arm for arm in dict.fromkeys(cell.arm for cell in result.tally.cells) if arm not in known]
+    return [*(arm for arm in known if arm not in LIBRARY), *guests, *LIBRARY]
+
+
+def _by_hop(result: Retained) -> Table:
+    hops = hops_of(result.tally.cells)
+    return Table(
+        title="User-stated facts told, by the number of compactions",
+        aside="of those said by then",
+        columns=["arm, summariser", *(f">{hop}" for hop in hops)],
+        rows=[[arm, *(_kept(result, arm, hop, USER_KINDS) for hop in hops)] for arm in _arms(result)],
+    )
+
+
+def _by_kind(result: Retained) -> Table:
+    hop, tally = result.plan.hops, result.tally
+    sessions = [arm for arm, summariser in LIBRARY.items() if summariser]
+    rows = []
+    for kind in FactKind:
+        share = tally.share(arm=EXTRACTIVE, hop=hop, kinds={kind})
+        if not share.asked:
+            continue
+        found = [each for each in tally.recalled if each.kind is kind]
+        asked = sum(each.asked for each in found)
+        low, high = share.interval
+        worst = min(sessions, key=lambda arm: tally.share(arm=arm, hop=hop, kinds={kind}).kept_share)
+        rows.append(
+            [
+                kind.value,
+                str(share.asked),
+                f"{share.kept_share:.1%}",
+                f"{low:.0%}–{high:.0%}",
+                str(share.stale),
+                f"{_kept(result, worst, hop, {kind})} {LIBRARY[worst]}",
+                f"{sum(each.quoted for each in found) / asked:.1%}" if asked else "–",
+                f"{sum(each.record for each in found) / asked:.1%}" if asked else "–",
+            ]
+        )
+    return Table(
+        title=f"Kind by kind after {hop} compactions",
+        aside="recall@5 by the question alone: the value quoted, or at least its record found",
+        columns=["kind", ">asked", ">extractive", ">95 %", ">stale", ">session, worst", ">recalled", ">record"],
+        rows=rows,
+    )
+
+
+def _kept(result: Retained, arm: str, hop: int, kinds: Collection[FactKind]) -> str:
+    share = result.tally.share(arm=arm, hop=hop, kinds=kinds)
+    return f"{share.kept_share:.1%}" if share.asked else "–"
+
+
+def markdown(results: Sequence[Retained]) -> str:
+    """Return whole runs as Markdown: how it was measured, the targets, every table."""
+    parts: list[str] = []
+    for result in results:
+        parts.append(f"## {result.family}, seeds {result.seed} to {result.seed + result.plan.seeds - 1}\n")
+        parts += [f"- {line}" for line in facts(result)]
+        targets = Table(title="Targets", aside="", columns=["", "found", "bound", "what"], rows=target_rows(result.targets))
+        for table in (targets, *tables(result)):
+            parts.append(f"\n### {table.title}\n\n{table.aside}\n" if table.aside else f"\n### {table.title}\n")
+            parts.append(_row([column.removeprefix(">") for column in table.columns]))
+            parts.append(_row(["---:" if column.startswith(">") else "---" for column in table.columns]))
+            parts += [_row(row) for row in table.rows]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"

@@ -1,1 +1,0 @@
-"""`threadkeep bench cases`: blind cases with provenance, asked of a reader model after every compaction of a session."""

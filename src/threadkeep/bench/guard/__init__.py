@@ -1,1 +1,0 @@
-"""`threadkeep bench guard`: counts that depend on no machine, held against those that were committed."""

@@ -1,1 +1,0 @@
-"""`threadkeep bench retention`: which planted facts a window still holds after many compactions, judged without a reader."""

@@ -1,0 +1,26 @@
+"""What ties a number to the code that made it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.code import package_digest
+
+
+def test_a_digest_is_of_every_source_file_s_name_and_bytes(tmp_path: Path) -> None:
+    """Alike wherever it lies; another one where a file is changed, renamed or added; what is no source does not count."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for package in (first, second):
+        (package / "inner").mkdir(parents=True)
+        (package / "a.py").write_text("A = 1\n", encoding="utf-8")
+        (package / "inner" / "b.py").write_text("B = 1\n", encoding="utf-8")
+    was = package_digest(first)
+    (second / "notes.txt").write_text("none", encoding="utf-8")
+    (second / "counts.json").write_text("{}", encoding="utf-8")
+    assert package_digest(second) == was
+    (second / "a.py").write_text("A = 2\n", encoding="utf-8")
+    changed = package_digest(second)
+    (second / "a.py").rename(second / "c.py")
+    renamed = package_digest(second)
+    (second / "d.py").touch()
+    assert len({was, changed, renamed, package_digest(second)}) == 4
