@@ -160,6 +160,8 @@ def test_a_file_is_changed_by_a_tool_that_changes_files(
         (RESPONSES, "apply_patch", PATCH, '{"output":"nope","metadata":{"exit_code":1}}', None),
         (RESPONSES, "shell", {"command": "sed -i s/a/b/ a.py"}, "Exit code: 2\nOutput:\nsed: can't read a.py", None),
         (CHAT, "bash", {"command": "sed -i s/a/b/ a.py; ls"}, "sed: can't read a.py: No such file or directory", None),
+        (RESPONSES, "apply_patch", {"input": PATCH}, "patch rejected by user", None),
+        (RESPONSES, "shell", {"command": ["apply_patch", PATCH]}, "exec command rejected by user", None),
     ],
 )
 def test_a_call_answered_with_an_error_changes_nothing(

@@ -102,12 +102,13 @@ def test_an_abbreviation_ends_no_sentence() -> None:
     assert found(sentence) == [sentence]
 
 
-def test_the_gist_of_an_answer_is_its_first_telling_sentences() -> None:
-    """Not its heading, its small talk or its questions."""
+def test_the_gist_of_an_answer_is_its_beginning() -> None:
+    """With the short sentence that decides what the rest means, without headings and code, cut at a readable length."""
     cause = "The query never ran again, because the sheet passed `initialTeam` to the cache as fresh data."
-    fix = "Now `useTeamWithStats` treats it as stale, and the sheet loads the real record as soon as it opens."
-    more = "The third thing that is worth telling has no room any more, since the first two of them took nearly all of it."
-    assert gist(f"## Root cause\nGot it! {cause}\n\n- {fix}\n- {more}\n\nShall I go on?") == f"{cause} {fix}"
+    fix = "Now `useTeamWithStats` treats it as stale."
+    assert gist(f"## Root cause\nNot yet. {cause}\n```\ncode()\n```\n- {fix}") == f"Not yet. {cause} {fix}"
+    assert gist(f"{cause} " * 9).startswith(f"{cause} {cause} ")
+    assert len(gist(f"{cause} " * 9)) <= GIST_CHARS
 
 
 @pytest.mark.parametrize(

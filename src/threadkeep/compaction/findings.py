@@ -69,22 +69,14 @@ def find(text: str, *, source: str, concludes: bool) -> list[Finding]:
 
 
 def gist(text: str) -> str:
-    """Return the first telling sentences of an answer on one line.
+    """Return the beginning of an answer on one line; nothing where the whole of it is a word or two.
 
-    Where they are little of a longer answer, as before a list, it is its beginning; nothing where that is only a word or two.
+    Nothing in it is passed over but headings and code: "Not yet." or "I cannot do that." may decide what the rest means.
     """
-    chosen = ""
-    for sentence in dict.fromkeys(_sentences(text)):
-        if _worth(sentence, concludes=True) is not None:
-            if chosen and len(chosen) + len(sentence) >= GIST_CHARS:
-                break
-            chosen = f"{chosen} {sentence}".lstrip()
-    if 2 * len(chosen) >= GIST_CHARS:
-        return chosen
     flat = " ".join(line if line[-1] in ".:!?;。：！？；" else f"{line};" for line in _prose(text)).rstrip(";")
     least = LEAST_LINE_WORDS if flat.endswith(("?", "？")) else LEAST_WORDS
     if _count_words(flat) < least and not any(char.isdigit() for char in flat):
-        return chosen
+        return ""
     return flat if len(flat) <= GIST_CHARS else f"{flat[: GIST_CHARS - 1].rstrip()}…"
 
 

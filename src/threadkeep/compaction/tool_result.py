@@ -38,8 +38,7 @@ _background = re.compile(r"^Command (?:was manually backgrounded|running in (?:t
 
 _declined = re.compile(
     r"The user doesn't want to |\[Request interrupted by user|aborted\b|User rejected|The user (?:denied|rejected|declined)"
-    r"|user (?:denied|rejected)|(?:Command|Operation|Tool execution) (?:was )?aborted|rejected by (?:the )?user"
-    r"|exec command rejected",
+    r"|user (?:denied|rejected)|(?:Command|Operation|Tool execution) (?:was )?aborted|(?:\w+ ){0,3}rejected by (?:the )?user",
     re.IGNORECASE,
 )
 
