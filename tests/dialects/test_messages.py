@@ -145,7 +145,7 @@ def test_a_parsed_message_says_what_was_given(value: dict[str, Any]) -> None:
 
 
 def test_a_stub_changes_the_results_and_nothing_else() -> None:
-    """Ids, error flags, markers and every other block keep their bytes; each result gets the text."""
+    """Ids, error flags and every other block keep their bytes; each result gets the text, and no cache marker stays behind."""
     raw = (
         b'{"z": 1.0,"role":"user","content":['
         b'{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{}}],"is_error":true, "k":"\\u00e9"},'
@@ -155,7 +155,7 @@ def test_a_stub_changes_the_results_and_nothing_else() -> None:
     assert DIALECT.with_output(Item(raw), 'say "x"') == Item(
         b'{"z":1.0,"role":"user","content":['
         b'{"type":"tool_result","tool_use_id":"a","content":"say \\"x\\"","is_error":true,"k":"\\u00e9"},'
-        b'{"type":"tool_result","tool_use_id":"b","cache_control":{"type":"ephemeral"},"content":"say \\"x\\""},'
+        b'{"type":"tool_result","tool_use_id":"b","content":"say \\"x\\""},'
         b'{"text":"Use tabs.",  "type":"text"}]}'
     )
 

@@ -147,7 +147,7 @@ class Dialect(Protocol):
         ...
 
     def with_output(self, item: Item, text: str) -> Item | None:
-        """Return an output item with its payload replaced by `text`, all else untouched.
+        """Return an output item with its payload replaced by `text`, all else untouched but a client's cache markers, which go.
 
         None where the item is not an output, or of a form whose payload the provider insists on.
         """

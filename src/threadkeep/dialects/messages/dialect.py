@@ -12,6 +12,7 @@ from threadkeep.dialects.messages import wire
 from threadkeep.dialects.messages.alternation import alternating
 from threadkeep.dialects.messages.blanking import blanked_fields
 from threadkeep.dialects.messages.blocks import blocks_of, text_field
+from threadkeep.dialects.messages.markers import without_markers
 from threadkeep.dialects.messages.sealed import without_sealed
 from threadkeep.dialects.messages.views import view_of
 from threadkeep.dialects.requests import composed, item_from, items_in, put_together, taken_apart
@@ -70,7 +71,9 @@ class MessagesDialect:
         if message is None or blocks is None:
             return None
         content = msgspec.json.encode(text)
-        return Item(object_of({**message, "content": list_of(_with_content(block, content) for block in blocks)}))
+        stub = Item(object_of({**message, "content": list_of(_with_content(block, content) for block in blocks)}))
+        # A client moves its cache markers along; one in a stub would stay, and a request may hold four.
+        return without_markers(stub)
 
     def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
         blocks = blocks_of((object_in(item.raw) or {}).get("content")) or []
