@@ -22,6 +22,7 @@ from tests.transfer import test_pi as pi
 from tests.transfer.rollouts import put
 
 import threadkeep
+from benchmarks import ROOT
 from threadkeep.dialects import Answer, dialect_named
 
 SECONDS = 120
@@ -126,6 +127,8 @@ async def furnished(folder: Path, *, stands_for: Mapping[str, str]) -> AsyncIter
             environ={
                 "HOME": str(home),
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                # Benchmarks run in a checkout, as their page says.
+                "PYTHONPATH": str(ROOT),
                 "EDITOR": "true",
                 "OPENAI_API_KEY": "sk-none",
                 "ANTHROPIC_API_KEY": "sk-none",
