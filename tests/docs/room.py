@@ -22,7 +22,6 @@ from tests.transfer import test_pi as pi
 from tests.transfer.rollouts import put
 
 import threadkeep
-from benchmarks import ROOT
 from threadkeep.dialects import Answer, dialect_named
 
 SECONDS = 120
