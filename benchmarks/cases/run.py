@@ -192,7 +192,7 @@ def _check_asked(manifest: Manifest, terms: Terms) -> None:
     for name in terms.cases:
         probe = probes.get(name)
         if probe is None:
-            raise BadInput(f"the manifest has no case {name!r}; `bench cases validate --list-case-ids` names them")
+            raise BadInput(f"the manifest has no case {name!r}; `cases validate --list-case-ids` names them")
         asked = [hop for hop in hops[probe.session] if not terms.asked_at or hop in terms.asked_at]
         if not any(probe.asked_after(hop) for hop in asked):
             when = f"after hop {probe.due} only" if probe.form == "working_state" else f"from hop {probe.due} on"

@@ -80,7 +80,7 @@ def _cell(count: int | dict[str, int]) -> str:
 def _asked(args: Namespace, manifest: Manifest) -> Probe:
     probe = probe_named(make_probes(checked(manifest), seed=args.seed), args.case)
     if probe is None:
-        raise BadInput(f"the manifest has no case {args.case!r}; `bench cases validate --list-case-ids` names them")
+        raise BadInput(f"the manifest has no case {args.case!r}; `cases validate --list-case-ids` names them")
     return probe
 
 
@@ -185,7 +185,7 @@ def _say(text: str) -> None:
 
 def _tell(result: CasesRun) -> None:
     screen = open_screen()
-    screen.line(("bench cases", "bold"), f"  {len(result.answered)} answers, {result.seconds:.0f} s")
+    screen.line(("cases", "bold"), f"  {len(result.answered)} answers, {result.seconds:.0f} s")
     for line in facts(result):
         screen.line(line, indent=2)
     for table in tables(result):

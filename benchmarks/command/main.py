@@ -79,7 +79,7 @@ def run(args: Namespace) -> int:
 async def _measured(args: Namespace) -> Result:
     server: str | None = getattr(args, "store", None)
     if server is not None and (args.what != "store" or is_file(server)):
-        raise BadInput("bench takes --store for `bench store` alone, and only a server's address: postgresql://…")
+        raise BadInput("only `store` takes --store, and only a server's address: postgresql://…")
     if args.what == "gateway":
         gateway_plan = gateway.FULL if args.full else gateway.QUICK
         return await gateway.run_gateway(gateway_plan, seed=args.seed, say=_say, pythons=named_proxies(args.proxy))

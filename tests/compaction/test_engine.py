@@ -223,3 +223,18 @@ def test_the_request_stands_last_where_nothing_followed_it() -> None:
     rollout = Rollout([environment("/src"), *turns(1, 20), said("Now do the last part, please.")])
     run(rollout, target="1")
     assert rollout.history().items[-1] == RESPONSES.parse(said("Now do the last part, please."))
+
+
+def test_in_a_tiny_window_messages_come_before_what_the_agent_found() -> None:
+    """While one of them is left to recall, no finding and no turn takes its room; in a wide window both are told."""
+    rules = [f"Never touch locks/part_{number}.lock, not even when the tests ask for it." for number in range(60)]
+    found = "The lock of part_{} is held by `keeper.py` until the queue of {} entries is empty."
+    talk = [item for n, rule in enumerate(rules) for item in (said(rule), answered(found.format(n, n + 40)))]
+    tiny, wide = (run(Rollout([said("Port the parser."), *talk]), target=target) for target in ("1000", None))
+
+    def told_by_code(outcome: Outcome) -> int:
+        told = [entry for entry in outcome.ledger.entries if entry.id not in outcome.ledger.left_out]
+        return sum(entry.speaker in (Speaker.AGENT, Speaker.COMPUTED) for entry in told)
+
+    assert tiny.report.left_out > 0
+    assert (told_by_code(tiny), told_by_code(wide) > 0) == (0, True)
