@@ -37,11 +37,15 @@ UNIT_ITEMS = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The known part of a history: its thread, the ordinal its path ends before (None: the tip), and how many links it has."""
+    """The known part of a history: its thread, the ordinal its path ends before (None: the tip), and how many links it has.
+
+    `ordinal` is the record of its last link.
+    """
 
     thread_id: str
     stop: int | None
     depth: int
+    ordinal: int
 
 
 class Placing:
@@ -161,8 +165,12 @@ class Placing:
         for match in found:
             tip = await load_tip(self._backend.store, match.thread_id, seed=self.seed(hints.agent))
             if tip.chain == match.chain:
-                return Place(thread_id=match.thread_id, stop=None, depth=match.depth)
-        return Place(thread_id=found[0].thread_id, stop=await self._end_of(found[0]), depth=found[0].depth) if found else None
+                return Place(thread_id=match.thread_id, stop=None, depth=match.depth, ordinal=match.ordinal)
+        if not found:
+            return None
+        deepest = found[0]
+        stop = await self._end_of(deepest)
+        return Place(thread_id=deepest.thread_id, stop=stop, depth=deepest.depth, ordinal=deepest.ordinal)
 
     async def _end_of(self, match: Found) -> int:
         """Return where the next step after a record begins: a checkpoint made of what stands before it still counts there."""
@@ -190,7 +198,7 @@ class Placing:
             known = await load_known(self._backend, place.thread_id, seed=seed)
             if known.tip.chain != seen.glances[place.depth - 1].link:
                 # Another request took the thread on since it was looked up: what is new is no longer what was new then.
-                raise OrdinalConflict(place.thread_id, expected=known.tip.next, actual=known.tip.next)
+                raise OrdinalConflict(place.thread_id, expected=place.ordinal + 1, actual=known.tip.next)
             return known, None
         else:
             continues = await self._continued(seen, hints, depth=place.depth)
