@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.dialects import dialect_named
 from threadkeep.items import decoded
-from threadkeep.runtime import Config, Thread, Threadkeep
 from threadkeep.store import RecordKind
-from threadkeep.thread.mailbox import Way, correspondence
-from threadkeep.thread.records import MailBody
+from threadkeep.threads.mailbox import Way
+from threadkeep.threads.records import MailBody, correspondence
 
 DIALECT = "responses"
 MESSAGES_A_TURN = 5

@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.workload import DIALECT, Workload
+from threadkeep.client import Config, Threadkeep
+from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import dialect_named
 from threadkeep.items import chain_seed
-from threadkeep.runtime import Config, Threadkeep
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.recording import arrival, create_thread
 from threadkeep.store import NewRecord, RecordKind, Span
-from threadkeep.thread import Arrival, Checkpoint, KeepEntry, StateEntry, Tip, decode_body, encode_body, lay_down
+from threadkeep.threads import Arrival, Checkpoint, KeepEntry, StateEntry, Tip, decode_body, encode_body, lay_down
+from threadkeep.threads.writer import arrival, create_thread
 
 THREAD = "long"
 # A thread that is compacted at a quarter of a million tokens has a checkpoint about every thousand records.

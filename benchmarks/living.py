@@ -15,8 +15,8 @@ from benchmarks.growth import THREAD, Grown
 from benchmarks.result import Found
 from benchmarks.timing import interleaved, paired, summary, timed_ms
 from benchmarks.workload import DIALECT, Workload
-from threadkeep.runtime import Config, Thread, Threadkeep
-from threadkeep.runtime.recording import deepest_known
+from threadkeep.client import Config, Thread, Threadkeep
+from threadkeep.threads.writer import deepest_known
 
 THREADKEEP = "threadkeep"
 RESUME = "resume, from closed"

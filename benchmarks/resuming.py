@@ -8,7 +8,7 @@ import resource
 import sys
 from pathlib import Path
 
-from threadkeep.runtime import Config, Threadkeep
+from threadkeep.client import Config, Threadkeep
 
 
 def peak_bytes() -> int:

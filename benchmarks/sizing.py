@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.result import Found
 from benchmarks.timing import summary
 from benchmarks.workload import DIALECT, Workload
+from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import NothingToCompact
-from threadkeep.runtime import Config, Threadkeep
 from threadkeep.store import RecordKind, Span
 
 MOST_WITHOUT_INDEX = 1.3

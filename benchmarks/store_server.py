@@ -22,10 +22,10 @@ from benchmarks.result import Competitor, Found, Result, machine
 from benchmarks.store import Plan
 from benchmarks.timing import fsync_ms, interleaved, paired, summary, timed_ms
 from benchmarks.workload import DIALECT, Workload
-from threadkeep.runtime import Config, Thread, Threadkeep
-from threadkeep.runtime.recording import deepest_known
+from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.store import NewRecord, NewThread, RecordKind
-from threadkeep.thread import MetaBody, encode_body
+from threadkeep.threads import MetaBody, encode_body
+from threadkeep.threads.writer import deepest_known
 
 FILE, SERVER = "SQLite", "PostgreSQL"
 FLAT = 2.0

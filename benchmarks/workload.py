@@ -12,9 +12,9 @@ from threadkeep.demo.session import Turn, turn_items
 from threadkeep.demo.story import long_session
 from threadkeep.dialects import Dialect, dialect_named
 from threadkeep.items import chain_seed
-from threadkeep.runtime.recording import arrival
 from threadkeep.store import NewRecord, RecordKind
-from threadkeep.thread import Tip, lay_down
+from threadkeep.threads import Tip, lay_down
+from threadkeep.threads.writer import arrival
 
 DIALECT = "responses"
 SESSIONS = 4

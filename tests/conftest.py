@@ -119,6 +119,6 @@ def where_stores_are(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         yield
         return
     redirected = Redirected(request.getfixturevalue("postgres_server"))
-    monkeypatch.setattr("threadkeep.runtime.threadkeep.open_database", redirected.open)
+    monkeypatch.setattr("threadkeep.client.threadkeep.open_database", redirected.open)
     yield
     redirected.drop()

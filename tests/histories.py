@@ -17,9 +17,9 @@ from threadkeep.compaction.state_text import render_state
 from threadkeep.compaction.strategy_names import EXTRACTIVE
 from threadkeep.dialects import dialect_named
 from threadkeep.items import View, body_digest, chain_seed
-from threadkeep.runtime.recording import arrival
 from threadkeep.store import NewRecord, Record, RecordKind
-from threadkeep.thread import Checkpoint, History, Pointer, Tip, assemble, lay_down
+from threadkeep.threads import Checkpoint, History, Pointer, Tip, assemble, lay_down
+from threadkeep.threads.writer import arrival
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ from hypothesis import settings
 from tests.dialect_choice import one_dialect_each
 from tests.postgres import PostgresServer
 
-from threadkeep.runtime.locations import Database, is_file, open_database
+from threadkeep.store.locations import Database, is_file, open_database
 
 A_PROCESS = "starts a process of its own on a file; tests/replicas does so on a server"
 A_COMMAND = "runs a command on a file, by its name"
@@ -30,7 +30,7 @@ ABOUT_FILES: Mapping[str, str] = {
     "tests/living/test_mailbox_stores.py::test_other_processes_deliver_while_a_turn_runs": A_PROCESS,
     "tests/living/test_mailbox_stores.py::test_secrets_are_left_out_before_mail_is_written": A_LOOK,
     "tests/living/test_turns.py::test_a_reader_after_a_crash_knows_where_the_turn_stands": A_COPY,
-    "tests/runtime/test_verify.py": A_LOOK,
+    "tests/client/test_verify.py": A_LOOK,
     "tests/scenarios/test_checkpoint_size.py": A_LOOK,
     "tests/scenarios/test_damage.py": A_LOOK,
     "tests/scenarios/test_failed_compaction.py::test_input_is_on_disk_before_its_turn_compacts": A_COPY,

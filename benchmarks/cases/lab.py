@@ -21,10 +21,10 @@ from benchmarks.cases.scoring import Score, score
 from benchmarks.retention.modelled import SummarisingModel
 from benchmarks.retention.rendering import Json
 from benchmarks.retention.summarisers import SUMMARISERS, Note
+from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.errors import ModelError, NothingToCompact, ThreadExists
 from threadkeep.llm import Model
-from threadkeep.runtime import Config, Thread, Threadkeep
-from threadkeep.thread import bill_of
+from threadkeep.threads import bill_of
 
 NONE, SOURCE, CHAIN_CONTROL = "none", "source", "chain_control"
 COMPACTED = ("session", "handoff", "extractive")

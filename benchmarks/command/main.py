@@ -20,7 +20,7 @@ from benchmarks.store import FULL, QUICK, run_store
 from benchmarks.store_server import run_server
 from threadkeep.cli.output import open_screen, print_error, print_json
 from threadkeep.errors import BadInput, ThreadkeepError
-from threadkeep.runtime.locations import is_file
+from threadkeep.store.locations import is_file
 
 if TYPE_CHECKING:
     from benchmarks.result import Result

@@ -11,9 +11,9 @@ from threadkeep.demo.session import context_items, turn_items
 from threadkeep.demo.story import long_session
 from threadkeep.dialects import Dialect
 from threadkeep.items import body_digest, chain_seed
-from threadkeep.runtime.recording import arrival
 from threadkeep.store import NewRecord, Record, RecordKind
-from threadkeep.thread import Checkpoint, History, Pointer, Tip, assemble, lay_down
+from threadkeep.threads import Checkpoint, History, Pointer, Tip, assemble, lay_down
+from threadkeep.threads.writer import arrival
 
 THREAD = "bench"
 TURNS_A_SESSION = 60

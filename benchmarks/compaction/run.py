@@ -14,7 +14,7 @@ from benchmarks.result import Figure, Found, Target, machine
 from benchmarks.timing import paired, summary
 from threadkeep.compaction import Ledger, ledger_of
 from threadkeep.dialects import Dialect, dialect_named
-from threadkeep.thread import History
+from threadkeep.threads import History
 from threadkeep.tokens import estimate_item
 
 DIALECT = "responses"

@@ -16,7 +16,7 @@ from threadkeep.compaction.audit import Audited, audit
 from threadkeep.compaction.merge import take_in
 from threadkeep.compaction.plan import frontier_budget, plan_cut
 from threadkeep.dialects import Dialect
-from threadkeep.thread import History, Tip
+from threadkeep.threads import History, Tip
 
 _token = re.compile(r"\w+|[^\w\s]")
 

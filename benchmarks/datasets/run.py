@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks.datasets.loading import Conversation
 from benchmarks.report import Table
 from benchmarks.retention.tally import wilson
+from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.errors import NothingToCompact
-from threadkeep.runtime import Config, Thread, Threadkeep
 from threadkeep.store import RecordKind
 from threadkeep.tokens import estimate_text
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.workload import DIALECT, Workload
-from threadkeep.runtime import Config, Thread, Threadkeep
+from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.store import RecordKind
 from threadkeep.store.sqlite.packing import Form, unpack
 

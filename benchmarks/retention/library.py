@@ -10,8 +10,8 @@ from benchmarks.retention.modelled import SummarisingModel
 from benchmarks.retention.rendering import Json
 from benchmarks.retention.summarisers import SUMMARISERS, Note
 from benchmarks.retention.windows import Piece, piece_of
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import NothingToCompact
-from threadkeep.runtime import Thread, Threadkeep
 
 
 @dataclass(slots=True, kw_only=True)

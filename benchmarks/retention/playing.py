@@ -18,8 +18,8 @@ from benchmarks.retention.scoring import Judged, judge
 from benchmarks.retention.summarisers import notes_of
 from benchmarks.retention.tally import Cell, Lost, Recalled, Size, Tally, Took
 from benchmarks.retention.windows import Piece, open_book, piece_of
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.items import boundaries
-from threadkeep.runtime import Thread, Threadkeep
 
 RECALL_LIMIT = 5
 # Every other compaction comes in the middle of a turn, when about this share of its items is there.

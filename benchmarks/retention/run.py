@@ -17,7 +17,7 @@ from benchmarks.retention.playing import Play
 from benchmarks.retention.sessions import planted_session
 from benchmarks.retention.tally import Tally
 from benchmarks.retention.targets import targets_of
-from threadkeep.runtime import Config, Threadkeep
+from threadkeep.client import Config, Threadkeep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 from benchmarks.report import Table
 from benchmarks.result import Found
+from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.errors import NothingToCompact
-from threadkeep.runtime import Config, Thread, Threadkeep
 from threadkeep.tokens import estimate_bytes
 
 PACKAGE = "compaction-conformance-kit"

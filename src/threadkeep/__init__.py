@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from threadkeep.errors import ThreadkeepError
 
 if TYPE_CHECKING:
-    from threadkeep.runtime import Config, Head, Thread, Threadkeep, Window
+    from threadkeep.client import Config, Head, Thread, Threadkeep, Window
     from threadkeep.session import Session
 
 __version__ = "0.1.0"
@@ -33,16 +33,16 @@ def open(store: str | os.PathLike[str] | None = None) -> Threadkeep:
     """
     from pathlib import Path
 
-    from threadkeep.runtime import Threadkeep, config_of, resolve
+    from threadkeep.client import Threadkeep, config_of, resolve
 
     flags = {"store": os.fspath(store) if store is not None else None}
     return Threadkeep(config_of(resolve(flags=flags, environ=os.environ, project=Path.cwd())), environ=os.environ)
 
 
 def __getattr__(name: str) -> Any:
-    """Load the runtime when something of it is first named: an import of threadkeep alone stays a few milliseconds."""
+    """Load the facade on first use, so that `import threadkeep` alone takes a few milliseconds."""
     if name in _IN_RUNTIME:
-        return getattr(import_module("threadkeep.runtime"), name)
+        return getattr(import_module("threadkeep.client"), name)
     if name == "Session":
         return import_module("threadkeep.session").Session
     raise AttributeError(f"module 'threadkeep' has no attribute {name!r}")

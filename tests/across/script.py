@@ -11,7 +11,7 @@ from threadkeep import Thread
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.items import ItemKind, Role, decoded, open_calls, orphans
 from threadkeep.testing.dialect_samples import DialectSamples
-from threadkeep.thread import EntryKind
+from threadkeep.threads import EntryKind
 
 OUTPUT_LINES: Final = 40
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from threadkeep.errors import BadInput
-from threadkeep.thread.baseline import (
+from threadkeep.threads.baseline import (
     BaselineBody,
     Change,
     Edited,
@@ -26,8 +26,8 @@ from threadkeep.thread.baseline import (
     telling_of,
     words_of,
 )
-from threadkeep.thread.line_edits import Hunk, hunks_between, with_hunks
-from threadkeep.thread.records import ContextBody, decode_body, encode_body
+from threadkeep.threads.json_diff import Hunk, hunks_between, with_hunks
+from threadkeep.threads.records import ContextBody, decode_body, encode_body
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text("ab\n", max_size=60)
 values = st.recursive(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from threadkeep.errors import BadInput
-from threadkeep.thread.baseline import Change, Whole, applied, checked_world, differences, telling_of, words_of
-from threadkeep.thread.json_edits import edits_within, patched
+from threadkeep.threads.baseline import Change, Whole, applied, checked_world, differences, telling_of, words_of
+from threadkeep.threads.json_diff import edits_within, patched
 
 ENTITIES = 20_000
 

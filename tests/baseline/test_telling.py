@@ -13,7 +13,7 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.dialects import dialect_named
 from threadkeep.items import Item
 from threadkeep.store import RecordKind
-from threadkeep.thread.baseline import words_of
+from threadkeep.threads.baseline import words_of
 
 pytestmark = pytest.mark.anyio
 

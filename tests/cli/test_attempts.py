@@ -18,7 +18,7 @@ from threadkeep.cli import attempts as wording
 from threadkeep.cli.output import print_error
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.scripted_model import ScriptedModel, Step, refuses, says
-from threadkeep.thread import Attempt, Bill
+from threadkeep.threads import Attempt, Bill
 
 ROOM = 200_000
 HUGE = "Review this text: " + "lorem ipsum dolor " * 4_000

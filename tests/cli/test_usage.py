@@ -15,7 +15,7 @@ from threadkeep.cli.argument_values import FEWEST_DEMO_TURNS
 from threadkeep.cli.parser import COMMANDS
 from threadkeep.demo.story import FEWEST_TURNS
 
-HEAVY = ("aiohttp", "threadkeep.runtime", "msgspec", "rich", "sqlite3", "uvicorn")
+HEAVY = ("aiohttp", "threadkeep.client", "msgspec", "rich", "sqlite3", "uvicorn")
 
 
 def test_the_commands_are_the_ones_promised() -> None:

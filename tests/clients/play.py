@@ -11,9 +11,9 @@ from tests.clients.subjects import Subject
 from tests.clients.talks import Opening
 
 from threadkeep import Config, Threadkeep
-from threadkeep.runtime.reports import ThreadSummary, Verdict
 from threadkeep.testing.gateway_process import gateway_process
 from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, say
+from threadkeep.threads.reports import ThreadSummary, Verdict
 
 DEMANDS = "Never touch vendor/. Staging listens on 7443. Begin with the readme."
 LONG_ASK = "Read the log first. " + "The build log follows for reference. " * 500

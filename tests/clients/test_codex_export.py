@@ -11,13 +11,13 @@ import pytest
 
 from threadkeep import Config, Threadkeep
 from threadkeep.items import decoded
-from threadkeep.runtime.exporting import ExportFormat, codex_session, export_thread
-from threadkeep.runtime.transferring import Importer
 from threadkeep.testing.codex import CodexCli, CodexRun
 from threadkeep.testing.codex_app_server import app_server
 from threadkeep.testing.gateway_process import gateway_process
 from threadkeep.testing.provider import Reply, ScriptedProvider, call, message, reasoning, say
 from threadkeep.transfer.codex_rollout import file_name
+from threadkeep.transfer.export import ExportFormat, codex_session, export_thread
+from threadkeep.transfer.import_files import Importer
 
 REASON = "a thread is resumed from two rollouts, or from one that was compacted in between"
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason=REASON)]

@@ -10,11 +10,11 @@ from tests.clients.conftest import Installed
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects.messages import MESSAGES
-from threadkeep.runtime.transferring import Importer
 from threadkeep.testing.claude_code import ClaudeCode
 from threadkeep.testing.npm_clients import CLAUDE_CODE, PI
 from threadkeep.testing.pi import pi_process
 from threadkeep.testing.provider import ScriptedProvider, call, say
+from threadkeep.transfer.import_files import Importer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="the clients compact by themselves")]
 

@@ -21,7 +21,7 @@ from threadkeep.testing.gateway_process import GatewayProcess, gateway_process
 from threadkeep.testing.npm_clients import OPENCODE
 from threadkeep.testing.opencode import MODELS, Opencode, opencode_server
 from threadkeep.testing.provider import Received, ScriptedProvider, call, say
-from threadkeep.thread import Checkpoint, StateEntry, decode_body
+from threadkeep.threads import Checkpoint, StateEntry, decode_body
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

@@ -11,12 +11,12 @@ from tests.clients.subjects import SUBJECTS, Installed, Subject, opening_of
 from tests.clients.talks import Opening
 
 from threadkeep import Config, Threadkeep
-from threadkeep.runtime.reports import ThreadSummary
 from threadkeep.testing.codex import CodexCli
 from threadkeep.testing.codex_app_server import app_server
 from threadkeep.testing.gateway_process import gateway_process
 from threadkeep.testing.npm_clients import CODEX_0_150, CODEX_0_166, NpmClient
 from threadkeep.testing.provider import Received, Reply, ScriptedProvider, say
+from threadkeep.threads.reports import ThreadSummary
 
 pytestmark = [
     pytest.mark.anyio,

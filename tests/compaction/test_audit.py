@@ -14,7 +14,7 @@ from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import take_in
 from threadkeep.compaction.plan import Plan
 from threadkeep.compaction.speech import is_acknowledgement, shorten
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 RULES = "Never push to main. The staging port is 8080."
 HISTORY = [said("Build the tide table."), answered("The cause is lock_a in db-3."), said(RULES), answered("Good."), *turns(1, 3)]

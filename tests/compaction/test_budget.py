@@ -13,7 +13,7 @@ from threadkeep.compaction.findings import Finding
 from threadkeep.compaction.journal import Journal
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.state_text import render_state
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 WIDE = StateBudget(tokens=1_000_000)
 

@@ -22,7 +22,7 @@ from threadkeep.compaction.comparison import (
 )
 from threadkeep.compaction.engine import Outcome
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.thread import EntryKind, Pointer
+from threadkeep.threads import EntryKind, Pointer
 
 
 def at(ordinal: int) -> Pointer:

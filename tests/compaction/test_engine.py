@@ -17,7 +17,7 @@ from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import render_state
 from threadkeep.errors import BadInput, NothingToCompact
 from threadkeep.items import Item, orphans
-from threadkeep.thread import EntryKind, encode_body
+from threadkeep.threads import EntryKind, encode_body
 
 
 def run(rollout: Rollout, *, target: str | None = None, window_tokens: int | None = None) -> Outcome:

@@ -26,7 +26,7 @@ from threadkeep.compaction.shell_line import read_line
 from threadkeep.dialects import Dialect, dialect_named
 from threadkeep.items import Item
 from threadkeep.testing.dialect_samples import DialectSamples
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 Json = dict[str, Any]
 

@@ -20,7 +20,7 @@ from threadkeep.compaction.reply_operations import operations_from
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import FROM_THE_AGENT, TAG, render_line
 from threadkeep.items import Item, orphans
-from threadkeep.thread import EntryKind, Pointer
+from threadkeep.threads import EntryKind, Pointer
 
 RULES = (
     "Never push to main.",

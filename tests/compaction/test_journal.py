@@ -14,7 +14,7 @@ from threadkeep.compaction.journal import ASKED_CHARS, TURNS_KEPT, Journal, Turn
 from threadkeep.compaction.speech import is_acknowledgement
 from threadkeep.dialects import dialect_named
 from threadkeep.items import ItemKind
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 CHAT = dialect_named("chat")
 EDIT = '{"cmd":"sed -i s/a/b/ src/tides.py"}'

@@ -16,7 +16,7 @@ from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Sp
 from threadkeep.compaction.merge import FOCUS, SOURCES_KEPT, apply, compute_entries, take_in
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.speech import is_acknowledgement, shorten
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 PORT = "Use port 8080 for staging."
 LATER = "Use port 9090 instead of port 8080 for staging."

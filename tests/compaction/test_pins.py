@@ -19,7 +19,7 @@ from threadkeep.compaction.merge import apply, take_in
 from threadkeep.compaction.operations import Operation
 from threadkeep.compaction.remarks import with_remarks, words_of
 from threadkeep.compaction.state_text import render_line, render_state
-from threadkeep.thread import Checkpoint, PinBody, Pointer, Remark, RemarkBody, SaidBody, UnpinBody
+from threadkeep.threads import Checkpoint, PinBody, Pointer, Remark, RemarkBody, SaidBody, UnpinBody
 
 
 def remark(body: RemarkBody, *, at: int = 500, seen: Checkpoint | None = None) -> Remark:

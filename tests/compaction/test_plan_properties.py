@@ -10,7 +10,7 @@ from tests.histories import RESPONSES, Json, Rollout, views
 from tests.strategies import histories
 
 from threadkeep.items import Item, ItemKind, open_calls, orphans
-from threadkeep.thread import EntryKind, History, Pointer
+from threadkeep.threads import EntryKind, History, Pointer
 
 budgets = st.sampled_from([0, 1, 30, 200, 1_000, 5_000, 100_000])
 FAST = settings(max_examples=40, deadline=None)

@@ -13,10 +13,10 @@ from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
 from threadkeep.compaction.ledger import Ledger, LedgerEntry
 from threadkeep.compaction.quotes import quote_newest
 from threadkeep.compaction.speech import is_acknowledgement, shorten
+from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.errors import NothingToCompact
-from threadkeep.runtime.retention import erase, plan_erasure
 from threadkeep.store import RecordKind
-from threadkeep.thread import EntryKind, Pointer
+from threadkeep.threads import EntryKind, Pointer
 
 WORK = "reading the next part of the file, nothing to report here " * 60
 GOAL = "Build the tide table service."

@@ -14,7 +14,7 @@ from threadkeep.compaction.operations import FROM_A_MODEL
 from threadkeep.compaction.reply import ENTRIES_READ, ENTRY_CHARS, ParsedEntry, ParsedState, Verb, names_an_entry, parse_state
 from threadkeep.compaction.state_text import TAG, neutralise, render_state
 from threadkeep.compaction.usable import cleaned
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 MEGABYTE = 1_000_000
 

@@ -14,7 +14,7 @@ from threadkeep.compaction.reply import parse_state
 from threadkeep.compaction.reply_operations import ROOM, operations_from
 from threadkeep.compaction.session import find_unknown
 from threadkeep.compaction.state_text import render_state
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 REPLIES = Path(__file__).parent / "replies"
 

@@ -13,7 +13,7 @@ from threadkeep.compaction.merge import OWN_RETIRED_KEPT, apply, plain
 from threadkeep.compaction.reply import ENTRY_CHARS, parse_state
 from threadkeep.compaction.reply_operations import ROOM, operations_from
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 RULES = (
     "Never push to main.",

@@ -20,7 +20,7 @@ from threadkeep.compaction.reply import parse_state
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.items import ItemKind, open_calls, orphans
-from threadkeep.thread import Checkpoint, EntryKind, Pointer, StateEntry
+from threadkeep.threads import Checkpoint, EntryKind, Pointer, StateEntry
 from threadkeep.tokens import Limits, estimate_item, estimate_text
 
 COVERED: Final = {

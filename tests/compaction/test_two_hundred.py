@@ -14,7 +14,7 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Ledger, Section, Speaker
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.dialect_samples import DialectSamples
-from threadkeep.thread import EntryKind, History
+from threadkeep.threads import EntryKind, History
 
 pytestmark = pytest.mark.anyio
 

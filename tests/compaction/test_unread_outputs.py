@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.histories import Json, Rollout, answered, call, output, said
 
 from threadkeep import Config, Threadkeep
-from threadkeep.thread import EntryKind
+from threadkeep.threads import EntryKind
 
 WINDOW = 100_000
 FRONTIER = WINDOW // 10

@@ -20,7 +20,7 @@ from threadkeep.demo import Demand, DemandKind, long_session
 from threadkeep.demo.play import play_demo, play_session
 from threadkeep.demo.retention import Older, judge, newest_only, outputs_cleared, user_messages_only
 from threadkeep.demo.screen import plot
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 TURNS = 24
 WINDOW = 15_000

@@ -12,8 +12,8 @@ from pathlib import Path
 import threadkeep
 from threadkeep import Config, errors
 from threadkeep.cli.parser import COMMANDS, build_parser
+from threadkeep.client.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
 from threadkeep.errors import ThreadkeepError
-from threadkeep.runtime.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 WRITTEN = "Made from the code by `make docs`; change it there."

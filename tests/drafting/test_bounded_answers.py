@@ -11,9 +11,9 @@ from tests.scenarios.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
 from threadkeep.compaction.asking import ANSWER_TOKENS, HEADROOM_PERCENT
+from threadkeep.compaction.summariser import answer_tokens
 from threadkeep.dialects import Request
 from threadkeep.llm import ProviderModel, open_model
-from threadkeep.runtime.voices import answer_tokens
 from threadkeep.testing.model_server import ModelServer, object_reply, streamed
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from tests.drafting.replies import SUMMARY, block
 from tests.scenarios.vocabulary import Speech, play
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.runtime.drafting import FAILURES_IN_A_ROW, REST_MS, Breaker
+from threadkeep.compaction.fallback import FAILURES_IN_A_ROW, REST_MS, Breaker
 from threadkeep.testing.scripted_model import Rejected, ScriptedModel, Step, says
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ from tests.drafting.test_inline_compaction import OFFERED, inline
 from tests.scenarios.vocabulary import Speech, of_kind, play
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.runtime.replying import record_reply
-from threadkeep.runtime.retention import ErasurePlan, erase, plan_erasure
+from threadkeep.client.host_history import record_reply
+from threadkeep.erasure.erase import ErasurePlan, erase, plan_erasure
 from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio

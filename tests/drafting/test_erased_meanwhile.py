@@ -11,12 +11,12 @@ from tests.drafting.replies import block
 from tests.scenarios.vocabulary import Speech, of_kind, play
 
 from threadkeep import Thread, Threadkeep
+from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.errors import StaleCheckpoint
-from threadkeep.runtime.retention import erase, plan_erasure
 from threadkeep.store import NewRecord, NewThread, Record, RecordKind
 from threadkeep.testing.scripted_model import Holds, ScriptedModel, says
-from threadkeep.thread import MetaBody, encode_body, is_in_vain
-from threadkeep.thread.erasure import ErasureNote, Half
+from threadkeep.threads import MetaBody, encode_body, is_in_vain
+from threadkeep.threads.tombstones import ErasureNote, Half
 
 pytestmark = pytest.mark.anyio
 

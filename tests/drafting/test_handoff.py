@@ -11,7 +11,7 @@ from tests.scenarios.vocabulary import STATE, Json, Speech, context, play, seen,
 
 from threadkeep import Config, Threadkeep
 from threadkeep.compaction.ledger import Section
-from threadkeep.runtime.orders import Order
+from threadkeep.compaction.order import Order
 from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.tokens import estimate_text
 

@@ -13,9 +13,9 @@ from tests.scenarios.vocabulary import STATE, Speech, of_kind, play, seen, turn,
 
 from threadkeep import Config, Head, Thread, Threadkeep
 from threadkeep.compaction.asking import request_tokens
+from threadkeep.compaction.order import Order, Patience
 from threadkeep.compaction.strategies import ladder
 from threadkeep.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
-from threadkeep.runtime.orders import Order, Patience
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import (
     Calls,
@@ -32,7 +32,7 @@ from threadkeep.testing.scripted_model import (
     runs_out,
     says,
 )
-from threadkeep.thread import Checkpoint, decode_body
+from threadkeep.threads import Checkpoint, decode_body
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ from tests.drafting.replies import SUMMARY, block
 from tests.scenarios.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
-from threadkeep.runtime.reports import CompactionReport
+from threadkeep.compaction.report import CompactionReport
 from threadkeep.testing.scripted_model import Calls, ScriptedModel, Step, says
-from threadkeep.thread import Attempt
+from threadkeep.threads import Attempt
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.plan import Plan
 from threadkeep.dialects import dialect_named
 from threadkeep.testing.scripted_model import ScriptedModel, says
-from threadkeep.thread import Tip
+from threadkeep.threads import Tip
 
 pytestmark = pytest.mark.anyio
 

@@ -15,15 +15,15 @@ from tests.drafting.test_what_was_paid import HUGE, PRICED, ROOM, Thinking, long
 from tests.scenarios.vocabulary import Speech, config, of_kind, play, seen
 
 from threadkeep import Thread, Threadkeep
+from threadkeep.compaction.fallback import Futility
+from threadkeep.erasure.erase import plan_erasure
 from threadkeep.errors import NothingToCompact, OrdinalConflict, StaleCheckpoint, StoreError, StoreFull
-from threadkeep.runtime.futility import Futility
-from threadkeep.runtime.retention import plan_erasure
 from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
-from threadkeep.thread import Attempt, ReplyBody, decode_body, is_in_vain
+from threadkeep.threads import Attempt, ReplyBody, decode_body, is_in_vain
 
 if TYPE_CHECKING:
-    from threadkeep.runtime.backend import Backing
+    from threadkeep.store.base import Backing
 
 pytestmark = pytest.mark.anyio
 

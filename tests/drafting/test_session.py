@@ -11,10 +11,10 @@ from tests.scenarios.vocabulary import STATE, Json, Speech, context, of_kind, pl
 
 from threadkeep import Config, Head, Thread, Threadkeep
 from threadkeep.compaction.ledger import LedgerEntry, Section, Speaker
-from threadkeep.runtime.orders import Order
+from threadkeep.compaction.order import Order
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
-from threadkeep.thread import Checkpoint, decode_body
+from threadkeep.threads import Checkpoint, decode_body
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from threadkeep.errors import CompactionStopped
 from threadkeep.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks, SessionFacts
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
-from threadkeep.thread import Checkpoint, decode_body
+from threadkeep.threads import Checkpoint, decode_body
 
 pytestmark = pytest.mark.anyio
 

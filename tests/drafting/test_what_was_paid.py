@@ -10,10 +10,10 @@ from tests.drafting.replies import SUMMARY
 from tests.scenarios.vocabulary import Speech, checkpoints, play
 
 from threadkeep import Thread, Threadkeep
+from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent
 from threadkeep.errors import NothingToCompact, StaleCheckpoint
-from threadkeep.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent
 from threadkeep.testing.scripted_model import Holds, Says, ScriptedModel, Step, refuses, says
-from threadkeep.thread import Attempt
+from threadkeep.threads import Attempt
 
 pytestmark = pytest.mark.anyio
 

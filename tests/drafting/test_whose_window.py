@@ -11,12 +11,12 @@ from tests.scenarios.vocabulary import Speech, checkpoints, play, turn
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction.asking import request_tokens
 from threadkeep.compaction.drafting import Meter, Voice
+from threadkeep.compaction.order import Order
+from threadkeep.compaction.summariser import voice_for
 from threadkeep.dialects import Request
-from threadkeep.runtime.measuring import limits_of
-from threadkeep.runtime.orders import Order
-from threadkeep.runtime.voices import voice_for
 from threadkeep.session import Session
 from threadkeep.testing.scripted_model import ScriptedModel, says
+from threadkeep.threads.pressure import limits_of
 from threadkeep.tokens import Limits
 
 pytestmark = pytest.mark.anyio

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from threadkeep import Threadkeep
+from threadkeep.client import Thread
 from threadkeep.dialects import dialect_named
 from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.exchange import Answered, Forward, Heard, Incoming, Refused
 from threadkeep.gateway.rules import Rules
-from threadkeep.runtime import Thread
 from threadkeep.store import Record
 from threadkeep.testing.messages_stream import thinks
 from threadkeep.testing.prefix_growth import watch

@@ -8,9 +8,9 @@ import pytest
 from tests.gateway.talking import WIRES, answer, person, talk
 
 from threadkeep import Config, Threadkeep
+from threadkeep.compaction.telemetry import CompactionAttempt, Unobserved
 from threadkeep.gateway.exchange import Forward
 from threadkeep.gateway.rules import Rules
-from threadkeep.runtime.telemetry import CompactionAttempt, Unobserved
 
 if TYPE_CHECKING:
     from pathlib import Path

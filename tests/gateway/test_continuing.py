@@ -9,9 +9,9 @@ import pytest
 from tests.gateway.talking import WIRES, Client, answer, person, records, talk, text_of, threads
 
 from threadkeep.gateway.rules import Rules
-from threadkeep.runtime.describing import description
 from threadkeep.store import RecordKind
 from threadkeep.testing.script import call, say
+from threadkeep.threads.titles import description
 
 if TYPE_CHECKING:
     from threadkeep import Threadkeep

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import StoreFull, ThreadkeepError
 from threadkeep.gateway.keys import Keys, digest_of
 from threadkeep.gateway.metrics import Metrics
 from threadkeep.gateway.statuses import STATUSES, status_of
 from threadkeep.gateway.tenants import Tenants
-from threadkeep.runtime import Config, Threadkeep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.gateway.talking import WIRES, Client, outputs_of, person, talk, text_of, threads
 
+from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.gateway.rules import Rules
-from threadkeep.runtime.retention import erase, plan_erasure
 from threadkeep.store import RecordKind
 from threadkeep.testing.prefix_growth import prefix_faults
 from threadkeep.testing.script import call, say

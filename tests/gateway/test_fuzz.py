@@ -17,11 +17,11 @@ import pytest
 import zstandard
 from aiohttp import ClientError, ClientSession, web
 
+from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Answer, dialect_named
 from threadkeep.gateway.exchange import Forward, Smaller
 from threadkeep.gateway.keys import Keys, digest_of
 from threadkeep.gateway.serve import running_gateway
-from threadkeep.runtime import Config, Threadkeep
 
 if TYPE_CHECKING:
     from pathlib import Path

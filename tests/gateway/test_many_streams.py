@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 
+from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Answer, dialect_named
-from threadkeep.runtime import Config, Threadkeep
 from threadkeep.testing.gateway_process import GatewayProcess, gateway_process
 
 if TYPE_CHECKING:

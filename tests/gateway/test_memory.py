@@ -13,8 +13,8 @@ from tests.gateway.talking import Client, person, records, talk, text_of, thread
 from threadkeep import Config, Threadkeep
 from threadkeep.gateway.exchange import Forward, Incoming
 from threadkeep.gateway.rules import Rules, rules_of
-from threadkeep.memory.consolidating import DAY_MS
-from threadkeep.runtime.memory_thread import MEMORY_THREAD
+from threadkeep.memory.consolidation import DAY_MS
+from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.store import RecordKind
 from threadkeep.testing.prefix_growth import prefix_faults
 from threadkeep.testing.script import call, say

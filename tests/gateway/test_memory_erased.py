@@ -6,7 +6,7 @@ import pytest
 from tests.gateway.talking import talk, text_of, threads
 
 from threadkeep import Threadkeep
-from threadkeep.runtime.retention import erase, plan_erasure
+from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.store import RecordKind
 from threadkeep.testing.script import call, say
 from threadkeep.testing.speech import WireName

@@ -11,12 +11,12 @@ from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Reply
 from threadkeep.errors import NothingToCompact
 from threadkeep.gateway.exchange import Forward, Incoming, Smaller
 from threadkeep.gateway.overflow import Opening, opening_of, refused_for_size
 from threadkeep.gateway.serve import running_gateway
-from threadkeep.runtime import Config, Threadkeep
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Provider, Proxy

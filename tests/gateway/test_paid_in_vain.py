@@ -16,7 +16,7 @@ from threadkeep.gateway.record_events import follow
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
-from threadkeep.thread import is_in_vain
+from threadkeep.threads import is_in_vain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from threadkeep.client import Config, Threadkeep
 from threadkeep.gateway.identity import answer_identity, ask_identity, identity_of
 from threadkeep.gateway.runs import MOST_RUNS, Runs
 from threadkeep.gateway.serve import Serving, open_gateway
 from threadkeep.gateway.server import running
-from threadkeep.runtime import Config, Threadkeep
 from threadkeep.testing.provider import ScriptedProvider, say
 
 TOKEN = "the-token-of-this-store"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import ClientSession
 
+from threadkeep.client import Config, Threadkeep
 from threadkeep.gateway.keys import digest_of
 from threadkeep.gateway.serve import running_gateway
-from threadkeep.runtime import Config, Threadkeep
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import ClientSession, web
 
+from threadkeep.client import Config, Threadkeep
 from threadkeep.gateway.keys import Keys, digest_of
 from threadkeep.gateway.serve import rules_for, running_gateway
-from threadkeep.runtime import Config, Threadkeep
 from threadkeep.store import Record
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.talking import Client, person, records, talk
 
+from threadkeep.compaction.telemetry import Unobserved
 from threadkeep.gateway.exchange import Answered, Forward
 from threadkeep.gateway.rules import Rules
-from threadkeep.runtime.telemetry import Unobserved
 from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:
     from threadkeep import Threadkeep
-    from threadkeep.runtime.telemetry import CompactionAttempt
+    from threadkeep.compaction.telemetry import CompactionAttempt
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from threadkeep.store import RecordKind
 from threadkeep.testing.prefix_growth import prefix_faults
 from threadkeep.testing.provider_rules import BINDING_BETA
 from threadkeep.testing.script import call, say
-from threadkeep.thread import Tip
+from threadkeep.threads import Tip
 from threadkeep.tokens import Limits, Pressure
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadkeep.client.config import resolve
 from threadkeep.errors import BadInput
 from threadkeep.hooks import CommandHook, HookEvent, Hooks, Matcher, hooks_from
 from threadkeep.hooks.hook import HookGroup
-from threadkeep.runtime.config import resolve
 
 WRITTEN = """
 [[hooks.PreCompact]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from threadkeep.dialects.base import SEPARATOR
 from threadkeep.store import Record, RecordKind
-from threadkeep.thread import Checkpoint, KeepEntry, StateEntry, StubEntry, decode_body
+from threadkeep.threads import Checkpoint, KeepEntry, StateEntry, StubEntry, decode_body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,7 @@ from threadkeep.store import RecordKind
 from threadkeep.testing.provider_rules import ProviderRules
 from threadkeep.testing.script import Received
 from threadkeep.testing.speech import WireName
-from threadkeep.thread.delivery import letter
-from threadkeep.thread.mailbox import Way
+from threadkeep.threads.mailbox import Way, letter
 
 # What a model says, item by item, and what happens elsewhere between two of its items.
 Said = Json | Callable[[], Awaitable[object]]

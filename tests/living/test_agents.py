@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.histories import answered, call, output, said, turn, turns
 from tests.living.agent import mail_item, recorded, refusal, run_turn
@@ -11,11 +12,13 @@ from tests.living.conftest import Opens
 from tests.scenarios.vocabulary import ResponsesSpeech, Speech, play
 
 from threadkeep import Threadkeep
+from threadkeep.compaction import AuditReport, Ledger
+from threadkeep.compaction.ledger import dump_ledger
 from threadkeep.errors import BadInput, InvalidTarget, InvalidThreadId, ThreadExists
-from threadkeep.runtime.agents import Edge
 from threadkeep.store import RecordKind
-from threadkeep.thread.mailbox import Way
-from threadkeep.thread.phases import TurnState
+from threadkeep.threads.agents import EMPTY_AUDIT, EMPTY_STATE, Edge
+from threadkeep.threads.mailbox import Way
+from threadkeep.threads.turn_progress import TurnState
 
 pytestmark = pytest.mark.anyio
 
@@ -169,3 +172,9 @@ async def test_a_history_that_is_none_is_refused(tk: Threadkeep, history: Any) -
     with pytest.raises(BadInput, match="'full', 'none' or a number of turns"):
         await parent.spawn("Go.", history=history, new_id="child")
     assert [row.id for row in await tk.threads()] == ["lead"]
+
+
+def test_a_spawned_child_begins_with_an_empty_state() -> None:
+    """The state and audit that `threads.agents` writes without `compaction` are what `compaction` writes for nothing."""
+    assert dump_ledger(Ledger()) == EMPTY_STATE
+    assert msgspec.json.encode(AuditReport(required=0, kept=0)) == EMPTY_AUDIT

@@ -11,7 +11,7 @@ from tests.scenarios.vocabulary import SPEECHES, Json, Speech
 
 from threadkeep.dialects import dialect_named
 from threadkeep.items import decoded
-from threadkeep.thread.closing import closed
+from threadkeep.threads.open_calls import closed
 
 STEPS = ("said", "think", "call", "output", "late output", "answer")
 

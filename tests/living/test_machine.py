@@ -22,12 +22,11 @@ from tests.living.agent import refusal
 from tests.scenarios.vocabulary import SPEECHES, Json, Speech, config
 
 from threadkeep import Thread, Threadkeep
+from threadkeep.client.turn import LEASE_MS, TurnScope
 from threadkeep.errors import NothingToCompact
 from threadkeep.items import decoded
-from threadkeep.runtime.turn import TurnScope
-from threadkeep.runtime.turn_lease import LEASE_MS
 from threadkeep.store import Record, RecordKind
-from threadkeep.thread.phases import TurnState
+from threadkeep.threads.turn_progress import TurnState
 
 T = TypeVar("T")
 

@@ -6,16 +6,16 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.client.test_races import compact_while
 from tests.histories import answered, call, output, said, turns
 from tests.living.agent import mail_item, recorded, refusal, run_turn
-from tests.runtime.test_races import compact_while
 from tests.scenarios.vocabulary import ResponsesSpeech, Speech
 
 from threadkeep import Thread, Threadkeep
+from threadkeep.client.turn import INTERRUPTED
 from threadkeep.errors import BadInput, InvalidItem
-from threadkeep.runtime.turn import INTERRUPTED
-from threadkeep.thread.mailbox import Way
-from threadkeep.thread.phases import TurnState
+from threadkeep.threads.mailbox import Way
+from threadkeep.threads.turn_progress import TurnState
 
 pytestmark = pytest.mark.anyio
 

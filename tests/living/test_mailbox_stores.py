@@ -13,8 +13,8 @@ from tests.living.conftest import Opens
 from tests.scenarios.vocabulary import ResponsesSpeech
 
 from threadkeep import Config, Threadkeep
-from threadkeep.runtime.mailbox import Delivery
 from threadkeep.store import RecordKind
+from threadkeep.threads.mailbox import Delivery
 
 pytestmark = pytest.mark.anyio
 

@@ -10,10 +10,10 @@ from tests.histories import answered, said
 from tests.living.agent import recorded
 
 from threadkeep import Config, Thread, Threadkeep
+from threadkeep.client import turn as turn_lease
+from threadkeep.client.turn import LEASE_MS
 from threadkeep.errors import InvalidItem, TurnRunning, TurnTakenOver
-from threadkeep.runtime import turn_lease
-from threadkeep.runtime.turn_lease import LEASE_MS
-from threadkeep.thread.phases import TurnState
+from threadkeep.threads.turn_progress import TurnState
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock

@@ -13,10 +13,10 @@ from tests.living.agent import recorded, refusal, run_turn
 from tests.scenarios.vocabulary import Json, Speech, config, crashed_copy
 
 from threadkeep import Config, Threadkeep
+from threadkeep.client.turn import LEASE_MS
 from threadkeep.errors import OrdinalConflict
-from threadkeep.runtime.turn_lease import LEASE_MS
-from threadkeep.thread.closing import closed
-from threadkeep.thread.phases import TurnState
+from threadkeep.threads.open_calls import closed
+from threadkeep.threads.turn_progress import TurnState
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock

@@ -10,8 +10,8 @@ from tests.chat.talking import piped
 from tests.memory.conftest import user
 
 from threadkeep import Config, Threadkeep
-from threadkeep.runtime.memory_settings import MemorySettings
-from threadkeep.runtime.remembering import Memories
+from threadkeep.memory.memory import Memories
+from threadkeep.memory.settings import MemorySettings
 from threadkeep.testing.model_server import ModelServer, streamed
 
 pytestmark = pytest.mark.anyio

@@ -16,11 +16,11 @@ from tests.memory.dying import READS, WRITES, Dying, PowerCut
 
 from threadkeep import Config, Threadkeep
 from threadkeep.memory import Extracted, read_record
-from threadkeep.runtime.lease import LEASE_MS
-from threadkeep.runtime.memory_pass import MemoryPass
-from threadkeep.runtime.memory_thread import MEMORY_THREAD
-from threadkeep.runtime.remembering import Memories
+from threadkeep.memory.memory import Memories
+from threadkeep.memory.memory_thread import MEMORY_THREAD
+from threadkeep.memory.pipeline import MemoryPass
 from threadkeep.store import Span
+from threadkeep.threads.lease import LEASE_MS
 
 pytestmark = pytest.mark.anyio
 

@@ -11,13 +11,13 @@ from tests.postgres import PostgresServer
 
 from threadkeep import Config, Threadkeep
 from threadkeep.memory import Extracted, Failed, read_record
-from threadkeep.runtime.lease import LEASE_MS
-from threadkeep.runtime.memory_pass import MemoryPass
-from threadkeep.runtime.memory_settings import MemorySettings
-from threadkeep.runtime.memory_thread import MEMORY_THREAD
-from threadkeep.runtime.remembering import Memories
+from threadkeep.memory.memory import Memories
+from threadkeep.memory.memory_thread import MEMORY_THREAD
+from threadkeep.memory.pipeline import MemoryPass
+from threadkeep.memory.settings import MemorySettings
 from threadkeep.store import Span
 from threadkeep.testing.scripted_model import ScriptedModel, says
+from threadkeep.threads.lease import LEASE_MS
 
 pytestmark = pytest.mark.anyio
 

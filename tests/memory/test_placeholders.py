@@ -14,15 +14,15 @@ from tests.session.answers import DIALECTS
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.dialects import dialect_named
+from threadkeep.erasure.erase import ErasureReport, erase, plan_erasure
 from threadkeep.items import Item, decoded, orphans
-from threadkeep.runtime.exporting import ExportFormat, export_thread
-from threadkeep.runtime.retention import ErasureReport, erase, plan_erasure
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.testing.provider_rules import ProviderRules
 from threadkeep.testing.script import Received
 from threadkeep.testing.speech import WireName
-from threadkeep.thread.erasure import ErasureNote, Half, placeholders, read_note
-from threadkeep.thread.pointer import Pointer
+from threadkeep.threads.pointer import Pointer
+from threadkeep.threads.tombstones import ErasureNote, Half, placeholders, read_note
+from threadkeep.transfer.export import ExportFormat, export_thread
 
 pytestmark = pytest.mark.anyio
 

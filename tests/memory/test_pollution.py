@@ -15,13 +15,13 @@ from tests.memory.conftest import HOUR_MS, say, texts, user
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import dialect_named
+from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.memory import is_polluting, patterns_of
-from threadkeep.memory.polluting import tools_called
-from threadkeep.runtime.memory_pass import MemoryPass
-from threadkeep.runtime.memory_settings import MemorySettings
-from threadkeep.runtime.memory_thread import MEMORY_THREAD
-from threadkeep.runtime.remembering import Memories
-from threadkeep.runtime.retention import erase, plan_erasure
+from threadkeep.memory.extraction import tools_called
+from threadkeep.memory.memory import Memories
+from threadkeep.memory.memory_thread import MEMORY_THREAD
+from threadkeep.memory.pipeline import MemoryPass
+from threadkeep.memory.settings import MemorySettings
 from threadkeep.store import RecordKind, Span
 
 pytestmark = pytest.mark.anyio

@@ -13,10 +13,10 @@ from threadkeep import Threadkeep
 from threadkeep.cli import main
 from threadkeep.errors import BadInput
 from threadkeep.memory import Bounds, cited_in
-from threadkeep.memory.consolidating import DAY_MS
-from threadkeep.runtime.memory_settings import MemorySettings
-from threadkeep.runtime.memory_thread import MEMORY_THREAD
-from threadkeep.runtime.remembering import Memories
+from threadkeep.memory.consolidation import DAY_MS
+from threadkeep.memory.memory import Memories
+from threadkeep.memory.memory_thread import MEMORY_THREAD
+from threadkeep.memory.settings import MemorySettings
 from threadkeep.store import Span
 from threadkeep.tokens import estimate_text
 

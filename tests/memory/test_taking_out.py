@@ -12,11 +12,11 @@ from tests.memory.conftest import HOUR_MS, say, texts, user
 
 from threadkeep import Config, Threadkeep
 from threadkeep.cli import main
+from threadkeep.erasure.erase import erase, plan_erasure
+from threadkeep.erasure.takeout import TakenOut, take_out
 from threadkeep.gateway.keys import KeysFile, digest_of, new_key
 from threadkeep.items import body_digest, written
-from threadkeep.runtime.memory_pass import MemoryPass
-from threadkeep.runtime.retention import erase, plan_erasure
-from threadkeep.runtime.taking_out import TakenOut, take_out
+from threadkeep.memory.pipeline import MemoryPass
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tests.memory.dying import Dying
 
 from threadkeep import Config, Threadkeep
-from threadkeep.runtime.remembering import Memories
+from threadkeep.memory.memory import Memories
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from threadkeep import Config, Thread, Threadkeep
+from threadkeep.compaction.fallback import TAKEN
+from threadkeep.compaction.report import CompactionReport
 from threadkeep.dialects import Request, dialect_named
 from threadkeep.errors import ModelOverflow
 from threadkeep.llm import open_model
-from threadkeep.runtime.drafting import TAKEN
-from threadkeep.runtime.reports import CompactionReport
 from threadkeep.store import RecordKind
 from threadkeep.testing.local_model import LocalModel
 

@@ -15,9 +15,9 @@ from threadkeep.adapters.hermes.recalling import OPENING
 from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import RecordNotFound
 from threadkeep.recall import excerpt
-from threadkeep.recall.echoes import is_echo
-from threadkeep.recall.quoting import EXCERPT_CHARS
-from threadkeep.runtime.recall_tool import NAME, NOTHING, RECALLED, recalled_text
+from threadkeep.recall.ranking import EXCERPT_CHARS
+from threadkeep.recall.recall import is_echo
+from threadkeep.recall.tool import NAME, NOTHING, RECALLED, recalled_text
 from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio

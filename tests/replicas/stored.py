@@ -8,9 +8,9 @@ from typing import Any
 
 from threadkeep import Threadkeep
 from threadkeep.dialects import dialect_named
-from threadkeep.runtime.recording import chain_of, deepest_known
 from threadkeep.store import RecordKind, Span, ThreadRow
-from threadkeep.thread import Checkpoint, ReplyBody, decode_body
+from threadkeep.threads import Checkpoint, ReplyBody, decode_body
+from threadkeep.threads.writer import chain_of, deepest_known
 
 
 async def known_items(tk: Threadkeep, history: Sequence[Mapping[str, Any]], *, dialect: str) -> int:

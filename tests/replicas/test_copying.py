@@ -11,10 +11,10 @@ from tests.postgres import PostgresServer
 from threadkeep import Config, Threadkeep
 from threadkeep.cli import main
 from threadkeep.errors import BadInput, CopyConflict
-from threadkeep.runtime.backend import Backing
-from threadkeep.runtime.copying import copy_threads
-from threadkeep.runtime.locations import open_database
 from threadkeep.store import Record, Span
+from threadkeep.store.base import Backing
+from threadkeep.store.locations import open_database
+from threadkeep.transfer.store_copy import copy_threads
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,7 @@ class Cut(Exception):
 
 async def test_a_copy_goes_on_where_it_stopped(places: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut short after every page in turn, copying again ends in the same place and copies nothing twice."""
-    monkeypatch.setattr("threadkeep.runtime.copying.PAGE", 5)
+    monkeypatch.setattr("threadkeep.transfer.store_copy.PAGE", 5)
     source = await opened(places[0])
     target = await opened(places[1], key=source.tenant.key)
 

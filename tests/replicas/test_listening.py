@@ -25,7 +25,7 @@ def only_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make everybody who is not told look so seldom that a test would not see it."""
     monkeypatch.setattr("threadkeep.store.watching.FIRST_PAUSE_S", 10.0 * SECONDS)
     monkeypatch.setattr("threadkeep.store.postgres.listening.ALIVE_SECONDS", 10.0 * SECONDS)
-    monkeypatch.setattr("threadkeep.runtime.mailbox.LOOK_ANYWAY_S", 10.0 * SECONDS)
+    monkeypatch.setattr("threadkeep.threads.mailbox.LOOK_ANYWAY_S", 10.0 * SECONDS)
 
 
 @asynccontextmanager

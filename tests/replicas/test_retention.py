@@ -11,11 +11,11 @@ from tests.conftest import ManualClock
 
 from threadkeep import Config, Threadkeep
 from threadkeep.cli import main
+from threadkeep.erasure.erase import ErasurePlan, ErasureReport, erase, plan_erasure
 from threadkeep.errors import RecordNotFound
-from threadkeep.runtime.remembering import Memories
-from threadkeep.runtime.retention import ErasurePlan, ErasureReport, erase, plan_erasure
+from threadkeep.memory.memory import Memories
 from threadkeep.store import RecordKind, Span
-from threadkeep.thread.erasure import ErasureNote
+from threadkeep.threads.tombstones import ErasureNote
 
 pytestmark = pytest.mark.anyio
 

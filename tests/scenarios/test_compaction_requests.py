@@ -26,7 +26,7 @@ from threadkeep import Config, Head, Threadkeep
 from threadkeep.compaction.asking import request_tokens
 from threadkeep.compaction.instructions import handoff_instruction, session_instruction
 from threadkeep.compaction.ledger import Ledger, Speaker
-from threadkeep.runtime.orders import Order
+from threadkeep.compaction.order import Order
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 from threadkeep.tokens import estimate_item
 

@@ -9,9 +9,9 @@ from tests.conftest import ManualClock
 from tests.scenarios.vocabulary import STATE, Speech, config, context, crashed_copy, of_kind, play, said_in, seen, turn, turns
 
 from threadkeep import Threadkeep
+from threadkeep.compaction import trigger as making_room
 from threadkeep.compaction.ledger import Section, Speaker
 from threadkeep.errors import BadInput, CompactionRunning, NothingToCompact, UnknownStrategy
-from threadkeep.runtime import making_room
 from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from threadkeep.compaction.ledger import Section, Speaker
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.items import decoded
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
-from threadkeep.thread import EntryKind
+from threadkeep.threads import EntryKind
 
 pytestmark = pytest.mark.anyio
 

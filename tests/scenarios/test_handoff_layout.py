@@ -26,9 +26,9 @@ from tests.scenarios.vocabulary import (
 
 from threadkeep import Config, Threadkeep
 from threadkeep.compaction.engine import Phase
-from threadkeep.runtime.orders import Order
+from threadkeep.compaction.order import Order
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
-from threadkeep.thread.mailbox import Way
+from threadkeep.threads.mailbox import Way
 from threadkeep.tokens import estimate_text
 
 pytestmark = pytest.mark.anyio

@@ -25,8 +25,8 @@ from tests.scenarios.vocabulary import (
 )
 
 from threadkeep import Config, Head, Threadkeep
+from threadkeep.compaction.order import Order
 from threadkeep.errors import NothingToCompact
-from threadkeep.runtime.orders import Order
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 

@@ -16,7 +16,7 @@ from threadkeep.compaction.handoff_layout import SUMMARY_OPENING
 from threadkeep.compaction.ledger import Section
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
-from threadkeep.thread import EntryKind
+from threadkeep.threads import EntryKind
 
 pytestmark = pytest.mark.anyio
 

@@ -27,8 +27,8 @@ from tests.scenarios.vocabulary import (
 )
 
 from threadkeep import Config, Head, Session, Thread, Threadkeep
+from threadkeep.compaction.order import Order, Patience
 from threadkeep.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
-from threadkeep.runtime.orders import Order, Patience
 from threadkeep.testing.scripted_model import (
     Compacts,
     Overflows,

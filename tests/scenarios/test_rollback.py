@@ -8,8 +8,8 @@ import pytest
 from tests.scenarios.vocabulary import STATE, Speech, add_aside, config, context, play, said_in, seen, turn, turns
 
 from threadkeep import Threadkeep
+from threadkeep.client import Window
 from threadkeep.errors import InvalidTarget
-from threadkeep.runtime import Window
 
 pytestmark = pytest.mark.anyio
 

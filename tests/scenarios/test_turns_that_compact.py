@@ -24,9 +24,9 @@ from tests.scenarios.vocabulary import (
 )
 
 from threadkeep import Config, Head, Threadkeep
+from threadkeep.compaction.order import Order
+from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent, Unobserved
 from threadkeep.llm import RemoteCompactor
-from threadkeep.runtime.orders import Order
-from threadkeep.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent, Unobserved
 from threadkeep.testing.model_server import ModelServer, object_reply
 from threadkeep.testing.scripted_model import Compacts, Overflows, Rejected, ScriptedModel, ScriptedRemoteModel, Step, says
 

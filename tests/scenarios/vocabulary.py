@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.items import decoded
-from threadkeep.runtime.reading import load_tip
-from threadkeep.runtime.recording import append_items, arrival
 from threadkeep.store import Record, RecordKind
-from threadkeep.thread import Checkpoint, EntryKind, decode_body
+from threadkeep.threads import Checkpoint, EntryKind, decode_body
+from threadkeep.threads.reader import load_tip
+from threadkeep.threads.writer import append_items, arrival
 
 Json = dict[str, Any]
 

@@ -13,10 +13,10 @@ from tests.drafting.replies import SUMMARY, block
 from tests.scenarios.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config, play, seen, sent
 
 from threadkeep import Session, Thread, Threadkeep
+from threadkeep.compaction import trigger as making_room
+from threadkeep.compaction.telemetry import CompactionAttempt, Unobserved
 from threadkeep.errors import CompactionRunning, CompactionStopped, ModelOverflow
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
-from threadkeep.runtime import making_room
-from threadkeep.runtime.telemetry import CompactionAttempt, Unobserved
 from threadkeep.session import Event, Trouble
 from threadkeep.session.wire import user_item
 from threadkeep.testing.scripted_model import Holds, Overflows, ScriptedModel, Step, says

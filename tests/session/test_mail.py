@@ -11,14 +11,13 @@ from tests.session.answers import DIALECTS
 from tests.session.unfolding import UnfoldingModel
 
 from threadkeep import Session, Threadkeep
+from threadkeep.compaction.order import Patience
 from threadkeep.errors import ModelUnavailable
 from threadkeep.items import Item
-from threadkeep.runtime.orders import Patience
 from threadkeep.session import Answer
 from threadkeep.testing.scripted_model import ScriptedModel, Unavailable, says
-from threadkeep.thread.delivery import letter
-from threadkeep.thread.mailbox import Way
-from threadkeep.thread.phases import TurnState
+from threadkeep.threads.mailbox import Way, letter
+from threadkeep.threads.turn_progress import TurnState
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,9 @@ import pytest
 from tests.postgres import PostgresServer
 
 from threadkeep.errors import StoreError
-from threadkeep.runtime.backend import Backing
-from threadkeep.runtime.locations import open_database
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.base import Backing
+from threadkeep.store.locations import open_database
 
 pytestmark = pytest.mark.anyio
 

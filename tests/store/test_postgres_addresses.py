@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from threadkeep.cli.opening import without_password
 from threadkeep.errors import StoreError
-from threadkeep.runtime.locations import SERVERS
+from threadkeep.store.locations import SERVERS
 from threadkeep.store.postgres.database import shown
 
 SIGNS = st.text(alphabet="/@?#:%&=[],. \\'\"éZ2F\t\0", max_size=6)

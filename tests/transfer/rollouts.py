@@ -9,8 +9,8 @@ from typing import Any
 
 from threadkeep import Threadkeep
 from threadkeep.items import decoded
-from threadkeep.runtime.transferring import Importer, ImportReport
 from threadkeep.store import RecordKind
+from threadkeep.transfer.import_files import Importer, ImportReport
 
 Json = dict[str, Any]
 

@@ -35,7 +35,7 @@ from tests.transfer.rollouts import (
 from threadkeep import Threadkeep
 from threadkeep.errors import BadInput
 from threadkeep.store import RecordKind
-from threadkeep.thread import Checkpoint, KeepEntry, LiteralEntry, RollbackBody, decode_body
+from threadkeep.threads import Checkpoint, KeepEntry, LiteralEntry, RollbackBody, decode_body
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,7 @@ import pytest
 from tests.transfer.rollouts import FORK, THREAD, Json, bring_in, event, kinds, meta, put, spoken, turn, window
 
 from threadkeep import Config, Threadkeep
-from threadkeep.runtime.file_import import MOST_BASES
-from threadkeep.runtime.transferring import ImportProblem
+from threadkeep.transfer.import_files import MOST_BASES, ImportProblem
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from tests.transfer.rollouts import Json, bring_in, window
 
 from threadkeep import Config, Threadkeep
 from threadkeep.items import decoded
-from threadkeep.runtime.exporting import ExportFormat, export_thread
 from threadkeep.store import RecordKind
+from threadkeep.transfer.export import ExportFormat, export_thread
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORPUS = Path(os.environ.get("THREADKEEP_CORPUS") or REPOSITORY.parent / "shared" / "corpus")

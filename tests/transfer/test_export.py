@@ -28,7 +28,7 @@ from tests.transfer.rollouts import (
 
 from threadkeep import Config, Threadkeep
 from threadkeep.errors import CannotExport
-from threadkeep.runtime.exporting import ExportFormat, export_thread
+from threadkeep.transfer.export import ExportFormat, export_thread
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.transfer.rollouts import THREAD, Json, answer, call, event, item, line, meta, output, turn, user, written
 
 from threadkeep import Config, Threadkeep
-from threadkeep.runtime.exporting import ExportFormat, export_thread
-from threadkeep.runtime.transferring import Importer, ImportReport
-from threadkeep.transfer.detecting import Format
+from threadkeep.transfer.export import ExportFormat, export_thread
+from threadkeep.transfer.formats import Format
+from threadkeep.transfer.import_files import Importer, ImportReport
 from threadkeep.transfer.rows import row_of
 
 ROLLOUT = written(

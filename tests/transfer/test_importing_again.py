@@ -8,8 +8,8 @@ import pytest
 from tests.transfer.rollouts import THREAD, bodies, bring_in, event, item, line, meta, put, spoken, turn, user, window, written
 
 from threadkeep import Config, Threadkeep
-from threadkeep.runtime.transferring import Importer
 from threadkeep.store import RecordKind
+from threadkeep.transfer.import_files import Importer
 
 pytestmark = pytest.mark.anyio
 

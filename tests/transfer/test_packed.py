@@ -14,7 +14,7 @@ from tests.transfer.rollouts import THREAD, answer, bring_in, item, meta, spoken
 
 from threadkeep import Threadkeep
 from threadkeep.errors import UnreadableTranscript
-from threadkeep.transfer.packed import is_cut
+from threadkeep.transfer.files import is_cut
 
 
 @pytest.mark.anyio

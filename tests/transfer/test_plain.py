@@ -10,8 +10,8 @@ from tests.transfer.rollouts import Json, answer, bring_in, call, output, put, u
 
 from threadkeep import Threadkeep
 from threadkeep.errors import UnknownFormat
-from threadkeep.runtime.transferring import Importer
-from threadkeep.transfer.detecting import Format
+from threadkeep.transfer.formats import Format
+from threadkeep.transfer.import_files import Importer
 
 pytestmark = pytest.mark.anyio
 

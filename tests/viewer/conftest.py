@@ -15,8 +15,8 @@ from tests.viewer.stories import WINDOW, billing, corresponded
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.gateway.server import running
-from threadkeep.runtime.reading import live_path
 from threadkeep.store import RecordKind
+from threadkeep.threads.reader import live_path
 from threadkeep.viewer.standing_alone import StandAlone
 
 PASS = "the-pass-of-this-run"

@@ -11,11 +11,11 @@ from tests.histories import Json, answered, call, output, said
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.items import chain_link
-from threadkeep.runtime.reading import current_turn, load_tip
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
-from threadkeep.thread import ReplyBody, TurnBody, encode_body
-from threadkeep.thread.records import MailBody, SpawnBody
+from threadkeep.threads import ReplyBody, TurnBody, encode_body
+from threadkeep.threads.reader import current_turn, load_tip
+from threadkeep.threads.records import MailBody, SpawnBody
 
 WINDOW = 24_000
 # After so many turns the compaction is a model's.

@@ -12,7 +12,7 @@ from tests.viewer.conftest import Serve, compaction_ordinals
 from tests.viewer.stories import STEPS, hostile, long_thread
 
 from threadkeep import Threadkeep
-from threadkeep.runtime.remembering import Memories
+from threadkeep.memory.memory import Memories
 from threadkeep.viewer.timeline import MOST_FOLLOWED
 
 if TYPE_CHECKING:

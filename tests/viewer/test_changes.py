@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.comparison import WITHDRAWN, compare
 from threadkeep.compaction.ledger import Claim
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 from threadkeep.viewer.changes import Piece, groups_of, marked
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.viewer.conftest import Opened
 
 from threadkeep import Threadkeep
-from threadkeep.runtime.retention import erase, plan_erasure
+from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.viewer.erasures import sighted
 from threadkeep.viewer.series import Lives

@@ -13,7 +13,7 @@ from tests.viewer.test_pages import words
 
 from threadkeep import Threadkeep
 from threadkeep.store import NewRecord, NewThread, RecordKind
-from threadkeep.thread import MetaBody, TurnBody, encode_body
+from threadkeep.threads import MetaBody, TurnBody, encode_body
 from threadkeep.viewer.listing import MOST_LOOKED_AT, PAGE, SEARCHED_THREADS, Filter, list_threads
 from threadkeep.viewer.sizes import Sizes
 

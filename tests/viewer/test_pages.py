@@ -18,9 +18,9 @@ from tests.viewer.conftest import Opened, compaction_ordinals
 from tests.viewer.stories import HOSTILE, STEPS, appended, hostile, long_thread, worked
 
 from threadkeep import Threadkeep
-from threadkeep.runtime.remembering import Memories
+from threadkeep.memory.memory import Memories
 from threadkeep.store import NewRecord, RecordKind
-from threadkeep.thread import MetaBody, encode_body
+from threadkeep.threads import MetaBody, encode_body
 from threadkeep.viewer.cleaning import clean
 from threadkeep.viewer.series import MOST_POINTS, Lives
 from threadkeep.viewer.timeline import MOST_FOLLOWED, PAGE

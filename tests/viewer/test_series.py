@@ -12,7 +12,7 @@ from tests.viewer.stories import appended, long_thread
 
 from threadkeep import Threadkeep
 from threadkeep.store import NewRecord, RecordKind
-from threadkeep.thread import ReplyBody, encode_body
+from threadkeep.threads import ReplyBody, encode_body
 from threadkeep.viewer.series import MOST_POINTS, Lives, Series
 from threadkeep.viewer.thinning import Buckets, Point
 

@@ -13,7 +13,7 @@ from tests.viewer.test_pages import words
 from threadkeep import Threadkeep
 from threadkeep.compaction import AuditReport
 from threadkeep.compaction.audit import Finding
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 from threadkeep.viewer.archive import Archive, archive_of
 from threadkeep.viewer.compactions import open_compaction
 from threadkeep.viewer.verdict import Answered, Places, verdict_of

@@ -47,9 +47,9 @@ from threadkeep.adapters.claude_journals import (
 )
 from threadkeep.adapters.reaching import Reach, StoreName
 from threadkeep.adapters.rewinding import emptied
+from threadkeep.client import Threadkeep
 from threadkeep.errors import OrdinalConflict, ThreadkeepError, ThreadNotFound
-from threadkeep.runtime import Threadkeep
-from threadkeep.runtime.recall_tool import DESCRIPTION, NAME, recalled_text
+from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
 from threadkeep.store import ThreadRow
 
 EVERY = 1_000_000

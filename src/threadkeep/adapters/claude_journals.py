@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
+from threadkeep.client import Threadkeep
 from threadkeep.errors import InvalidItem, ThreadNotFound
-from threadkeep.runtime import Threadkeep
-from threadkeep.runtime.landing import Landing
-from threadkeep.runtime.reading import live_path
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
+from threadkeep.threads.reader import live_path
 from threadkeep.transfer.claude_code import ClaudeCodeReader
 from threadkeep.transfer.steps import Lane, Step, Trouble
+from threadkeep.transfer.thread_builder import Landing
 
 DIALECT = "messages"
 PREFIX = "claude"

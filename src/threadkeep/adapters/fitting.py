@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from threadkeep.client import Head, Thread, Window
 from threadkeep.compaction.engine import Phase
+from threadkeep.compaction.trigger import MakingRoom, order_for
 from threadkeep.llm.base import Model
-from threadkeep.runtime import Head, Thread, Window
-from threadkeep.runtime.making_room import MakingRoom, order_for
 
 
 async def fitting_window(

@@ -32,12 +32,12 @@ except ImportError as error:
 from threadkeep.adapters.fitting import fitting_window
 from threadkeep.adapters.langchain_items import DIALECT, item_of, messages_of
 from threadkeep.adapters.reaching import Reach, StoreName, thread_id_of
+from threadkeep.client import Head, Thread, Threadkeep
+from threadkeep.client.host_history import follow
 from threadkeep.compaction.engine import Phase
 from threadkeep.errors import BadInput
 from threadkeep.llm.base import Model
-from threadkeep.runtime import Head, Thread, Threadkeep
-from threadkeep.runtime.following import follow
-from threadkeep.runtime.recall_tool import DESCRIPTION, NAME, recalled_text
+from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,15 +24,14 @@ import msgspec
 
 from threadkeep.adapters.fitting import fitting_window
 from threadkeep.adapters.reaching import Reach, StoreName, thread_for, thread_id_of
+from threadkeep.client import Head, Thread, Threadkeep, Window
+from threadkeep.client.host_history import follow, record_reply
+from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase
 from threadkeep.dialects.chat import CHAT
 from threadkeep.dialects.chat.views import INSTRUCTIONS
 from threadkeep.errors import InvalidItem, ThreadkeepError
-from threadkeep.runtime import Head, Thread, Threadkeep, Window
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.following import follow
-from threadkeep.runtime.recall_tool import recalled_text
-from threadkeep.runtime.replying import record_reply
+from threadkeep.recall.tool import recalled_text
 from threadkeep.tokens import Limits, estimate_bytes, estimate_text
 
 log = logging.getLogger("threadkeep.litellm")

@@ -27,12 +27,12 @@ except ImportError as error:
 from threadkeep.adapters.fitting import fitting_window
 from threadkeep.adapters.reaching import Reach, StoreName, thread_for, thread_id_of
 from threadkeep.adapters.rewinding import emptied, newest_taken_back, replaced_elsewhere
+from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.engine import Phase
 from threadkeep.errors import CompactionError, Conflict, ModelError, NothingToCompact, OrdinalConflict
 from threadkeep.items import decoded
 from threadkeep.llm.base import Model
-from threadkeep.runtime import Head, Thread, Threadkeep, Window
-from threadkeep.runtime.recall_tool import DESCRIPTION, NAME, recalled_text
+from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
 
 DIALECT = "responses"
 

@@ -28,14 +28,14 @@ except ImportError as error:
 from threadkeep.adapters.fitting import fitting_window
 from threadkeep.adapters.pydantic_ai_items import DIALECT, items_of, messages_of
 from threadkeep.adapters.reaching import Reach, StoreName, thread_id_of
+from threadkeep.client import Head, Thread, Threadkeep
+from threadkeep.client.host_history import follow
 from threadkeep.compaction.engine import Phase
 from threadkeep.errors import BadInput
 from threadkeep.items import decoded
 from threadkeep.llm.base import Model
-from threadkeep.runtime import Head, Thread, Threadkeep
-from threadkeep.runtime.following import follow
-from threadkeep.runtime.recall_tool import DESCRIPTION, NAME, recalled_text
-from threadkeep.thread.closing import closed
+from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
+from threadkeep.threads.open_calls import closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

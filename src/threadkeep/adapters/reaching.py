@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from threadkeep.adapters.bridge import shared
+from threadkeep.client import Config, Thread, Threadkeep, config_of, resolve
 from threadkeep.errors import BadInput, InvalidThreadId
-from threadkeep.runtime import Config, Thread, Threadkeep, config_of, resolve
-from threadkeep.thread import checked_thread_id
+from threadkeep.threads import checked_thread_id
 
 T = TypeVar("T")
 

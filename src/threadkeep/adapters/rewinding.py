@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.compaction import AuditReport, ledger_of
 from threadkeep.compaction.ledger import dump_ledger
 from threadkeep.dialects import Dialect
 from threadkeep.items import body_digest, chain_seed, decoded
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.runtime.reading import live_path, load_history, load_tip
 from threadkeep.store import NewRecord, Record, RecordKind, Span
-from threadkeep.thread import Checkpoint, History, KeepEntry, LayoutEntry, LiteralEntry, LivePath, RollbackBody, encode_body
+from threadkeep.threads import Checkpoint, History, KeepEntry, LayoutEntry, LiteralEntry, LivePath, RollbackBody, encode_body
+from threadkeep.threads.reader import live_path, load_history, load_tip
 from threadkeep.tokens import estimate_item
 
 # The first record says what the thread is; everything after it is history.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.figures import count
 from threadkeep.errors.compacting import DraftAttempt
-from threadkeep.thread import Bill, bill_of
+from threadkeep.threads import Bill, bill_of
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

@@ -8,7 +8,7 @@ from argparse import Namespace
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.runtime.branching import ForkPoint, fork_thread
+from threadkeep.threads.branches import ForkPoint, fork_thread
 
 
 def fork(args: Namespace) -> int:

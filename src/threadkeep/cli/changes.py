@@ -9,7 +9,7 @@ from threadkeep.cli.figures import count
 from threadkeep.cli.state import HEADINGS, SOURCES_SHOWN, words_of
 from threadkeep.compaction import LedgerEntry, Section, Speaker
 from threadkeep.compaction.comparison import Change, Comparison, is_withdrawn
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

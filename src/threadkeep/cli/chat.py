@@ -15,8 +15,8 @@ from threadkeep.cli.event_loop import LoopThread
 from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import print_error
 from threadkeep.cli.screen import Screen
+from threadkeep.client import Threadkeep, config_of
 from threadkeep.errors import BadInput, ThreadkeepError, ThreadNotFound
-from threadkeep.runtime import Threadkeep, config_of
 
 INTERRUPTED = "interrupted; what you said stays, and each step that was finished. What was still being said does not"
 

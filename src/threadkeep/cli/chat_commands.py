@@ -13,10 +13,10 @@ from threadkeep.cli.compact import tell_audit
 from threadkeep.cli.figures import ago, count, share
 from threadkeep.cli.screen import Part, Screen
 from threadkeep.cli.state import show_state
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import BadInput
-from threadkeep.runtime import Thread, Threadkeep
 from threadkeep.session import Session
-from threadkeep.thread import EntryKind
+from threadkeep.threads import EntryKind
 
 RESUMABLE = 15
 TITLE_CHARS = 60

@@ -15,8 +15,8 @@ from threadkeep.cli.chat_world import world_around
 from threadkeep.cli.cleaning import one_line
 from threadkeep.cli.output import print_error
 from threadkeep.cli.screen import Screen
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError
-from threadkeep.runtime import Thread, Threadkeep
 from threadkeep.session import Session, Tool, Trouble
 
 INSTRUCTIONS = (

@@ -11,7 +11,7 @@ from threadkeep.cli.cleaning import clean, one_line
 from threadkeep.cli.figures import share
 from threadkeep.cli.output import print_json
 from threadkeep.cli.screen import Screen
-from threadkeep.runtime import Window
+from threadkeep.client import Window
 from threadkeep.session import Answer, Asked, Called, Compacted, Event, Returned, Said, Session, Trouble
 
 CALL_CHARS = 160

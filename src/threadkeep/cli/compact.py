@@ -15,10 +15,10 @@ from threadkeep.cli.figures import count, share
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.state import tell_left_out
+from threadkeep.client import CompactionReport
 from threadkeep.compaction import AuditReport, Finding, ledger_of
 from threadkeep.compaction.comparison import PlanPart, Range
-from threadkeep.runtime import CompactionReport
-from threadkeep.thread import EntryKind, History
+from threadkeep.threads import EntryKind, History
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

@@ -12,12 +12,12 @@ from threadkeep.cli.cleaning import one_line
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import is_there, settings_of, without_password
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.client import config_of
 from threadkeep.errors import BadInput, StoreMissing
-from threadkeep.runtime import config_of
-from threadkeep.runtime.backend import Backing
-from threadkeep.runtime.clock import SystemClock
-from threadkeep.runtime.copying import CopiedThread, CopyProgress, copy_threads
-from threadkeep.runtime.locations import IN_MEMORY, is_file, open_database, sqlite_path
+from threadkeep.store.base import Backing
+from threadkeep.store.locations import IN_MEMORY, is_file, open_database, sqlite_path
+from threadkeep.threads.clock import SystemClock
+from threadkeep.transfer.store_copy import CopiedThread, CopyProgress, copy_threads
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part

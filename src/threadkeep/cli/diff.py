@@ -17,9 +17,9 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.compaction import AuditReport, Ledger, ledger_of
 from threadkeep.compaction.comparison import Comparison, compare
 from threadkeep.errors import InvalidPointer, InvalidTarget, StoreCorrupt
-from threadkeep.runtime.reading import live_path, load_history
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
-from threadkeep.thread import Checkpoint, EntryKind, History, LivePath
+from threadkeep.threads import Checkpoint, EntryKind, History, LivePath
+from threadkeep.threads.reader import live_path, load_history
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

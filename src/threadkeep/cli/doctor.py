@@ -18,11 +18,11 @@ from threadkeep.cli import doctor_hermes
 from threadkeep.cli.figures import count, size
 from threadkeep.cli.opening import is_there, settings_of, store_name, store_path, without_password
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.client import Config, Setting, Threadkeep, config_of, resolve
+from threadkeep.client.threadkeep import EVERY
 from threadkeep.errors import BadInput, StoreError
 from threadkeep.gateway.hosts import is_loopback
-from threadkeep.runtime import Config, Setting, Threadkeep, config_of, resolve
-from threadkeep.runtime.locations import is_file
-from threadkeep.runtime.threadkeep import EVERY
+from threadkeep.store.locations import is_file
 from threadkeep.store.sqlite.file import connect, migrations
 from threadkeep.tokens import Limits
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import existing_store, settings_of
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.client import config_of
+from threadkeep.erasure.erase import ErasurePlan, ErasureReport, erase, plan_erasure
+from threadkeep.erasure.takeout import TakenOut, take_out
 from threadkeep.gateway.keys import KeysFile
-from threadkeep.runtime import config_of
-from threadkeep.runtime.retention import ErasurePlan, ErasureReport, erase, plan_erasure
-from threadkeep.runtime.taking_out import TakenOut, take_out
 
 
 def run(args: Namespace) -> int:

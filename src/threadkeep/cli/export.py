@@ -14,10 +14,10 @@ from threadkeep.cli.cleaning import clean, escaped_json
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import BadInput
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.runtime.exporting import ExportFormat, codex_session, export_thread
 from threadkeep.transfer.codex_rollout import file_name
+from threadkeep.transfer.export import ExportFormat, codex_session, export_thread
 
 UUID_CHARS = 36
 SUFFIX = {ExportFormat.JSONL: ".jsonl", ExportFormat.MARKDOWN: ".md"}

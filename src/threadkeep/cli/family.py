@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.runtime.agents import Edge, children_of, spawned_by
-from threadkeep.runtime.reading import readable
-from threadkeep.runtime.threadkeep import EVERY
+from threadkeep.client import Thread, Threadkeep
+from threadkeep.client.threadkeep import EVERY
 from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.thread import TurnBody
+from threadkeep.threads import TurnBody
+from threadkeep.threads.agents import Edge, children_of, spawned_by
+from threadkeep.threads.reader import readable
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Screen

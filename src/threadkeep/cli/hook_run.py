@@ -17,8 +17,8 @@ from threadkeep.adapters.client_hooks.clients import CLIENTS, PART_BYTES, PARTS
 from threadkeep.cli.cleaning import one_line
 from threadkeep.cli.hook_places import data_folder, note_failure, own_program
 from threadkeep.cli.opening import settings_of
+from threadkeep.client import Threadkeep, config_of
 from threadkeep.errors import BadInput, ThreadkeepError
-from threadkeep.runtime import Threadkeep, config_of
 
 # A client waits for this before it compacts; work that takes longer goes on the next time, from where it stopped.
 LONGEST_S = 30.0

@@ -15,9 +15,9 @@ from threadkeep.cli.figures import count
 from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.repetition import repeat_until_terminated
-from threadkeep.runtime import Threadkeep, config_of
-from threadkeep.runtime.transferring import Importer, ImportReport, Progress
-from threadkeep.transfer.detecting import Format
+from threadkeep.client import Threadkeep, config_of
+from threadkeep.transfer.formats import Format
+from threadkeep.transfer.import_files import Importer, ImportReport, Progress
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

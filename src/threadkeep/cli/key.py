@@ -8,9 +8,9 @@ from pathlib import Path
 
 from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.client import config_of
 from threadkeep.errors import BadInput
 from threadkeep.gateway.keys import Keys, KeysFile, digest_of, new_key
-from threadkeep.runtime import config_of
 
 HEADER = "[keys]\n"
 

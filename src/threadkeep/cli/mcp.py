@@ -12,9 +12,9 @@ from pathlib import Path
 
 from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import print_json
+from threadkeep.client import Config, Threadkeep, config_of
 from threadkeep.errors import BadInput
 from threadkeep.gateway.keys import Keys, KeysFile
-from threadkeep.runtime import Config, Threadkeep, config_of
 
 HOST = "127.0.0.1"
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"

@@ -17,8 +17,8 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.repetition import repeat_until_terminated
 from threadkeep.errors import BadInput
 from threadkeep.memory import Kept
-from threadkeep.runtime.memory_pass import MemoryPass
-from threadkeep.runtime.remembering import Memories
+from threadkeep.memory.memory import Memories
+from threadkeep.memory.pipeline import MemoryPass
 
 WATCH_SECONDS = 60.0
 

@@ -7,9 +7,9 @@ from argparse import Namespace
 
 from threadkeep.cli.opening import existing_store, settings_of, store_name
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.client import config_of
 from threadkeep.errors import BadInput
-from threadkeep.runtime import config_of
-from threadkeep.runtime.locations import is_file
+from threadkeep.store.locations import is_file
 
 
 def run(args: Namespace) -> int:

@@ -10,7 +10,7 @@ from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.pin import remarked_json
 from threadkeep.cli.state import tell_entries
-from threadkeep.runtime.remarking import NOTE_CHARS
+from threadkeep.compaction.pins import NOTE_CHARS
 
 
 def run(args: Namespace) -> int:

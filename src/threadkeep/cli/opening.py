@@ -8,11 +8,11 @@ from argparse import Namespace
 from dataclasses import fields
 from pathlib import Path
 
+from threadkeep.client import Config, Setting, Threadkeep, config_of, resolve
+from threadkeep.client.config import DEFAULT_STORE
 from threadkeep.errors import StoreMissing
-from threadkeep.runtime import Config, Setting, Threadkeep, config_of, resolve
-from threadkeep.runtime.config import DEFAULT_STORE
-from threadkeep.runtime.locations import SERVERS, is_file, sqlite_path
 from threadkeep.store.addresses import UNREADABLE, told_address
+from threadkeep.store.locations import SERVERS, is_file, sqlite_path
 
 
 def settings_of(args: Namespace) -> list[Setting]:

@@ -13,12 +13,12 @@ from threadkeep.cli.family import title_of
 from threadkeep.cli.figures import ago, count, share
 from threadkeep.cli.output import open_screen
 from threadkeep.cli.state import HEADINGS, tell_entries
+from threadkeep.client import Thread, Threadkeep, Window
 from threadkeep.compaction import AuditReport, Ledger, Section
-from threadkeep.runtime import Thread, Threadkeep, Window
-from threadkeep.runtime.in_vain import InVain, newest_in_vain
-from threadkeep.runtime.reading import live_path, readable
+from threadkeep.compaction.failed_attempts import InVain, newest_in_vain
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.thread import Attempt, Checkpoint, LivePath, bill_of
+from threadkeep.threads import Attempt, Checkpoint, LivePath, bill_of
+from threadkeep.threads.reader import live_path, readable
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

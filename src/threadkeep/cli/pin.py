@@ -8,7 +8,7 @@ from argparse import Namespace
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.state import entry_json, words_of
-from threadkeep.runtime import Remarked
+from threadkeep.client import Remarked
 
 
 def pin(args: Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.figures import count, share
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.runtime import Thread, Threadkeep
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.viewer.series import Lives, Series
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import InvalidPointer
 from threadkeep.recall import Recalled
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.thread import parse_pointer
+from threadkeep.threads import parse_pointer
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Screen

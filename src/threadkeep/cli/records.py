@@ -9,9 +9,9 @@ import msgspec
 from threadkeep.cli.figures import clock_time, count
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.wording import described, named
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.runtime.reading import live_path
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.store import Record
+from threadkeep.threads.reader import live_path
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

@@ -18,6 +18,7 @@ import msgspec
 
 from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.client import Config, Setting, config_of
 from threadkeep.errors import ClientMissing
 from threadkeep.gateway.control_token import kept_token, new_token
 from threadkeep.gateway.hosts import is_loopback
@@ -27,8 +28,7 @@ from threadkeep.launch.clients import CLIENTS, plan_variables
 from threadkeep.launch.gateway import Figures, Gateway, find_gateway, start_gateway
 from threadkeep.launch.plan import Place, Plan, fill
 from threadkeep.launch.process import run_client
-from threadkeep.runtime import Config, Setting, config_of
-from threadkeep.runtime.locations import IN_MEMORY
+from threadkeep.store.locations import IN_MEMORY
 
 MODE = "background"
 SHOWN_THREADS = 5

@@ -17,12 +17,12 @@ from pathlib import Path
 from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.screen import Screen
+from threadkeep.client import Config, Threadkeep, config_of
 from threadkeep.gateway.control_token import kept_token, new_token, token_file
 from threadkeep.gateway.identity import identity_of
 from threadkeep.gateway.keys import KeysFile
 from threadkeep.gateway.serve import Serving, run_gateway
-from threadkeep.runtime import Config, Threadkeep, config_of
-from threadkeep.runtime.locations import IN_MEMORY
+from threadkeep.store.locations import IN_MEMORY
 from threadkeep.viewer.mounted import mounted_viewer
 
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"

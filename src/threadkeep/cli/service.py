@@ -16,9 +16,9 @@ from threadkeep.cli.opening import own_settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.probe import answers
 from threadkeep.cli.service_managers import WRITTEN_BY, ServiceManager, Systemd, manager_for
+from threadkeep.client import Config, Setting, config_of
 from threadkeep.errors import BadInput, PortTaken
 from threadkeep.gateway.hosts import is_loopback
-from threadkeep.runtime import Config, Setting, config_of
 
 START_SECONDS = 15.0
 # What `serve` takes as flags, and the setting behind each.

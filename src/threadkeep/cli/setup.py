@@ -19,8 +19,8 @@ from threadkeep.cli.hook_places import own_program
 from threadkeep.cli.opening import own_settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.probe import answers
+from threadkeep.client import Config, config_of
 from threadkeep.errors import BadInput
-from threadkeep.runtime import Config, config_of
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part

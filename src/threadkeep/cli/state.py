@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.figures import count
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.client import Thread
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, ledger_of
-from threadkeep.runtime import Thread
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

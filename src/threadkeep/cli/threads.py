@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from threadkeep.cli.figures import ago, count
 from threadkeep.cli.opening import is_there, settings_of, store_name, store_path
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.runtime import Config, Threadkeep, ThreadSummary, config_of
-from threadkeep.runtime.locations import is_file
+from threadkeep.client import Config, Threadkeep, ThreadSummary, config_of
+from threadkeep.store.locations import is_file
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

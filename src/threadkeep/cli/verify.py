@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.runtime import Verdict
+from threadkeep.client import Verdict
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

@@ -9,9 +9,9 @@ import msgspec
 from threadkeep.cli.cleaning import one_line
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.wording import LINE_CHARS, raw_text, speaker
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.items import View
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.thread import EntryKind, History, WindowEntry
+from threadkeep.threads import EntryKind, History, WindowEntry
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

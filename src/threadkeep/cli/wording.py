@@ -12,7 +12,7 @@ from threadkeep.cli.figures import count
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, View
 from threadkeep.store import Record, RecordKind
-from threadkeep.thread import (
+from threadkeep.threads import (
     Checkpoint,
     ContextBody,
     MetaBody,
@@ -25,7 +25,7 @@ from threadkeep.thread import (
     remark_of,
     tried_in_vain,
 )
-from threadkeep.thread.records import (
+from threadkeep.threads.records import (
     CorrespondenceBody,
     MailBody,
     PinBody,

@@ -17,7 +17,7 @@ from threadkeep.compaction.usable import usable
 from threadkeep.dialects import Request
 from threadkeep.errors import ModelOverflow
 from threadkeep.items import ItemKind, Role, boundaries, open_calls
-from threadkeep.thread import EntryKind
+from threadkeep.threads import EntryKind
 from threadkeep.tokens import estimate_bytes, estimate_item, estimate_text
 
 # What the answer, and the difference between our estimate and the provider's count, may take.

@@ -11,7 +11,7 @@ from threadkeep.compaction.tool_result import one_line
 from threadkeep.compaction.transcript import tell_call
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, Role, View, open_calls, orphans
-from threadkeep.thread import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
+from threadkeep.threads import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
 from threadkeep.tokens import estimate_text
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.plan import Plan, Seen
-from threadkeep.thread import EntryKind, LayoutEntry, StateEntry, StubEntry, WindowEntry
+from threadkeep.threads import EntryKind, LayoutEntry, StateEntry, StubEntry, WindowEntry
 from threadkeep.tokens import estimate_item
 
 # Labels of handoff lines that stand for different things each time.

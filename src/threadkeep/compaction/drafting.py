@@ -19,7 +19,7 @@ from threadkeep.compaction.plan import Plan, Seen
 from threadkeep.dialects import Dialect, Request
 from threadkeep.items import Item
 from threadkeep.llm.base import ModelReply, RemoteCompaction
-from threadkeep.thread import Attempt, Pointer
+from threadkeep.threads import Attempt, Pointer
 
 Ask = Callable[[Request], Awaitable[ModelReply]]
 AskRemote = Callable[[Request], Awaitable[RemoteCompaction]]

@@ -44,7 +44,7 @@ from threadkeep.compaction.worth import Worth, worth_of
 from threadkeep.dialects import Dialect
 from threadkeep.errors import BadInput, BrokenWindow, NothingToCompact
 from threadkeep.items import Item
-from threadkeep.thread import (
+from threadkeep.threads import (
     Checkpoint,
     History,
     KeepEntry,

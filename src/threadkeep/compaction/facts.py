@@ -31,7 +31,7 @@ from threadkeep.compaction.todo_list import Todo, TodoChange, change_list
 from threadkeep.compaction.tool_result import Result, error_line, one_line, open_file, refused, results_in
 from threadkeep.compaction.tool_use import OPEN_FILE, Use, calls_in, use_of
 from threadkeep.items import Item, ItemKind, View
-from threadkeep.thread import Pointer, parse_pointer
+from threadkeep.threads import Pointer, parse_pointer
 
 COMMANDS_KEPT: Final = 24
 FAILURES_KEPT: Final = 8

@@ -13,7 +13,7 @@ from threadkeep.compaction.transcript import shortened
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.items import ItemKind, Role
-from threadkeep.thread import LayoutEntry, Pointer, StateEntry
+from threadkeep.threads import LayoutEntry, Pointer, StateEntry
 
 USER_TOKENS = 20_000
 LEAST_TOKENS = 16

@@ -12,7 +12,7 @@ from typing import Final
 
 from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, value_of
 from threadkeep.items import Item
-from threadkeep.thread import EntryKind, History, Pointer, WindowEntry
+from threadkeep.threads import EntryKind, History, Pointer, WindowEntry
 from threadkeep.tokens import estimate_item
 
 # How providers call what they write for themselves: an item of its own, or a block of an answer.

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from threadkeep.compaction.journal import Journal
-from threadkeep.thread import Pointer, parse_pointer
+from threadkeep.threads import Pointer, parse_pointer
 
 
 class Section(StrEnum):

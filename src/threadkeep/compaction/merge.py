@@ -15,7 +15,7 @@ from threadkeep.compaction.journal import Journal, Turn, advance
 from threadkeep.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.speech import is_acknowledgement, shorten
-from threadkeep.thread import Pointer, parse_pointer
+from threadkeep.threads import Pointer, parse_pointer
 
 SOURCES_KEPT = 6
 # A shorter quotation could stand in any message.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadkeep.compaction.ledger import Section
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 # How a line that a model wrote is told from a user's words wherever it is shown; what reads replies takes it off again.
 FROM_A_MODEL = "from a summary, not from the user: "

@@ -15,8 +15,8 @@ from itertools import takewhile
 
 from threadkeep.compaction.facts import Observed
 from threadkeep.items import Item, ItemKind, Role, View, boundaries
-from threadkeep.thread import EntryKind, History, Pointer, Tip, WindowEntry
-from threadkeep.thread.delivery import is_task
+from threadkeep.threads import EntryKind, History, Pointer, Tip, WindowEntry
+from threadkeep.threads.mailbox import is_task
 
 DEFAULT_WINDOW_TOKENS = 258_400
 FRONTIER_FLOOR_TOKENS = 3_000

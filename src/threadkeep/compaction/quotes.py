@@ -15,7 +15,7 @@ from threadkeep.compaction.secrets import masked
 from threadkeep.compaction.speech import CUT_MARK
 from threadkeep.compaction.transcript import untag
 from threadkeep.items import ItemKind
-from threadkeep.thread import EntryKind, Pointer
+from threadkeep.threads import EntryKind, Pointer
 from threadkeep.tokens import estimate_text
 
 # What a dialect's message costs around its text.

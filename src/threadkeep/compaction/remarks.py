@@ -14,7 +14,7 @@ from typing import assert_never
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, load_ledger
 from threadkeep.items import body_digest, written
-from threadkeep.thread import PinBody, Remark, SaidBody, UnpinBody
+from threadkeep.threads import PinBody, Remark, SaidBody, UnpinBody
 
 
 def with_remarks(ledger: Ledger, remarks: Sequence[Remark]) -> Ledger:

@@ -14,7 +14,7 @@ from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, 
 from threadkeep.compaction.merge import LEAST_QUOTE_CHARS, plain
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.reply import ParsedEntry, ParsedState, Verb, is_nothing, read_entry
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 # How many entries of the model's own a section takes: no number of replies crowds out what people said.
 ROOM = {Section.OBJECTIVE: 4, Section.ACTIVE: 80, Section.INACTIVE: 8, Section.HANDOFF: 16, Section.EVIDENCE: 40}

@@ -10,7 +10,7 @@ from threadkeep.compaction.operations import FROM_A_MODEL
 from threadkeep.compaction.secrets import masked
 from threadkeep.compaction.speech import cut_middle, tell_briefly
 from threadkeep.dialects.base import STATE_OPENING
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 
 TAG = "session_compact_state"
 HEADINGS = {

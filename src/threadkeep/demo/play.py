@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import ClientSession
 from rich.console import Console
 
+from threadkeep.client import Config, Threadkeep
 from threadkeep.compaction import AuditReport
 from threadkeep.demo.client import DemoClient, DemoStopped
 from threadkeep.demo.proof import Compaction, Played, prove
@@ -22,9 +23,8 @@ from threadkeep.demo.session import Session
 from threadkeep.demo.story import long_session
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.serve import running_gateway
-from threadkeep.runtime import Config, Threadkeep
 from threadkeep.store import RecordKind, Span
-from threadkeep.thread import Checkpoint, decode_body
+from threadkeep.threads import Checkpoint, decode_body
 
 COMMAND = "/compact keep the current ticket in view"
 LONGEST_SECONDS = 600

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.demo.client import DemoClient
 from threadkeep.demo.provider import DemoProvider
 from threadkeep.demo.session import Session
-from threadkeep.runtime import Thread, Threadkeep
 from threadkeep.store import RecordKind
 
 BEFORE_COMPACTION = "demo-before-compaction"

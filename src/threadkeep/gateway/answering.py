@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from threadkeep.client.thread import Thread
+from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.report import CompactionReport
 from threadkeep.dialects import Dialect
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.commands import VERBS, Command, CommandNames, Verb, meant_verb
 from threadkeep.gateway.known import Known
 from threadkeep.gateway.rules import AutoCompact, Rules
 from threadkeep.hooks import HookRun, RunOutcome
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.branching import undo_compaction
-from threadkeep.runtime.handle import Thread
-from threadkeep.runtime.reports import CompactionReport
+from threadkeep.threads.branches import undo_compaction
 from threadkeep.tokens import Pressure
 
 RECALLED = 5

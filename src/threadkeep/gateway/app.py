@@ -12,6 +12,7 @@ from uuid import uuid4
 from aiohttp import ClientSession
 from msgspec.json import encode
 
+from threadkeep.client import Threadkeep
 from threadkeep.dialects import DIALECTS
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway import control
@@ -33,7 +34,6 @@ from threadkeep.gateway.relay import relay
 from threadkeep.gateway.routes import Provider, Route, route_of
 from threadkeep.gateway.runs import Runs, split_run
 from threadkeep.gateway.upstream import Unanswered, Upstream
-from threadkeep.runtime import Threadkeep
 
 BODY_LIMIT = 64 * 1024 * 1024
 READY_SECONDS = 5.0

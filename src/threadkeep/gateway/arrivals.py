@@ -10,7 +10,7 @@ from threadkeep.gateway.exchange import Incoming
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.recall_tool.exchanges import Exchange
-from threadkeep.runtime.remembering import Shown
+from threadkeep.memory.memory import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import Dialect
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.known import Memory, newest_told
 from threadkeep.items import Item, body_digest
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.reading import live_path, load_checkpoint, readable
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
-from threadkeep.thread import ReplyBody, StateEntry
+from threadkeep.threads import ReplyBody, StateEntry
+from threadkeep.threads.reader import live_path, load_checkpoint, readable
 
 # How many of the threads written last are looked through; a client goes on from what it did a moment ago.
 THREADS = 16

@@ -26,6 +26,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError
 from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller
@@ -37,7 +38,6 @@ from threadkeep.gateway.histories import LaysOutFor, answer_history
 from threadkeep.gateway.record_events import follow
 from threadkeep.gateway.runs import Runs
 from threadkeep.gateway.statuses import status_of
-from threadkeep.runtime import Thread, Threadkeep
 
 PREFIX = b"/threadkeep/v1/"
 BODY_LIMIT = 64 * 1024

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from threadkeep.client import CompactionReport, Remarked, Thread
 from threadkeep.compaction import LedgerEntry, Section, ledger_of
-from threadkeep.runtime import CompactionReport, Remarked, Thread
 
 JsonObject = dict[str, object]
 

@@ -11,7 +11,10 @@ import logging
 from dataclasses import replace
 from functools import partial
 
+from threadkeep.client import Threadkeep
+from threadkeep.client.thread import Thread
 from threadkeep.compaction import load_ledger
+from threadkeep.compaction.continuation import carried_ledger
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply, Request
 from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict, ThreadkeepError
@@ -50,10 +53,7 @@ from threadkeep.gateway.statuses import status_of
 from threadkeep.gateway.unread import Unread
 from threadkeep.gateway.upkeep import Upkeep
 from threadkeep.gateway.upstream_requests import Upstreams
-from threadkeep.runtime import Threadkeep
-from threadkeep.runtime.carrying import carried_ledger
-from threadkeep.runtime.handle import Thread
-from threadkeep.thread.persistence import Persistence
+from threadkeep.threads.records import Persistence
 
 log = logging.getLogger("threadkeep.gateway")
 

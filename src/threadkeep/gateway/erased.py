@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from threadkeep.dialects import Dialect
 from threadkeep.gateway.rewriting import Placed
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
-from threadkeep.thread import Checkpoint, KeepEntry
-from threadkeep.thread.erasure import ERASED, read_note
-from threadkeep.thread.path import LivePath
+from threadkeep.threads import Checkpoint, KeepEntry
+from threadkeep.threads.path import LivePath
+from threadkeep.threads.tombstones import ERASED, read_note
 from threadkeep.tokens import estimate_item
 
 

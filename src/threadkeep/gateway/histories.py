@@ -16,6 +16,7 @@ from typing import Annotated, Literal, Protocol
 
 import msgspec
 
+from threadkeep.compaction.report import CompactionReport
 from threadkeep.dialects import Dialect, dialect_named
 from threadkeep.dialects.spans import encoded, list_of, object_of
 from threadkeep.errors import BadInput
@@ -23,7 +24,6 @@ from threadkeep.gateway.caller import Caller
 from threadkeep.gateway.control_views import compaction_view
 from threadkeep.gateway.exchange import Incoming
 from threadkeep.gateway.hints import SESSION_HEADERS
-from threadkeep.runtime.reports import CompactionReport
 
 PATH = b"/threadkeep/v1/histories"
 BODY_LIMIT = 64 * 1024 * 1024

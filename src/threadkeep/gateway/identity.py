@@ -20,8 +20,8 @@ from typing import Final
 import msgspec
 
 from threadkeep import __version__
+from threadkeep.client import Config
 from threadkeep.gateway.rules import CLAUDE_CODE, rules_of
-from threadkeep.runtime import Config
 
 PATH: Final = b"/threadkeep/v1/identity"
 

@@ -6,7 +6,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase
+from threadkeep.compaction.order import Order
+from threadkeep.compaction.report import CompactionReport
+from threadkeep.compaction.trigger import room_in
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.messages import without_thinking
 from threadkeep.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact
@@ -21,10 +25,6 @@ from threadkeep.gateway.rules import AutoCompact, Rules
 from threadkeep.gateway.upkeep import Upkeep, due
 from threadkeep.gateway.upstream_requests import Upstreams
 from threadkeep.items import Item
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.making_room import room_in
-from threadkeep.runtime.orders import Order
-from threadkeep.runtime.reports import CompactionReport
 from threadkeep.tokens import Limits, Pressure, measure_pressure
 
 log = logging.getLogger("threadkeep.gateway")

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.gateway.erased import Erased, load_erased
 from threadkeep.gateway.rewriting import Layout, layout_of
 from threadkeep.items import body_digest
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.reading import last_usage, live_path, load_checkpoint, load_tip, readable
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
-from threadkeep.thread import Checkpoint, ContextBody, Tip, encode_body
+from threadkeep.threads import Checkpoint, ContextBody, Tip, encode_body
+from threadkeep.threads.reader import last_usage, live_path, load_checkpoint, load_tip, readable
 from threadkeep.tokens import Calibration
 
 THREADS = 1_024
@@ -36,7 +36,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What the newest `context` record of a path says; see `threadkeep.thread.ContextBody`. `head` is a digest."""
+    """What the newest `context` record of a path says; see `threadkeep.threads.ContextBody`. `head` is a digest."""
 
     head: bytes
     session: str = ""

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.gateway.exchange import ListModels
-from threadkeep.runtime.backend import Backend
 
 PATIENCE_S: Final = 10.0
 # What an answer may say about one model, by the servers that were looked at: the first that is there counts.

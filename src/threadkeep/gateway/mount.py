@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from threadkeep.client import Threadkeep
 from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller
 from threadkeep.gateway.keys import Keys
-from threadkeep.runtime import Threadkeep
 
 ROOT = b"/ui"
 

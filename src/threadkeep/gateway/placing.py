@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
 from threadkeep.gateway.continuing import continued_thread
@@ -16,12 +17,11 @@ from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.known import Known, Memory, Told, head_digest, load_known
 from threadkeep.gateway.sessions import Sessions
 from threadkeep.items import chain_seed
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.branching import branch
-from threadkeep.runtime.reading import load_tip
-from threadkeep.runtime.recording import Opening, append_items, arrival, deepest_known, opening
 from threadkeep.store import Found, NewRecord, RecordKind, Span
-from threadkeep.thread import Arrival, Tip
+from threadkeep.threads import Arrival, Tip
+from threadkeep.threads.branches import branch
+from threadkeep.threads.reader import load_tip
+from threadkeep.threads.writer import Opening, append_items, arrival, deepest_known, opening
 
 # What the model is told outside its history. Other fields (cache keys, client metadata) change with every request.
 HEAD_FIELDS = ("model", "instructions", "system", "tools")

@@ -14,7 +14,7 @@ from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.known import Known
 from threadkeep.gateway.rules import Rules
 from threadkeep.items import Item
-from threadkeep.runtime.remembering import Memories, Shown
+from threadkeep.memory.memory import Memories, Shown
 
 APART = "\n\n"
 

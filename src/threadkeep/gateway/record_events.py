@@ -10,7 +10,7 @@ from msgspec import MsgspecError
 from msgspec.json import encode
 
 from threadkeep.store import Notify, Record, RecordKind, Span, ThreadStore, Watch
-from threadkeep.thread import Checkpoint, ReplyBody, decode_body
+from threadkeep.threads import Checkpoint, ReplyBody, decode_body
 
 # A store tells at once of mail and checkpoints; the other records of other processes are found by looking.
 LOOK_SECONDS = 0.25

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.inline import parted
 from threadkeep.dialects import Reply
 from threadkeep.errors import OrdinalConflict
 from threadkeep.gateway.known import Memory
 from threadkeep.gateway.recordings import Recorded
 from threadkeep.items import Item
-from threadkeep.runtime.backend import Backend
 from threadkeep.store import NewRecord, RecordKind
-from threadkeep.thread import ReplyBody, encode_body
+from threadkeep.threads import ReplyBody, encode_body
 from threadkeep.tokens import Calibration
 
 

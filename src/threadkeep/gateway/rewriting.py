@@ -8,7 +8,7 @@ from typing import assert_never
 
 from threadkeep.gateway.glances import Seen
 from threadkeep.items import Item, Role
-from threadkeep.thread import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
+from threadkeep.threads import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
 from threadkeep.tokens import estimate_item
 
 

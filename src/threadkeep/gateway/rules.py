@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
+from threadkeep.client.config import Config
 from threadkeep.gateway.commands import CommandNames
-from threadkeep.runtime.config import Config
 
 # `off`: only when a person asks. `background`: prepared at the soft limit while requests go on, and only the hard limit waits.
 # `on`: at the hard limit, before the request goes out.

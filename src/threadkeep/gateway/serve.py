@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from threadkeep import __version__
+from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Dialect
 from threadkeep.gateway.access_log import AccessLog
 from threadkeep.gateway.app import Gateway
@@ -21,7 +22,6 @@ from threadkeep.gateway.runs import Runs
 from threadkeep.gateway.server import running, serve
 from threadkeep.gateway.tenants import Tenants
 from threadkeep.gateway.upstream import upstream_session
-from threadkeep.runtime import Config, Threadkeep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

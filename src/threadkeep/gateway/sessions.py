@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.known import Memory, newest_told
-from threadkeep.runtime.backend import Backend
 from threadkeep.store import Found
 
 # How many of the threads written last are asked for their name, and how many records that begin alike.

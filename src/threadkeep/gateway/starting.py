@@ -10,6 +10,8 @@ import asyncio
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
+from threadkeep.client.start_hooks import Started, run_start_hooks
+from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionStopped
 from threadkeep.gateway.arrivals import Arrived
@@ -18,9 +20,7 @@ from threadkeep.gateway.placing import Placing, told_now
 from threadkeep.gateway.rewriting import Placed
 from threadkeep.hooks import HookEvent
 from threadkeep.items import Item
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.reading import live_path, load_start
-from threadkeep.runtime.starting import Started, run_start_hooks
+from threadkeep.threads.reader import live_path, load_start
 from threadkeep.tokens import estimate_item
 
 Start = tuple[bytes, ...]

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
+from threadkeep.client import Threadkeep
+from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, CompactionObserver, Spent
 from threadkeep.dialects import Dialect, dialect_named
 from threadkeep.gateway.exchange import Conversations
 from threadkeep.gateway.histories import LaysOut
 from threadkeep.gateway.metrics import Metrics
 from threadkeep.gateway.runs import Runs
-from threadkeep.runtime import Threadkeep
-from threadkeep.runtime.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, CompactionObserver, Spent
-from threadkeep.thread import Attempt
+from threadkeep.threads import Attempt
 
 
 class Closing(Conversations, LaysOut, Protocol):

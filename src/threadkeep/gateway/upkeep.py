@@ -10,16 +10,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.fallback import Deadline, Futility
+from threadkeep.compaction.order import Order
+from threadkeep.compaction.report import CompactionReport
+from threadkeep.compaction.run import compact_thread
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionError, NothingToCompact, ThreadkeepError
 from threadkeep.gateway.known import Known, Memory
 from threadkeep.gateway.rules import AutoCompact
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.compacting import compact_thread
-from threadkeep.runtime.deadline import Deadline
-from threadkeep.runtime.futility import Futility
-from threadkeep.runtime.orders import Order
-from threadkeep.runtime.reports import CompactionReport
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.tokens import Limits, Pressure
 

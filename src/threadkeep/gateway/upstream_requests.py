@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Request
 from threadkeep.gateway.arrivals import Arrived
 from threadkeep.gateway.breakpoints import are_known, pointed
@@ -28,7 +29,6 @@ from threadkeep.gateway.recollecting import remembering
 from threadkeep.gateway.rewriting import Placed, window_of
 from threadkeep.gateway.rules import Rules
 from threadkeep.gateway.starting import Starts, start_of
-from threadkeep.runtime.backend import Backend
 from threadkeep.tokens import estimate_bytes
 
 

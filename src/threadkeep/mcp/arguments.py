@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from threadkeep.compaction.pins import NOTE_CHARS
 from threadkeep.errors import BadInput
-from threadkeep.runtime.remarking import NOTE_CHARS
 
 MOST_HITS = 20
 MOST_THREADS = 100

@@ -13,9 +13,9 @@ from threadkeep.compaction.state_text import HEADINGS, neutralise
 from threadkeep.errors import BadInput, RecordNotFound
 from threadkeep.mcp.desk import Desk
 from threadkeep.mcp.quoting import one_line, quoted
-from threadkeep.runtime.reading import live_path, load_checkpoint
 from threadkeep.store import Record, RecordKind
-from threadkeep.thread import Checkpoint
+from threadkeep.threads import Checkpoint
+from threadkeep.threads.reader import live_path, load_checkpoint
 
 SCHEME = "threadkeep"
 TEMPLATE = f"{SCHEME}://threads/{{thread}}/checkpoints/{{ordinal}}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import BadInput
 from threadkeep.mcp.quoting import one_line
-from threadkeep.runtime import Thread, Threadkeep
 
 NAMED = 5
 TITLE_CHARS = 80

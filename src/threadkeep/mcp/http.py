@@ -19,9 +19,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 
+from threadkeep.client import Threadkeep
 from threadkeep.mcp.desk import Desk
 from threadkeep.mcp.server import Context, make_server
-from threadkeep.runtime import Threadkeep
 
 PATH = "/mcp"
 URL_PREFIX = "/k/"

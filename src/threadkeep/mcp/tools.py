@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from threadkeep.client import Remarked, Thread
 from threadkeep.compaction import LedgerEntry, Section, Speaker
+from threadkeep.compaction.pins import NOTE_CHARS
 from threadkeep.compaction.state_text import HEADINGS, neutralise
 from threadkeep.errors import BadInput
 from threadkeep.mcp.arguments import (
@@ -24,8 +26,6 @@ from threadkeep.mcp.arguments import (
 )
 from threadkeep.mcp.desk import Desk
 from threadkeep.mcp.quoting import LONGEST_ANSWER, one_line, quoted
-from threadkeep.runtime import Remarked, Thread
-from threadkeep.runtime.remarking import NOTE_CHARS
 
 # Asks a person and returns whether they agreed; raises what ends the call where they did not.
 Ask = Callable[[str, str], Awaitable[None]]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from threadkeep.memory.consolidating import Bounds, consolidated
-from threadkeep.memory.edits import edited
-from threadkeep.memory.extracting import Candidate, extracted, instruction, parsed
-from threadkeep.memory.finding import cited_in, found
-from threadkeep.memory.page import page, summary
-from threadkeep.memory.polluting import is_polluting, patterns_of
+from threadkeep.memory.consolidation import Bounds, consolidated
+from threadkeep.memory.extraction import Candidate, extracted, instruction, is_polluting, parsed, patterns_of
+from threadkeep.memory.page import edited, page, summary
 from threadkeep.memory.records import Cited, Entry, Extracted, Failed, Kept, Snapshot, read_record, written
-from threadkeep.memory.state import MemoryState, folded
+from threadkeep.memory.state import MemoryState, cited_in, folded, found
 
 __all__ = [
     "Bounds",

@@ -1,9 +1,4 @@
-"""Which of many texts answers a question: what stands close together in one place counts, and who said it.
-
-Words are compared by their beginnings, so that forms of one word meet in languages that inflect at the end, and inside longer
-words for half, where languages put words together; scripts without spaces are compared by pairs of characters. Nothing here
-knows a language, a topic or a store.
-"""
+"""Which of many texts answers a question, and the place in it that does."""
 
 from __future__ import annotations
 
@@ -17,6 +12,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from threadkeep.store.words import CJK, FUNCTION_WORDS
+
+EXCERPT_CHARS = 700
+# How much is shown before the statement that answers.
+EXCERPT_MARGIN = 120
+
+
+def excerpt(text: str, query: str) -> str:
+    """Return the stretch of `text` around the statement that answers `query` best; its beginning where none does."""
+    found = Ranking([Candidate(text=text, by_person=False)], query).best(1)
+    return quoted(text, at=found[0].at if found else 0)
+
+
+def quoted(text: str, *, at: int) -> str:
+    """Return the stretch of `text` around the statement that begins at `at`, the whole text where it is short."""
+    if len(text) <= EXCERPT_CHARS:
+        return text
+    start = max(0, min(at - EXCERPT_MARGIN, len(text) - EXCERPT_CHARS))
+    stretch = text[start : start + EXCERPT_CHARS]
+    return ("…" if start else "") + stretch + ("…" if start + EXCERPT_CHARS < len(text) else "")
+
 
 # Of a longer word this beginning is enough; a shorter one must be the other word, or begin it if it has at least four letters.
 STEM_CHARS = 5

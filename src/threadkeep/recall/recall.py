@@ -1,20 +1,39 @@
-"""Finding records on a live path and quoting them."""
+"""Finds records on a live path and quotes them."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from threadkeep.dialects import Dialect
 from threadkeep.errors import RecordNotFound
 from threadkeep.items import Item, View
-from threadkeep.recall.echoes import is_echo
-from threadkeep.recall.quoting import quoted
-from threadkeep.recall.ranking import Candidate, Ranking
+from threadkeep.recall.ranking import Candidate, Ranking, quoted
 from threadkeep.store import Record, RecordKind, Search, Span, ThreadStore
-from threadkeep.thread import LivePath, Pointer, SaidBody, remark_of
-from threadkeep.thread.erasure import ERASED
+from threadkeep.threads import LivePath, Pointer, SaidBody, remark_of
+from threadkeep.threads.tombstones import ERASED
+
+# What the tool is called, alone or behind the name of its server, as clients write it.
+_TOOL: Final = re.compile(r"(?:.*threadkeep.*[^a-z0-9])?recall", re.IGNORECASE | re.DOTALL)
+# How its answers begin, in each form there is: as text, as JSON, from the server for other clients.
+_ANSWER: Final = re.compile(
+    r"What was said, word for word:|Nothing that was said matches\.|\{\"recalled\""
+    r"|\d+ from thread \S+, best first\. They are quotations|Nothing in thread \S+ matches .*Any one word would have been enough",
+    re.DOTALL,
+)
+# Clients put some words of their own before what a tool returned.
+BEGINNING_CHARS: Final = 400
+
+
+def is_echo(view: View) -> bool:
+    """Whether an item is a question to the recall tool, or what it answered."""
+    if view.tool is not None:
+        return _TOOL.fullmatch(view.tool) is not None
+    return bool(view.closes) and _ANSWER.search(view.text, 0, BEGINNING_CHARS) is not None
+
 
 # The index knows whole records; which of them answers is seen only in their statements, so many are looked at.
 PROPOSED_PER_HIT = 24

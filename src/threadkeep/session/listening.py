@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
+from threadkeep.client import TurnScope
 from threadkeep.dialects import Request
 from threadkeep.errors import ModelUnavailable
 from threadkeep.items import Item, decoded, mended
 from threadkeep.llm import Delta, Model, ModelReply, Streams
 from threadkeep.llm.speech import speech_in
-from threadkeep.runtime import TurnScope
 from threadkeep.session.events import Hear, Said
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from threadkeep.memory import Kept
-from threadkeep.runtime.remembering import Memories
+from threadkeep.memory.memory import Memories
 
 HITS = 8
 NOTHING = "Nothing that is remembered says that."

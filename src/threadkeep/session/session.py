@@ -8,6 +8,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from threadkeep.client import CompactionReport, Head, Thread, Threadkeep, TurnScope, Window
+from threadkeep.compaction.order import Order, Patience
 from threadkeep.errors import (
     BadInput,
     CompactionError,
@@ -17,18 +19,16 @@ from threadkeep.errors import (
     UnknownModel,
 )
 from threadkeep.llm import Model, ModelReply, ask_patiently
-from threadkeep.runtime import CompactionReport, Head, Thread, Threadkeep, TurnScope, Window
-from threadkeep.runtime.orders import Order, Patience
-from threadkeep.runtime.recall_tool import DESCRIPTION, PARAMETERS, recalled_text
-from threadkeep.runtime.remembering import Memories
-from threadkeep.runtime.sealing import account_of
+from threadkeep.memory.memory import Memories
+from threadkeep.recall.tool import DESCRIPTION, PARAMETERS, recalled_text
 from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Trouble, nobody_hears
 from threadkeep.session.listening import Listener
 from threadkeep.session.memory_tools import memory_tools
 from threadkeep.session.running import returned_by
 from threadkeep.session.tools import Tool, tool_from
 from threadkeep.session.wire import Call, calls_in, output_item, tool_field, user_item, warmed
-from threadkeep.thread.phases import TurnState
+from threadkeep.threads.sealed_items import account_of
+from threadkeep.threads.turn_progress import TurnState
 
 # How often a request the provider refused for its size is made smaller, and by how much each time.
 OVERFLOWS = 2

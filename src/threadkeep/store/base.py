@@ -1,7 +1,7 @@
 """The port between threads and the place they are kept.
 
 A store stores; it decides nothing. It knows records, their order and their bytes, never what they mean: which records
-form a window, where a fork begins, what a rollback takes back is decided above it, once, in `threadkeep.thread`.
+form a window, where a fork begins, what a rollback takes back is decided above it, once, in `threadkeep.threads`.
 """
 
 from __future__ import annotations
@@ -280,3 +280,7 @@ class Notify(Protocol):
             ThreadNotFound: There is no such thread.
         """
         ...
+
+
+class Backing(ThreadStore, Search, Leases, Erasure, Notify, Protocol):
+    """A backend with all its abilities."""

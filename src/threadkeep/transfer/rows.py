@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from threadkeep.dialects.spans import fields_of, object_of, value_of
 from threadkeep.errors import InvalidThreadId
-from threadkeep.thread import checked_thread_id
+from threadkeep.threads import checked_thread_id
 
 Row = dict[str, bytes]
 

@@ -1,4 +1,4 @@
-"""What a foreign transcript comes down to: steps that the runtime lays down as records, one after another.
+"""What a foreign transcript comes down to: steps that `thread_builder` writes as records, one after another.
 
 A reader takes one line at a time and returns steps; it opens nothing and writes nothing. The same lines give the same steps,
 always: importing again is reading again and finding everything already there.

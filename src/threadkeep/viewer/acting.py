@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from threadkeep.client import Thread
 from threadkeep.errors import BadInput
-from threadkeep.runtime import Thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from threadkeep import __version__
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError
 from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller
 from threadkeep.gateway.headers import first
 from threadkeep.gateway.record_events import follow
 from threadkeep.gateway.statuses import status_of
-from threadkeep.runtime import Thread, Threadkeep
 from threadkeep.viewer.acting import Done, act
 from threadkeep.viewer.answers import Answer, asset, assets_version, redirect
 from threadkeep.viewer.live import follow_threads, stream

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from threadkeep.compaction import Ledger
 from threadkeep.errors import InvalidPointer, StoreCorrupt
 from threadkeep.items import body_digest
-from threadkeep.runtime.reading import live_path
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
-from threadkeep.thread import Checkpoint, KeepEntry, LivePath, Pointer, StubEntry, parse_pointer
+from threadkeep.threads import Checkpoint, KeepEntry, LivePath, Pointer, StubEntry, parse_pointer
+from threadkeep.threads.reader import live_path
 from threadkeep.viewer.compactions import Opened
 
 

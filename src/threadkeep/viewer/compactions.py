@@ -8,9 +8,9 @@ import msgspec
 
 from threadkeep.compaction import AuditReport, Ledger, ledger_of
 from threadkeep.errors import InvalidPointer, InvalidTarget, StoreCorrupt
-from threadkeep.runtime.reading import live_path, load_history, readable
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
-from threadkeep.thread import Checkpoint, History
+from threadkeep.threads import Checkpoint, History
+from threadkeep.threads.reader import live_path, load_history, readable
 
 # The newest ones; a page of each is read with its state, which may be long.
 SHOWN = 40

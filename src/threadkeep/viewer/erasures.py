@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.thread.erasure import ErasureNote, read_note
+from threadkeep.threads.tombstones import ErasureNote, read_note
 
 # On a first look only an erasure that is still under way matters, and its note is among the newest.
 NEWEST_NOTES = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from threadkeep.runtime.threadkeep import EVERY
+from threadkeep.client.threadkeep import EVERY
 from threadkeep.store import ThreadRow, ThreadStore
 from threadkeep.viewer.listing import title_of
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item
-from threadkeep.runtime import Thread, Threadkeep
 from threadkeep.store import Record, RecordKind, Span
-from threadkeep.thread.mailbox import correspondence
-from threadkeep.thread.records import MailBody, SpawnBody, TakenBody, TurnEndBody
+from threadkeep.threads.records import MailBody, SpawnBody, TakenBody, TurnEndBody, correspondence
 from threadkeep.viewer.cleaning import one_line
 
 SHOWN = 12

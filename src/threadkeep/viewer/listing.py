@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from threadkeep.client import Threadkeep
 from threadkeep.dialects import DIALECTS, dialect_named
-from threadkeep.runtime import Threadkeep
-from threadkeep.runtime.backend import Backing
-from threadkeep.runtime.reading import current_turn, readable
 from threadkeep.store import Hit, RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.thread import MetaBody, Pointer, TurnBody
+from threadkeep.store.base import Backing
+from threadkeep.threads import MetaBody, Pointer, TurnBody
+from threadkeep.threads.reader import current_turn, readable
 from threadkeep.viewer.sizes import Sizes
 from threadkeep.viewer.wording import Told, told
 

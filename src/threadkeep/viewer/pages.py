@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import msgspec
 
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.compaction import Section, ledger_of
 from threadkeep.compaction.comparison import compare
+from threadkeep.compaction.failed_attempts import newest_in_vain
 from threadkeep.compaction.strategies import DEFAULT, STRATEGIES
 from threadkeep.errors import BadInput, StoreCorrupt
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.runtime.describing import description
-from threadkeep.runtime.in_vain import newest_in_vain
-from threadkeep.runtime.reading import current_turn, live_path
+from threadkeep.threads.reader import current_turn, live_path
+from threadkeep.threads.titles import description
 from threadkeep.tokens import Pressure
 from threadkeep.viewer import compactions
 from threadkeep.viewer.answers import Answer

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from threadkeep.client import Threadkeep
 from threadkeep.errors import InvalidPointer
 from threadkeep.memory import Kept
-from threadkeep.runtime import Threadkeep
-from threadkeep.runtime.remembering import Memories
-from threadkeep.thread import Pointer, parse_pointer
+from threadkeep.memory.memory import Memories
+from threadkeep.threads import Pointer, parse_pointer
 
 # The most useful ones; a search finds the rest.
 MOST_SHOWN = 200

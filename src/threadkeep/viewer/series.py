@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import RecordNotFound, StoreCorrupt
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.runtime.reading import live_path, load_history, readable
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
-from threadkeep.thread import is_in_vain
+from threadkeep.threads import is_in_vain
+from threadkeep.threads.reader import live_path, load_history, readable
 from threadkeep.viewer.erasures import Sighting, sighted
 from threadkeep.viewer.sizes import size_after, slices
 from threadkeep.viewer.thinning import Buckets, Point

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import RecordNotFound, StoreCorrupt
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.runtime.reading import last_usage, live_path, load_checkpoint, load_history, readable
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.thread import Checkpoint, LivePath
+from threadkeep.threads import Checkpoint, LivePath
+from threadkeep.threads.reader import last_usage, live_path, load_checkpoint, load_history, readable
 from threadkeep.tokens import Pressure, measure_pressure
 from threadkeep.viewer.erasures import Sighting, sighted
 

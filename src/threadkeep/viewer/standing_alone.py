@@ -7,11 +7,11 @@ import hmac
 import time
 from collections.abc import Callable, Collection
 
+from threadkeep.client import Threadkeep
 from threadkeep.dialects import DIALECTS
 from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller, Receive, Scope, Send
 from threadkeep.gateway.doorway import turned_away
-from threadkeep.runtime import Threadkeep
 from threadkeep.viewer.answers import Answer, redirect
 from threadkeep.viewer.app import Viewer, without_own_origin
 from threadkeep.viewer.tickets import Guest

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from threadkeep.compaction import Section
-from threadkeep.thread import Pointer, bill_of
+from threadkeep.threads import Pointer, bill_of
 from threadkeep.viewer import figures
 from threadkeep.viewer.cleaning import clean
 from threadkeep.viewer.markdown import formatted

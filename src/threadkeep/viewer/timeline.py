@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import Dialect
 from threadkeep.errors import RecordNotFound
 from threadkeep.items import Item
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.runtime.reading import live_path
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
+from threadkeep.threads.reader import live_path
 from threadkeep.viewer.wording import Told, said_in, told
 
 PAGE = 100

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from threadkeep.compaction import AuditReport
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
 from threadkeep.viewer.archive import Archive
 from threadkeep.viewer.changes import Group
 from threadkeep.viewer.figures import counted, number

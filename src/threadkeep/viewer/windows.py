@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from threadkeep.dialects import Dialect
-from threadkeep.thread import EntryKind, History, Pointer, WindowEntry
+from threadkeep.threads import EntryKind, History, Pointer, WindowEntry
 from threadkeep.viewer.figures import counted
 from threadkeep.viewer.wording import Told, told_item
 

@@ -10,7 +10,7 @@ import msgspec
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, View
 from threadkeep.store import Record, RecordKind
-from threadkeep.thread import (
+from threadkeep.threads import (
     Checkpoint,
     ContextBody,
     MetaBody,

@@ -10,7 +10,7 @@ from typing import Any
 from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.hermes.engine import Engine
 from threadkeep.adapters.hermes.messages import item_of
-from threadkeep.runtime import Config, Threadkeep
+from threadkeep.client import Config, Threadkeep
 from threadkeep.store import RecordKind
 
 Message = dict[str, Any]

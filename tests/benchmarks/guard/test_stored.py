@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from benchmarks.guard.statements import stored
-from threadkeep.runtime import Config, Threadkeep
+from threadkeep.client import Config, Threadkeep
 from threadkeep.store.sqlite import packing
 
 SHORT = {"role": "user", "content": "Begin."}

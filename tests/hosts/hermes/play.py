@@ -14,10 +14,10 @@ from typing import Any
 from aiohttp import web
 from tests.hosts.said import Laid, laid_out
 
-from threadkeep.runtime import Config, Threadkeep
-from threadkeep.runtime.reading import live_path
+from threadkeep.client import Config, Threadkeep
 from threadkeep.store import RecordKind
 from threadkeep.testing.provider import Reply, ScriptedProvider, call, say
+from threadkeep.threads.reader import live_path
 
 DRIVER = Path(__file__).with_name("driver.py")
 REPOSITORY = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ import pytest
 from tests.docs.pages import shown_on
 from tests.hosts.hermes.play import REPOSITORY, HermesModel, Host
 
-from threadkeep.runtime import config_of, resolve
+from threadkeep.client import config_of, resolve
 from threadkeep.testing.provider import say
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio]

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.hosts.said import Laid, laid_out
 
-from threadkeep.runtime import Config, Threadkeep
+from threadkeep.client import Config, Threadkeep
 from threadkeep.store import RecordKind
 from threadkeep.testing.provider import Received, Reply, call, say
 

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from tests.hosts.litellm.play import TURNS, WINDOW_TOKENS, essential, expected, history, items, replies, sent, states
 
-from threadkeep.runtime import Config, Threadkeep
+from threadkeep.client import Config, Threadkeep
 from threadkeep.testing.provider import ScriptedProvider
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio, pytest.mark.moves_prefix(reason="each compaction moves it once")]

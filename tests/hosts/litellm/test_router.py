@@ -24,7 +24,7 @@ from tests.hosts.litellm.play import (
 
 from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.litellm import ThreadkeepHook
-from threadkeep.runtime import Config
+from threadkeep.client import Config
 from threadkeep.testing.provider import ScriptedProvider, say
 
 pytestmark = [

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from threadkeep.transfer.detecting import Format
+from threadkeep.transfer.formats import Format
 
 # What a client shows its model of one hook's words: Codex cuts them at 2,500 tokens of four bytes, Claude Code at 10,000
 # characters, and both put the rest into a file. A state that is longer goes out in parts, each from a handler of its own.

@@ -10,11 +10,11 @@ from pathlib import Path
 from threadkeep.adapters.client_hooks.called import HookCall
 from threadkeep.adapters.client_hooks.clients import HookClient
 from threadkeep.adapters.client_hooks.telling import told
+from threadkeep.client import Thread, Threadkeep
+from threadkeep.compaction.order import Order
 from threadkeep.errors import CompactionError, Conflict, NothingToUndo, OrdinalConflict, ThreadNotFound, UnreadableTranscript
-from threadkeep.runtime import Thread, Threadkeep
-from threadkeep.runtime.imported_checkpoint import STRATEGY as IMPORTED
-from threadkeep.runtime.orders import Order
-from threadkeep.runtime.transferring import Importer, ImportReport
+from threadkeep.transfer.import_files import Importer, ImportReport
+from threadkeep.transfer.imported_checkpoint import STRATEGY as IMPORTED
 
 ATTEMPTS = 3
 

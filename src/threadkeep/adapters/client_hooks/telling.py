@@ -7,7 +7,7 @@ from threadkeep.compaction.engine import remembered
 from threadkeep.compaction.plan import Seen
 from threadkeep.compaction.state_text import neutralise, render_state
 from threadkeep.dialects import Dialect
-from threadkeep.thread import EntryKind, History
+from threadkeep.threads import EntryKind, History
 
 # The request is quoted whole up to this; a log pasted into it would push out what was demanded.
 QUOTED_CHARS = 4_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from threadkeep.runtime import Thread
-from threadkeep.runtime.recall_tool import ARGUMENT, DESCRIPTION, NAME, PARAMETERS, recalled_by_tool
+from threadkeep.client import Thread
+from threadkeep.recall.tool import ARGUMENT, DESCRIPTION, NAME, PARAMETERS, recalled_by_tool
 
 __all__ = ["ARGUMENT", "NAME", "SCHEMA", "answer"]
 

@@ -21,10 +21,10 @@ from threadkeep.adapters.hermes.messages import (
 )
 from threadkeep.adapters.hermes.recalling import answer
 from threadkeep.adapters.reaching import Reach, thread_id_of
+from threadkeep.client import CompactionReport, Thread, Threadkeep, config_of, resolve
+from threadkeep.client.host_history import follow
+from threadkeep.compaction.order import Order
 from threadkeep.errors import BadInput, NothingToCompact, ThreadNotFound
-from threadkeep.runtime import CompactionReport, Thread, Threadkeep, config_of, resolve
-from threadkeep.runtime.following import follow
-from threadkeep.runtime.orders import Order
 from threadkeep.tokens import Limits
 
 log = logging.getLogger("threadkeep.hermes")

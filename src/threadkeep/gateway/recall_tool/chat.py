@@ -10,7 +10,7 @@ from threadkeep.dialects.spans import object_in
 from threadkeep.gateway.recall_tool.events import EventBlocks, data_event, event_of
 from threadkeep.gateway.recall_tool.form import ABOUT, APART, NAME, Calls, Json, RecallCall, added, bare, query_in
 from threadkeep.items import Item
-from threadkeep.runtime.recall_tool import PARAMETERS
+from threadkeep.recall.tool import PARAMETERS
 
 DONE = b"[DONE]"
 

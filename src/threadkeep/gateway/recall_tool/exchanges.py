@@ -15,6 +15,7 @@ from hmac import compare_digest
 
 import msgspec
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.sealing import holds_sealed
 from threadkeep.errors import OrdinalConflict
@@ -24,10 +25,9 @@ from threadkeep.gateway.recall_tool.form import Form
 from threadkeep.gateway.recall_tool.offering import FORMS
 from threadkeep.gateway.rewriting import Placed
 from threadkeep.items import Item, Role
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.reading import live_path
 from threadkeep.store import NewRecord, RecordKind, Span
-from threadkeep.thread import Pointer
+from threadkeep.threads import Pointer
+from threadkeep.threads.reader import live_path
 from threadkeep.tokens import estimate_item
 
 SEAL_BYTES = 16

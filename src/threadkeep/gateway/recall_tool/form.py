@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from threadkeep.items import Item
-from threadkeep.runtime.recall_tool import DESCRIPTION
+from threadkeep.recall.tool import DESCRIPTION
 
 Json = dict[str, Any]
 

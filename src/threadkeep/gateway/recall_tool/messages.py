@@ -9,7 +9,7 @@ from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_in
 from threadkeep.gateway.recall_tool.events import EventBlocks, event_of, named_event
 from threadkeep.gateway.recall_tool.form import ABOUT, NAME, Calls, Json, RecallCall, added, bare, query_in
 from threadkeep.items import Item
-from threadkeep.runtime.recall_tool import PARAMETERS
+from threadkeep.recall.tool import PARAMETERS
 
 ENDING = ("message_delta", "message_stop", "error")
 

@@ -10,7 +10,7 @@ from threadkeep.dialects.spans import object_in
 from threadkeep.gateway.recall_tool.events import EventBlocks, event_of, named_event
 from threadkeep.gateway.recall_tool.form import ABOUT, NAME, Calls, Json, RecallCall, added, bare, query_in
 from threadkeep.items import Item
-from threadkeep.runtime.recall_tool import PARAMETERS
+from threadkeep.recall.tool import PARAMETERS
 
 OPENING = ("response.created", "response.in_progress", "response.queued")
 TERMINAL = ("response.completed", "response.incomplete", "response.failed", "error")

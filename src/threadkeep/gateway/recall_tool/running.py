@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from threadkeep.client.thread import Thread
+from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.errors import InvalidPointer, ThreadkeepError
 from threadkeep.gateway.recall_tool.exchanges import Exchange, Exchanges
@@ -13,11 +15,9 @@ from threadkeep.gateway.recall_tool.form import Form, RecallCall
 from threadkeep.gateway.recall_tool.offering import FORMS
 from threadkeep.gateway.recordings import Recorded
 from threadkeep.items import Item
-from threadkeep.runtime.backend import Backend
-from threadkeep.runtime.handle import Thread
-from threadkeep.runtime.reading import live_path
-from threadkeep.runtime.recall_tool import NOTHING, recalled_text
-from threadkeep.thread import parse_pointer
+from threadkeep.recall.tool import NOTHING, recalled_text
+from threadkeep.threads import parse_pointer
+from threadkeep.threads.reader import live_path
 
 # How often a model may look something up before it must answer with what it has.
 ROUNDS: Final = 3

@@ -1,0 +1,416 @@
+"""One turn of an agent: its input is durable first, and a compaction never loses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Protocol
+
+from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.engine import Phase
+from threadkeep.compaction.fallback import Deadline
+from threadkeep.compaction.inline import parted
+from threadkeep.compaction.order import Order, Reason
+from threadkeep.compaction.report import CompactionReport
+from threadkeep.compaction.trigger import MakingRoom, adoption, order_beside, order_for
+from threadkeep.errors import CompactionStopped, StoreError, TurnRunning, TurnTakenOver
+from threadkeep.items import Item, View
+from threadkeep.llm.base import Model
+from threadkeep.threads import History
+from threadkeep.threads.head import Head
+from threadkeep.threads.lease import Lease
+from threadkeep.threads.mailbox import Choose, Mail, Mailbox, Standing, TurnOver, breaks, goes_on, items_of, joining, left_over
+from threadkeep.threads.reports import Window
+from threadkeep.threads.sealed_items import account_of
+from threadkeep.threads.turn_progress import Progress, TurnState, progress_of
+from threadkeep.tokens import Limits
+
+# Long enough for a failover and for clocks that differ by seconds, short enough to wait for where a host was killed.
+LEASE_MS = 20_000
+RENEWAL_S = LEASE_MS / 4_000
+# Who has not given it back by then, nor let it run out, is alive.
+PATIENCE_S = LEASE_MS / 1_000
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.5
+
+
+class TurnLease:
+    """The right to run a thread's turns. A host that dies leaves it to run out."""
+
+    def __init__(self, backend: Backend, thread_id: str) -> None:
+        self._thread_id = thread_id
+        self._lease = Lease(backend, f"turn:{thread_id}", term_ms=LEASE_MS, renewal_s=RENEWAL_S)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lease.is_lost
+
+    async def take(self) -> None:
+        """Take it, and hold it until it is given back.
+
+        Waits for as long as the lease of a host that died would last.
+
+        Raises:
+            TurnRunning: Another host runs a turn.
+        """
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
+        while not await self._lease.take():
+            if loop.time() >= until:
+                raise TurnRunning(self._thread_id)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def check(self) -> None:
+        """Return if it is still ours: a host that was suspended, or cut off from the store, may find another in its place.
+
+        Raises:
+            TurnTakenOver: Another host has it.
+        """
+        if not await self._lease.is_held():
+            raise TurnTakenOver(self._thread_id)
+
+    async def give_back(self) -> None:
+        """Let another host have it. Where the store cannot be told, it runs out."""
+        await self._lease.give_back()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A turn that was opened or is gone on with.
+
+    Attributes:
+        number: Its number; 0 where nobody has asked for anything yet.
+        at: The ordinal it begins at.
+        by_person: A person's input opened it just now.
+        under_way: Somebody asked for it, and it is not over: false where nobody did, or its answer was there before.
+    """
+
+    number: int
+    at: int
+    by_person: bool
+    under_way: bool
+    progress: Progress
+
+
+class TurnThread(Protocol):
+    """What a turn asks of its thread."""
+
+    def turn_lease(self) -> TurnLease: ...
+
+    async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None, issuer: str | None) -> Opened: ...
+
+    async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None: ...
+
+    async def window(
+        self,
+        *,
+        head: Head | None = None,
+        model: str | Model | None = None,
+        issuer: str | None = None,
+        trouble: str | None = None,
+        to_send: bool = False,
+    ) -> Window: ...
+
+    async def history(self) -> History: ...
+
+    async def mail(self) -> Mailbox: ...
+
+    async def take_mail(self, choose: Choose) -> tuple[Mail, ...]: ...
+
+    async def end_turn(self, over: TurnOver) -> None: ...
+
+    def seen(self, items: Sequence[Mapping[str, Any] | Item]) -> list[tuple[Item, View]]: ...
+
+    async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport: ...
+
+    def compact_beside(self, order: Order, *, tokens: int, head: Head | None = None) -> None: ...
+
+    async def upkeep_is_over(self, deadline: Deadline | None = None) -> bool: ...
+
+    @property
+    def draft_wait_s(self) -> float: ...
+
+    async def last_model(self) -> str | None: ...
+
+    @property
+    def id(self) -> str: ...
+
+    async def started_anew(self, *, model: str | None) -> str | None: ...
+
+    async def record_usage(
+        self, *, input_tokens: int, output_tokens: int, head: Head | None, model: str | None, issuer: str | None
+    ) -> None: ...
+
+
+# Told to the model, in the host's own element, so that it does not take its unfinished work for done.
+INTERRUPTED: Final = "<turn_aborted>\nThe turn was interrupted on purpose. What was under way may be half done.\n</turn_aborted>"
+SESSION_START: Final = "<session_start>"
+
+
+class TurnScope:
+    """`async with thread.turn(incoming) as turn:`; see `Thread.turn`."""
+
+    def __init__(
+        self, thread: TurnThread, incoming: Sequence[Mapping[str, Any]], *, model: str | Model | None, head: Head | None
+    ) -> None:
+        self._thread = thread
+        self._incoming = incoming
+        self._model = None if model is None or isinstance(model, str) else model
+        self._model_name = model if model is None or isinstance(model, str) else model.name
+        self._account = account_of(self._model) if self._model is not None else None
+        self._head = head
+        self._lease = thread.turn_lease()
+        self._switched_from: str | None = None
+        # The one the model was last told of: where the window rests on another, the session starts anew first.
+        self._checkpoint: int | None = None
+        self._answered = False
+        self._opened: Opened | None = None
+        self._progress = Progress()
+        self._unheard = False
+        self._made_room = False
+        self._asleep = False
+        self._left_inline = False
+        carry_out = partial(thread.carry_out, head=head)
+        self._room = MakingRoom(
+            look=self._window, compact=carry_out, upkeep_is_over=thread.upkeep_is_over, wait_s=thread.draft_wait_s
+        )
+
+    async def __aenter__(self) -> TurnScope:
+        """Record the input; before that SessionStart hooks run, where the thread was compacted and no turn was told since.
+
+        Where no person speaks in it, the mail that waits is the input too; without either, the turn that was left unfinished
+        goes on. One host runs a turn at a time: where another is at it this waits, until it is plain that it is alive.
+
+        Raises:
+            TurnRunning: Another host runs a turn of the thread; nothing was recorded.
+            CompactionStopped: Such a hook wants the turn to end; the input is recorded all the same.
+        """
+        try:
+            await self._lease.take()
+            await self._begin()
+        except BaseException:
+            await asyncio.shield(self._lease.give_back())
+            raise
+        return self
+
+    async def _begin(self) -> None:
+        before = await self._thread.last_model() if self._model_name else None
+        self._switched_from = before if before != self._model_name else None
+        self._checkpoint = (await self._thread.history()).checkpoint_ordinal
+        stopped_by: str | None = None
+        try:
+            stopped_by = await self._thread.started_anew(model=self._model_name)
+        finally:
+            opened = await self._open(self._incoming)
+            self._opened, self._progress, self._unheard = opened, opened.progress, opened.by_person
+        self._stop_if_asked(stopped_by)
+
+    async def _open(self, items: Sequence[Mapping[str, Any]]) -> Opened:
+        return await self._thread.open_turn(items, model=self._model_name, issuer=self._account)
+
+    def _stop_if_asked(self, stopped_by: str | None) -> None:
+        if stopped_by is not None:
+            raise CompactionStopped(self._thread.id, event="SessionStart", reason=stopped_by)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Write down how the turn ended: closed, or aborted by what left the block. Mail that waits goes on waiting.
+
+        Where no turn was under way, or another host took it over, there is none to end: it is another's by now. Where one
+        ended well, and beyond the soft limit, a compaction is begun beside whatever comes next.
+        """
+        try:
+            await self._end(error)
+        finally:
+            await asyncio.shield(self._lease.give_back())
+
+    async def _end(self, error: BaseException | None) -> None:
+        if self._opened is None or self._lease.is_lost or not (self._opened.under_way or self._asleep):
+            return
+        if error is None:
+            over = TurnOver(
+                turn=self._opened.number,
+                outcome=TurnState.CLOSED,
+                asleep=self._asleep,
+                choose=partial(left_over, turn=self._standing(self._opened)),
+            )
+            await self._thread.end_turn(over)
+            # The turn is over and on record: what cannot be read to prepare the next is told to whoever reads it then.
+            with suppress(StoreError):
+                self._prepare(await self._window(), phase="standalone_turn")
+            return
+        interrupted = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
+        over = TurnOver(
+            turn=self._opened.number,
+            outcome=TurnState.ABORTED,
+            reason="interrupted" if interrupted else type(error).__name__,
+            said=INTERRUPTED if interrupted else "",
+        )
+        # What ended the turn is what the caller is to hear; a turn without a mark is read as the unfinished one it is.
+        with suppress(StoreError):
+            # Cancelled once more, it is still written: the interruption is a fact.
+            await asyncio.shield(self._thread.end_turn(over))
+
+    def _prepare(self, window: Window, *, phase: Phase) -> None:
+        """Begin a compaction that nobody need wait for, once the soft limit is reached."""
+        pressure = window.pressure
+        if pressure.worth_preparing:
+            order = order_beside(pressure, model=self._model, phase=phase)
+            self._thread.compact_beside(order, tokens=pressure.tokens, head=self._head)
+
+    @property
+    def state(self) -> TurnState:
+        """Where the turn stands."""
+        return self._progress.state
+
+    async def window(self) -> Window:
+        """Return what to send next, compacting first if the hard limit of this turn's model is reached.
+
+        Where a compaction of the thread is under way by then, this waits for it, and makes none if that made room enough; for
+        one of another process, as long as the lease of a process that died would last. For a model's draft it waits no longer
+        than `compact_wait_s`: then the room is made without a model. From the soft limit on one is prepared
+        beside the turn, and the window rests on it once it is there.
+
+        Mail that may be heard now joins the turn first, so the window ends with it; while a compaction just made room for what
+        tools returned, it waits for the request after that. Calls nobody answered are shown as aborted. What the turn's model
+        sealed for its own account is in it. After a compaction, whoever made it, SessionStart hooks run first, and what they add
+        is in the window.
+
+        A compaction that fails changes nothing and loses nothing: the best window there is comes back, and `trouble`
+        says what went wrong.
+
+        Raises:
+            CompactionStopped: A hook wants the turn to end; its input is recorded.
+            TurnTakenOver: Another host goes on with the turn.
+        """
+        await self._lease.check()
+        window = await self._adopted(await self._window())
+        is_full = window.pressure.must_compact
+        if is_full:
+            window = await self._compacted(window)
+        window = await self._started_anew(window)
+        # Once in a row: where every output fills the window anew, whoever waits is heard all the same.
+        self._made_room = is_full and window.trouble is None and not self._made_room
+        if await self._joined():
+            window = await self._window(trouble=window.trouble)
+            if window.pressure.must_compact and not is_full:
+                window = await self._compacted(window)
+            window = await self._started_anew(window)
+        self._progress, self._unheard = self._progress.asked(), False
+        if self._answered and not window.pressure.must_compact:
+            # A turn may be hours long: what is prepared beside it is swapped in when its model is next asked.
+            self._prepare(window, phase="mid_turn")
+        return window
+
+    async def make_room(self, order: Order) -> None:
+        """Compact a window that was refused, unless it is another by now; a compaction that is under way will do.
+
+        Raises:
+            CompactionError: It did not happen, and the window is what it was; `CompactionStopped` if a hook said so.
+            Conflict: Another worker was still at it after as long as a lease lasts, or moved the thread meanwhile.
+        """
+        if not self._is_another(await self._window()):
+            await self._room.carry_out(order, is_enough=self._is_another)
+
+    def _is_another(self, window: Window) -> bool:
+        return window.checkpoint != self._checkpoint
+
+    async def _window(self, *, trouble: str | None = None) -> Window:
+        return await self._thread.window(
+            head=self._head,
+            model=self._model or self._model_name,
+            issuer=self._account,
+            trouble=trouble,
+            to_send=True,
+        )
+
+    async def _adopted(self, window: Window) -> Window:
+        """Return a window that rests on what the provider compacted by itself in an answer of this thread, where it did.
+
+        Where that comes to no checkpoint the window is as good: the provider reads nothing in front of its own compaction.
+        """
+        if self._model is None or self._account is None or not window.holds_compaction or self._left_inline:
+            return window
+        self._left_inline = not await self._room.adopt(adoption(window, model=self._model, mid_turn=self._answered))
+        return await self._window()
+
+    async def _compacted(self, window: Window) -> Window:
+        reason = await self._reason(window.pressure.limits)
+        return await self._room.fitting(order_for(window, model=self._model, mid_turn=self._answered, reason=reason))
+
+    async def _started_anew(self, window: Window) -> Window:
+        """Return the window with what SessionStart hooks add, where it rests on a checkpoint the model was not told of yet.
+
+        Raises:
+            CompactionStopped: Such a hook wants the turn to end; what it wanted said is recorded.
+        """
+        if not self._is_another(window):
+            return window
+        self._checkpoint = window.checkpoint
+        self._stop_if_asked(await self._thread.started_anew(model=self._model_name))
+        return await self._window(trouble=window.trouble)
+
+    def _standing(self, opened: Opened) -> Standing:
+        return Standing(progress=self._progress, opened_at=opened.at, input_unheard=self._unheard, compacted=self._made_room)
+
+    async def _joined(self) -> bool:
+        """Take in the mail that may be heard now; false if there is none. Where no turn is under way, it opens one."""
+        if self._opened is None:
+            return False
+        if not self._opened.under_way:
+            opened = await self._open([])
+            if opened.under_way:
+                self._opened, self._progress = opened, opened.progress
+            return opened.under_way
+        taken = await self._thread.take_mail(partial(joining, turn=self._standing(self._opened)))
+        self._progress = progress_of(self._thread.seen(items_of(taken)), begun=self._progress)
+        return bool(taken)
+
+    async def goes_on(self) -> bool:
+        """Whether the model is to be asked again: it called tools, or something waits that this turn may still hear."""
+        if self._opened is None:
+            return False
+        box = await self._thread.mail()
+        return goes_on(box, self._standing(self._opened)) or (not self._opened.under_way and bool(box.pending))
+
+    async def is_interrupted_by_mail(self) -> bool:
+        """Whether to break off the answer that is coming in, and ask again with the mail that waits.
+
+        True only where the item recorded last was a thought or a remark on the way; what the answer still holds is dropped.
+        """
+        return self._opened is not None and breaks(await self._thread.mail(), self._standing(self._opened))
+
+    def sleep(self) -> None:
+        """Let the agent sleep once this turn is over: any mail, also what would only wait, then starts the next one."""
+        self._asleep = True
+
+    async def _reason(self, limits: Limits) -> Reason:
+        if self._switched_from is None or self._answered:
+            return "context_limit"
+        older = (await self._thread.window(model=self._switched_from)).pressure.limits
+        return "model_downshift" if limits.full < older.full else "context_limit"
+
+    async def record(self, items: Sequence[Mapping[str, Any]], *, usage: Mapping[str, int] | None = None) -> None:
+        """Record what the model or a tool produced; `usage` (`input_tokens`, `output_tokens`) sharpens the estimates.
+
+        Raises:
+            TurnTakenOver: Another host goes on with the turn; nothing was recorded.
+        """
+        await self._lease.check()
+        self._answered = True
+        seen = self._thread.seen(items)
+        # Who compacts on the way counts what is left, and that teaches nothing about the window that was sent.
+        compacted = any(parted(item).written is not None for item, _ in seen)
+        if usage and usage.get("input_tokens") and not compacted:
+            counted, said = usage["input_tokens"], usage.get("output_tokens", 0)
+            await self._thread.record_usage(
+                input_tokens=counted, output_tokens=said, head=self._head, model=self._model_name, issuer=self._account
+            )
+        await self._thread.record(items)
+        self._progress = progress_of(seen, begun=self._progress)

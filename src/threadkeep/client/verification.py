@@ -1,0 +1,160 @@
+"""Proving a thread: bytes against digests, ordinals against gaps, the chain against its items, pointers against records.
+
+One damaged record is one problem among others: it never ends the check, and never hides what else is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from threadkeep.compaction import load_ledger
+from threadkeep.dialects import Dialect
+from threadkeep.errors import InvalidPointer, RecordNotFound, StoreCorrupt
+from threadkeep.items import Item, body_digest, chain_link, chain_seed, orphans, written
+from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
+from threadkeep.threads import Checkpoint, KeepEntry, LivePath, MetaBody, Pointer, StubEntry, decode_body
+from threadkeep.threads.reader import live_path, load_history
+from threadkeep.threads.reports import Problem
+
+PAGE = 512
+
+
+async def verify_thread(store: ThreadStore, row: ThreadRow, *, dialect: Dialect) -> tuple[int, list[Problem]]:
+    """Return how many records a thread has and everything that is wrong with them. Reads in pages; changes nothing."""
+    problems: list[Problem] = []
+    named: set[Pointer] = set()
+    count = 0
+    expected = row.start
+    async for record in _records(store, Span(thread_id=row.id, start=row.start, stop=row.next), problems):
+        count += 1
+        problems.extend(_gap(row, expected, record.ordinal))
+        expected = record.ordinal + 1
+        problems.extend(_digest_problems(record))
+        if record.kind is RecordKind.CHECKPOINT and not record.erased:
+            named |= _pointers(record, problems)
+    problems.extend(_gap(row, expected, row.next))
+    problems.extend(await _chain_problems(store, row, dialect))
+    problems.extend([problem for pointer in sorted(named) if (problem := await _dangling(store, row, pointer))])
+    problems.extend(await _window_problems(store, row, dialect))
+    return count, list(dict.fromkeys(problems))
+
+
+async def _records(store: ThreadStore, span: Span, problems: list[Problem]) -> AsyncIterator[Record]:
+    """Yield the records of a span. Where a page cannot be read its records are read one by one, and the broken ones named."""
+    start = span.start
+    while start < span.stop:
+        part = Span(thread_id=span.thread_id, start=start, stop=min(start + PAGE, span.stop))
+        try:
+            page = await store.read(part)
+        except StoreCorrupt:
+            page = await _one_by_one(store, part, problems)
+        for record in page:
+            yield record
+        start = part.stop
+
+
+async def _one_by_one(store: ThreadStore, span: Span, problems: list[Problem]) -> list[Record]:
+    found: list[Record] = []
+    for ordinal in range(span.start, span.stop):
+        one = Span(thread_id=span.thread_id, start=ordinal, stop=ordinal + 1)
+        try:
+            found.extend(await store.read(one))
+        except StoreCorrupt as error:
+            problems.append(_problem(Pointer(span.thread_id, ordinal), "unreadable", f"its body cannot be read: {error.detail}"))
+            found.extend(await store.read(one, bodies=False))
+    return found
+
+
+def _gap(row: ThreadRow, expected: int, found: int) -> list[Problem]:
+    if found <= expected:
+        return []
+    missing = f"record #{expected} is missing" if found == expected + 1 else f"records #{expected} to #{found - 1} are missing"
+    return [_problem(Pointer(row.id, expected), "gap", missing)]
+
+
+def _digest_problems(record: Record) -> list[Problem]:
+    if record.erased:
+        return []
+    found = body_digest(record.body)
+    if found == record.digest:
+        return []
+    text = f"its bytes are {written(found)}, its digest says {written(record.digest)}"
+    return [_problem(Pointer(record.thread_id, record.ordinal), "bad_digest", text)]
+
+
+def _pointers(record: Record, problems: list[Problem]) -> set[Pointer]:
+    """Return every record a checkpoint names, or say why it cannot be read."""
+    try:
+        checkpoint = decode_body(record.body, Checkpoint)
+        entries = load_ledger(bytes(checkpoint.state)).entries
+    except (msgspec.MsgspecError, InvalidPointer) as error:
+        pointer = Pointer(record.thread_id, record.ordinal)
+        problems.append(_problem(pointer, "unreadable", f"this checkpoint cannot be read: {error}"))
+        return set()
+    named = {Pointer(entry.thread, entry.ordinal) for entry in checkpoint.layout if isinstance(entry, KeepEntry | StubEntry)}
+    for entry in entries:
+        named.update(entry.sources)
+        if entry.claim:
+            named.add(entry.claim.source)
+    return named
+
+
+async def _chain_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
+    """Derive the chain along the live path again; the first wrong link is named, those after it follow from it.
+
+    A record that was redacted, erased or cannot be read proves nothing, and is not wrong for it: its link is taken as given.
+    """
+    path = await live_path(store, row.id, whole=True)
+    key = store.tenant.key
+    link = chain_seed(key, dialect=dialect.name, agent=await _agent(store, path))
+    depth = 0
+    for span in reversed(path.spans):
+        unread: list[Problem] = []
+        async for record in _records(store, span, unread):
+            if record.chain is None:
+                continue
+            depth += 1
+            link = chain_link(key, link, dialect.canonical(Item(record.body)))
+            broken = {problem.pointer for problem in unread}
+            pointer = Pointer(record.thread_id, record.ordinal)
+            if record.redacted or record.erased or pointer in broken:
+                link = record.chain
+            elif record.chain != link or record.depth != depth:
+                return [_problem(pointer, "bad_chain", "its chain digest does not follow from its history")]
+    return []
+
+
+async def _agent(store: ThreadStore, path: LivePath) -> str:
+    """Return whose chain a path holds, as its root says."""
+    for record in await store.read(path.spans[-1], kinds={RecordKind.META}, limit=1):
+        try:
+            return decode_body(record.body, MetaBody).agent
+        except msgspec.MsgspecError:
+            break
+    return ""
+
+
+async def _dangling(store: ThreadStore, row: ThreadRow, pointer: Pointer) -> Problem | None:
+    span = Span(thread_id=pointer.thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
+    if await store.read(span, bodies=False):
+        return None
+    return _problem(pointer, "dangling_pointer", f"a checkpoint of {row.id} points at it, but it is not there")
+
+
+async def _window_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
+    """Return outputs in the window whose call is not, or why there is no window."""
+    tip = Pointer(row.id, row.next - 1)
+    try:
+        history = await load_history(store, await live_path(store, row.id))
+    except RecordNotFound as error:
+        return [_problem(Pointer(error.thread_id, error.ordinal), "dangling_pointer", str(error))]
+    except StoreCorrupt as error:
+        return [_problem(tip, "no_window", f"the window cannot be put together: {error.detail}")]
+    lost = orphans([dialect.view(item) for item in history.items])
+    return [_problem(tip, "orphan_output", f"the window has an output for {call_id} but no call") for call_id in lost]
+
+
+def _problem(pointer: Pointer, code: str, text: str) -> Problem:
+    return Problem(pointer=pointer, code=code, text=text)

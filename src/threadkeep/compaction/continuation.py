@@ -1,0 +1,58 @@
+"""What a thread takes over from the one it continues: a client that rewrote its history has not forgotten what was demanded."""
+
+from __future__ import annotations
+
+import asyncio
+
+from threadkeep.compaction import Ledger, ledger_of
+from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.engine import remembered
+from threadkeep.dialects import dialect_named
+from threadkeep.threads.reader import live_path, load_history
+from threadkeep.threads.titles import description
+
+# More rewritings of one history than this are a circle that somebody made by hand.
+HOPS = 64
+
+
+async def carried_ledger(backend: Backend, thread_id: str) -> Ledger | None:
+    """Return what checkpoints remember of the thread that this one continues; None if it continues none, or none was compacted.
+
+    Cheap: what was said since such a checkpoint is not read. A compaction asks for `carried_memory`.
+    """
+    for continued in await _continued(backend, thread_id):
+        history = await load_history(backend.store, await live_path(backend.store, continued))
+        if history.checkpoint is not None or history.remarks:
+            return ledger_of(history)
+    return None
+
+
+async def carried_memory(backend: Backend, thread_id: str) -> Ledger | None:
+    """Return what is to be remembered of the thread that this one continues: what its checkpoints do, and what was said since.
+
+    None if it continues none. Costs as much as a compaction without a model of what that thread's window holds.
+    """
+    memory: Ledger | None = None
+    for continued in reversed(await _continued(backend, thread_id)):
+        history = await load_history(backend.store, await live_path(backend.store, continued))
+        dialect = dialect_named((await backend.store.get(continued)).dialect)
+        memory = await asyncio.to_thread(remembered, history, dialect=dialect, carried=memory)
+    return memory
+
+
+async def _continued(backend: Backend, thread_id: str) -> list[str]:
+    """Return the threads that this one, or one it was forked from, continues, newest first, up to one that was compacted."""
+    found: list[str] = []
+    walked: set[str] = set()
+    while thread_id not in walked and len(walked) < HOPS:
+        walked.add(thread_id)
+        continues = (await description(backend.store, thread_id)).continues
+        if continues is not None:
+            found.append(continues)
+            if (await live_path(backend.store, continues)).checkpoint is not None:
+                break
+        parent = continues or (await backend.store.get(thread_id)).parent
+        if parent is None:
+            break
+        thread_id = parent
+    return found

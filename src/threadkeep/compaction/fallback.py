@@ -1,0 +1,283 @@
+"""Tries strategies in order until one gives a usable draft."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from threadkeep.compaction.asking import NotAsked
+from threadkeep.compaction.drafting import Draft, DraftRefused, Meter, Voice
+from threadkeep.compaction.engine import EXTRACTIVE, NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
+from threadkeep.compaction.strategies import DRAFTERS
+from threadkeep.errors import BrokenWindow, ModelError, NothingToCompact
+from threadkeep.threads import Attempt
+from threadkeep.threads.clock import Clock
+
+
+class Deadline:
+    """The moment at which a compaction stops waiting for a model and goes on without one.
+
+    There is none at first. Once set it can only come earlier.
+    """
+
+    def __init__(self) -> None:
+        self._at: float | None = None
+        self._timer: asyncio.Timeout | None = None
+
+    def set(self, *, seconds: float) -> None:
+        """Leave a draft so many seconds from now on, unless it has fewer already."""
+        self._bring_forward(asyncio.get_running_loop().time() + seconds)
+
+    def follow(self, other: Deadline) -> None:
+        """Take over another deadline, if that is earlier."""
+        if other._at is not None:
+            self._bring_forward(other._at)
+
+    @property
+    def has_passed(self) -> bool:
+        return self._at is not None and asyncio.get_running_loop().time() >= self._at
+
+    @asynccontextmanager
+    async def timed(self, timeout_s: float) -> AsyncIterator[None]:
+        """Run a draft until the deadline, and for `timeout_s` at most.
+
+        Raises:
+            TimeoutError: It was not there by then.
+        """
+        until = asyncio.get_running_loop().time() + timeout_s
+        async with asyncio.timeout_at(until if self._at is None else min(until, self._at)) as timer:
+            self._timer = timer
+            try:
+                yield
+            finally:
+                self._timer = None
+
+    def _bring_forward(self, at: float) -> None:
+        if self._at is not None and self._at <= at:
+            return
+        self._at = at
+        timer = self._timer
+        if timer is not None and not timer.expired():
+            timer.reschedule(min(at, timer.when() or at))
+
+
+# A compaction that gained nothing is not tried again before the window has grown by this much.
+GROWTH_PERCENT = 10
+REMEMBERED = 1_024
+
+
+@dataclass(slots=True)
+class Futility:
+    """What was tried in vain, and with how large a window; the oldest is forgotten first."""
+
+    _tokens: dict[Hashable, int] = field(default_factory=dict)
+
+    def holds(self, tried: Hashable, *, tokens: int) -> bool:
+        """Whether this was tried with a window of about this size, and gained nothing."""
+        return tokens * 100 < self._tokens.get(tried, 0) * (100 + GROWTH_PERCENT)
+
+    def found(self, tried: Hashable, *, tokens: int) -> None:
+        """Take note that this gains nothing from a window of this size."""
+        self._tokens.pop(tried, None)
+        self._tokens[tried] = tokens
+        while len(self._tokens) > REMEMBERED:
+            del self._tokens[next(iter(self._tokens))]
+
+    def copied(self) -> Futility:
+        return Futility(dict(self._tokens))
+
+
+log = logging.getLogger(__name__)
+
+# Gives a voice whose every question and answer the meter counts.
+Speak = Callable[[Meter], Voice]
+
+TAKEN = "taken"
+# What no contract foresees: a model, or the reading of its answer, raised something else.
+UNFORESEEN = "unforeseen"
+# Somebody cancelled it. That says nothing about the strategy, and no checkpoint ever holds it.
+BROKEN_OFF = "broken_off"
+# After so many failures in a row a strategy is left out for a while: a compaction must not wait for a provider that is down.
+FAILURES_IN_A_ROW = 3
+REST_MS = 300_000
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Which strategies, with which model, failed too often lately to be tried again now; and what gained nothing.
+
+    A model fails that cannot be asked, does not answer in time, or answers with no draft. What becomes of a draft, and what no
+    model was asked, says nothing about it.
+    """
+
+    futility: Futility = field(default_factory=Futility)
+    _failed: dict[tuple[str, str], int] = field(default_factory=dict)
+    _resting: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def is_open(self, strategy: str, model: str, *, now_ms: int) -> bool:
+        """Whether to leave a strategy out; after its rest it gets one more chance."""
+        return now_ms < self._resting.get((strategy, model), 0)
+
+    def failed(self, strategy: str, model: str, *, now_ms: int) -> None:
+        key = (strategy, model)
+        self._failed[key] = self._failed.get(key, 0) + 1
+        if self._failed[key] >= FAILURES_IN_A_ROW:
+            self._resting[key] = now_ms + REST_MS
+
+    def succeeded(self, strategy: str, model: str) -> None:
+        self._failed.pop((strategy, model), None)
+        self._resting.pop((strategy, model), None)
+
+    def rehearsal(self) -> Breaker:
+        """Return one that knows what this one does, and whose findings are its own."""
+        return Breaker(futility=self.futility.copied(), _failed=dict(self._failed), _resting=dict(self._resting))
+
+
+@dataclass(slots=True, kw_only=True)
+class Tries:
+    """What was tried so far, in order; whoever listens is told of each as it ends."""
+
+    heard: Callable[[Attempt], None]
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def add(self, attempt: Attempt) -> None:
+        self.attempts.append(attempt)
+        self.heard(attempt)
+
+
+async def draft_down(
+    proposal: Proposal,
+    rungs: Sequence[str],
+    *,
+    tried: Tries,
+    speak: Speak | None,
+    clock: Clock,
+    breaker: Breaker,
+    timeout_s: float,
+    deadline: Deadline,
+) -> Outcome:
+    """Return the outcome of the first strategy of `rungs` that comes to one.
+
+    Once the deadline has passed no model is waited for.
+
+    Every attempt is added to `tried` as it ends, however it does: what was paid for is known where nothing comes of it, too.
+    Where a draft gained nothing from about this window before, no model is asked again unless the last would gain something now.
+
+    Raises:
+        NothingToCompact, BrokenWindow: The last of them does not either.
+    """
+    thread_id, tokens = proposal.brief.thread_id, proposal.tokens_before
+    if len(rungs) > 1 and not await asyncio.to_thread(has_something_to_replace, proposal):
+        raise NothingToCompact(thread_id, reason=NOTHING_NEW)
+    if breaker.futility.holds((thread_id, rungs[0]), tokens=tokens):
+        with suppress(BrokenWindow):
+            await asyncio.to_thread(conclude, proposal, EXTRACTIVE)
+    for name in rungs[:-1]:
+        outcome = await _asked(
+            name, proposal, tried, speak=speak, clock=clock, breaker=breaker, timeout_s=timeout_s, deadline=deadline
+        )
+        if outcome is not None:
+            return outcome
+    try:
+        return await unaided(Draft(strategy=rungs[-1]), proposal, tried, clock=clock)
+    except NothingToCompact:
+        if any(attempt.outcome == NothingToCompact.code for attempt in tried.attempts[:-1]):
+            breaker.futility.found((thread_id, rungs[0]), tokens=tokens)
+        raise
+
+
+async def unaided(draft: Draft, proposal: Proposal, tried: Tries, *, clock: Clock, model: str | None = None) -> Outcome:
+    """Return what a draft comes to that nobody was asked for; `model` is whose provider wrote it, if one did.
+
+    Raises:
+        NothingToCompact, BrokenWindow: It comes to nothing.
+    """
+    started = clock.now_ms()
+    taken = Attempt(strategy=draft.strategy, outcome=TAKEN, model=model)
+    try:
+        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.attempts, taken)))
+    except (NothingToCompact, BrokenWindow) as error:
+        took_ms = clock.now_ms() - started
+        tried.add(msgspec.structs.replace(taken, outcome=error.code, took_ms=took_ms))
+        raise
+    timed = _timed(outcome, took_ms=clock.now_ms() - started)
+    tried.add(timed.checkpoint.attempts[-1])
+    return timed
+
+
+def _timed(outcome: Outcome, *, took_ms: int) -> Outcome:
+    """Return an outcome whose last attempt says how long it took: without a model, that is known only afterwards."""
+    checkpoint = outcome.checkpoint
+    attempts = [*checkpoint.attempts[:-1], msgspec.structs.replace(checkpoint.attempts[-1], took_ms=took_ms)]
+    figures = {**checkpoint.figures, "took_ms": sum(attempt.took_ms for attempt in attempts)}
+    return replace(outcome, checkpoint=msgspec.structs.replace(checkpoint, attempts=attempts, figures=figures))
+
+
+async def _asked(
+    name: str,
+    proposal: Proposal,
+    tried: Tries,
+    *,
+    speak: Speak | None,
+    clock: Clock,
+    breaker: Breaker,
+    timeout_s: float,
+    deadline: Deadline,
+) -> Outcome | None:
+    """Try one strategy that asks a model; return what it came to, if it did."""
+    if speak is None:
+        tried.add(Attempt(strategy=name, outcome="no_model"))
+        return None
+    started, meter = clock.now_ms(), Meter()
+    voice = speak(meter)
+    if breaker.is_open(name, voice.name, now_ms=started):
+        tried.add(Attempt(strategy=name, outcome="resting", model=voice.name))
+        return None
+    if deadline.has_passed:
+        tried.add(Attempt(strategy=name, outcome="no_time", model=voice.name))
+        return None
+    became = BROKEN_OFF
+    try:
+        async with deadline.timed(timeout_s):
+            draft = await DRAFTERS[name](proposal.brief, voice)
+        breaker.succeeded(name, voice.name)
+        meter.ignored = draft.ignored
+        taken = meter.attempt(strategy=name, model=voice.name, outcome=TAKEN, took_ms=clock.now_ms() - started)
+        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.attempts, taken)))
+    except (NothingToCompact, BrokenWindow) as error:
+        became = error.code
+    except NotAsked as unasked:
+        became = unasked.reason
+    except (DraftRefused, TimeoutError, ModelError) as failure:
+        became = _named(failure)
+        breaker.failed(name, voice.name, now_ms=clock.now_ms())
+    except AssertionError:
+        # What must hold and does not is a defect of ours, and is told as one.
+        raise
+    except Exception as failure:  # a model that breaks its contract must cost no turn; it is on record and logged
+        became = UNFORESEEN
+        breaker.failed(name, voice.name, now_ms=clock.now_ms())
+        # What it says of itself may quote the conversation.
+        log.warning("drafting thread %s by %s broke: %s", proposal.brief.thread_id, name, type(failure).__name__)
+        log.debug("how it broke", exc_info=failure)
+    else:
+        became = TAKEN
+        return outcome
+    finally:
+        tried.add(meter.attempt(strategy=name, model=voice.name, outcome=became, took_ms=clock.now_ms() - started))
+    return None
+
+
+def _named(failure: DraftRefused | TimeoutError | ModelError) -> str:
+    match failure:
+        case DraftRefused():
+            return failure.reason
+        case ModelError():
+            return failure.code
+        case _:
+            return "timed_out"

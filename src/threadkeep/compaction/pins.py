@@ -1,0 +1,105 @@
+"""Pins and notes: what a person says about the session state, each as one small record beside the history."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from threadkeep.compaction import Ledger, LedgerEntry, ledger_of
+from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.remarks import words_of
+from threadkeep.errors import BadInput, EntryNotFound
+from threadkeep.store import RecordKind
+from threadkeep.threads import LivePath, PinBody, RemarkBody, SaidBody, UnpinBody, encode_body
+from threadkeep.threads.reader import live_path, load_history
+from threadkeep.threads.writer import append_beside
+from threadkeep.tokens import estimate_text
+
+NOTE_CHARS = 4_000
+NEARBY = 5
+LONGEST_NUMBER = 10
+
+_control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remarked:
+    """What became of a remark: the record it made, None where it changed nothing, and the entries as they now stand."""
+
+    thread: str
+    record: int | None
+    entries: tuple[LedgerEntry, ...]
+
+
+async def pin_entry(backend: Backend, thread_id: str, entry_id: str) -> Remarked:
+    """Keep an entry of the session state whatever comes; see `Thread.pin`."""
+    return await _about(backend, thread_id, entry_id, pinned=True)
+
+
+async def unpin_entry(backend: Backend, thread_id: str, entry_id: str) -> Remarked:
+    """Take a pin away again; see `Thread.unpin`."""
+    return await _about(backend, thread_id, entry_id, pinned=False)
+
+
+async def take_note(backend: Backend, thread_id: str, text: str, *, pinned: bool = False, by_agent: bool = False) -> Remarked:
+    """Write a person's statement down, or the agent's own; see `Thread.note` and `Thread.note_by_agent`."""
+    words = checked_note(text)
+    said = SaidBody(text=words, pinned=pinned, by_agent=by_agent)
+    path = await live_path(backend.store, thread_id)
+    ordinal = await _append(backend, thread_id, path, said, tokens=estimate_text(words))
+    ledger = await _ledger(backend, await live_path(backend.store, thread_id))
+    made = tuple(entry for entry in ledger.entries if any(source.ordinal == ordinal for source in entry.sources))
+    return Remarked(thread=thread_id, record=ordinal, entries=made)
+
+
+def checked_note(text: str) -> str:
+    """Return what is written down of a note.
+
+    Raises:
+        BadInput: It is empty, too long, or no text.
+    """
+    words = _control.sub(" ", text).strip()
+    if not words:
+        raise BadInput("a note needs words; say what is to be remembered")
+    if len(words) > NOTE_CHARS:
+        raise BadInput(f"a note has at most {NOTE_CHARS:,} characters, this one has {len(words):,}; say it in several")
+    try:
+        words.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise BadInput(f"a note is text, and character {error.start + 1} of this one is half of one; write it anew") from None
+    return words
+
+
+async def _about(backend: Backend, thread_id: str, entry_id: str, *, pinned: bool) -> Remarked:
+    wanted = entry_id.strip().removeprefix("[").removesuffix("]")
+    path = await live_path(backend.store, thread_id)
+    ledger = await _ledger(backend, path)
+    entry = ledger.find(wanted)
+    if entry is None:
+        raise EntryNotFound(thread_id, wanted, near=_near(ledger, wanted))
+    if entry.pinned is pinned:
+        return Remarked(thread=thread_id, record=None, entries=(entry,))
+    body = (PinBody if pinned else UnpinBody)(entry=wanted, words=words_of(entry))
+    ordinal = await _append(backend, thread_id, path, body)
+    return Remarked(thread=thread_id, record=ordinal, entries=(replace(entry, pinned=pinned),))
+
+
+def _near(ledger: Ledger, wanted: str) -> tuple[str, ...]:
+    """Return ids somebody may have meant: the numbers around, or names that look alike; the newest where none does."""
+    ids = [entry.id for entry in ledger.entries]
+    numbers = [each for each in ids if each.isdecimal()]
+    if wanted.isascii() and wanted.isdecimal() and len(wanted) < LONGEST_NUMBER and numbers:
+        return tuple(sorted(sorted(numbers, key=lambda each: abs(int(each) - int(wanted)))[:NEARBY], key=int))
+    return tuple(get_close_matches(wanted, ids, n=NEARBY)) or tuple(ids[-NEARBY:])
+
+
+async def _ledger(backend: Backend, path: LivePath) -> Ledger:
+    return ledger_of(await load_history(backend.store, path))
+
+
+async def _append(backend: Backend, thread_id: str, path: LivePath, body: RemarkBody, *, tokens: int = 0) -> int:
+    """Append a remark on the state that a path has, and return its ordinal. Durable when it returns."""
+    raw = backend.redact(encode_body(body)) if backend.redact and isinstance(body, SaidBody) else encode_body(body)
+    target = path.checkpoint.ordinal if path.checkpoint else 0
+    return await append_beside(backend, thread_id, RecordKind.NOTE, raw, tokens=tokens, target=target)

@@ -1,0 +1,131 @@
+"""A model made a voice: what a strategy may ask, patiently, counting what it costs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from threadkeep.compaction.asking import ANSWER_TOKENS, OVER_BUDGET, NotAsked, request_tokens
+from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.drafting import AskRemote, Meter, Voice
+from threadkeep.compaction.fallback import Speak
+from threadkeep.compaction.order import CompactionPolicy, DraftBudget, Order, Patience
+from threadkeep.dialects import Dialect, Request, dialect_named
+from threadkeep.errors import ModelRejected
+from threadkeep.llm import Bounds, Model, ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
+from threadkeep.llm.provider import EVERY_BOUND
+from threadkeep.threads import History, Pointer
+from threadkeep.threads.pressure import request_window
+from threadkeep.threads.sealed_items import Reader, account_of, foreign_seals
+
+MOST_ANSWER_TOKENS = 16_000
+MICRO_USD_IN_A_CENT = 10_000
+
+
+def model_for(order: Order, policy: CompactionPolicy) -> Model | None:
+    """Return whom a compaction asks. What a person names outweighs what is configured, and that the model of a turn."""
+    if order.trigger == "auto" and policy.model is not None:
+        return policy.model
+    return order.model or policy.model
+
+
+async def voice_for(order: Order, backend: Backend, history: History, *, thread_id: str, dialect: Dialect) -> Speak | None:
+    """Return what gives a compaction of a thread's window its voice; None where there is nobody to ask."""
+    model = model_for(order, backend.policy)
+    if model is None:
+        return None
+    reader = Reader(model=model.name, issuer=account_of(model))
+    return partial(
+        _voice,
+        model,
+        policy=backend.policy,
+        # A person who asks for a draft pays for it.
+        budget=backend.policy.draft_budget if order.trigger == "auto" else None,
+        window_tokens=request_window(backend, model, otherwise=order.limits or backend.limits),
+        own=order.own if model is order.model else None,
+        foreign=await foreign_seals(reader, history, store=backend.store, thread_id=thread_id, dialect=dialect),
+    )
+
+
+def _voice(
+    model: Model,
+    meter: Meter,
+    *,
+    policy: CompactionPolicy,
+    budget: DraftBudget | None,
+    window_tokens: int,
+    own: Request | None,
+    foreign: frozenset[Pointer],
+) -> Voice:
+    patience = policy.patience
+    patiently = partial(
+        ask_patiently,
+        model,
+        attempts=patience.attempts,
+        sleep=patience.sleep,
+        jitter=patience.jitter,
+        attempted=partial(_counted, meter),
+    )
+
+    async def ask(request: Request) -> ModelReply:
+        most = answer_tokens(window_tokens)
+        if budget is not None:
+            most = min(most, budget.output_tokens - (meter.output_tokens or 0))
+            price = policy.prices.get(model.name, 0.0)
+            expected = (meter.cost_micro_usd or 0) + price * request_tokens(request)
+            if most <= 0 or expected > budget.cents * MICRO_USD_IN_A_CENT:
+                raise NotAsked(OVER_BUDGET)
+        bounded = model.bounded(request, answer_tokens=most) if isinstance(model, Bounds) else request
+        try:
+            reply = await patiently(bounded)
+        except ModelRejected as rejected:
+            # A model that can write less than the bound, or a server that calls it otherwise, says so; the draft matters more.
+            if bounded is request or not any(name in rejected.reason for name in EVERY_BOUND):
+                raise
+            reply = await patiently(request)
+        meter.heard(reply)
+        counted = (reply.input_tokens or 0) + (reply.output_tokens or 0)
+        if reply.cost_usd is not None and counted:
+            policy.prices[model.name] = reply.cost_usd * 100 * MICRO_USD_IN_A_CENT / counted
+        return reply
+
+    remote = model if isinstance(model, RemoteCompactor) else None
+    return Voice(
+        name=model.name,
+        dialect=dialect_named(model.dialect),
+        ask=ask,
+        compact=_compacting(remote, meter, patience=patience) if remote else None,
+        issuer=remote.issuer if remote else None,
+        window_tokens=window_tokens,
+        most_read_tokens=budget.input_tokens if budget is not None else None,
+        foreign=foreign,
+        own=own,
+    )
+
+
+def answer_tokens(window_tokens: int) -> int:
+    """Return the most a draft may answer: a model that does not stop costs money and time, and no state is as long.
+
+    Thinking counts, so there is room for it. With the largest request that is made it stays within the window.
+    """
+    return min(MOST_ANSWER_TOKENS, min(ANSWER_TOKENS, window_tokens // 4) + window_tokens // 20)
+
+
+def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> AskRemote:
+    async def compact(request: Request) -> RemoteCompaction:
+        made = await compact_patiently(
+            model,
+            request,
+            attempts=patience.attempts,
+            sleep=patience.sleep,
+            jitter=patience.jitter,
+            attempted=partial(_counted, meter),
+        )
+        meter.heard(made)
+        return made
+
+    return compact
+
+
+def _counted(meter: Meter, number: int) -> None:
+    """Count an attempt, the ones asked again too."""
+    meter.calls += 1

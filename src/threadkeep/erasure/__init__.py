@@ -1,0 +1,1 @@
+"""Erasing on request, and handing over everything a store has about a tenant."""

@@ -1,0 +1,151 @@
+"""Where a tenant's memory lives: a thread of notes like any other, so that every store can keep it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from threadkeep.compaction.backend import Backend
+from threadkeep.errors import OrdinalConflict, ThreadExists, ThreadNotFound
+from threadkeep.memory import MemoryState, Snapshot, folded, read_record, written
+from threadkeep.memory.records import MemoryRecord
+from threadkeep.store import NewRecord, NewThread, Record, RecordKind, Span, ThreadRow
+from threadkeep.threads import MetaBody, encode_body
+
+MEMORY_THREAD = "threadkeep.memory"
+# Its records are no items; a thread has to have a dialect, and this one's says nothing.
+DIALECT = "responses"
+PAGE = 64
+
+
+class MemoryThread:
+    """The records of one tenant's memory. Any number of processes may write; each change is made to what is there."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def load(self) -> MemoryState:
+        """Return what is remembered. Reads back to the newest snapshot and no further."""
+        row = await self._row()
+        return MemoryState() if row is None else await self._folded(row)
+
+    async def newest(self) -> tuple[int, Snapshot] | None:
+        """Return the newest snapshot and its ordinal; None where nothing was ever remembered."""
+        row = await self._row()
+        for record in (await self._since_snapshot(row))[:1] if row else ():
+            said = read_record(record.body)
+            if isinstance(said, Snapshot):
+                return record.ordinal, said
+        return None
+
+    async def at(self, ordinal: int) -> Snapshot | None:
+        """Return the snapshot at an ordinal; None where there is none, or no longer."""
+        for record in await self._read(ordinal, bodies=True):
+            said = read_record(record.body)
+            return said if isinstance(said, Snapshot) else None
+        return None
+
+    async def is_there(self, ordinal: int) -> bool:
+        """Whether what stood at an ordinal can still be read."""
+        return any(not record.erased for record in await self._read(ordinal, bodies=False))
+
+    async def length(self) -> int:
+        """Return how many records there are, which tells whether anything was added."""
+        row = await self._row()
+        return row.next if row else 0
+
+    async def _read(self, ordinal: int, *, bodies: bool) -> list[Record]:
+        span = Span(thread_id=MEMORY_THREAD, start=ordinal, stop=ordinal + 1)
+        return await self._backend.store.read(span, kinds={RecordKind.NOTE}, bodies=bodies)
+
+    async def add(self, record: MemoryRecord) -> None:
+        """Append a record, whatever else was appended meanwhile. Durable when it returns."""
+        await self.change(lambda _: record)
+
+    async def change(self, made: Callable[[MemoryState], MemoryRecord | None]) -> MemoryState:
+        """Append what `made` makes of the state, or nothing; it is asked again where another process was quicker."""
+        while True:
+            row = await self._row() or await self._created()
+            state = await self._folded(row)
+            record = made(state)
+            if record is None:
+                return state
+            try:
+                await self._append(row, record)
+            except OrdinalConflict:
+                continue
+            return await self.load()
+
+    async def rewrite(self, made: Callable[[MemoryState], Snapshot]) -> MemoryState:
+        """Append a snapshot and erase every record before it: nothing that it leaves out can be read any more.
+
+        Where it is cut short in between, `clear` finishes it.
+        """
+        while True:
+            row = await self._row() or await self._created()
+            snapshot = made(await self._folded(row))
+            # Bytes are kept once a tenant: erasing an older snapshot that says the same would take this one with it.
+            unlike_any_other = msgspec.structs.replace(snapshot, nonce=secrets.token_hex(8), cleared_to=row.next)
+            try:
+                await self._append(row, unlike_any_other)
+            except OrdinalConflict:
+                continue
+            break
+        await self.clear()
+        return await self.load()
+
+    async def clear(self) -> None:
+        """Erase what the newest rewriting left to be erased; costs one look where that is done."""
+        newest = await self.newest()
+        row = await self._row()
+        if newest is None or row is None or newest[1].cleared_to <= row.start:
+            return
+        older = Span(thread_id=row.id, start=row.start, stop=newest[1].cleared_to)
+        # They are erased in one act: where the newest of them is, all are.
+        last = await self._backend.store.read(older, kinds={RecordKind.NOTE}, newest_first=True, limit=1, bodies=False)
+        if last and not last[0].erased:
+            notes = await self._backend.store.read(older, kinds={RecordKind.NOTE}, bodies=False)
+            ordinals = [record.ordinal for record in notes if not record.erased]
+            await self._backend.store.erase(row.id, ordinals, at_ms=self._backend.clock.now_ms())
+
+    async def _folded(self, row: ThreadRow) -> MemoryState:
+        said = [read_record(record.body) for record in await self._since_snapshot(row)]
+        return folded(record for record in said if record is not None)
+
+    async def _since_snapshot(self, row: ThreadRow) -> list[Record]:
+        """Return the newest snapshot and what came after it, oldest first; everything, where there is none yet."""
+        found: list[Record] = []
+        stop = row.next
+        while page := await self._backend.store.read(
+            Span(thread_id=row.id, start=row.start, stop=stop), kinds={RecordKind.NOTE}, newest_first=True, limit=PAGE
+        ):
+            for record in page:
+                found.append(record)
+                if isinstance(read_record(record.body), Snapshot):
+                    return found[::-1]
+            stop = page[-1].ordinal
+        return found[::-1]
+
+    async def _row(self) -> ThreadRow | None:
+        try:
+            return await self._backend.store.get(MEMORY_THREAD)
+        except ThreadNotFound:
+            return None
+
+    async def _created(self) -> ThreadRow:
+        now = self._backend.clock.now_ms()
+        # Put away from the start: it is no conversation, and lists of threads leave it out.
+        meta = MetaBody(dialect=DIALECT, title="memory", archived=True)
+        first = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=encode_body(meta))
+        # Another process may be making it at this moment.
+        with suppress(ThreadExists):
+            await self._backend.store.create(NewThread(id=MEMORY_THREAD, dialect=DIALECT, created_at_ms=now), [first])
+        return await self._backend.store.get(MEMORY_THREAD)
+
+    async def _append(self, row: ThreadRow, record: MemoryRecord) -> None:
+        note = NewRecord(kind=RecordKind.NOTE, at_ms=self._backend.clock.now_ms(), turn=0, tokens=0, body=written(record))
+        # Straight into the store: what a configuration says about keeping remarks is about other people's threads.
+        await self._backend.store.append(row.id, [note], expected=row.next)

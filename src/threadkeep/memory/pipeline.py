@@ -1,0 +1,250 @@
+"""One pass of the memory pipeline: extract from idle threads, then consolidate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from threadkeep.compaction import Section, Speaker, ledger_of
+from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.secrets import masked
+from threadkeep.compaction.speech import is_acknowledgement, may_bind, shorten
+from threadkeep.dialects import Dialect, dialect_named
+from threadkeep.errors import ModelError, NotFound, StoreCorrupt, ThreadkeepError
+from threadkeep.items import Item, ItemKind
+from threadkeep.llm import Model
+from threadkeep.memory import (
+    Candidate,
+    Entry,
+    Extracted,
+    Failed,
+    MemoryState,
+    Snapshot,
+    consolidated,
+    extracted,
+    instruction,
+    is_polluting,
+    parsed,
+)
+from threadkeep.memory.memory_thread import MEMORY_THREAD, MemoryThread
+from threadkeep.memory.records import memory_id
+from threadkeep.memory.settings import MemorySettings
+from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
+from threadkeep.threads import EntryKind
+from threadkeep.threads.lease import held
+from threadkeep.threads.reader import live_path, load_history
+from threadkeep.threads.titles import description
+
+mask = masked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statements:
+    """What a thread holds to, oldest first, and the names of what it held to once and took back."""
+
+    candidates: tuple[Candidate, ...]
+    superseded: tuple[str, ...] = ()
+
+
+async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> Statements:
+    """Return what a thread says now. Costs its window, not its history: the ledger carries what came before.
+
+    Only people's own messages and what the session settled count: no tool output, no host's context, no reasoning.
+
+    Raises:
+        StoreCorrupt, RecordNotFound: The thread has no window.
+    """
+    history = await load_history(store, await live_path(store, thread_id))
+    ledger = ledger_of(history)
+    held = [entry for entry in ledger.section(Section.ACTIVE) if entry.sources and entry.speaker in (Speaker.USER, Speaker.MODEL)]
+    found = {
+        entry.text: Candidate(
+            text=entry.text,
+            source=str(entry.sources[-1]),
+            by_user=entry.speaker is Speaker.USER,
+            binds=entry.speaker is Speaker.MODEL or entry.noted or entry.pinned or may_bind(entry.text),
+        )
+        for entry in held
+    }
+    for placed in history.entries:
+        view = dialect.view(placed.item)
+        is_message = view.kind is ItemKind.MESSAGE and view.by_person and placed.kind is not EntryKind.STUB
+        if placed.source is not None and is_message and not is_acknowledgement(view.said):
+            text = shorten(view.said)
+            found[text] = Candidate(text=text, source=str(placed.source), by_user=True, binds=may_bind(text))
+    gone = tuple(memory_id(masked(entry.text)) for entry in ledger.section(Section.INACTIVE))
+    standing = tuple(each for each in found.values() if memory_id(masked(each.text)) not in gone)
+    return Statements(candidates=standing, superseded=gone)
+
+
+PAGE = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPass:
+    """What one pass did: threads read, of those without anything, put off after a failure, left alone because of what they had
+    read; and how much is remembered now."""
+
+    extracted: int
+    empty: int
+    failed: int
+    memories: int
+    polluted: int = 0
+
+
+class Work:
+    """A worker's hands: one tenant's threads, and the thread its memory lives in."""
+
+    def __init__(self, backend: Backend, settings: MemorySettings, thread: MemoryThread) -> None:
+        self._backend = backend
+        self._settings = settings
+        self._thread = thread
+
+    async def run(self) -> MemoryPass:
+        """Read what is due and consolidate. Any number of workers may do so at once; a thread is one worker's at a time.
+
+        Raises:
+            UnknownModel: The model that is to choose cannot be asked; nothing was done.
+        """
+        named = self._settings.model
+        model = self._backend.models.named(named) if isinstance(named, str) else named
+        done: Counter[str] = Counter()
+        await self._thread.clear()
+        for row in await self._due(await self._thread.load()):
+            async with held(self._backend, f"memory:extract:{row.id}") as mine:
+                # Another worker may have read it between the look and the lease.
+                if mine and (outcome := await self._extract(row, model)) is not None:
+                    done[outcome] += 1
+        await self._consolidate()
+        memories = len((await self._thread.load()).memories)
+        return MemoryPass(
+            extracted=done["extracted"],
+            empty=done["empty"],
+            failed=done["failed"],
+            polluted=done["polluted"],
+            memories=memories,
+        )
+
+    def snapshot(self, state: MemoryState, *, forget: list[str] | None = None, polluted: list[str] | None = None) -> Snapshot:
+        """Return the memory with everything pending taken in, without what these threads said."""
+        now, bounds = self._backend.clock.now_ms(), self._settings.bounds
+        return consolidated(state, now_ms=now, bounds=bounds, forget=forget or (), polluted=polluted or ())
+
+    async def _due(self, state: MemoryState) -> list[ThreadRow]:
+        now = self._backend.clock.now_ms()
+        rows = await self._backend.store.threads(limit=self._settings.threads)
+        return [row for row in rows if row.updated_at_ms + self._settings.idle_ms <= now and self._wants(state, row, now)]
+
+    def _wants(self, state: MemoryState, row: ThreadRow, now_ms: int) -> bool:
+        if row.id == MEMORY_THREAD or state.leaves_alone(row.id) or state.watermark(row.id) >= row.next:
+            return False
+        failure = state.failures.get(row.id)
+        # What was added since a failure is a new chance.
+        return failure is None or failure.watermark < row.next or failure.retry_at_ms <= now_ms
+
+    async def _extract(self, row: ThreadRow, model: Model | None) -> str | None:
+        state, now = await self._thread.load(), self._backend.clock.now_ms()
+        if not self._wants(state, row, now) or (await description(self._backend.store, row.id)).archived:
+            return None
+        done = Extracted(thread=row.id, watermark=row.next, at_ms=row.updated_at_ms, entries=[])
+        try:
+            if await self._is_polluted(row, since=state.watermark(row.id)):
+                return await self._left_alone(done, state)
+            said = await statements_of(self._backend.store, row.id, dialect=dialect_named(row.dialect))
+        except (StoreCorrupt, NotFound) as error:
+            return await self._failed(row, error, state)
+        entries, fell_back_from = extracted(said.candidates, mask=mask), None
+        if model is not None and said.candidates:
+            try:
+                entries = await _asked(model, said)
+            except ModelError as error:
+                failure = state.failures.get(row.id)
+                if failure is None or failure.watermark < row.next or failure.attempt < self._settings.attempts:
+                    return await self._failed(row, error, state)
+                fell_back_from = error.code
+        found = Extracted(
+            thread=row.id,
+            watermark=row.next,
+            at_ms=row.updated_at_ms,
+            entries=entries,
+            superseded=list(said.superseded),
+            fell_back_from=fell_back_from,
+        )
+        return ("extracted" if entries else "empty") if await self._added(found, state) else None
+
+    async def _added(self, found: Extracted, state: MemoryState) -> bool:
+        """Append what was found in a thread, unless something was taken out of the memory since `state` was read.
+
+        It may have been taken out of the thread too, after it was read: the next pass reads it again.
+        """
+        as_it_was = state.snapshot.nonce
+
+        def unless_rewritten(now: MemoryState) -> Extracted | None:
+            return found if now.snapshot.nonce == as_it_was else None
+
+        after = await self._thread.change(unless_rewritten)
+        return after.snapshot.nonce == as_it_was
+
+    async def _left_alone(self, done: Extracted, state: MemoryState) -> str:
+        """Note that a thread read what nobody should rely on; what was taken from it before can no longer be read anywhere."""
+        if state.watermark(done.thread):
+            await self._thread.rewrite(lambda now: self.snapshot(now, polluted=[done.thread]))
+        else:
+            await self._thread.add(msgspec.structs.replace(done, polluted=True))
+        return "polluted"
+
+    async def _is_polluted(self, row: ThreadRow, *, since: int) -> bool:
+        """Whether a thread's path holds a call of a polluting tool that nobody has looked at yet."""
+        patterns = self._settings.polluting_tools
+        if not patterns:
+            return False
+        path = await live_path(self._backend.store, row.id, whole=True)
+        for span in path.spans:
+            begins = max(span.start, since) if span.thread_id == row.id else span.start
+            # What a fork took over from elsewhere was looked at with the fork's first extraction.
+            if span.thread_id != row.id and since:
+                continue
+            async for items in self._pages(Span(thread_id=span.thread_id, start=begins, stop=span.stop)):
+                if is_polluting(items, patterns):
+                    return True
+        return False
+
+    async def _pages(self, span: Span) -> AsyncIterator[list[Item]]:
+        start = span.start
+        while start < span.stop:
+            within = Span(thread_id=span.thread_id, start=start, stop=span.stop)
+            page = await self._backend.store.read(within, kinds={RecordKind.ITEM}, limit=PAGE)
+            if not page:
+                return
+            yield [Item(record.body) for record in page if not record.erased]
+            start = page[-1].ordinal + 1
+
+    async def _failed(self, row: ThreadRow, error: ThreadkeepError, state: MemoryState) -> str:
+        before = state.failures.get(row.id)
+        attempt = before.attempt + 1 if before is not None and before.watermark == row.next else 1
+        retry_at_ms = self._backend.clock.now_ms() + self._settings.retry_ms * attempt
+        failure = Failed(thread=row.id, watermark=row.next, error=error.code, attempt=attempt, retry_at_ms=retry_at_ms)
+        await self._thread.add(failure)
+        return "failed"
+
+    async def _consolidate(self) -> None:
+        async with held(self._backend, "memory:consolidate") as mine:
+            if mine and (await self._thread.load()) != MemoryState():
+                await self._thread.change(self._next)
+
+    def _next(self, state: MemoryState) -> Snapshot | None:
+        """Return the next snapshot, or None where it would say what the last one says."""
+        made = self.snapshot(state)
+        same = not state.pending and not state.citations and made.memories == state.snapshot.memories
+        return None if same else made
+
+
+async def _asked(model: Model, said: Statements) -> list[Entry]:
+    dialect = dialect_named(model.dialect)
+    request = dialect.compose(system=None, tools=(), cache_key=None)
+    asked = dialect.state_item(instruction(said.candidates, mask=mask))
+    reply = await model.ask(replace(request, items=(asked,)))
+    return parsed(reply.text, said.candidates, model=model.name, mask=mask)

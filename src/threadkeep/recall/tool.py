@@ -1,0 +1,45 @@
+"""The recall tool: what a model is shown of it and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from threadkeep.errors import RecordNotFound
+from threadkeep.recall import Recalled
+
+NAME: Final = "recall"
+DESCRIPTION: Final = (
+    "Find what was said or returned earlier in this conversation, word for word, also what is no longer in view."
+    " Give words of what you look for, or a pointer such as #123."
+)
+ARGUMENT: Final = "query"
+PARAMETERS: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {ARGUMENT: {"type": "string", "description": "words of what you look for, or a pointer such as #123"}},
+    "required": [ARGUMENT],
+    "additionalProperties": False,
+}
+HITS: Final = 5
+RECALLED: Final = "What was said, word for word:"
+NOTHING: Final = "Nothing that was said matches."
+
+
+class Recallable(Protocol):
+    """A thread that finds what was said in it; see `Thread.recall`."""
+
+    async def recall(self, query: str, *, limit: int = ...) -> list[Recalled]: ...
+
+
+async def recalled_text(thread: Recallable, query: str) -> str:
+    """Return the originals that answer `query`, each under its pointer; a text that says so where there are none."""
+    found = await recalled_by_tool(thread, query)
+    return "\n\n".join((RECALLED, *(f"[{hit.pointer}]\n{hit.text}" for hit in found))) if found else NOTHING
+
+
+async def recalled_by_tool(thread: Recallable, query: str) -> list[Recalled]:
+    """Return the originals that answer `query`, best first, at most `HITS`; none where a pointer leads nowhere."""
+    try:
+        return await thread.recall(query, limit=HITS)
+    except RecordNotFound:
+        return []

@@ -1,0 +1,68 @@
+"""From a store's location, as people write it, to an open store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from threadkeep.dialects import searchable_text
+from threadkeep.errors import BadInput
+from threadkeep.store.base import Backing
+from threadkeep.store.memory import MemoryDatabase
+from threadkeep.store.sqlite import SqliteDatabase
+
+IN_MEMORY = "memory:"
+SERVERS = ("postgresql://", "postgres://")
+
+
+class Database(Protocol):
+    """Where the stores of all tenants live."""
+
+    async def tenant(self, name: str = ..., *, key: bytes | None = ...) -> Backing: ...
+
+    async def knows(self, name: str) -> bool: ...
+
+    async def close(self) -> None: ...
+
+
+def is_file(location: str) -> bool:
+    """Whether a location names a file, which may not be there yet."""
+    return location != IN_MEMORY and not location.startswith(SERVERS)
+
+
+async def open_database(location: str, *, listen: str | None = None) -> Database:
+    """Open the store at `location`: a path, `sqlite:///PATH`, `postgresql://…`, or `memory:` for one that ends with the process.
+
+    `listen` is a server's own address where `location` is that of a pooler before it.
+
+    Raises:
+        BadInput: It names a kind of store this threadkeep does not have, or whose extra is not installed.
+    """
+    if location == IN_MEMORY:
+        return MemoryDatabase(searchable=searchable_text)
+    if location.startswith(SERVERS):
+        return await _postgres(location, listen=listen)
+    return await SqliteDatabase.open(sqlite_path(location), searchable=searchable_text)
+
+
+async def _postgres(location: str, *, listen: str | None) -> Database:
+    # The driver is an extra; whoever has no server needs none of it.
+    try:
+        from threadkeep.store.postgres import PostgresDatabase
+    except ImportError as error:
+        raise BadInput("a PostgreSQL store needs its driver; pip install 'threadkeep[postgres]'") from error
+    return await PostgresDatabase.open(location, searchable=searchable_text, listen_url=listen)
+
+
+def sqlite_path(location: str) -> Path:
+    """Return the file a store location names.
+
+    Raises:
+        BadInput: It names a kind of store this threadkeep does not have.
+    """
+    if location.startswith("sqlite:///"):
+        location = location.removeprefix("sqlite:///")
+    elif "://" in location:
+        scheme = location.split("://", 1)[0]
+        raise BadInput(f"no store is reached by {scheme}://; write a path, sqlite:///PATH, postgresql://… or memory:")
+    return Path(location).expanduser()

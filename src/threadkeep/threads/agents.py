@@ -1,0 +1,283 @@
+"""Sub-agents: threads that another thread's agent made, the edges to them, and their reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Literal
+
+import msgspec
+
+from threadkeep.dialects import Dialect
+from threadkeep.errors import BadInput, InvalidTarget, ThreadExists, ThreadNotFound
+from threadkeep.items import boundaries, chain_seed
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span, ThreadStore
+from threadkeep.threads import Checkpoint, LivePath, MetaBody, checked_thread_id, encode_body
+from threadkeep.threads.backend import ThreadBackend
+from threadkeep.threads.clock import new_thread_id
+from threadkeep.threads.mailbox import Delivery, Letter, Post, Way, letter
+from threadkeep.threads.reader import live_path, load_history, readable, turns_back
+from threadkeep.threads.records import MailBody, SpawnBody, correspondence
+
+OPEN, CLOSED = "open", "closed"
+STRATEGY = "spawn"
+# A session state and an audit of nothing, as `threadkeep.compaction` writes them.
+EMPTY_STATE = b'{"entries":[],"age":0,"next_number":1,"journal":{"facts":{}}}'
+EMPTY_AUDIT = b'{"required":0,"kept":0}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawning:
+    """A sub-agent about to be made; see `Thread.spawn`."""
+
+    task: str | None
+    history: Literal["full", "none"] | int
+    name: str
+    new_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A parent, its sub-agent, and whether that one is still expected to report. `depth` is 1 for a child."""
+
+    parent: str
+    child: str
+    status: str
+    name: str
+    depth: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Origin:
+    """Where a child begins in its parent's history: after `parent`'s record before `at`, with nothing before `cut` in view."""
+
+    parent: str
+    at: int
+    turn: int
+    cut: int | None = None
+    covers: int = 0
+
+
+async def spawn_thread(backend: ThreadBackend, parent_id: str, asked: Spawning, *, dialect: Dialect, post: Post) -> str:
+    """Create a sub-agent's thread with its task in its mailbox, then the edge to it, and return its id.
+
+    The child comes first: a crash between the two leaves a thread nobody waits for, and spawning the same id again adopts it.
+    A child that is there gets the task as further mail, unless it has that very task since the edge to it was last opened, which
+    is what a crash leaves; and an edge that was closed is opened again.
+
+    Raises:
+        BadInput: The history is none of those there are.
+        InvalidThreadId: `new_id` cannot name a thread.
+        ThreadExists: There is one of that id, and another spawned it.
+    """
+    if asked.history not in ("full", "none") and type(asked.history) is not int:
+        raise BadInput(f"history is 'full', 'none' or a number of turns, not {asked.history!r}")
+    now = backend.clock.now_ms()
+    child_id = checked_thread_id(asked.new_id) if asked.new_id is not None else new_thread_id(now)
+    origin = await _origin(backend, parent_id, asked.history, dialect=dialect)
+    start = origin.at if origin else 0
+    turn = origin.turn if origin else 0
+    meta = MetaBody(dialect=dialect.name, parent=origin.parent if origin else None, spawned_by=parent_id)
+    records = [NewRecord(kind=RecordKind.META, at_ms=now, turn=turn, tokens=0, body=encode_body(meta))]
+    if origin is not None and origin.cut is not None:
+        records.append(_nothing_before(origin.cut, covers=origin.covers, turn=turn, at_ms=now))
+    if asked.task is not None:
+        body = encode_body(_task(asked.task, parent_id=parent_id, child_id=child_id, dialect=dialect, backend=backend))
+        records.append(NewRecord(kind=RecordKind.MAIL, at_ms=now, turn=turn, tokens=0, body=body))
+    made = NewThread(id=child_id, dialect=dialect.name, created_at_ms=now, start=start, parent=origin.parent if origin else None)
+    try:
+        await backend.store.create(made, records)
+    except ThreadExists:
+        if await spawned_by(backend.store, child_id) != parent_id:
+            raise
+        if await _handed_on(backend, parent_id, child_id, asked.task, dialect=dialect):
+            return child_id
+    await post.note(SpawnBody(child=child_id, status=OPEN, name=asked.name))
+    return child_id
+
+
+async def _handed_on(backend: ThreadBackend, parent_id: str, child_id: str, task: str | None, *, dialect: Dialect) -> bool:
+    """Give a further task to a child that is there; false where the edge to it is still to be opened."""
+    edges = [body for body in await _edges(backend.store, parent_id) if body.child == child_id]
+    if task is not None:
+        closings = sum(body.status == CLOSED for body in edges)
+        seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
+        mail = Letter(content=task, sender=parent_id, way=Way.TRIGGER, id=_task_id(child_id, task, closings=closings))
+        await Post(backend, child_id, dialect=dialect, seed=seed).deliver(mail)
+    return bool(edges) and edges[-1].status == OPEN
+
+
+async def report_to_parent(backend: ThreadBackend, child_id: str, mail: Letter, *, dialect: Dialect) -> Delivery:
+    """Deliver a sub-agent's result to whoever spawned it and close the edge, as one unit.
+
+    Raises:
+        InvalidTarget: Nobody spawned it.
+    """
+    parent_id = await spawned_by(backend.store, child_id)
+    if parent_id is None:
+        raise InvalidTarget(child_id, "was spawned by no thread, so there is nobody to report to")
+    seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
+    names = {edge.child: edge.name for edge in await children_of(backend.store, parent_id)}
+    edge = SpawnBody(child=child_id, status=CLOSED, name=names.get(child_id, ""))
+    return await Post(backend, parent_id, dialect=dialect, seed=seed).deliver(mail, edge=edge)
+
+
+async def spawned_by(store: ThreadStore, thread_id: str) -> str | None:
+    """Return the thread that spawned this one, if one did."""
+    row = await store.get(thread_id)
+    for record in await store.read(Span(thread_id=thread_id, start=row.start, stop=row.start + 1), kinds={RecordKind.META}):
+        meta = readable(record, MetaBody)
+        return meta.spawned_by if meta else None
+    return None
+
+
+async def children_of(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
+    """Return a thread's sub-agents by id. Reads all its mail."""
+    newest: dict[str, SpawnBody] = {}
+    for body in await _edges(store, thread_id):
+        known = newest.get(body.child)
+        newest[body.child] = msgspec.structs.replace(body, name=body.name or (known.name if known else ""))
+    edges = [Edge(parent=thread_id, child=body.child, status=body.status, name=body.name) for body in newest.values()]
+    return sorted((edge for edge in edges if status in (None, edge.status)), key=lambda edge: edge.child)
+
+
+async def _edges(store: ThreadStore, thread_id: str) -> list[SpawnBody]:
+    """Return everything a thread ever noted of its edges, oldest first."""
+    row = await store.get(thread_id)
+    records = await store.read(Span(thread_id=thread_id, start=row.start, stop=row.next), kinds={RecordKind.MAIL})
+    return [body for record in records if isinstance(body := correspondence(record), SpawnBody)]
+
+
+async def descendants_of(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
+    """Return the sub-agents below a thread, nearest first, then by id; none below an edge whose status is another."""
+    found: list[Edge] = []
+    seen = {thread_id}
+    level, depth = [thread_id], 1
+    while level:
+        edges: list[Edge] = []
+        for parent in level:
+            edges += await _children_if_there(store, parent, status=status, depth=depth)
+        # A thread that descends from itself is damage, and ends here.
+        fresh = {edge.child: edge for edge in edges if edge.child not in seen}
+        found += sorted(fresh.values(), key=lambda edge: edge.child)
+        seen |= set(fresh)
+        level, depth = sorted(fresh), depth + 1
+    return found
+
+
+async def _children_if_there(store: ThreadStore, parent: str, *, status: str | None, depth: int) -> list[Edge]:
+    try:
+        edges = await children_of(store, parent, status=status)
+    except ThreadNotFound:
+        return []
+    return [Edge(parent=edge.parent, child=edge.child, status=edge.status, name=edge.name, depth=depth) for edge in edges]
+
+
+async def _origin(
+    backend: ThreadBackend, parent_id: str, history: Literal["full", "none"] | int, *, dialect: Dialect
+) -> _Origin | None:
+    """Return where a child begins: before whatever is still under way, so that it inherits no call it cannot answer."""
+    if history == "none":
+        return None
+    store = backend.store
+    row = await store.get(parent_id)
+    entries = (await load_history(store, await live_path(store, parent_id, stop=row.next))).entries
+    cuts = boundaries([dialect.view(entry.item) for entry in entries])
+    open_entry = entries[cuts[-1]] if cuts[-1] < len(entries) else None
+    is_after_cut = open_entry is not None and open_entry.after_cut and open_entry.source is not None
+    at = open_entry.source.ordinal if is_after_cut and open_entry and open_entry.source else row.next
+    path = await live_path(store, parent_id, stop=row.next, whole=True)
+    parent = path.holds(at - 1)
+    if parent is None:
+        return None
+    before = await store.read(Span(thread_id=parent, start=at - 1, stop=at), bodies=False)
+    origin = _Origin(parent=parent, at=at, turn=before[0].turn)
+    return origin if history == "full" else await _last_turns(store, parent_id, path, origin, turns=history)
+
+
+async def _last_turns(store: ThreadStore, parent_id: str, path: LivePath, origin: _Origin, *, turns: int) -> _Origin:
+    if turns < 1:
+        raise InvalidTarget(parent_id, f"cannot hand over {turns} turns; name one or more, or 'none'")
+    spans = [Span(thread_id=each.thread_id, start=each.start, stop=min(each.stop, origin.at)) for each in path.spans]
+    within = LivePath(spans=tuple(each for each in spans if each.start < each.stop), checkpoint=None, whole=True)
+    first = await turns_back(store, within, turns=turns)
+    if first is None:
+        return origin
+    covers = 0
+    for span in within.spans:
+        earlier = Span(thread_id=span.thread_id, start=span.start, stop=min(span.stop, first.ordinal))
+        for record in await store.read(earlier, kinds={RecordKind.ITEM}, newest_first=True, limit=1, bodies=False):
+            covers = max(covers, record.depth or 0)
+    return _Origin(parent=origin.parent, at=origin.at, turn=origin.turn, cut=first.ordinal, covers=covers)
+
+
+def _nothing_before(cut: int, *, covers: int, turn: int, at_ms: int) -> NewRecord:
+    """Return the checkpoint that keeps what stands before `cut` out of a child's window."""
+    checkpoint = Checkpoint(
+        strategy=STRATEGY,
+        cut=cut,
+        covers=covers,
+        layout=[],
+        state=msgspec.Raw(EMPTY_STATE),
+        audit=msgspec.Raw(EMPTY_AUDIT),
+        figures={"tokens_before": 0, "tokens_after": 0, "model_calls": 0},
+        trigger="auto",
+        reason="spawned",
+    )
+    return NewRecord(kind=RecordKind.CHECKPOINT, at_ms=at_ms, turn=turn, tokens=0, body=encode_body(checkpoint), target=cut)
+
+
+def _task(task: str, *, parent_id: str, child_id: str, dialect: Dialect, backend: ThreadBackend) -> MailBody:
+    item = dialect.state_item(letter(task, sender=parent_id, way=Way.TRIGGER))
+    raw = backend.redact(item.raw) if backend.redact else item.raw
+    return MailBody(id=_task_id(child_id, task, closings=0), items=[msgspec.Raw(raw)], sender=parent_id, way=Way.TRIGGER)
+
+
+def _task_id(child_id: str, task: str, *, closings: int) -> str:
+    """Return the name of a task's mail: the same task is a new one once the edge was closed, and else the one it was."""
+    return f"{child_id}:task:{closings}:{blake2b(task.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentNames:
+    """The agent of a thread; see `threadkeep.hooks.CompactionFacts`. All None for one that is nobody's sub-agent."""
+
+    session_id: str | None = None
+    agent_id: str | None = None
+    agent_type: str | None = None
+
+
+async def agent_names(store: ThreadStore, thread_id: str) -> AgentNames:
+    """Return whose thread it is.
+
+    A thread that another's agent spawned is known by its own id, by the name it was spawned under, and by the thread at the root
+    of them all. One that a client's sub-agent has through a gateway is known by what the client calls that.
+    """
+    meta = await _meta(store, thread_id)
+    if meta is None or meta.spawned_by is None:
+        return AgentNames(agent_id=meta.agent) if meta is not None and meta.agent else AgentNames()
+    root, seen = meta.spawned_by, {thread_id}
+    while root not in seen:
+        seen.add(root)
+        above = await _meta(store, root)
+        root = above.spawned_by if above is not None and above.spawned_by is not None else root
+    return AgentNames(session_id=root, agent_id=thread_id, agent_type=await _name(store, meta.spawned_by, thread_id))
+
+
+async def _name(store: ThreadStore, parent: str, child: str) -> str | None:
+    try:
+        edges = await children_of(store, parent)
+    except ThreadNotFound:
+        return None
+    return next((edge.name for edge in edges if edge.child == child and edge.name), None)
+
+
+async def _meta(store: ThreadStore, thread_id: str) -> MetaBody | None:
+    """Return what a thread was made as; None where it is gone."""
+    try:
+        row = await store.get(thread_id)
+    except ThreadNotFound:
+        return None
+    for record in await store.read(Span(thread_id=thread_id, start=row.start, stop=row.start + 1), kinds={RecordKind.META}):
+        return readable(record, MetaBody)
+    return None

@@ -1,0 +1,190 @@
+"""Forks, rollbacks and undo: each is one small record, whatever the thread has lived through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadkeep.dialects import Dialect
+from threadkeep.errors import InvalidTarget, NotEnoughTurns, NothingToUndo, RecordNotFound
+from threadkeep.items import Item, View
+from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.threads import LivePath, MetaBody, RollbackBody, UndoBody, checked_thread_id, encode_body
+from threadkeep.threads.backend import ThreadBackend
+from threadkeep.threads.clock import new_thread_id
+from threadkeep.threads.reader import Turn, current_turn, live_path, newest_turns, turn_starting
+from threadkeep.threads.reports import Branched
+from threadkeep.threads.writer import Opening
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkPoint:
+    """Where a fork begins: at a record, before a turn, after a turn, or, with none of them, at the end."""
+
+    at: int | None = None
+    before_turn: int | None = None
+    after_turn: int | None = None
+
+
+async def fork_thread(backend: ThreadBackend, thread_id: str, place: ForkPoint, *, new_id: str | None = None) -> Branched:
+    """Create a thread that begins at a place of another's live path; nothing is copied.
+
+    Raises:
+        InvalidTarget: The live path has no such place, or more than one was named.
+    """
+    row = await backend.store.get(thread_id)
+    path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
+    at = await _ordinal_of(backend, thread_id, path, place, end=row.next)
+    parent = path.holds(at - 1)
+    if parent is None:
+        raise InvalidTarget(thread_id, f"no fork can begin at #{at}; the live path ends before it or left it behind")
+    return await branch_off(backend, parent, at=at, new_id=new_id)
+
+
+async def branch_off(backend: ThreadBackend, parent: str, *, at: int, new_id: str | None = None) -> Branched:
+    """Create a thread whose path before ordinal `at` is what `parent`'s was then, whether or not that is live today.
+
+    Raises:
+        InvalidThreadId: `new_id` cannot name a thread.
+        RecordNotFound: `parent` has no record before `at`.
+    """
+    begun = await branch(backend, parent, at=at, new_id=new_id)
+    await backend.create(begun.thread, [begun.meta])
+    return Branched(thread=begun.thread.id, parent=parent, at=at)
+
+
+async def branch(
+    backend: ThreadBackend, parent: str, *, at: int, new_id: str | None = None, continues: str | None = None
+) -> Opening:
+    """Return the thread that `branch_off` would create, for what follows to be written with it; `continues` as in `opening`.
+
+    Raises:
+        InvalidThreadId: `new_id` cannot name a thread.
+        RecordNotFound: `parent` has no record before `at`.
+    """
+    child_id = checked_thread_id(new_id) if new_id is not None else None
+    row = await backend.store.get(parent)
+    before = await backend.store.read(Span(thread_id=parent, start=at - 1, stop=at), bodies=False)
+    if not before:
+        raise RecordNotFound(parent, at - 1)
+    now = backend.clock.now_ms()
+    child = NewThread(id=child_id or new_thread_id(now), dialect=row.dialect, created_at_ms=now, start=at, parent=parent)
+    body = encode_body(MetaBody(dialect=row.dialect, parent=parent, continues=continues))
+    return Opening(thread=child, meta=NewRecord(kind=RecordKind.META, at_ms=now, turn=before[0].turn, tokens=0, body=body))
+
+
+async def roll_back(backend: ThreadBackend, thread_id: str, *, turns: int, dialect: Dialect) -> Branched:
+    """Take back the last `turns` turns: the path goes on from where the oldest of them began.
+
+    What a host said right before that turn, recorded by itself, goes with it.
+
+    Nothing is removed; the records left behind stay readable.
+
+    Raises:
+        NotEnoughTurns: The live path has fewer turns. Nothing changed.
+        InvalidTarget: `turns` is below one.
+    """
+    if turns < 1:
+        raise InvalidTarget(thread_id, f"cannot take back {turns} turns; name one or more")
+    row = await backend.store.get(thread_id)
+    path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
+    found = await newest_turns(backend.store, path, limit=turns)
+    if len(found) < turns:
+        raise NotEnoughTurns(thread_id, asked=turns, turns=len(found))
+    target = found[-1]
+    at = await _before_its_context(backend, path, target, dialect=dialect)
+    record = NewRecord(
+        kind=RecordKind.ROLLBACK,
+        at_ms=backend.clock.now_ms(),
+        turn=target.number - 1,
+        tokens=0,
+        body=encode_body(RollbackBody(turns=turns)),
+        target=at,
+    )
+    await backend.append(thread_id, [record], expected=row.next)
+    return Branched(thread=thread_id, parent=row.parent, at=at)
+
+
+async def undo_rollback(backend: ThreadBackend, thread_id: str) -> int:
+    """Take back the rollback that a thread stands at, and return its ordinal; the window is what it was before it.
+
+    It is one more rollback, to right before the one it takes back. Taken back itself, that one counts again.
+
+    Raises:
+        NothingToUndo: The thread stands at no rollback, or items were recorded since.
+    """
+    row = await backend.store.get(thread_id)
+    path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
+    newest = path.spans[0]
+    since = await backend.store.read(newest, kinds={RecordKind.ROLLBACK, RecordKind.ITEM}, limit=2, bodies=False)
+    if newest.thread_id != thread_id or [record.kind for record in since] != [RecordKind.ROLLBACK]:
+        raise NothingToUndo(thread_id, "rollback to undo, or something was recorded since")
+    at = since[0].ordinal
+    record = NewRecord(
+        kind=RecordKind.ROLLBACK,
+        at_ms=backend.clock.now_ms(),
+        turn=await current_turn(backend.store, row, stop=at),
+        tokens=0,
+        body=encode_body(RollbackBody(turns=0)),
+        target=at,
+    )
+    await backend.append(thread_id, [record], expected=row.next)
+    return at
+
+
+async def undo_compaction(backend: ThreadBackend, thread_id: str) -> int:
+    """Cancel the newest checkpoint that counts and return its ordinal; the window is what it was without it.
+
+    Raises:
+        NothingToUndo: No checkpoint counts.
+    """
+    row = await backend.store.get(thread_id)
+    path = await live_path(backend.store, thread_id, stop=row.next)
+    if path.checkpoint is None:
+        raise NothingToUndo(thread_id)
+    record = NewRecord(
+        kind=RecordKind.UNDO,
+        at_ms=backend.clock.now_ms(),
+        turn=await current_turn(backend.store, row, stop=row.next),
+        tokens=0,
+        body=encode_body(UndoBody()),
+        target=path.checkpoint.ordinal,
+    )
+    await backend.append(thread_id, [record], expected=row.next)
+    return path.checkpoint.ordinal
+
+
+async def _before_its_context(backend: ThreadBackend, path: LivePath, turn: Turn, *, dialect: Dialect) -> int:
+    """Return where a turn begins, host context directly before it included; never past what precedes the first turn."""
+    at = turn.ordinal
+    while turn.number > 1 and (thread_id := path.holds(at - 1)) is not None:
+        found = await backend.store.read(Span(thread_id=thread_id, start=at - 1, stop=at), kinds={RecordKind.ITEM})
+        if not found or found[0].erased or not _is_context(dialect.view(Item(found[0].body))):
+            break
+        at -= 1
+    return at
+
+
+def _is_context(view: View) -> bool:
+    return view.context is not None and not view.by_person
+
+
+async def _ordinal_of(backend: ThreadBackend, thread_id: str, path: LivePath, place: ForkPoint, *, end: int) -> int:
+    named = [value for value in (place.at, place.before_turn, place.after_turn) if value is not None]
+    if len(named) > 1:
+        raise InvalidTarget(thread_id, "name one place to fork at, not several")
+    if place.at is not None:
+        return place.at
+    if place.before_turn is not None:
+        return (await _turn(backend, thread_id, path, number=place.before_turn)).ordinal
+    if place.after_turn is None:
+        return end
+    await _turn(backend, thread_id, path, number=place.after_turn)
+    following = await turn_starting(backend.store, path, number=place.after_turn + 1)
+    return following.ordinal if following else end
+
+
+async def _turn(backend: ThreadBackend, thread_id: str, path: LivePath, *, number: int) -> Turn:
+    turn = await turn_starting(backend.store, path, number=number)
+    if turn is None:
+        raise InvalidTarget(thread_id, f"has no turn {number} on its live path")
+    return turn

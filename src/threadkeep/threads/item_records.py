@@ -1,0 +1,93 @@
+"""Laying items down as records: turns, links of the chain, estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from threadkeep.items import Item, ItemKind, View, chain_link
+from threadkeep.store import NewRecord, RecordKind
+from threadkeep.threads.records import TurnBody, encode_body
+
+PREVIEW_CHARS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tip:
+    """Where a thread's path ends: the next ordinal, the current turn, and the last link of its chain."""
+
+    next: int
+    turn: int
+    depth: int
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """An item about to be recorded.
+
+    `aside` marks what a person and the gateway said to each other; it is kept, and chained, but never shown to a model.
+    """
+
+    item: Item
+    view: View
+    canonical: bytes
+    tokens: int
+    aside: bool = False
+    redacted: bool = False
+
+
+def lay_down(
+    tip: Tip,
+    arrivals: Sequence[Arrival],
+    *,
+    key: bytes,
+    at_ms: int,
+    model: str | None = None,
+    issuer: str | None = None,
+) -> tuple[list[NewRecord], Tip]:
+    """Return the records for `arrivals` and the tip after them.
+
+    A person's message opens a turn; what a host said right before it belongs to that turn too.
+    """
+    openers = dict(_turn_openers(arrivals))
+    records: list[NewRecord] = []
+    for index, arrival in enumerate(arrivals):
+        opener = openers.get(index)
+        if opener is not None:
+            tip = replace(tip, turn=tip.turn + 1)
+            records.append(_turn_record(tip, opener, at_ms=at_ms, model=model, issuer=issuer))
+        tip = replace(tip, depth=tip.depth + 1, chain=chain_link(key, tip.chain, arrival.canonical))
+        records.append(
+            NewRecord(
+                kind=RecordKind.NOTE if arrival.aside else RecordKind.ITEM,
+                at_ms=at_ms,
+                turn=tip.turn,
+                tokens=arrival.tokens,
+                body=arrival.item.raw,
+                chain=tip.chain,
+                depth=tip.depth,
+                redacted=arrival.redacted,
+            )
+        )
+    return records, replace(tip, next=tip.next + len(records))
+
+
+def _turn_openers(arrivals: Sequence[Arrival]) -> Iterable[tuple[int, Arrival]]:
+    """Yield where each turn starts and the person's message that opens it."""
+    start: int | None = None
+    for index, arrival in enumerate(arrivals):
+        # Words a person typed while a tool ran come with its output, and belong to the turn that called it.
+        if arrival.view.by_person and arrival.view.kind is ItemKind.MESSAGE and not arrival.aside:
+            yield index if start is None else start, arrival
+            start = None
+        elif arrival.view.context is not None:
+            start = index if start is None else start
+        else:
+            start = None
+
+
+def _turn_record(tip: Tip, opener: Arrival, *, at_ms: int, model: str | None, issuer: str | None) -> NewRecord:
+    preview = " ".join(opener.view.said.split())[:PREVIEW_CHARS]
+    body = encode_body(TurnBody(preview=preview, model=model, issuer=issuer))
+    return NewRecord(kind=RecordKind.TURN, at_ms=at_ms, turn=tip.turn, tokens=0, body=body)

@@ -1,0 +1,253 @@
+"""Differences between two JSON values: fields, list elements, lines of long texts."""
+
+from __future__ import annotations
+
+import copy
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+
+class Hunk(msgspec.Struct, frozen=True, kw_only=True):
+    """`gone` lines from line `first` of the old text (counted from 0) on are now `lines`."""
+
+    first: int
+    gone: int
+    lines: list[str]
+
+
+def hunks_between(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
+    """Return what makes `new` of `old`, first to last, no two of them touching."""
+    found: list[Hunk] = []
+    old_at = new_at = 0
+    for old_stop, new_stop in (*_anchors(old, new), (len(old), len(new))):
+        found.extend(_in_gap(old, new, range(old_at, old_stop), range(new_at, new_stop)))
+        old_at, new_at = old_stop + 1, new_stop + 1
+    return found
+
+
+def with_hunks(old: Sequence[str], hunks: Sequence[Hunk]) -> list[str]:
+    """Return the lines after `hunks`, each of which speaks of the lines as they were before all of them."""
+    lines = list(old)
+    for hunk in reversed(hunks):
+        lines[hunk.first : hunk.first + hunk.gone] = hunk.lines
+    return lines
+
+
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the places of lines that stand once in each text, as many as have the same order in both."""
+    in_old, in_new = Counter(old), Counter(new)
+    place = {line: at for at, line in enumerate(new) if in_new[line] == 1}
+    pairs = [(at, place[line]) for at, line in enumerate(old) if in_old[line] == 1 and line in place]
+    # The longest run of growing places: `tails[n]` ends the best run of n + 1 pairs found so far.
+    tails: list[int] = []
+    last_of: list[int] = []
+    before: list[int] = []
+    for index, (_, at) in enumerate(pairs):
+        length = bisect_left(tails, at)
+        before.append(last_of[length - 1] if length else -1)
+        tails[length : length + 1] = [at]
+        last_of[length : length + 1] = [index]
+    chosen: list[tuple[int, int]] = []
+    index = last_of[-1] if last_of else -1
+    while index >= 0:
+        chosen.append(pairs[index])
+        index = before[index]
+    return chosen[::-1]
+
+
+def _in_gap(old: Sequence[str], new: Sequence[str], olds: range, news: range) -> Iterator[Hunk]:
+    """Yield the hunks between two anchors: line by line where as many stand there as before, else one for all that differ."""
+    shorter = min(len(olds), len(news))
+    head = next((at for at in range(shorter) if old[olds[at]] != new[news[at]]), shorter)
+    tail = next((at for at in range(shorter - head) if old[olds[-1 - at]] != new[news[-1 - at]]), shorter - head)
+    olds, news = olds[head : len(olds) - tail], news[head : len(news) - tail]
+    if len(olds) != len(news):
+        yield Hunk(first=olds.start, gone=len(olds), lines=[new[at] for at in news])
+        return
+    start = 0
+    for at in range(len(olds) + 1):
+        if at == len(olds) or old[olds[at]] == new[news[at]]:
+            if start < at:
+                yield Hunk(first=olds[start], gone=at - start, lines=[new[news[each]] for each in range(start, at)])
+            start = at + 1
+
+
+# What lies deeper is told whole where it changed: paths of this length say less than what they lead to.
+DEEPEST: Final = 32
+# A text shorter than this is told whole.
+LONG_TEXT_CHARS: Final = 400
+# What is quoted before a piece, for a reader to find it by.
+LEAD_CHARS: Final = 40
+_PIECE: Final = re.compile(r"\S{1,64}\s*|\s+")
+
+Place: TypeAlias = list[str | int]
+
+
+class Put(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="put"):
+    """The field at the end of `at` is now the one value in `now`; without one, it is no longer there."""
+
+    at: Place
+    now: list[Any]
+
+
+class Splice(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="splice"):
+    """`gone` elements of the list at `at`, from `first` on (counted from 0), are now `now`."""
+
+    at: Place
+    first: int
+    gone: int
+    now: list[Any]
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """`was`, which begins at `start` and stands right after `lead`, is now `now`."""
+
+    start: int
+    lead: str
+    was: str
+    now: str
+
+
+class Respelled(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="respelled"):
+    """Pieces of the text at `at`, first to last."""
+
+    at: Place
+    pieces: list[Piece]
+
+
+Edit: TypeAlias = Put | Splice | Respelled
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two JSON values are written alike but for the order of fields; `1`, `1.0` and `true` are not."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def edits_within(old: object, new: object, *, at: Place | None = None) -> list[Edit] | None:
+    """Return what makes `new` of `old`, to be applied last to first; None where they have no parts in common to name it by."""
+    place = at or []
+    if len(place) > DEEPEST:
+        return None
+    if isinstance(old, dict) and isinstance(new, dict):
+        return list(_in_object(old, new, at=place))
+    if isinstance(old, list) and isinstance(new, list):
+        return list(_in_list(old, new, at=place))
+    if isinstance(old, str) and isinstance(new, str) and min(len(old), len(new)) >= LONG_TEXT_CHARS:
+        return [Respelled(at=place, pieces=_pieces(old, new))]
+    return None
+
+
+def patched(value: Any, edits: Sequence[Edit]) -> Any:
+    """Return `value` after `edits`; what they do not touch is shared with it."""
+    root = [value]
+    own: dict[int, object] = {}
+    for edit in reversed(edits):
+        holder: Any = root
+        key: Any = 0
+        for step in edit.at:
+            holder, key = _owned(holder, key, own), step
+        match edit:
+            case Put(now=[now]):
+                holder[key] = now
+            case Put():
+                holder.pop(key, None)
+            case Splice():
+                _owned(holder, key, own)[edit.first : edit.first + edit.gone] = edit.now
+            case Respelled():
+                holder[key] = _respelled(holder[key], edit.pieces)
+    return root[0]
+
+
+def told(edits: Sequence[Edit]) -> str:
+    """Return edits for a reader, a line each, places as they were before any of them."""
+    return "\n".join(msgspec.json.encode(line).decode() for edit in edits for line in _lines(edit))
+
+
+def size(value: object) -> int:
+    """Return how long a JSON value is, written down."""
+    return len(msgspec.json.encode(value))
+
+
+def _lines(edit: Edit) -> Iterator[dict[str, Any]]:
+    match edit:
+        case Put(at=at, now=[now]):
+            yield {"at": at, "now": now}
+        case Put(at=at):
+            yield {"at": at, "gone": True}
+        case Splice():
+            yield {"at": edit.at, "from": edit.first, "in place of": edit.gone, "now": edit.now}
+        case Respelled():
+            for piece in edit.pieces:
+                yield {"at": edit.at, "after": piece.lead, "in place of": piece.was, "now": piece.now}
+
+
+def _in_object(old: Mapping[str, Any], new: Mapping[str, Any], *, at: Place) -> Iterator[Edit]:
+    for name in old:
+        if name not in new:
+            yield Put(at=[*at, name], now=[])
+    for name, value in new.items():
+        if name not in old:
+            yield Put(at=[*at, name], now=[value])
+        elif not same(old[name], value):
+            yield from _shorter(edits_within(old[name], value, at=[*at, name]), Put(at=[*at, name], now=[value]))
+
+
+def _in_list(old: Sequence[Any], new: Sequence[Any], *, at: Place) -> Iterator[Edit]:
+    before, after = ([msgspec.json.encode(each, order="deterministic").decode() for each in side] for side in (old, new))
+    shift = 0
+    for hunk in hunks_between(before, after):
+        first = hunk.first + shift
+        now = list(new[first : first + len(hunk.lines)])
+        shift += len(now) - hunk.gone
+        if hunk.gone != len(now):
+            yield Splice(at=at, first=hunk.first, gone=hunk.gone, now=now)
+            continue
+        for index, value in enumerate(now, start=hunk.first):
+            whole = Splice(at=at, first=index, gone=1, now=[value])
+            yield from _shorter(edits_within(old[index], value, at=[*at, index]), whole)
+
+
+def _shorter(edits: list[Edit] | None, whole: Edit) -> list[Edit]:
+    return [whole] if edits is None or size(edits) >= size(whole) else edits
+
+
+def _pieces(old: str, new: str) -> list[Piece]:
+    before, after = _PIECE.findall(old), _PIECE.findall(new)
+    starts = [0, *accumulate(map(len, before))]
+    found: list[Piece] = []
+    for hunk in hunks_between(before, after):
+        start, stop = starts[hunk.first], starts[hunk.first + hunk.gone]
+        lead = old[max(0, start - LEAD_CHARS) : start]
+        found.append(Piece(start=start, lead=lead, was=old[start:stop], now="".join(hunk.lines)))
+    return found
+
+
+def _respelled(text: str, pieces: Sequence[Piece]) -> str:
+    parts: list[str] = []
+    at = 0
+    for piece in pieces:
+        parts += (text[at : piece.start], piece.now)
+        at = piece.start + len(piece.was)
+    return "".join((*parts, text[at:]))
+
+
+def _owned(holder: Any, key: Any, own: dict[int, object]) -> Any:
+    """Return the container at `key`, copied the first time it is changed: what it was belongs to who gave it."""
+    found = holder[key]
+    if id(found) not in own:
+        found = copy.copy(found)
+        own[id(found)] = found
+        holder[key] = found
+    return found

@@ -1,0 +1,475 @@
+"""A thread's mailbox: what waits in it, which turn takes what, delivery and waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from html import escape
+from typing import Any, assert_never
+
+import msgspec
+
+from threadkeep.dialects import Dialect
+from threadkeep.errors import OrdinalConflict
+from threadkeep.items import Item, View
+from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow, ThreadStore
+from threadkeep.threads.backend import ThreadBackend
+from threadkeep.threads.item_records import PREVIEW_CHARS, Arrival, Tip, lay_down
+from threadkeep.threads.reader import current_turn, load_tip
+from threadkeep.threads.records import (
+    CorrespondenceBody,
+    MailBody,
+    SpawnBody,
+    TakenBody,
+    TurnBody,
+    TurnEndBody,
+    correspondence,
+    encode_body,
+)
+from threadkeep.threads.turn_progress import Phase, Progress
+from threadkeep.threads.writer import arrival
+
+
+class Way(StrEnum):
+    """How mail asks to be heard.
+
+    `QUEUE` waits for a turn that others start, `TRIGGER` starts one where none runs, `STEER` is said to whoever is at work: it
+    joins the turn under way even after its answer, and starts one otherwise.
+    """
+
+    QUEUE = "queue"
+    TRIGGER = "trigger"
+    STEER = "steer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """Something delivered; `ordinal` is its record, and its place in the order."""
+
+    ordinal: int
+    id: str
+    sender: str
+    way: Way
+    items: tuple[Item, ...]
+    answers: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd:
+    """The mark at `ordinal` that says how a turn ended."""
+
+    ordinal: int
+    turn: int
+    outcome: str
+    reason: str
+    asleep: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mailbox:
+    """The mail that waits, oldest first, as of ordinal `upto`; and how the newest turn that has a mark ended.
+
+    Mail below `taken_to` is in the history.
+    """
+
+    pending: tuple[Mail, ...] = ()
+    taken_to: int = 0
+    upto: int = 0
+    ended: TurnEnd | None = None
+
+    @property
+    def steered(self) -> bool:
+        """Whether somebody spoke to whoever is at work."""
+        return any(mail.way is Way.STEER for mail in self.pending)
+
+    @property
+    def starts_turn(self) -> bool:
+        """Whether a thread with no turn under way is to begin one; if it sleeps, anything wakes it."""
+        if self.ended is not None and self.ended.asleep and self.pending:
+            return True
+        return any(mail.way is not Way.QUEUE for mail in self.pending)
+
+    def after(self, records: Sequence[Record], *, upto: int) -> Mailbox:
+        """Return the mailbox after further records of its thread, oldest first, all of them below `upto`."""
+        delivered = list(self.pending)
+        taken_to, ended = self.taken_to, self.ended
+        for record in records:
+            body = correspondence(record)
+            match body:
+                case MailBody():
+                    delivered.append(mail_from(record, body))
+                case TakenBody():
+                    taken_to = max(taken_to, body.upto)
+                case TurnEndBody():
+                    taken_to = max(taken_to, body.mail_from)
+                    ended = TurnEnd(
+                        ordinal=record.ordinal, turn=body.turn, outcome=body.outcome, reason=body.reason, asleep=body.asleep
+                    )
+                case SpawnBody() | None:
+                    pass
+                case _:
+                    assert_never(body)
+        pending = tuple(mail for mail in delivered if mail.ordinal >= taken_to)
+        return Mailbox(pending=pending, taken_to=taken_to, upto=upto, ended=ended)
+
+
+def mail_from(record: Record, body: MailBody) -> Mail:
+    """Return the mail a record holds. A way nobody knows yet waits like any other mail."""
+    way = Way(body.way) if body.way in tuple(Way) else Way.QUEUE
+    items = tuple(Item(bytes(item)) for item in body.items)
+    return Mail(ordinal=record.ordinal, id=body.id, sender=body.sender, way=way, items=items, answers=body.answers)
+
+
+def settles(body: CorrespondenceBody) -> int | None:
+    """Return the ordinal below which no mail waits, where this says so: reading back for mail may end there."""
+    match body:
+        case TakenBody():
+            return body.upto
+        case TurnEndBody():
+            return body.mail_from
+        case MailBody() | SpawnBody():
+            return None
+        case _:
+            assert_never(body)
+
+
+ELEMENT = "agent-message"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A turn as its mailbox sees it.
+
+    Attributes:
+        input_unheard: A person's input opened it and the model was not asked yet; that input is answered first.
+        compacted: A compaction made room for the request at hand.
+    """
+
+    progress: Progress
+    opened_at: int
+    input_unheard: bool = False
+    compacted: bool = False
+
+
+def joining(box: Mailbox, turn: Standing) -> tuple[Mail, ...]:
+    """Return the mail that joins the turn with the request that is about to be made, oldest first.
+
+    None with the first request of a person's turn, and none with the request right after a compaction while the model has
+    outputs to go on with. After the answer, only what opens the turn again brings in what waits.
+    """
+    if turn.input_unheard or (turn.compacted and turn.progress.called):
+        return ()
+    if turn.progress.phase is Phase.NEXT_TURN and not any(_reopens(mail, turn) for mail in box.pending):
+        return ()
+    return box.pending
+
+
+def goes_on(box: Mailbox, turn: Standing) -> bool:
+    """Whether the turn has another request to make: the model called, or something waits that may still be heard."""
+    if turn.progress.called or any(_reopens(mail, turn) for mail in box.pending):
+        return True
+    return turn.progress.phase is Phase.CURRENT_TURN and bool(box.pending)
+
+
+def breaks(box: Mailbox, turn: Standing) -> bool:
+    """Whether the answer is to be broken off now, because an agent's mail waits and only thoughts were recorded last.
+
+    A person who steers waits for the whole answer and what its calls return.
+    """
+    return turn.progress.may_break and any(mail.way is not Way.STEER for mail in box.pending)
+
+
+def left_over(box: Mailbox, turn: Standing) -> tuple[Mail, ...]:
+    """Return the mail that goes into the history as the turn closes: what waited when it opened and asks for no turn."""
+    left: list[Mail] = []
+    for mail in box.pending:
+        if mail.way is not Way.QUEUE or mail.ordinal >= turn.opened_at:
+            break
+        left.append(mail)
+    return tuple(left)
+
+
+def _reopens(mail: Mail, turn: Standing) -> bool:
+    return mail.way is Way.STEER or (mail.way is Way.TRIGGER and mail.ordinal < turn.opened_at)
+
+
+def take(tip: Tip, mails: Sequence[Mail], arrivals: Sequence[Arrival], *, key: bytes, at_ms: int) -> tuple[list[NewRecord], Tip]:
+    """Return the records that put `mails` into the turn under way, `arrivals` being their items in order, and the tip after.
+
+    Each item points at the mail it came in; the last record says that all of them were taken. One append of them is what makes
+    it once: either all is there or nothing.
+    """
+    sources = [mail.ordinal for mail in mails for _ in mail.items]
+    laid, after = lay_down(tip, arrivals, key=key, at_ms=at_ms)
+    # A person who steers speaks within the turn; it is still the same turn.
+    items = [record for record in laid if record.kind is not RecordKind.TURN]
+    records = [replace(record, turn=tip.turn, target=source) for record, source in zip(items, sources, strict=True)]
+    body = encode_body(TakenBody(upto=mails[-1].ordinal + 1))
+    records.append(NewRecord(kind=RecordKind.MAIL, at_ms=at_ms, turn=tip.turn, tokens=0, body=body))
+    return records, replace(after, turn=tip.turn, next=tip.next + len(records))
+
+
+def turn_by_mail(
+    tip: Tip, mails: Sequence[Mail], views: Sequence[View], *, at_ms: int, model: str | None, issuer: str | None
+) -> NewRecord:
+    """Return the record that opens a turn no person asked for."""
+    senders = ", ".join(dict.fromkeys(mail.sender for mail in mails if mail.sender))
+    text = next((view.text for view in views if view.text.strip()), "")
+    preview = " ".join(f"{senders}: {text}".split() if senders else text.split())[:PREVIEW_CHARS]
+    body = encode_body(TurnBody(preview=preview, model=model, issuer=issuer, opened_by="mail"))
+    return NewRecord(kind=RecordKind.TURN, at_ms=at_ms, turn=tip.turn + 1, tokens=0, body=body)
+
+
+def letter(text: str, *, sender: str, way: Way, answers: str = "") -> str:
+    """Return what a model reads of an agent's mail: an element of the host's, so that nobody takes it for a person's words.
+
+    What the text holds stays within it: the element's own end is spelled apart.
+    """
+    kind = "final_answer" if answers else "new_task" if way is Way.TRIGGER else "message"
+    inner = text.replace(f"</{ELEMENT}", f"<\\/{ELEMENT}")
+    about = f' about="{escape(answers)}"' if answers else ""
+    return f'<{ELEMENT} from="{escape(sender)}" type="{kind}"{about}>\n{inner}\n</{ELEMENT}>'
+
+
+def is_task(text: str) -> bool:
+    """Whether a text is an agent's mail that asks for work, as `letter` writes it."""
+    return text.startswith(f"<{ELEMENT} ") and ' type="new_task"' in text.partition(">")[0]
+
+
+def items_of(mails: Sequence[Mail]) -> list[Item]:
+    """Return what mails become in the history, in order."""
+    return [item for mail in mails for item in mail.items]
+
+
+PAGE = 64
+# A store tells of mail, whoever delivers it; should word of it be lost, it is found after this long.
+LOOK_ANYWAY_S = 15.0
+
+Choose = Callable[[Mailbox], Sequence[Mail]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """Mail about to be delivered: text of an agent, or items in the thread's own language.
+
+    Attributes:
+        id: The sender's name for it; one that was delivered before is not delivered again. Made up, if None.
+        answers: The task it is the result of.
+    """
+
+    content: str | Sequence[Mapping[str, Any]]
+    sender: str = ""
+    way: Way = Way.QUEUE
+    id: str | None = None
+    answers: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What became of mail: its id, its record, and whether it was new."""
+
+    id: str
+    ordinal: int
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOver:
+    """How a turn ends. `choose` says what goes into the history with its end, `said` what the host tells the model of it."""
+
+    turn: int
+    outcome: str
+    reason: str = ""
+    asleep: bool = False
+    choose: Choose = lambda box: ()
+    said: str = ""
+
+
+class Post:
+    """The mailbox of one thread. What it has read it remembers, and reads on from there."""
+
+    def __init__(self, backend: ThreadBackend, thread_id: str, *, dialect: Dialect, seed: bytes) -> None:
+        self._backend = backend
+        self._thread_id = thread_id
+        self._dialect = dialect
+        self._seed = seed
+        self._box: Mailbox | None = None
+        self._ids: dict[str, int] = {}
+        self._ids_upto: int | None = None
+
+    async def look(self) -> Mailbox:
+        """Return the mailbox as it is now."""
+        store = self._backend.store
+        row = await store.get(self._thread_id)
+        box = self._box
+        if box is None:
+            box = await _first_look(store, row)
+        elif row.next > box.upto:
+            new = await store.read(Span(thread_id=row.id, start=box.upto, stop=row.next), kinds={RecordKind.MAIL})
+            box = box.after(new, upto=row.next)
+        # Another task of this process may have looked meanwhile, and further.
+        if self._box is None or self._box.upto < box.upto:
+            self._box = box
+        return box
+
+    async def wait(self, *, timeout_s: float | None) -> Mailbox:
+        """Return the mailbox once there is mail in it, or as it is after `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s), self._backend.store.watch(self._thread_id) as watch:
+                while not (box := await self.look()).pending:
+                    await watch.changed(within_s=LOOK_ANYWAY_S)
+        except TimeoutError:
+            return await self.look()
+        return box
+
+    async def deliver(self, mail: Letter, *, edge: SpawnBody | None = None) -> Delivery:
+        """Put mail into the box. Durable when it returns; the same id is there once, whoever delivers it how often.
+
+        `edge` is what becomes of a sub-agent with it, as one unit.
+
+        Raises:
+            InvalidItem: An item is not one of the thread's dialect; nothing was delivered.
+        """
+        name = mail.id if mail.id is not None else secrets.token_hex(12)
+        body = encode_body(MailBody(id=name, items=self._written(mail), sender=mail.sender, way=mail.way, answers=mail.answers))
+        edges = [encode_body(edge)] if edge is not None else []
+        while True:
+            row = await self._backend.store.get(self._thread_id)
+            known = await self._delivered(name, row) if mail.id is not None else None
+            if known is not None:
+                return Delivery(id=name, ordinal=known, is_new=False)
+            if await self._appended(row, [body, *edges]):
+                return Delivery(id=name, ordinal=row.next, is_new=True)
+
+    async def note(self, body: SpawnBody) -> None:
+        """Write something down among the mail that is no mail."""
+        while not await self._appended(await self._backend.store.get(self._thread_id), [encode_body(body)]):
+            continue
+
+    async def take(self, choose: Choose) -> tuple[Mail, ...]:
+        """Put the mail that `choose` picks into the turn under way and return it; durable when it returns."""
+        while True:
+            box = await self.look()
+            mails = tuple(choose(box))
+            if not mails:
+                return ()
+            tip = await self._tip(box)
+            records, _ = take(tip, mails, self._arrivals(items_of(mails)), key=self._key, at_ms=self._now)
+            if await self._written_at(box.upto, records):
+                return mails
+
+    async def open_turn(self, items: Sequence[Arrival], *, model: str | None, issuer: str | None = None) -> tuple[Mail, ...]:
+        """Open a turn that no person asked for, with `items` and all mail that waits, and return that mail.
+
+        Nothing happens, and nothing is returned, if none waits.
+        """
+        while True:
+            box = await self.look()
+            mails = box.pending
+            if not mails:
+                return ()
+            tip = await self._tip(box)
+            taken = self._arrivals(items_of(mails))
+            views = [each.view for each in (*items, *taken)]
+            opening = turn_by_mail(tip, mails, views, at_ms=self._now, model=model, issuer=issuer)
+            begun = Tip(next=tip.next + 1, turn=opening.turn, depth=tip.depth, chain=tip.chain)
+            given, after = lay_down(begun, items, key=self._key, at_ms=self._now)
+            records, _ = take(after, mails, taken, key=self._key, at_ms=self._now)
+            if await self._written_at(box.upto, [opening, *given, *records]):
+                return mails
+
+    async def end_turn(self, over: TurnOver) -> None:
+        """Write down how a turn ended, and what goes into the history with it, as one unit."""
+        while True:
+            box = await self.look()
+            mails = tuple(over.choose(box))
+            tip = await self._tip(box)
+            records: list[NewRecord] = []
+            if mails:
+                records, tip = take(tip, mails, self._arrivals(items_of(mails)), key=self._key, at_ms=self._now)
+            if over.said:
+                told = self._arrivals([self._dialect.state_item(over.said)])
+                records += lay_down(tip, told, key=self._key, at_ms=self._now)[0]
+            waiting = box.pending[len(mails) :]
+            body = TurnEndBody(
+                turn=over.turn,
+                outcome=over.outcome,
+                mail_from=waiting[0].ordinal if waiting else box.upto,
+                reason=over.reason,
+                asleep=over.asleep,
+            )
+            records.append(self._record(encode_body(body), turn=tip.turn))
+            if await self._written_at(box.upto, records):
+                return
+
+    @property
+    def _key(self) -> bytes:
+        return self._backend.store.tenant.key
+
+    @property
+    def _now(self) -> int:
+        return self._backend.clock.now_ms()
+
+    def _written(self, mail: Letter) -> list[msgspec.Raw]:
+        """Return the items mail becomes. What may not be kept of them is left out before anything is written."""
+        content = mail.content
+        if isinstance(content, str):
+            steers = mail.way is Way.STEER
+            text = content if steers else letter(content, sender=mail.sender, way=mail.way, answers=mail.answers)
+            items = [self._dialect.state_item(text)]
+        else:
+            items = [self._dialect.parse(item) for item in content]
+        redact = self._backend.redact
+        return [msgspec.Raw(redact(item.raw) if redact else item.raw) for item in items]
+
+    def _arrivals(self, items: Sequence[Item]) -> list[Arrival]:
+        return [arrival(self._dialect, item) for item in items]
+
+    async def _tip(self, box: Mailbox) -> Tip:
+        return await load_tip(self._backend.store, self._thread_id, seed=self._seed, stop=box.upto)
+
+    def _record(self, body: bytes, *, turn: int) -> NewRecord:
+        return NewRecord(kind=RecordKind.MAIL, at_ms=self._now, turn=turn, tokens=0, body=body)
+
+    async def _appended(self, row: ThreadRow, bodies: Sequence[bytes]) -> bool:
+        turn = await current_turn(self._backend.store, row, stop=row.next)
+        return await self._written_at(row.next, [self._record(body, turn=turn) for body in bodies])
+
+    async def _written_at(self, expected: int, records: Sequence[NewRecord]) -> bool:
+        try:
+            await self._backend.append(self._thread_id, records, expected=expected)
+        except OrdinalConflict:
+            return False
+        return True
+
+    async def _delivered(self, mail_id: str, row: ThreadRow) -> int | None:
+        """Return the record of the mail with this id. The first question reads all mail there ever was, later ones the new."""
+        start = row.start if self._ids_upto is None else self._ids_upto
+        while start < row.next:
+            span = Span(thread_id=row.id, start=start, stop=row.next)
+            page = await self._backend.store.read(span, kinds={RecordKind.MAIL}, limit=PAGE)
+            for record in page:
+                body = correspondence(record)
+                if isinstance(body, MailBody):
+                    self._ids.setdefault(body.id, record.ordinal)
+            start = page[-1].ordinal + 1 if len(page) == PAGE else row.next
+        self._ids_upto = max(row.next, self._ids_upto or 0)
+        return self._ids.get(mail_id)
+
+
+async def _first_look(store: ThreadStore, row: ThreadRow) -> Mailbox:
+    """Return a mailbox, read from the newest record back to where one says that nothing older waits."""
+    floor, stop = row.start, row.next
+    found: list[Record] = []
+    while stop > floor:
+        span = Span(thread_id=row.id, start=floor, stop=stop)
+        page = await store.read(span, kinds={RecordKind.MAIL}, newest_first=True, limit=PAGE)
+        for record in page:
+            body = correspondence(record)
+            floor = max(floor, (settles(body) if body is not None else None) or floor)
+        found.extend(page)
+        stop = page[-1].ordinal if len(page) == PAGE else floor
+    return Mailbox().after(found[::-1], upto=row.next)

@@ -1,0 +1,303 @@
+"""Reads a thread's live path, history and checkpoints from a store."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import msgspec
+
+from threadkeep.dialects import dialect_named
+from threadkeep.errors import StoreCorrupt
+from threadkeep.items import Item
+from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
+from threadkeep.threads import (
+    Checkpoint,
+    History,
+    KeepEntry,
+    LivePath,
+    PathWalk,
+    Pointer,
+    Remark,
+    ReplyBody,
+    StartBody,
+    StubEntry,
+    Tip,
+    assemble,
+    decode_body,
+    is_in_vain,
+    is_remark,
+    remark_of,
+)
+from threadkeep.threads.path import JUMPS, LANDMARKS
+from threadkeep.threads.tombstones import Half, opening, placeholders, read_note
+from threadkeep.tokens import Calibration, estimate_item
+
+
+async def with_stand_ins(store: ThreadStore, records: Sequence[Record], *, begins: bool) -> list[Record]:
+    """Return records of one path with a placeholder for each erased item whose other half is among them; all else as it is.
+
+    `begins` says that the first of them begins what is shown: where its provider insists on who speaks first, something stands
+    in for that too.
+    """
+    items = [record for record in records if record.kind is RecordKind.ITEM]
+    dialect = dialect_named((await store.get(records[0].thread_id)).dialect)
+    halves = await _halves(store, (record for record in items if record.erased))
+    left = [Item(record.body) for record in items if not record.erased]
+    made = placeholders(halves, left, dialect=dialect)
+    shown = [_standing_in(record, made.get(_place(record))) for record in records]
+    first = next((record for record in shown if record.kind is RecordKind.ITEM and not record.erased), None)
+    gone = next((record for record in shown if record.kind is RecordKind.ITEM and record.erased), None)
+    if not begins or gone is None or first is None or gone.ordinal > first.ordinal:
+        return shown
+    said = opening(Item(first.body), dialect=dialect)
+    return [_standing_in(record, said if record is gone else None) for record in shown]
+
+
+async def _halves(store: ThreadStore, erased: Iterable[Record]) -> dict[Pointer, Half]:
+    wanted = {_place(record) for record in erased}
+    found: dict[Pointer, Half] = {}
+    for thread_id in sorted({pointer.thread_id for pointer in wanted}):
+        row = await store.get(thread_id)
+        notes = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), kinds={RecordKind.NOTE})
+        for note in (said for record in notes if (said := read_note(record.body)) is not None):
+            found.update({Pointer(thread_id, ordinal): half for ordinal, half in note.halves.items()})
+    return {pointer: half for pointer, half in found.items() if pointer in wanted}
+
+
+def _standing_in(record: Record, item: Item | None) -> Record:
+    if item is None:
+        return record
+    return replace(record, body=item.raw, tokens=estimate_item(item.raw), erased=False)
+
+
+def _place(record: Record) -> Pointer:
+    return Pointer(record.thread_id, record.ordinal)
+
+
+PAGE = 16
+B = TypeVar("B", bound=msgspec.Struct)
+CHAINED = frozenset({RecordKind.ITEM, RecordKind.NOTE})
+# What moves the number of the current turn. Other records may be written late and carry the number they were made under.
+NUMBERING = frozenset({RecordKind.META, RecordKind.TURN, RecordKind.ROLLBACK})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Where a turn begins, and its number."""
+
+    number: int
+    ordinal: int
+
+
+async def live_path(store: ThreadStore, thread_id: str, *, stop: int | None = None, whole: bool = False) -> LivePath:
+    """Return the live path of a thread as it was before ordinal `stop` (now, if None).
+
+    Costs a page of landmarks per fork crossed, however long the thread is. `whole` reads on to its first record, and
+    leaves out which checkpoint counts.
+    """
+    row = await store.get(thread_id)
+    walk = PathWalk(thread_id, stop=row.next if stop is None else stop, whole=whole)
+    while (ask := walk.ask) is not None:
+        if ask.thread_id != row.id:
+            row = await store.get(ask.thread_id)
+        span = Span(thread_id=ask.thread_id, start=row.start, stop=ask.stop)
+        kinds = JUMPS if whole else LANDMARKS
+        walk.feed(row, await store.read(span, kinds=kinds, newest_first=True, limit=PAGE, bodies=False))
+    return walk.path
+
+
+async def load_history(store: ThreadStore, path: LivePath) -> History:
+    """Return the window of a live path, and what people remarked since its checkpoint. Costs what the window holds."""
+    checkpoint = await load_checkpoint(store, path.checkpoint) if path.checkpoint else None
+    kept = await _load_kept(store, checkpoint) if checkpoint else {}
+    after: list[Record] = []
+    for span in reversed(path.spans):
+        after.extend(await store.read(span, kinds={RecordKind.ITEM}))
+    if checkpoint:
+        after = [record for record in after if record.ordinal >= checkpoint.cut]
+    if any(record.erased for record in (*kept.values(), *after)):
+        shown = await with_stand_ins(store, [*kept.values(), *after], begins=checkpoint is None)
+        kept, after = dict(zip(kept, shown, strict=False)), shown[len(kept) :]
+    ordinal = path.checkpoint.ordinal if path.checkpoint else None
+    start = await load_start(store, path, checkpoint=ordinal) if checkpoint and checkpoint.start_due else None
+    history = assemble(checkpoint=checkpoint, checkpoint_ordinal=ordinal, kept=kept, after=after, start=start or ())
+    remarks = await _load_remarks(store, path, checkpoint)
+    return replace(history, remarks=remarks) if remarks else history
+
+
+async def load_start(store: ThreadStore, path: LivePath, *, checkpoint: int | None) -> tuple[Item, ...] | None:
+    """Return what hooks said first with a checkpoint of a path; None where they were not run yet."""
+    if checkpoint is None:
+        return None
+    for span in reversed(path.spans):
+        start = max(span.start, checkpoint)
+        while start < span.stop and (
+            page := await store.read(
+                Span(thread_id=span.thread_id, start=start, stop=span.stop), kinds={RecordKind.CONTEXT}, limit=PAGE
+            )
+        ):
+            for record in page:
+                body = readable(record, StartBody)
+                if body is not None and body.started == checkpoint:
+                    return tuple(Item(bytes(raw)) for raw in body.start)
+            start = page[-1].ordinal + 1
+    return None
+
+
+async def _load_remarks(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> tuple[Remark, ...]:
+    """Return what people remarked on a path that its checkpoint's state does not hold yet, oldest first."""
+    since = checkpoint.remarks_to or 0 if checkpoint else 0
+    found: list[Record] = []
+    for span in reversed(path.spans):
+        later = Span(thread_id=span.thread_id, start=max(span.start, since), stop=span.stop)
+        notes = await store.read(later, kinds={RecordKind.NOTE}, bodies=False) if later.start < later.stop else []
+        ordinals = {note.ordinal for note in notes if is_remark(note)}
+        found += await store.read(later, ordinals=ordinals) if ordinals else []
+    if not found:
+        return ()
+    seen: dict[int | None, Checkpoint | None] = {0: None}
+    if path.checkpoint is not None:
+        seen[path.checkpoint.ordinal] = checkpoint
+    for ordinal in {record.target for record in found} - seen.keys():
+        seen[ordinal] = await _checkpoint_at(store, path, ordinal) if ordinal else None
+    remarks = (remark_of(record, seen=seen[record.target]) for record in found)
+    return tuple(remark for remark in remarks if remark is not None)
+
+
+async def _checkpoint_at(store: ThreadStore, path: LivePath, ordinal: int) -> Checkpoint | None:
+    """Return a checkpoint that stands on a path though it need not count there any more; None where it cannot be read."""
+    whole = await live_path(store, path.spans[0].thread_id, stop=path.spans[0].stop, whole=True)
+    thread_id = whole.holds(ordinal)
+    span = Span(thread_id=thread_id or "", start=ordinal, stop=ordinal + 1)
+    made = await store.read(span, kinds={RecordKind.CHECKPOINT}) if thread_id else []
+    return readable(made[0], Checkpoint) if made else None
+
+
+async def load_tip(store: ThreadStore, thread_id: str, *, seed: bytes, stop: int | None = None) -> Tip:
+    """Return where a thread's path ends before ordinal `stop` (now, if None); `seed` is the chain's first link."""
+    row = await store.get(thread_id)
+    end = row.next if stop is None else stop
+    last = await _newest_chained(store, await live_path(store, thread_id, stop=end))
+    if last is None:
+        last = await _newest_chained(store, await live_path(store, thread_id, stop=end, whole=True))
+    return Tip(
+        next=end,
+        turn=await current_turn(store, row, stop=end),
+        depth=last.depth or 0 if last else 0,
+        chain=last.chain or seed if last else seed,
+    )
+
+
+async def current_turn(store: ThreadStore, row: ThreadRow, *, stop: int) -> int:
+    """Return the number of the turn a thread is in before ordinal `stop`."""
+    own = Span(thread_id=row.id, start=row.start, stop=stop)
+    numbered = await store.read(own, kinds=NUMBERING, newest_first=True, limit=1, bodies=False)
+    return numbered[0].turn if numbered else 0
+
+
+async def turn_starting(store: ThreadStore, path: LivePath, *, number: int) -> Turn | None:
+    """Return turn `number` of a whole path, or None where it has no such turn."""
+    for span in path.spans:
+        for record in await store.read(span, kinds={RecordKind.TURN}, turn=number, newest_first=True, limit=1, bodies=False):
+            return Turn(number=record.turn, ordinal=record.ordinal)
+    return None
+
+
+async def turns_back(store: ThreadStore, path: LivePath, *, turns: int) -> Turn | None:
+    """Return the turn that begins `turns` turns before the end of a whole path; its first one, if it has fewer."""
+    found = await newest_turns(store, path, limit=turns)
+    return found[-1] if found else None
+
+
+async def newest_turns(store: ThreadStore, path: LivePath, *, limit: int) -> list[Turn]:
+    """Return the last turns of a whole path, newest first; all of them, if it has no more than `limit`."""
+    found: list[Turn] = []
+    for span in path.spans:
+        if len(found) == limit:
+            break
+        more = await store.read(span, kinds={RecordKind.TURN}, newest_first=True, limit=limit - len(found), bodies=False)
+        found.extend(Turn(number=record.turn, ordinal=record.ordinal) for record in more)
+    return found
+
+
+async def last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> Calibration | None:
+    """Return what the newest answer since the cut taught about our estimates, else what the checkpoint remembers of it."""
+    for span in path.spans:
+        for record in await answers_in(store, span, most=1, newest_first=True):
+            reply = readable(record, ReplyBody)
+            if reply is not None and reply.input_tokens:
+                return Calibration(estimated=reply.estimated_tokens, counted=reply.input_tokens)
+    if checkpoint is None or "usage_counted" not in checkpoint.figures:
+        return None
+    return Calibration(estimated=checkpoint.figures["usage_estimated"], counted=checkpoint.figures["usage_counted"])
+
+
+async def answers_in(store: ThreadStore, span: Span, *, most: int, newest_first: bool = False) -> list[Record]:
+    """Return the first answers of a span, or the last; what compactions asked for in vain stands among them and is none."""
+    found: list[Record] = []
+    while len(found) < most and span.start < span.stop:
+        page = await store.read(span, kinds={RecordKind.REPLY}, newest_first=newest_first, limit=most)
+        found.extend(record for record in page if not is_in_vain(record))
+        if len(page) < most:
+            break
+        span = replace(span, stop=page[-1].ordinal) if newest_first else replace(span, start=page[-1].ordinal + 1)
+    return found[:most]
+
+
+def readable(record: Record, form: type[B]) -> B | None:
+    """Return a record's body in its form, or None where it was erased or is damaged: `verify` names what is."""
+    if record.erased:
+        return None
+    try:
+        return decode_body(record.body, form)
+    except msgspec.MsgspecError:
+        return None
+
+
+async def load_checkpoint(store: ThreadStore, landmark: Record) -> Checkpoint:
+    """Return a checkpoint whose record was read without its body."""
+    span = Span(thread_id=landmark.thread_id, start=landmark.ordinal, stop=landmark.ordinal + 1)
+    try:
+        return decode_body((await store.read(span))[0].body, Checkpoint)
+    except (IndexError, msgspec.MsgspecError) as error:
+        raise StoreCorrupt(landmark.thread_id, f"checkpoint #{landmark.ordinal} cannot be read") from error
+
+
+async def _load_kept(store: ThreadStore, checkpoint: Checkpoint) -> dict[Pointer, Record]:
+    placed = (entry for entry in checkpoint.layout if isinstance(entry, KeepEntry | StubEntry))
+    return await records_at(store, (Pointer(entry.thread, entry.ordinal) for entry in placed))
+
+
+async def records_at(
+    store: ThreadStore, places: Iterable[Pointer], *, kinds: Collection[RecordKind] | None = None, bodies: bool = True
+) -> dict[Pointer, Record]:
+    """Return the records at some places, of these kinds if any are named: one read for each thread they are in."""
+    wanted: defaultdict[str, set[int]] = defaultdict(set)
+    for place in places:
+        wanted[place.thread_id].add(place.ordinal)
+    found: dict[Pointer, Record] = {}
+    for thread_id, ordinals in wanted.items():
+        span = Span(thread_id=thread_id, start=min(ordinals), stop=max(ordinals) + 1)
+        for record in await store.read(span, ordinals=ordinals, kinds=kinds, bodies=bodies):
+            found[Pointer(thread_id, record.ordinal)] = record
+    return found
+
+
+async def _newest_chained(store: ThreadStore, path: LivePath) -> Record | None:
+    for span in path.spans:
+        stop = span.stop
+        while page := await store.read(
+            Span(thread_id=span.thread_id, start=span.start, stop=stop),
+            kinds=CHAINED,
+            newest_first=True,
+            limit=PAGE,
+            bodies=False,
+        ):
+            for record in page:
+                if record.chain is not None:
+                    return record
+            stop = page[-1].ordinal
+    return None

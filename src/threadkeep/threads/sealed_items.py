@@ -1,0 +1,113 @@
+"""Who sealed what stands in a window, and whom it may go to.
+
+A provider encrypts or signs parts of its answers for the account it answered; any other refuses a request that holds them. A
+turn says whom it asks, and so does who goes on with it, so what was answered since is that account's. What stands before anybody
+said whom they ask is taken to be whoever's is asked now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadkeep.dialects import Dialect
+from threadkeep.dialects.sealing import holds_sealed
+from threadkeep.llm.base import Issuing, Model, ModelName
+from threadkeep.store import Span, ThreadStore
+from threadkeep.threads import AskedBody, History, LivePath, Pointer, WindowEntry
+from threadkeep.threads.pressure import NAMING, asked_in
+from threadkeep.threads.reader import live_path
+
+PAGE = 32
+# A thread whose turns say nothing about whom they ask is not read whole for it.
+TURNS_AT_MOST = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Whom a window goes to.
+
+    Attributes:
+        model: As a person, or a host, writes it; None where nobody says.
+        issuer: The account it answers with, where that is known.
+    """
+
+    model: str | None = None
+    issuer: str | None = None
+
+    def can_read(self, turn: AskedBody) -> bool:
+        """Whether what was sealed in a turn may go to this one, as far as both say who they are."""
+        if self.issuer is not None and turn.issuer is not None:
+            return self.issuer == turn.issuer
+        if self.model is None or turn.model is None:
+            return True
+        return ModelName.read(self.model).is_served_with(ModelName.read(turn.model))
+
+
+def account_of(model: Model) -> str | None:
+    """Return the account a model answers with, where its provider seals items that only that account can read."""
+    return model.issuer if isinstance(model, Issuing) else None
+
+
+async def legible_to(reader: Reader, history: History, *, store: ThreadStore, thread_id: str, dialect: Dialect) -> History:
+    """Return a window as it may go to `reader`: without what providers sealed for anybody else."""
+    own = history.readable_by(reader.issuer)
+    foreign = await foreign_seals(reader, own, store=store, thread_id=thread_id, dialect=dialect)
+    return own.bared(foreign, bare=dialect.without_sealed) if foreign else own
+
+
+async def foreign_seals(
+    reader: Reader, history: History, *, store: ThreadStore, thread_id: str, dialect: Dialect
+) -> frozenset[Pointer]:
+    """Return the records of a window that hold what another than `reader` sealed. Costs the turns they are of."""
+    if reader.model is None and reader.issuer is None:
+        return frozenset()
+    sealed = _sealed_in(history, dialect)
+    if not sealed:
+        return frozenset()
+    turns = await _turns_since(store, thread_id, oldest=min(sealed))
+    return frozenset(
+        place
+        for ordinal, entry in sealed.items()
+        if (place := entry.source) is not None
+        and (turn := next((body for at, body in turns if at <= ordinal), None)) is not None
+        and not reader.can_read(turn)
+    )
+
+
+def _sealed_in(history: History, dialect: Dialect) -> dict[int, WindowEntry]:
+    return {
+        entry.source.ordinal: entry
+        for entry in history.entries
+        if entry.source is not None and not entry.sealed and holds_sealed(entry.item, dialect)
+    }
+
+
+async def _turns_since(store: ThreadStore, thread_id: str, *, oldest: int) -> list[tuple[int, AskedBody]]:
+    """Return the turns that name whom they ask, newest first, back to the one that `oldest` is of."""
+    found: list[tuple[int, AskedBody]] = []
+    # What a checkpoint kept is of a turn before its cut, where the short path does not reach.
+    for whole in (False, True):
+        found = await _named_turns(store, await live_path(store, thread_id, whole=whole), oldest=oldest)
+        if found and found[-1][0] <= oldest:
+            break
+    return found
+
+
+async def _named_turns(store: ThreadStore, path: LivePath, *, oldest: int) -> list[tuple[int, AskedBody]]:
+    found: list[tuple[int, AskedBody]] = []
+    left = TURNS_AT_MOST
+    for span in path.spans:
+        stop = span.stop
+        while left > 0 and (
+            page := await store.read(
+                Span(thread_id=span.thread_id, start=span.start, stop=stop),
+                kinds=NAMING,
+                newest_first=True,
+                limit=PAGE,
+            )
+        ):
+            found += [(record.ordinal, asked) for record in page if (asked := asked_in(record)) is not None]
+            stop, left = page[-1].ordinal, left - len(page)
+            if found and found[-1][0] <= oldest:
+                return found
+    return found

@@ -1,0 +1,193 @@
+"""How far a turn has come: from its items, and from the records of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import assert_never
+
+import msgspec
+
+from threadkeep.dialects import Dialect
+from threadkeep.items import Item, ItemKind, Role, View
+from threadkeep.store import Record, RecordKind, Span, ThreadStore
+from threadkeep.threads import LivePath, TurnBody
+from threadkeep.threads.reader import live_path, readable, turns_back
+from threadkeep.threads.records import TurnEndBody, correspondence
+
+COMMENTARY = "commentary"
+
+
+class TurnState(StrEnum):
+    """Where a turn stands.
+
+    `OPENED`: its input is there, and nothing of an answer. `SAMPLING`: the model is to go on. `TOOLS`: calls wait for their
+    outputs. `COMMITTED`: the answer is there, and nothing that comes later changes it. `CLOSED`, `ABORTED`: it is over.
+    """
+
+    OPENED = "opened"
+    SAMPLING = "sampling"
+    TOOLS = "tools"
+    COMMITTED = "committed"
+    CLOSED = "closed"
+    ABORTED = "aborted"
+
+
+class Phase(StrEnum):
+    """Which turn mail that arrives now belongs to."""
+
+    CURRENT_TURN = "current_turn"
+    NEXT_TURN = "next_turn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A turn as far as its items tell.
+
+    Attributes:
+        waiting: The calls without an output.
+        may_break: The last item was a thought or a remark on the way: mail that waits may be heard before the rest is said.
+        called: A call was made since the model was last asked, so its answer is due to go on.
+    """
+
+    state: TurnState = TurnState.OPENED
+    waiting: frozenset[str] = frozenset()
+    may_break: bool = False
+    called: bool = False
+
+    @property
+    def phase(self) -> Phase:
+        over = self.state in (TurnState.COMMITTED, TurnState.CLOSED, TurnState.ABORTED)
+        return Phase.NEXT_TURN if over else Phase.CURRENT_TURN
+
+    def asked(self) -> Progress:
+        """Return the turn as the model is asked: what it calls from here on is new."""
+        return replace(self, called=False, may_break=False)
+
+    def after(self, view: View, *, commentary: bool = False) -> Progress:
+        """Return the turn after one more item; `commentary` marks a message that is said on the way to the answer."""
+        waiting = (self.waiting | frozenset(view.opens)) - frozenset(view.closes)
+        going_on = TurnState.TOOLS if waiting else TurnState.SAMPLING
+        match view.kind:
+            case ItemKind.CALL:
+                return Progress(state=going_on, waiting=waiting, called=True)
+            case ItemKind.OUTPUT:
+                return replace(self, state=going_on, waiting=waiting, may_break=False)
+            case ItemKind.REASONING:
+                return replace(self, state=going_on, waiting=waiting, may_break=True)
+            case ItemKind.OPAQUE:
+                return replace(self, state=going_on, waiting=waiting, may_break=False)
+            case ItemKind.MESSAGE if view.role is Role.ASSISTANT:
+                said = bool(view.text.strip()) and not commentary and not waiting
+                return replace(self, state=TurnState.COMMITTED if said else going_on, waiting=waiting, may_break=commentary)
+            case ItemKind.MESSAGE:
+                # Whoever speaks to the model after its answer opens the turn again; before any answer it is part of the input.
+                reopened = self.state if self.state is TurnState.OPENED else going_on
+                return replace(self, state=reopened, waiting=waiting, may_break=False)
+            case _:
+                assert_never(view.kind)
+
+
+def progress_of(items: Iterable[tuple[Item, View]], *, begun: Progress | None = None) -> Progress:
+    """Return how far a turn has come with these items."""
+    progress = begun or Progress()
+    for item, view in items:
+        progress = progress.after(view, commentary=is_commentary(item))
+    return progress
+
+
+def settled(progress: Progress, *, ended: str | None, is_newest: bool) -> TurnState:
+    """Return the state of a turn, by its mark if it has one.
+
+    One that was left without a mark, because its process died, and that another turn follows, is over: closed if its answer was
+    there, else aborted.
+    """
+    if ended is not None:
+        return TurnState.CLOSED if ended == TurnState.CLOSED else TurnState.ABORTED
+    if is_newest:
+        return progress.state
+    return TurnState.CLOSED if progress.state is TurnState.COMMITTED else TurnState.ABORTED
+
+
+class _Phased(msgspec.Struct):
+    phase: str | None = None
+
+
+_PHASED = msgspec.json.Decoder(_Phased)
+
+
+def is_commentary(item: Item) -> bool:
+    """Whether a message says of itself that it is not the answer; only the Responses language has words for that."""
+    try:
+        return _PHASED.decode(item.raw).phase == COMMENTARY
+    except msgspec.MsgspecError:
+        return False
+
+
+TOLD_BY = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.MAIL})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStanding:
+    """A turn: its number, the record it begins with, where it stands, and why it ended if somebody said so.
+
+    `thread` is another than the one that was asked about where the turn began before a fork.
+    """
+
+    number: int
+    thread: str
+    ordinal: int
+    state: TurnState
+    progress: Progress
+    opened_by: str = ""
+    reason: str = ""
+
+
+async def newest_turn(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> TurnStanding | None:
+    """Return the turn a thread is in, or was in last. Costs what that turn holds."""
+    path = await live_path(store, thread_id, whole=True)
+    begun = await turns_back(store, path, turns=1)
+    if begun is None:
+        return None
+    return _standings(await _records(store, path, start=begun.ordinal), dialect=dialect)[-1]
+
+
+async def every_turn(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> list[TurnStanding]:
+    """Return every turn of a thread's live path, oldest first. Reads all of it."""
+    path = await live_path(store, thread_id, whole=True)
+    return _standings(await _records(store, path, start=0), dialect=dialect)
+
+
+async def _records(store: ThreadStore, path: LivePath, *, start: int) -> list[Record]:
+    found: list[Record] = []
+    for span in reversed(path.spans):
+        if span.stop > start:
+            part = Span(thread_id=span.thread_id, start=max(start, span.start), stop=span.stop)
+            found.extend(await store.read(part, kinds=TOLD_BY))
+    return found
+
+
+def _standings(records: list[Record], *, dialect: Dialect) -> list[TurnStanding]:
+    openings = [at for at, record in enumerate(records) if record.kind is RecordKind.TURN]
+    bounds = pairwise([*openings, len(records)])
+    return [_standing(records[at:stop], is_newest=stop == len(records), dialect=dialect) for at, stop in bounds]
+
+
+def _standing(records: list[Record], *, is_newest: bool, dialect: Dialect) -> TurnStanding:
+    opening = records[0]
+    opened = readable(opening, TurnBody)
+    ends = [body for record in records if isinstance(body := correspondence(record), TurnEndBody) and body.turn == opening.turn]
+    items = [Item(record.body) for record in records if record.kind is RecordKind.ITEM and not record.erased]
+    progress = progress_of((item, dialect.view(item)) for item in items)
+    return TurnStanding(
+        number=opening.turn,
+        thread=opening.thread_id,
+        ordinal=opening.ordinal,
+        state=settled(progress, ended=ends[-1].outcome if ends else None, is_newest=is_newest),
+        # With its answer there, whatever it called before has been gone on with.
+        progress=progress.asked() if progress.state is TurnState.COMMITTED else progress,
+        opened_by=opened.opened_by if opened else "",
+        reason=ends[-1].reason if ends else "",
+    )

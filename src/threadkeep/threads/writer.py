@@ -1,0 +1,144 @@
+"""Putting items on a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from threadkeep.dialects import Dialect
+from threadkeep.items import Item, chain_link, chain_seed
+from threadkeep.store import Found, NewRecord, NewThread, RecordKind, ThreadStore
+from threadkeep.threads import Arrival, MetaBody, Tip, checked_thread_id, encode_body, lay_down
+from threadkeep.threads.backend import Redact, ThreadBackend
+from threadkeep.threads.clock import new_thread_id
+from threadkeep.threads.reader import current_turn
+from threadkeep.tokens import estimate_item
+
+# The newest few digests answer for nearly every request; each further question reaches eight times as far back.
+FIRST_QUESTION = 8
+GALLOP = 8
+# Records for more than this are made in a thread: an item takes about 20 µs, a megabyte 2 ms.
+MANY_ITEMS = 256
+MANY_BYTES = 1024 * 1024
+
+
+def arrival(dialect: Dialect, item: Item, *, aside: bool = False, redact: Redact | None = None) -> Arrival:
+    """Return an item with everything recording needs to know about it.
+
+    Its link is taken over what was received; what is written, and seen from then on, is what `redact` leaves of it.
+    """
+    written = Item(redact(item.raw)) if redact else item
+    return Arrival(
+        item=written,
+        view=dialect.view(written),
+        canonical=dialect.canonical(item),
+        tokens=estimate_item(written.raw),
+        aside=aside,
+        redacted=written != item,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A thread that is not there yet, and its first record. What is known to follow is written with them: see `append_items`."""
+
+    thread: NewThread
+    meta: NewRecord
+
+    def tip(self, before: Tip) -> Tip:
+        """Return where the thread ends once it is there, begun where another ends."""
+        return replace(before, next=self.thread.start + 1, turn=self.meta.turn)
+
+
+def opening(
+    backend: ThreadBackend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "", continues: str | None = None
+) -> Opening:
+    """Return a thread that begins with nothing; `continues` names the one whose history was rewritten to make its own.
+
+    Raises:
+        InvalidThreadId: `thread_id` cannot name a thread.
+    """
+    now = backend.clock.now_ms()
+    name = new_thread_id(now) if thread_id is None else checked_thread_id(thread_id)
+    body = encode_body(MetaBody(dialect=dialect.name, agent=agent, continues=continues))
+    meta = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=body)
+    return Opening(thread=NewThread(id=name, dialect=dialect.name, created_at_ms=now), meta=meta)
+
+
+async def create_thread(backend: ThreadBackend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "") -> str:
+    """Create an empty thread and return its id.
+
+    Raises:
+        InvalidThreadId: `thread_id` cannot name a thread.
+        ThreadExists: One of that name is there.
+    """
+    begun = opening(backend, dialect, thread_id=thread_id, agent=agent)
+    await backend.create(begun.thread, [begun.meta])
+    return begun.thread.id
+
+
+async def append_items(
+    backend: ThreadBackend,
+    thread_id: str,
+    arrivals: Sequence[Arrival],
+    *,
+    tip: Tip,
+    model: str | None = None,
+    issuer: str | None = None,
+    before: Sequence[NewRecord] = (),
+    begun: Opening | None = None,
+) -> Tip:
+    """Append `before`, then `arrivals`, as one unit and return the tip after them. Durable when it returns.
+
+    With `begun`, the thread itself is a part of that unit: a crash leaves all of it or none, never a thread that says nothing.
+
+    Raises:
+        OrdinalConflict: Another writer appended since `tip` was read.
+    """
+    key, now = backend.store.tenant.key, backend.clock.now_ms()
+    make = partial(lay_down, tip, arrivals, key=key, at_ms=now, model=model, issuer=issuer)
+    takes_long = len(arrivals) > MANY_ITEMS or sum(len(each.canonical) for each in arrivals) > MANY_BYTES
+    records, after = await asyncio.to_thread(make) if takes_long else make()
+    if begun is not None:
+        reached = await backend.create(begun.thread, [begun.meta, *before, *records])
+    else:
+        reached = await backend.append(thread_id, [*before, *records], expected=tip.next)
+    return Tip(next=reached, turn=after.turn, depth=after.depth, chain=after.chain)
+
+
+async def append_beside(
+    backend: ThreadBackend, thread_id: str, kind: RecordKind, body: bytes, *, tokens: int = 0, target: int | None = None
+) -> int:
+    """Append a record of the turn a thread is in that stands beside its history, and return its ordinal. Durable then."""
+    row = await backend.store.get(thread_id)
+    turn = await current_turn(backend.store, row, stop=row.next)
+    record = NewRecord(kind=kind, at_ms=backend.clock.now_ms(), turn=turn, tokens=tokens, body=body, target=target)
+    return await backend.append_beside(thread_id, record, expected=row.next) - 1
+
+
+def chain_of(backend: ThreadBackend, dialect: Dialect, items: Sequence[Item], *, agent: str = "") -> list[bytes]:
+    """Return the chain over `items`, one digest an item."""
+    key = backend.store.tenant.key
+    link = chain_seed(key, dialect=dialect.name, agent=agent)
+    chain: list[bytes] = []
+    for item in items:
+        link = chain_link(key, link, dialect.canonical(item))
+        chain.append(link)
+    return chain
+
+
+async def deepest_known(store: ThreadStore, chain: Sequence[bytes]) -> list[Found]:
+    """Return the records that hold the longest prefix of `chain` any thread has, newest record first; empty if none."""
+    stop, reach = len(chain), FIRST_QUESTION
+    while stop > 0:
+        start = max(0, stop - reach)
+        asked = chain[start:stop]
+        found = await store.lookup(asked)
+        if found:
+            known: Mapping[bytes, int] = {digest: index for index, digest in enumerate(asked)}
+            deepest = max(known[match.chain] for match in found)
+            return [match for match in found if known[match.chain] == deepest]
+        stop, reach = start, reach * GALLOP
+    return []

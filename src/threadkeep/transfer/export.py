@@ -1,0 +1,319 @@
+"""Threads out: as a Codex rollout, as lines, as a document, or as a provider's list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import msgspec
+
+from threadkeep.client.thread import Thread
+from threadkeep.compaction.backend import Backend
+from threadkeep.dialects import Dialect
+from threadkeep.errors import CannotExport
+from threadkeep.items import Item, ItemKind, Role, View
+from threadkeep.store import Record, RecordKind, Span, ThreadStore
+from threadkeep.threads import Checkpoint, ContextBody, EntryKind, LivePath, TurnBody
+from threadkeep.threads.reader import live_path, load_history, readable, with_stand_ins
+from threadkeep.threads.titles import description
+from threadkeep.transfer import codex_rollout as rollout
+from threadkeep.transfer.rows import Row, on_one_line, row_of, text_in
+
+_ticks = re.compile(r"`{3,}")
+
+
+def heading(title: str) -> str:
+    return f"# {_one_line(title) or 'Untitled'}\n"
+
+
+def turn_heading(number: int) -> str:
+    return f"\n## Turn {number}\n"
+
+
+def item_text(view: View) -> str:
+    """Return an item as a paragraph; what tools were given and gave back in fences that they cannot leave."""
+    match view.kind:
+        case ItemKind.MESSAGE:
+            return f"\n**{_speaker(view)}**{_images(view)}\n\n{view.text.strip()}\n"
+        case ItemKind.CALL:
+            return f"\n**call** `{_one_line(view.tool or '')}`\n\n{_fenced(view.text)}"
+        case ItemKind.OUTPUT:
+            return f"\n**output**{_images(view)}\n\n{_fenced(view.text)}" + (f"\n**user**\n\n{view.said}\n" if view.said else "")
+        case ItemKind.REASONING:
+            return f"\n*reasoning*\n\n{_quoted(view.text)}\n" if view.text.strip() else ""
+        case ItemKind.OPAQUE:
+            return "\n*(an item only its provider can read)*\n"
+
+
+def checkpoint_text(*, tokens_before: int, tokens_after: int) -> str:
+    return f"\n---\n\n*compacted here: {tokens_before:,} → {tokens_after:,} tokens*\n\n---\n"
+
+
+def _speaker(view: View) -> str:
+    if view.role is Role.USER and not view.by_person:
+        return "host"
+    return view.role.value
+
+
+def _images(view: View) -> str:
+    return f" *({view.images} image{'s' if view.images > 1 else ''})*" if view.images else ""
+
+
+def _fenced(text: str) -> str:
+    longest = max((len(match[0]) for match in _ticks.finditer(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}text\n{text.rstrip()}\n{fence}\n"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.strip().splitlines())
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+PAGE = 256
+FIRST_NOTES = 8
+CODEX_DIALECT = "responses"
+
+# A thread may hold what its host told of its world between two versions of what a client sends beside the history.
+CONTEXTS = 64
+
+
+class ExportFormat(StrEnum):
+    CODEX = "codex"
+    JSONL = "jsonl"
+    MARKDOWN = "markdown"
+    RESPONSES = "responses"
+    CHAT = "chat"
+    MESSAGES = "messages"
+
+
+async def export_thread(backend: Backend, thread: Thread, form: ExportFormat) -> AsyncIterator[bytes]:
+    """Yield a thread's lines, each with its end; `codex` begins with the line that says whose rollout it is.
+
+    `jsonl` holds every item of the live path, compacted away or not; a dialect's name the window, as one JSON list.
+
+    Raises:
+        CannotExport: Its items speak another dialect.
+    """
+    match form:
+        case ExportFormat.CODEX:
+            if thread.dialect.name != CODEX_DIALECT:
+                raise CannotExport(thread.id, form=form.value, dialect=thread.dialect.name)
+            lines = _codex(backend, thread)
+        case ExportFormat.JSONL:
+            lines = _items(backend, thread)
+        case ExportFormat.MARKDOWN:
+            lines = _document(backend, thread)
+        case ExportFormat.RESPONSES | ExportFormat.CHAT | ExportFormat.MESSAGES:
+            if thread.dialect.name != form.value:
+                raise CannotExport(thread.id, form=form.value, dialect=thread.dialect.name)
+            lines = _window(thread)
+    async for line in lines:
+        yield line + b"\n"
+
+
+async def codex_session(backend: Backend, thread: Thread) -> rollout.Session:
+    """Return what an exported rollout says about itself: from the rollout it came from, else from what was recorded."""
+    store = backend.store
+    path = await live_path(store, thread.id, whole=True)
+    history = await load_history(store, await live_path(store, thread.id))
+    newest = await _newest(store, path, RecordKind.ITEM)
+    first = await store.read(path.spans[-1], limit=1, bodies=False)
+    at_ms = newest.at_ms if newest else first[0].at_ms
+    seed = b"\0".join((newest.chain or b"" if newest else b"", *(item.raw for item in history.items)))
+    meta = await _newest_meta(store, path)
+    known = text_in(meta, "cwd") if meta else ""
+    cwd = known or rollout.working_folder([thread.dialect.view(item).text for item in history.items]) or "/"
+    instructions = None if meta else await _instructions(store, path)
+    session = rollout.Session(id=rollout.session_id(seed, at_ms=at_ms), at_ms=at_ms, meta=meta, cwd=cwd)
+    return replace(session, instructions=instructions)
+
+
+async def _codex(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
+    session = await codex_session(backend, thread)
+    yield rollout.meta_line(session)
+    writer = _Rollout(backend.store, thread.dialect, events=session.meta is None)
+    path = await live_path(backend.store, thread.id, whole=True)
+    pending = await _cuts(backend.store, path, newest=(await live_path(backend.store, thread.id)).checkpoint)
+    async for record in _records(backend.store, path):
+        while pending and record.ordinal >= pending[0].cut:
+            for line in await writer.compacted(pending.pop(0)):
+                yield line
+        for line in writer.take(record):
+            yield line
+    for cut in pending:
+        for line in await writer.compacted(cut):
+            yield line
+    for line in writer.rest():
+        yield line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """A checkpoint that counts, and where what it replaced ends."""
+
+    record: Record
+    cut: int
+
+
+async def _cuts(store: ThreadStore, path: LivePath, *, newest: Record | None) -> list[_Cut]:
+    """Return the checkpoints to be written, in the order of their cuts; one whose cut lies behind a later one's says nothing."""
+    if newest is None:
+        return []
+    kinds = {RecordKind.CHECKPOINT, RecordKind.UNDO}
+    marks = [record for span in path.spans for record in await store.read(span, kinds=kinds, newest_first=True, bodies=False)]
+    undone = {record.target for record in marks if record.kind is RecordKind.UNDO}
+    found: list[_Cut] = []
+    for record in marks:
+        if record.kind is not RecordKind.CHECKPOINT or record.ordinal in undone or record.target is None:
+            continue
+        if not found or record.target <= found[-1].cut:
+            found.append(_Cut(record=record, cut=record.target))
+    return found[::-1]
+
+
+class _Rollout:
+    """Turns records into lines. An item waits for the note that may say more about its line."""
+
+    def __init__(self, store: ThreadStore, dialect: Dialect, *, events: bool) -> None:
+        self._store = store
+        self._dialect = dialect
+        self._events = events
+        self._waiting: Record | None = None
+        self._said: Row | None = None
+
+    def take(self, record: Record) -> list[bytes]:
+        if record.erased:
+            return []
+        if record.kind is RecordKind.ITEM:
+            lines = self.rest()
+            self._waiting = record
+            return lines
+        if record.kind is not RecordKind.NOTE or record.chain is not None:
+            return []
+        row = row_of(record.body)
+        if row is not None and text_in(row, "type") == "response_item" and "payload" not in row:
+            return self.rest(envelope=row)
+        if row is not None and text_in(row, "type") == "compacted":
+            self._said = row_of(row.get("payload", b"null"))
+            return self.rest()
+        line = rollout.note_line(record.body)
+        return [*self.rest(), *([line] if line else [])]
+
+    def rest(self, *, envelope: Row | None = None) -> list[bytes]:
+        """Return the item that was waiting, with the event people are shown for it where no rollout had said it."""
+        record, self._waiting = self._waiting, None
+        if record is None:
+            return []
+        item = Item(record.body)
+        lines = [rollout.item_line(item, at_ms=record.at_ms, envelope=envelope)]
+        event = rollout.event_line(self._dialect.view(item), at_ms=record.at_ms) if self._events else None
+        return [*lines, *([event] if event else [])]
+
+    async def compacted(self, cut: _Cut) -> list[bytes]:
+        # Without spans, a window is what its checkpoint placed.
+        placed = await load_history(self._store, LivePath(spans=(), checkpoint=cut.record, whole=False))
+        text = next((self._dialect.view(entry.item).text for entry in placed.entries if entry.kind is EntryKind.STATE), "")
+        # Its own line, where it was imported, stood right before it.
+        said, self._said = (self._said if cut.cut == cut.record.ordinal else None), None
+        line = rollout.compacted_line(placed.items, text=text, at_ms=cut.record.at_ms, said=said)
+        return [*self.rest(), line]
+
+
+async def _records(store: ThreadStore, path: LivePath) -> AsyncIterator[Record]:
+    """Yield the records of a path, oldest first; of an erased item whose call is still half there, what stands in its place."""
+    stand_ins = await _stand_ins(store, path)
+    for span in reversed(path.spans):
+        start = span.start
+        while start < span.stop:
+            stop = min(start + PAGE, span.stop)
+            for record in await store.read(Span(thread_id=span.thread_id, start=start, stop=stop)):
+                yield stand_ins.get((record.thread_id, record.ordinal), record)
+            start = stop
+
+
+async def _stand_ins(store: ThreadStore, path: LivePath) -> dict[tuple[str, int], Record]:
+    if not await _holds_erased(store, path):
+        return {}
+    records = [record for span in reversed(path.spans) for record in await store.read(span, kinds={RecordKind.ITEM})]
+    return {(record.thread_id, record.ordinal): record for record in await with_stand_ins(store, records, begins=True)}
+
+
+async def _holds_erased(store: ThreadStore, path: LivePath) -> bool:
+    for span in path.spans:
+        for start in range(span.start, span.stop, PAGE):
+            part = Span(thread_id=span.thread_id, start=start, stop=min(start + PAGE, span.stop))
+            if any(record.erased for record in await store.read(part, kinds={RecordKind.ITEM}, bodies=False)):
+                return True
+    return False
+
+
+async def _items(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
+    path = await live_path(backend.store, thread.id, whole=True)
+    async for record in _records(backend.store, path):
+        if record.kind is RecordKind.ITEM and not record.erased:
+            yield on_one_line(record.body)
+
+
+async def _window(thread: Thread) -> AsyncIterator[bytes]:
+    yield b"["
+    items = (await thread.history()).items
+    for index, item in enumerate(items):
+        yield item.raw + (b"," if index + 1 < len(items) else b"")
+    yield b"]"
+
+
+async def _document(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
+    path = await live_path(backend.store, thread.id, whole=True)
+    title = (await description(backend.store, thread.id)).title
+    titled = False
+    async for record in _records(backend.store, path):
+        text = ""
+        if not titled and (title or record.kind is RecordKind.TURN):
+            opened = readable(record, TurnBody) if record.kind is RecordKind.TURN else None
+            yield heading(title or (opened.preview if opened else "")).encode()
+            titled = True
+        if record.kind is RecordKind.TURN:
+            text = turn_heading(record.turn)
+        elif record.kind is RecordKind.ITEM and not record.erased:
+            text = item_text(thread.dialect.view(Item(record.body)))
+        elif record.kind is RecordKind.CHECKPOINT and (made := readable(record, Checkpoint)) is not None:
+            before, after = (made.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
+            text = checkpoint_text(tokens_before=before, tokens_after=after)
+        if text:
+            yield text.rstrip("\n").encode("utf-8", "replace")
+
+
+async def _newest(store: ThreadStore, path: LivePath, kind: RecordKind) -> Record | None:
+    for span in path.spans:
+        for record in await store.read(span, kinds={kind}, newest_first=True, limit=1, bodies=False):
+            return record
+    return None
+
+
+async def _newest_meta(store: ThreadStore, path: LivePath) -> Row | None:
+    """Return the payload of the newest `session_meta` that a rollout began with."""
+    for span in path.spans:
+        for record in await store.read(span, kinds={RecordKind.NOTE}, limit=FIRST_NOTES):
+            row = row_of(record.body)
+            meta = row_of(row.get("payload", b"null")) if row is not None and text_in(row, "type") == "session_meta" else None
+            if meta is not None:
+                return meta
+    return None
+
+
+async def _instructions(store: ThreadStore, path: LivePath) -> str | None:
+    """Return the instructions a client last sent beside its history, where a gateway saw them."""
+    for span in path.spans:
+        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):
+            context = readable(record, ContextBody)
+            raw = context.fields.get("instructions") if context else None
+            if raw is not None:
+                value = msgspec.json.decode(raw)
+                return value if isinstance(value, str) else None
+    return None

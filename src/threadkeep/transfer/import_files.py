@@ -1,0 +1,411 @@
+"""Imports files and folders, each conversation as a thread; again adds what is new."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import stat
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from threadkeep.compaction.backend import Backend
+from threadkeep.errors import OrdinalConflict, ThreadExists, UnknownFormat, UnreadableTranscript
+from threadkeep.transfer.codex import base_of
+from threadkeep.transfer.files import Line, is_packed, read_lines
+from threadkeep.transfer.formats import ENDINGS, Format, Source, source_of
+from threadkeep.transfer.rows import number_in, row_of
+from threadkeep.transfer.steps import Base, Lane, LineReader, Step, Trouble
+from threadkeep.transfer.thread_builder import Landing
+
+BATCH_LINES = 128
+BATCH_BYTES = 1 << 20
+# How many rollouts, each begun in the next, are followed back.
+MOST_BASES = 64
+
+Progress = Callable[[Path, int], None]
+"""Told a file, and up to which byte of it was read."""
+
+Signature = tuple[int, int, int]
+"""What changes when a file does: which one it is, its size, when it was written."""
+
+Locate = Callable[[str, Path], Path | None]
+"""Returns the file of a rollout that another one, in that file, names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedThread:
+    """A thread and what one source holds of it.
+
+    `records` are the thread's own; `items` those of the source, inherited or own; `added` is how many records were new.
+    """
+
+    id: str
+    source: str
+    dialect: str
+    records: int
+    items: int
+    added: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportProblem:
+    """Something in a source that could not be taken as what it claims to be. `line` is 0 where no line is to blame."""
+
+    source: str
+    line: int
+    text: str
+
+
+class FileImport:
+    """What one file holds, and how far it was read. After a conflict only `anew` is left."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        path: Path,
+        *,
+        form: Format | None,
+        locate: Locate,
+        growing: bool,
+        within: tuple[Path, ...] = (),
+    ) -> None:
+        """Name the file.
+
+        Args:
+            growing: Others are still writing it: a last line without its end is left for the next time.
+            within: The rollouts that begin in this one, and are why it is read.
+        """
+        self.path = path
+        self._backend = backend
+        self._form = form
+        self._locate = locate
+        self._growing = growing
+        self._within = within
+        self._signature: Signature | None = None
+        self._landings: dict[str, Landing] = {}
+        self._source: Source | None = None
+        self._current: Landing | None = None
+        self._problems: list[ImportProblem] = []
+        self._added_before: Counter[str] = Counter()
+        self._offset = 0
+        self._line = 0
+        self._packed = False
+
+    def anew(self) -> FileImport:
+        """Return the import of the same file from its beginning, with what this one has added so far as its own."""
+        fresh = FileImport(
+            self._backend, self.path, form=self._form, locate=self._locate, growing=self._growing, within=self._within
+        )
+        fresh._added_before = self._added_before.copy()
+        for landing in self._landings.values():
+            fresh._added_before[landing.thread_id] += landing.taken_added()
+        return fresh
+
+    async def can_go_on(self, signature: Signature) -> bool:
+        """Whether the file only grew, and nobody else wrote to its threads."""
+        same_file = self._signature is not None and signature[0] == self._signature[0] and signature[1] >= self._offset
+        readable = self._source is not None and not callable(self._source) and not self._packed
+        return same_file and readable and all([await landing.is_alone() for landing in self._landings.values()])
+
+    async def run(
+        self, signature: Signature | None = None, *, progress: Progress | None = None, before_ordinal: int | None = None
+    ) -> None:
+        """Read what is new and write it; `before_ordinal` ends at that line of a paginated rollout.
+
+        Raises:
+            UnreadableTranscript: It cannot be opened, or nothing of it can be read.
+            UnknownFormat: Nothing in it says what it is.
+            OrdinalConflict: Another writer changed a thread of it in a way that this import did not expect.
+            ThreadExists: Another writer created a thread of it.
+        """
+        self._signature = signature
+        if self._source is None:
+            self._source = await asyncio.to_thread(source_of, self.path, self._form)
+            self._packed = await asyncio.to_thread(is_packed, self.path)
+        if callable(self._source):
+            for step in self._source():
+                await self._take(step)
+        else:
+            await self._run_lines(self._source, progress=progress, before_ordinal=before_ordinal)
+        for landing in self._landings.values():
+            await landing.finish()
+
+    async def _run_lines(self, reader: LineReader, *, progress: Progress | None, before_ordinal: int | None) -> None:
+        lines = read_lines(self.path, start=self._offset, number=self._line)
+        if before_ordinal is not None:
+            lines = _before(lines, before_ordinal)
+        while batch := await asyncio.to_thread(self._read_batch, lines, reader):
+            for number, steps in batch:
+                self._line = number
+                for step in steps:
+                    await self._take(step)
+            if progress is not None:
+                progress(self.path, self._offset)
+        for step in reader.finish():
+            await self._take(step)
+
+    def _read_batch(self, lines: Iterator[Line], reader: LineReader) -> list[tuple[int, list[Step]]]:
+        """Return the steps of the next lines; nothing at the end."""
+        batch: list[tuple[int, list[Step]]] = []
+        number, size = self._line, 0
+        try:
+            for line in islice(lines, BATCH_LINES):
+                if self._growing and not line.whole and (line.raw is None or row_of(line.raw) is None):
+                    break
+                number, self._offset = line.number, line.stop
+                too_long: list[Step] = [Trouble(text="a line too long to be one; it is not kept")]
+                batch.append((number, too_long if line.raw is None else reader.feed(line.raw)))
+                size += len(line.raw or b"")
+                if size >= BATCH_BYTES:
+                    break
+        except UnreadableTranscript as error:
+            batch.append((number, [Trouble(text=str(error))]))
+        return batch
+
+    async def _take(self, step: Step) -> None:
+        if isinstance(step, Lane):
+            if step.thread_id not in self._landings:
+                self._landings[step.thread_id] = await self._landing(step)
+            self._current = self._landings[step.thread_id]
+        elif self._current is not None:
+            self._problem(await self._current.take(step))
+        elif isinstance(step, Trouble):
+            self._problem(step.text)
+
+    async def _landing(self, lane: Lane) -> Landing:
+        before: Landing | None = None
+        if lane.base is not None:
+            before = await self._base(lane.base)
+        elif lane.continued_from is not None:
+            before = self._landings.get(lane.continued_from)
+        if before is None:
+            return Landing(self._backend, lane)
+        await before.finish()
+        return Landing(self._backend, lane, origin=await before.origin(), after=before)
+
+    async def _base(self, base: Base) -> Landing | None:
+        """Return where a rollout forked by reference begins: its parent, imported up to that line."""
+        path = await asyncio.to_thread(self._locate, base.rollout_id, self.path)
+        if path is None:
+            self._problem(f"it begins in rollout {base.rollout_id}, which is not here; import both to have all of it")
+            return None
+        if await asyncio.to_thread(self._leads_back, path):
+            self._problem(f"it begins in rollout {base.rollout_id}, which begins in this one; its own lines are all there is")
+            return None
+        if len(self._within) >= MOST_BASES:
+            self._problem(f"it begins in rollout {base.rollout_id}, too many rollouts back to be followed")
+            return None
+        chain = (*self._within, self.path)
+        parent = FileImport(self._backend, path, form=Format.CODEX, locate=self._locate, growing=self._growing, within=chain)
+        try:
+            await parent.run(before_ordinal=base.end_ordinal)
+        except (UnreadableTranscript, UnknownFormat) as error:
+            self._problem(f"it begins in rollout {base.rollout_id}: {error}")
+            return None
+        finally:
+            self._problems += parent.taken_problems()
+        return parent._current
+
+    def _leads_back(self, path: Path) -> bool:
+        """Whether the rollout in `path` begins, however many rollouts back, in this one: then neither comes before the other.
+
+        Asked of each of them alone, so that it does not matter which is imported first.
+        """
+        own, seen = self.path.resolve(), set[Path]()
+        current: Path | None = path
+        while current is not None and (resolved := current.resolve()) not in seen and len(seen) <= MOST_BASES:
+            if resolved == own:
+                return True
+            seen.add(resolved)
+            try:
+                base = _base_in(resolved, signature_of(resolved))
+            except UnreadableTranscript:
+                return False
+            current = self._locate(base.rollout_id, current) if base is not None else None
+        return False
+
+    def _problem(self, text: str | None) -> None:
+        if text is not None:
+            self._problems.append(ImportProblem(source=str(self.path), line=self._line, text=text))
+
+    def taken_problems(self) -> list[ImportProblem]:
+        """Return what could not be done since this was last asked, in this file and in those it begins in."""
+        taken, self._problems = self._problems, []
+        return taken
+
+    async def threads(self) -> list[ImportedThread]:
+        """Return the threads this file is in."""
+        return [await self._thread(landing) for landing in self._landings.values() if landing.begun]
+
+    async def _thread(self, landing: Landing) -> ImportedThread:
+        row = await self._backend.store.get(landing.thread_id)
+        return ImportedThread(
+            id=row.id,
+            source=str(self.path),
+            dialect=row.dialect,
+            records=row.next - row.start,
+            items=landing.items,
+            added=landing.taken_added() + self._added_before.pop(row.id, 0),
+        )
+
+
+def signature_of(path: Path) -> Signature:
+    """Return what will be different once the file is.
+
+    Raises:
+        UnreadableTranscript: There is no such file, or it is a pipe or a device, which cannot be read twice.
+    """
+    try:
+        known = path.stat()
+    except OSError as error:
+        raise UnreadableTranscript(str(path), error.strerror or str(error)) from error
+    if not stat.S_ISREG(known.st_mode):
+        raise UnreadableTranscript(str(path), "it is no regular file; save what it holds as a file, and import that")
+    return known.st_ino, known.st_size, known.st_mtime_ns
+
+
+# Each of a row of rollouts asks for all that are behind it.
+@lru_cache(maxsize=1_024)
+def _base_in(path: Path, _: Signature) -> Base | None:
+    """Return where the rollout in a file begins, by its first line."""
+    try:
+        first = next((line.raw for line in read_lines(path) if line.raw is None or line.raw.strip()), None)
+    except UnreadableTranscript:
+        return None
+    return base_of(first) if first is not None else None
+
+
+def _before(lines: Iterator[Line], ordinal: int) -> Iterator[Line]:
+    for line in lines:
+        row = row_of(line.raw) if line.raw is not None else None
+        found = number_in(row, "ordinal") if row is not None else None
+        if found is not None and found >= ordinal:
+            return
+        yield line
+
+
+__all__ = ["ImportProblem", "ImportReport", "ImportedThread", "Importer", "Progress", "transcripts_in"]
+
+KEPT_OPEN = 8
+# How often a file is begun anew because others wrote to its threads; each time they got on, so it ends.
+MOST_ATTEMPTS = 32
+CODEX_FOLDERS = ("sessions", "archived_sessions")
+_rollout_id = re.compile(r"([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})\.jsonl(?:\.zst)?$")
+# What a rollout calls another is looked for among file names, so it must be none that leads elsewhere.
+_plain_name = re.compile(r"[0-9A-Za-z_-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    threads: tuple[ImportedThread, ...]
+    problems: tuple[ImportProblem, ...]
+
+
+class Importer:
+    """Imports files into a store; called again, it reads only what changed."""
+
+    def __init__(self, backend: Backend, *, form: Format | None = None, growing: bool = False) -> None:
+        """Name the store, and the format of the files where it is known.
+
+        Args:
+            growing: Others are still writing the files: a last line without its end is left for the next time.
+        """
+        self._backend = backend
+        self._form = form
+        self._growing = growing
+        self._read: dict[Path, Signature] = {}
+        self._open: OrderedDict[Path, FileImport] = OrderedDict()
+        self._known: dict[str, Path] = {}
+        self._failed: dict[Path, str] = {}
+        self._began = False
+
+    async def run(self, paths: Iterable[Path], *, progress: Progress | None = None) -> ImportReport:
+        """Import every file of `paths`, folders with all they hold, and return what is new since the last call.
+
+        Where others are still writing, a file that fails later than in the first call is among the problems, once, and taken up
+        again when it is there.
+
+        Raises:
+            UnreadableTranscript: A file that was named cannot be read.
+            UnknownFormat: Nothing in a file that was named says what it is.
+            OrdinalConflict, ThreadExists: Others wrote to the threads of a file that was named whenever it was tried.
+        """
+        named = list(paths)
+        files = await asyncio.to_thread(lambda: [path for each in named for path in transcripts_in(each)])
+        self._known.update({found[1]: path for path in files if (found := _rollout_id.search(path.name))})
+        threads: list[ImportedThread] = []
+        problems: list[ImportProblem] = []
+        for path in files:
+            try:
+                work = await self._advance(path, progress)
+            except (UnreadableTranscript, UnknownFormat, OrdinalConflict, ThreadExists) as error:
+                if path in named and not (self._growing and self._began):
+                    raise
+                if self._failed.get(path) != str(error):
+                    problems.append(ImportProblem(source=str(path), line=0, text=str(error)))
+                self._failed[path] = str(error)
+                continue
+            self._failed.pop(path, None)
+            if work is not None:
+                threads.extend(await work.threads())
+                problems.extend(work.taken_problems())
+        self._began = True
+        # What is wrong in a rollout that others begin in is met again with each of them.
+        return ImportReport(threads=tuple(threads), problems=tuple(dict.fromkeys(problems)))
+
+    async def _advance(self, path: Path, progress: Progress | None) -> FileImport | None:
+        signature = await asyncio.to_thread(signature_of, path)
+        if self._read.get(path) == signature:
+            return None
+        work = self._open.pop(path, None)
+        if work is None or not await work.can_go_on(signature):
+            work = FileImport(self._backend, path, form=self._form, locate=self._locate, growing=self._growing)
+        work = await _settled(work, signature, progress=progress)
+        self._read[path] = signature
+        if self._growing:
+            # Few files grow at a time; one that is opened anew is read from its beginning, and adds the same.
+            self._open[path] = work
+            if len(self._open) > KEPT_OPEN:
+                self._open.popitem(last=False)
+        return work
+
+    def _locate(self, rollout_id: str, near: Path) -> Path | None:
+        """Return the file of a rollout: among those imported, else beside one that refers to it, where Codex keeps them."""
+        if not _plain_name.fullmatch(rollout_id):
+            return None
+        known = self._known.get(rollout_id)
+        if known is not None and known.exists():
+            return known
+        folder = near.absolute().parent
+        sessions = next((parent for parent in (folder, *folder.parents) if parent.name in CODEX_FOLDERS), None)
+        looked = [sessions.parent / name for name in CODEX_FOLDERS] if sessions is not None else [folder]
+        found = (path for each in looked for path in sorted(each.rglob(f"rollout-*{rollout_id}.jsonl*")))
+        path = next(found, None)
+        if path is not None:
+            self._known[rollout_id] = path
+        return path
+
+
+async def _settled(work: FileImport, signature: Signature, *, progress: Progress | None) -> FileImport:
+    """Run `work`, begun anew as often as others write to its threads meanwhile; returns the one that came to its end."""
+    for _ in range(MOST_ATTEMPTS - 1):
+        try:
+            await work.run(signature, progress=progress)
+        except (OrdinalConflict, ThreadExists):
+            work = work.anew()
+        else:
+            return work
+    await work.run(signature, progress=progress)
+    return work
+
+
+def transcripts_in(path: Path) -> Sequence[Path]:
+    """Return `path`, or the transcripts of a folder; a packed one beside its plain form is left out."""
+    if not path.is_dir():
+        return (path,)
+    found = [each for each in sorted(path.rglob("*")) if each.name.endswith(ENDINGS) and each.is_file()]
+    return [each for each in found if not (each.suffix == ".zst" and each.with_suffix("") in found)]

@@ -1,0 +1,308 @@
+"""Putting records where they belong: found where the store has them, appended from where it does not.
+
+An import reads its source from the beginning each time. Every record it comes to is compared with what the thread holds, by
+digest, in order; what is there is passed, what is new is appended. Where the thread went on differently, the source becomes a
+fork from that very record on. Nothing about a file is remembered: its content decides, and an import that was killed goes on
+where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from threadkeep.compaction.backend import Backend
+from threadkeep.dialects import Dialect
+from threadkeep.errors import OrdinalConflict, ThreadNotFound
+from threadkeep.items import body_digest
+from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow, ThreadStore
+from threadkeep.threads import keep
+from threadkeep.threads.branches import branch_off
+from threadkeep.threads.writer import create_thread
+from threadkeep.transfer.rows import short_digest
+
+PAGE = 512
+BATCH_RECORDS = 512
+BATCH_BYTES = 2 << 20
+# What others write into a thread without changing where it goes; an import looks past it.
+PASSED_OVER = frozenset(
+    {
+        RecordKind.META,
+        RecordKind.CONTEXT,
+        RecordKind.REPLY,
+        RecordKind.CHECKPOINT,
+        RecordKind.UNDO,
+        RecordKind.MAIL,
+        RecordKind.NOTE,
+    }
+)
+
+Make = Callable[[int], NewRecord]
+
+
+class Put(NamedTuple):
+    """Where a record is."""
+
+    thread_id: str
+    ordinal: int
+
+
+class Origin(NamedTuple):
+    """Where a thread begins that does not begin by itself."""
+
+    thread_id: str
+    at: int
+
+
+class Track:
+    """The records of one source in one thread.
+
+    `source`, where it is given, is a thread whose records this source repeats first; the track leaves it, as a fork of its own
+    name, where they end to be the same.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        name: str,
+        *,
+        dialect: Dialect,
+        agent: str = "",
+        origin: Origin | None = None,
+        source: str | None = None,
+        on_own: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.thread_id = name
+        self.added = 0
+        self.begun = False
+        self._name = name
+        self._backend = backend
+        self._dialect = dialect
+        self._agent = agent
+        self._origin = origin
+        self._source = source
+        self._on_own = on_own
+        self._rows: _StoredRows | None = None
+        self._passed: int | None = None
+        self._pending: list[NewRecord] = []
+        self._pending_bytes = 0
+        self._written = 0
+
+    async def put(self, make: Make) -> Put | None:
+        """Find or append the record that `make` gives for an ordinal; None where none is kept of it."""
+        if not self.begun:
+            await self._begin()
+        while self._rows is not None:
+            row = await self._rows.peek()
+            if row is None:
+                await self._rows_end()
+                continue
+            record = self._kept(make(row.ordinal))
+            if record is None:
+                return None
+            if _is_there(record, row):
+                self._rows.take()
+                self._passed = None
+                return Put(self._rows.thread_id, row.ordinal)
+            if row.kind in PASSED_OVER:
+                self._passed = row.ordinal if self._passed is None else self._passed
+                self._rows.take()
+            else:
+                await self._part(record, at=row.ordinal if self._passed is None else self._passed)
+        return await self._append(make)
+
+    async def position(self) -> Put:
+        """Return where the next record will be, everything before it written."""
+        if not self.begun:
+            await self._begin()
+        await self.flush()
+        if self._rows is not None:
+            row = await self._rows.peek()
+            # Not where the thread ends by now: what others appended meanwhile is still to be compared.
+            return Put(self._rows.thread_id, row.ordinal if row else self._rows.stop)
+        return Put(self.thread_id, self._written)
+
+    async def flush(self) -> None:
+        """Write what is pending, but for what another import of the same source wrote meanwhile. Durable when it returns.
+
+        Raises:
+            OrdinalConflict: Another writer appended something else; importing again goes on from there.
+        """
+        while self._pending:
+            try:
+                self._written = await self._backend.append(self.thread_id, self._pending, expected=self._written)
+            except OrdinalConflict as lost:
+                await self._catch_up(lost)
+            else:
+                self.added += len(self._pending)
+                self._pending, self._pending_bytes = [], 0
+
+    async def _catch_up(self, lost: OrdinalConflict) -> None:
+        """Pass what stands where the pending records belong, if it is those very records."""
+        store = self._backend.store
+        row = await store.get(self.thread_id)
+        span = Span(thread_id=row.id, start=self._written, stop=min(row.next, self._written + len(self._pending)))
+        stored = await store.read(span, bodies=False)
+        if not stored or not all(map(_is_there, self._pending, stored)):
+            raise lost
+        self._written += len(stored)
+        self._pending = self._pending[len(stored) :]
+        self._pending_bytes = sum(len(record.body) for record in self._pending)
+        if row.next > self._written:
+            self._rows, self._passed = _StoredRows(store, row, start=self._written), None
+
+    async def look_again(self) -> None:
+        """Take up what others wrote meanwhile, before more is put."""
+        if self.begun and self._rows is None:
+            self._written = (await self._backend.store.get(self.thread_id)).next
+
+    async def is_alone(self) -> bool:
+        """Whether the thread ends where this track left it."""
+        row = await find_row(self._backend.store, self.thread_id)
+        return self._rows is None and row is not None and row.next == self._written
+
+    def _kept(self, record: NewRecord) -> NewRecord | None:
+        kept = keep([record], self._backend.persistence)
+        return kept[0] if kept else None
+
+    async def _append(self, make: Make) -> Put | None:
+        ordinal = self._written + len(self._pending)
+        record = self._kept(make(ordinal))
+        if record is None:
+            return None
+        self._pending.append(record)
+        self._pending_bytes += len(record.body)
+        if len(self._pending) >= BATCH_RECORDS or self._pending_bytes >= BATCH_BYTES:
+            await self.flush()
+        return Put(self.thread_id, ordinal)
+
+    async def _begin(self) -> None:
+        """Find the thread to follow, or create the one to write."""
+        self.begun = True
+        store = self._backend.store
+        own = await find_row(store, self._name)
+        if own is not None and own.dialect != self._dialect.name:
+            self._name = f"{self._name}-{self._dialect.name}"
+            own = await find_row(store, self._name)
+        source = await find_row(store, self._source) if self._source is not None else None
+        # What a source inherited stands in no line of its own; only one that begins by itself can be followed from its start.
+        if source is not None and source.parent is None and source.dialect == self._dialect.name and _forked(own, source):
+            self._rows = _StoredRows(store, source)
+            self.thread_id = source.id
+            return
+        self._source = None
+        if self._origin is not None:
+            await self._branch(self._name, parent=self._origin.thread_id, at=self._origin.at)
+        else:
+            await self._begin_alone()
+        await self._on_own()
+
+    async def _begin_alone(self) -> None:
+        """Follow or create the thread that begins by itself.
+
+        One of that name that begins in another thread cannot be followed: what it inherited is in no line of this source.
+        """
+        suffix = 0
+        while True:
+            self.thread_id = self._name if suffix == 0 else f"{self._name}-{suffix}"
+            row = await find_row(self._backend.store, self.thread_id)
+            if row is None:
+                await create_thread(self._backend, self._dialect, thread_id=self.thread_id, agent=self._agent)
+                self._written = 1
+                return
+            if row.parent is None and row.dialect == self._dialect.name:
+                self._rows = _StoredRows(self._backend.store, row)
+                return
+            suffix += 1
+
+    async def _rows_end(self) -> None:
+        """Everything stored was found: leave the source, or go on by appending."""
+        rows = self._rows
+        if rows is None:
+            return
+        row = await self._backend.store.get(rows.thread_id)
+        if rows.go_on_to(row.next):
+            return
+        if self._source is not None:
+            await self._leave_source(at=row.next if self._passed is None else self._passed)
+        else:
+            self._rows, self._written = None, row.next
+
+    async def _part(self, record: NewRecord, *, at: int) -> None:
+        """The stored thread goes on differently from `at` on: become a fork."""
+        if self._source is not None:
+            await self._leave_source(at=at)
+        else:
+            await self._branch(f"{self._name}-{short_digest(record.body)}", parent=self.thread_id, at=at)
+
+    async def _leave_source(self, *, at: int) -> None:
+        parent, self._source = self.thread_id, None
+        await self._branch(self._name, parent=parent, at=at)
+        await self._on_own()
+
+    async def _branch(self, name: str, *, parent: str, at: int) -> None:
+        """Go on in the fork of `parent` at `at` that is called `name`, creating it where it is not there."""
+        self._passed = None
+        suffix = 0
+        while True:
+            candidate = name if suffix == 0 else f"{name}-{suffix}"
+            row = await find_row(self._backend.store, candidate)
+            if row is None:
+                await branch_off(self._backend, parent, at=at, new_id=candidate)
+                self._rows, self._written = None, at + 1
+                break
+            if row.parent == parent and row.start == at:
+                self._rows = _StoredRows(self._backend.store, row)
+                break
+            suffix += 1
+        self.thread_id = candidate
+
+
+def _is_there(record: NewRecord, row: Record) -> bool:
+    """Whether a stored record is the one about to be put; an item is known by what it says, however it is spelled."""
+    if row.kind is not record.kind:
+        return False
+    return row.digest == body_digest(record.body) if record.chain is None else row.chain == record.chain
+
+
+def _forked(own: ThreadRow | None, source: ThreadRow) -> bool:
+    """Whether a thread that repeats `source` is, or will be, a fork of it; one that was imported before it stands by itself."""
+    return own is None or own.parent == source.id
+
+
+class _StoredRows:
+    """A thread's own records behind its first, in order, without their bodies."""
+
+    def __init__(self, store: ThreadStore, row: ThreadRow, *, start: int | None = None) -> None:
+        self.thread_id = row.id
+        self._store = store
+        self._next = row.start + 1 if start is None else start
+        self.stop = row.next
+        self._page: list[Record] = []
+        self._at = 0
+
+    async def peek(self) -> Record | None:
+        while self._at >= len(self._page):
+            if self._next >= self.stop:
+                return None
+            span = Span(thread_id=self.thread_id, start=self._next, stop=min(self._next + PAGE, self.stop))
+            self._page = await self._store.read(span, bodies=False)
+            self._next, self._at = span.stop, 0
+        return self._page[self._at]
+
+    def take(self) -> None:
+        self._at += 1
+
+    def go_on_to(self, stop: int) -> bool:
+        """Take in what was appended meanwhile; whether anything was."""
+        grown = stop > self.stop
+        self.stop = max(stop, self.stop)
+        return grown
+
+
+async def find_row(store: ThreadStore, thread_id: str) -> ThreadRow | None:
+    """Return a thread's row, or None where there is no such thread."""
+    try:
+        return await store.get(thread_id)
+    except ThreadNotFound:
+        return None

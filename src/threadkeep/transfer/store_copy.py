@@ -1,0 +1,194 @@
+"""Carrying a tenant's threads from one store to another: every record as it is, compared when it is there.
+
+A chain is keyed per tenant, so the key goes with the threads: the tenant of the target is made with the source's. A copy that was
+cut short goes on where it stopped, and one of a store that is written to meanwhile is brought up to date by copying again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from threadkeep.errors import BadInput, CopyConflict, StoreReadOnly, ThreadNotFound
+from threadkeep.items import body_digest
+from threadkeep.store import NewRecord, NewThread, Record, Span, ThreadRow
+from threadkeep.store.base import Backing
+
+PAGE = 500
+PROBE_MS = 60_000
+EVERY = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedThread:
+    """What became of one thread: how many records it has, how many of them are new in the target, how many are tombstones."""
+
+    id: str
+    records: int
+    copied: int
+    erased: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyProgress:
+    """How far a copy has come: which thread, how much of it, and of how many."""
+
+    thread: str
+    done: int
+    records: int
+    number: int
+    threads: int
+
+
+Told = Callable[[CopyProgress], None]
+
+
+async def copy_threads(
+    source: Backing, target: Backing, *, only: Collection[str] | None = None, told: Told = lambda _: None, at_ms: int
+) -> list[CopiedThread]:
+    """Copy threads, those they were forked from first, and return what became of each. Durable thread by thread.
+
+    Args:
+        only: Ids of the threads to copy, with their parents; all, if None.
+        told: Called as it goes.
+        at_ms: When records that were erased in the source are said to be erased in the target.
+
+    Raises:
+        BadInput: The tenants have different keys: the target's was there before, and its digests would not be found. Or the two
+            are one store.
+        ThreadNotFound: One of `only` is not in the source.
+        CopyConflict: A thread of the same id is in the target and is another.
+    """
+    if source.tenant.key != target.tenant.key:
+        raise BadInput(
+            f"tenant {target.tenant.name!r} of the target has a key of its own, by which no copied history would be found again; "
+            "copy into a store that does not have this tenant yet"
+        )
+    if await _is_one_store(source, target, at_ms=at_ms):
+        raise BadInput("this is one store, not two; name another to copy to")
+    rows = await _chosen(source, only)
+    # All of them are made before any is filled: a thread may have been written to long after it was forked.
+    there = {row.id: await _there(target, row) for row in await _parents_first(source, rows)}
+    report: list[CopiedThread] = []
+    for number, row in enumerate(rows, start=1):
+
+        def tell(done: int, row: ThreadRow = row, number: int = number) -> None:
+            told(CopyProgress(thread=row.id, done=done, records=row.next - row.start, number=number, threads=len(rows)))
+
+        report.append(await _copy(source, target, row, there=there[row.id], tell=tell, at_ms=at_ms))
+    return report
+
+
+async def _is_one_store(source: Backing, target: Backing, *, at_ms: int) -> bool:
+    """Whether what is taken in the target is taken in the source: two addresses may lead to one database."""
+    key = f"copy:{secrets.token_hex(16)}"
+    await target.acquire(key, holder="target", now_ms=at_ms, ttl_ms=PROBE_MS)
+    try:
+        is_free = await source.acquire(key, holder="source", now_ms=at_ms, ttl_ms=PROBE_MS)
+    except StoreReadOnly:
+        # The target was just written to.
+        return False
+    finally:
+        await target.release(key, holder="target")
+    if is_free:
+        await source.release(key, holder="source")
+    return not is_free
+
+
+async def _chosen(source: Backing, only: Collection[str] | None) -> list[ThreadRow]:
+    """Return the threads to copy, the least recently written first: in the target, too, the newest is then the newest."""
+    every = list(reversed(await source.threads(limit=EVERY)))
+    if only is None:
+        return every
+    wanted = {row.id: row for row in await _parents_first(source, [await source.get(thread_id) for thread_id in only])}
+    return [row for row in every if row.id in wanted]
+
+
+async def _parents_first(source: Backing, rows: Sequence[ThreadRow]) -> list[ThreadRow]:
+    """Return threads and those they were forked from, none before the one it was forked from."""
+    order: dict[str, ThreadRow] = {}
+    for row in rows:
+        line = [row]
+        while (parent := line[-1].parent) is not None and parent not in order:
+            line.append(await source.get(parent))
+        order.update((each.id, each) for each in reversed(line) if each.id not in order)
+    return list(order.values())
+
+
+async def _copy(
+    source: Backing, target: Backing, row: ThreadRow, *, there: int, tell: Callable[[int], None], at_ms: int
+) -> CopiedThread:
+    copied = erased = 0
+    for start in range(row.start, row.next, PAGE):
+        span = Span(thread_id=row.id, start=start, stop=min(start + PAGE, row.next))
+        # What is there already is compared by what it is known by; its bytes were compared when they were copied.
+        known = min(span.stop, there) - span.start
+        theirs = await target.read(replace(span, stop=span.start + known), bodies=False) if known > 0 else []
+        ours = await source.read(span)
+        _compare(ours[: len(theirs)], theirs)
+        added = ours[len(theirs) :]
+        if added:
+            await target.append(row.id, [_as_new(record) for record in added], expected=added[0].ordinal)
+            copied += len(added)
+        erased += await _erase(target, ours, theirs, at_ms=at_ms)
+        await _prove(target, added)
+        tell(span.stop - row.start)
+    return CopiedThread(id=row.id, records=row.next - row.start, copied=copied, erased=erased)
+
+
+async def _there(target: Backing, row: ThreadRow) -> int:
+    """Return how far the target has the thread; it is made there if it is not."""
+    try:
+        found = await target.get(row.id)
+    except ThreadNotFound:
+        made = NewThread(id=row.id, dialect=row.dialect, created_at_ms=row.created_at_ms, start=row.start, parent=row.parent)
+        await target.create(made, [])
+        return row.start
+    if (found.dialect, found.start, found.parent) != (row.dialect, row.start, row.parent):
+        raise CopyConflict(row.id, ordinal=row.start, reason="begins differently")
+    if found.next > row.next:
+        raise CopyConflict(row.id, ordinal=row.next, reason="goes on in the target")
+    return found.next
+
+
+def _compare(ours: Sequence[Record], theirs: Sequence[Record]) -> None:
+    for mine, other in zip(ours, theirs, strict=True):
+        same = replace(mine, body=b"", digest=b"", erased=False) == replace(other, body=b"", digest=b"", erased=False)
+        if not same or (not mine.erased and not other.erased and mine.digest != other.digest):
+            raise CopyConflict(mine.thread_id, ordinal=mine.ordinal, reason="differs")
+
+
+def _as_new(record: Record) -> NewRecord:
+    return NewRecord(
+        kind=record.kind,
+        at_ms=record.at_ms,
+        turn=record.turn,
+        tokens=record.tokens,
+        # Of what was erased only its digest is left; it stands in for the bytes until it is erased in its turn.
+        body=b"erased:" + record.digest if record.erased else record.body,
+        target=record.target,
+        chain=record.chain,
+        depth=record.depth,
+        redacted=record.redacted,
+    )
+
+
+async def _erase(target: Backing, ours: Sequence[Record], theirs: Sequence[Record], *, at_ms: int) -> int:
+    """Make tombstones of what is one in the source, also where an earlier copy did not come to it."""
+    gone = {record.ordinal for record in theirs if record.erased}
+    wanted = [record.ordinal for record in ours if record.erased and record.ordinal not in gone]
+    if wanted:
+        await target.erase(ours[0].thread_id, wanted, at_ms=at_ms)
+    return sum(record.erased for record in ours)
+
+
+async def _prove(target: Backing, added: Sequence[Record]) -> None:
+    """Read back what was written and hold every byte against its digest in the source."""
+    if not added:
+        return
+    span = Span(thread_id=added[0].thread_id, start=added[0].ordinal, stop=added[-1].ordinal + 1)
+    for mine, other in zip(added, await target.read(span), strict=True):
+        if mine.erased != other.erased or (not mine.erased and body_digest(other.body) != mine.digest):
+            raise CopyConflict(mine.thread_id, ordinal=mine.ordinal, reason="came out differently")
+    _compare(added, [replace(record, body=b"") for record in await target.read(span, bodies=False)])
