@@ -43,7 +43,7 @@ $$;
 -- name: let_role_in
 -- No more than its work takes: history is added to, a body may be erased, a lease and the words of a search come and go.
 GRANT USAGE ON SCHEMA threadkeep TO threadkeep_tenant;
-GRANT SELECT, INSERT ON threadkeep.tenant, threadkeep.threads, threadkeep.record, threadkeep.body TO threadkeep_tenant;
+GRANT SELECT, INSERT ON threadkeep.tenant, threadkeep.thread, threadkeep.record, threadkeep.body TO threadkeep_tenant;
 GRANT UPDATE (data, erased_at_ms) ON threadkeep.body TO threadkeep_tenant;
 GRANT SELECT, INSERT, UPDATE, DELETE ON threadkeep.lease, threadkeep.search, threadkeep.writer TO threadkeep_tenant;
 
