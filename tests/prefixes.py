@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
-from threadkeep.testing.prefix_growth import prefix_faults, watching
+from tests.doubles.prefix_growth import prefix_faults, watching
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ from agents import Agent, ModelSettings, OpenAIResponsesModel, Runner, function_
 from agents.items import TResponseInputItem
 from openai import AsyncOpenAI
 from tests.adapters.harbour import SECRET, SYSTEM, asked, surveyed
+from tests.doubles.provider import ScriptedProvider
 
 from threadkeep.adapters.openai_agents import ThreadkeepSession
 from threadkeep.store import Record, RecordKind
-from threadkeep.testing.provider import ScriptedProvider
 
 set_tracing_disabled(disabled=True)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.doubles.script import Reply, call, say
+
 from threadkeep import Config
-from threadkeep.testing.script import Reply, call, say
 
 SYSTEM = "You keep a harbour in order."
 RULE = "Never move the buoys before 06:30, whatever the survey says."

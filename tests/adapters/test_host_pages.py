@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.docs.pages import ELSEWHERE, ROOT, shown_on
-
-from threadkeep.testing.claude_code import SWITCHES
-from threadkeep.testing.provider import ScriptedProvider
-from threadkeep.testing.script import Reply, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply, say
+from tests.drivers.claude_code import SWITCHES
 
 SECONDS = 120
 # LangChain's package for OpenAI is not among what tests install; the model of these tests speaks the same language.

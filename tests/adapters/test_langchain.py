@@ -18,6 +18,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, SYSTEM, TURNS, asked, looking_back, settings, surveyed, turns
 from tests.adapters.replaying import windows_before_answers
 from tests.adapters.wired_model import WiredChatModel
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import call, say
 from tests.prefixes import stable_prefix
 
 from threadkeep import Config, Threadkeep
@@ -27,8 +29,6 @@ from threadkeep.adapters.langchain_items import item_of, message_of
 from threadkeep.dialects import dialect_named
 from threadkeep.errors import BadInput
 from threadkeep.store import RecordKind
-from threadkeep.testing.provider import ScriptedProvider
-from threadkeep.testing.script import call, say
 
 __all__ = ["stable_prefix"]
 

@@ -28,6 +28,8 @@ from tests.adapters.harbour import (
     turns,
 )
 from tests.adapters.replaying import windows_before_answers
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import call, say
 from tests.prefixes import stable_prefix
 
 from threadkeep import Config, Threadkeep
@@ -35,8 +37,6 @@ from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.openai_agents import ThreadkeepSession
 from threadkeep.errors import BadInput, InvalidItem, InvalidTarget, NothingToUndo, ThreadExists
 from threadkeep.store import RecordKind
-from threadkeep.testing.provider import ScriptedProvider
-from threadkeep.testing.script import call, say
 
 __all__ = ["stable_prefix"]
 

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from openai import AsyncOpenAI
 from tests.adapters.agents_runs import agent_on, checkpoints_of, user, worked
 from tests.adapters.harbour import NEEDLE, RULE, SECRET, asked, settings, surveyed, turns
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply
 from tests.prefixes import stable_prefix
 
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.openai_agents import ThreadkeepSession
-from threadkeep.testing.provider import ScriptedProvider
-from threadkeep.testing.script import Reply
 
 __all__ = ["stable_prefix"]
 

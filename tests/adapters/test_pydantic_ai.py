@@ -34,6 +34,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, SYSTEM, TURNS, asked, looking_back, settings, surveyed, turns
 from tests.adapters.replaying import windows_before_answers
+from tests.doubles.provider import ScriptedProvider
 from tests.prefixes import stable_prefix
 
 from threadkeep import Config, Threadkeep
@@ -43,7 +44,6 @@ from threadkeep.adapters.pydantic_ai_items import items_of, messages_of
 from threadkeep.dialects import dialect_named
 from threadkeep.items import ItemKind
 from threadkeep.store import RecordKind
-from threadkeep.testing.provider import ScriptedProvider
 
 __all__ = ["stable_prefix"]
 

@@ -12,7 +12,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 
-from threadkeep.testing.local_model import INTERPRETER, interpreter, local_model
+from tests.models.local_model import INTERPRETER, interpreter, local_model
 
 
 def arguments() -> Namespace:

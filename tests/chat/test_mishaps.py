@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from tests.chat.talking import piped
+from tests.doubles.model_server import ModelServer, streamed
 
 import threadkeep
 from threadkeep.cli.chat_world import NO_FOLDER, world_around
-from threadkeep.testing.model_server import ModelServer, streamed
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.chat.talking import piped
+from tests.doubles.model_server import ModelServer, events, object_reply, streamed
 from tests.session.tides import SERVER
-
-from threadkeep.testing.model_server import ModelServer, events, object_reply, streamed
 
 pytestmark = pytest.mark.anyio
 

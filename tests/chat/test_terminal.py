@@ -9,9 +9,9 @@ import pytest
 from tests.chat.talking import around
 from tests.chat.terminal import Terminal
 from tests.cli.stories import command
+from tests.doubles.model_server import EVENTS, HttpReply, ModelServer, streamed
 
 import threadkeep
-from threadkeep.testing.model_server import EVENTS, HttpReply, ModelServer, streamed
 
 pytestmark = pytest.mark.anyio
 

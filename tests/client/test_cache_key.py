@@ -7,12 +7,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.doubles.wires import WireName
 from tests.gateway.talking import talk
 from tests.histories import turns
 
 from threadkeep import Config, Threadkeep
 from threadkeep.gateway.rules import Rules
-from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

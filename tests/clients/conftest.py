@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.drivers.codex import CodexCli
+from tests.drivers.npm import CODEX_0_150, CODEX_0_166, NpmClient, install
+from tests.drivers.process import ClientUnavailable
 from tests.prefixes import stable_prefix
-
-from threadkeep.testing.client_process import ClientUnavailable
-from threadkeep.testing.codex import CodexCli
-from threadkeep.testing.npm_clients import CODEX_0_150, CODEX_0_166, NpmClient, install
 
 __all__ = ["stable_prefix"]
 

@@ -6,9 +6,10 @@ import sys
 from itertools import product
 from pathlib import Path
 
+from tests.drivers.process import Ended, run_to_end
+
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.client_hooks.telling import told
-from threadkeep.testing.client_process import Ended, run_to_end
 
 WORDS = "amber birch cedar delta ember fjord grove heath inlet juniper".split()
 RULES = [

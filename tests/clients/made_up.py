@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from threadkeep.testing.script import Received
+from tests.doubles.script import Received
 
 # Each hop writes these for itself; the gateway asks for an answer it can read.
 HOP_HEADERS = frozenset({"host", "content-length", "connection", "accept-encoding", "transfer-encoding"})

@@ -9,10 +9,11 @@ from pathlib import Path
 from tests.clients.spelling import Thought
 from tests.clients.subjects import Subject
 from tests.clients.talks import Opening
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, call, say
+from tests.drivers.gateway_process import gateway_process
 
 from threadkeep import Config, Threadkeep
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, say
 from threadkeep.threads.reports import ThreadSummary, Verdict
 
 DEMANDS = "Never touch vendor/. Staging listens on 7443. Begin with the readme."

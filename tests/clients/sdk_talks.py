@@ -23,8 +23,7 @@ from agents import (
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from tests.clients.talks import Talk, Unable
-
-from threadkeep.testing.script import JsonObject
+from tests.doubles.script import JsonObject
 
 set_tracing_disabled(disabled=True)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal
 
-from threadkeep.testing.script import JsonObject
+from tests.doubles.script import JsonObject
 
 Wire = Literal["responses", "chat", "messages"]
 TOKENS_LEFT = re.compile(r"\s*<system-reminder>\s*<total_tokens>\d+ tokens left</total_tokens>\s*</system-reminder>\s*")

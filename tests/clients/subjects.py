@@ -9,8 +9,7 @@ from pathlib import Path
 from tests.clients import sdk_talks, talks
 from tests.clients.spelling import Tool, Wire
 from tests.clients.talks import Opening
-
-from threadkeep.testing.npm_clients import CLAUDE_CODE, CODEX_0_150, CODEX_0_166, OPENCODE, PI, NpmClient
+from tests.drivers.npm import CLAUDE_CODE, CODEX_0_150, CODEX_0_166, OPENCODE, PI, NpmClient
 
 OPENCODE_TOOL = Tool(name="bash", more={"description": "look"})
 CLAUDE_TOOL = Tool(name="Bash", more={"description": "look"}, trims=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from threadkeep.testing.claude_code import ClaudeCode
-from threadkeep.testing.codex import CodexCli
-from threadkeep.testing.codex_app_server import AppServer, app_server
-from threadkeep.testing.opencode import Opencode, opencode_server
-from threadkeep.testing.opencode import Wire as OpencodeWire
-from threadkeep.testing.pi import Pi, pi_process
-from threadkeep.testing.pi import Wire as PiWire
+from tests.drivers.claude_code import ClaudeCode
+from tests.drivers.codex import CodexCli
+from tests.drivers.codex_app_server import AppServer, app_server
+from tests.drivers.opencode import Opencode, opencode_server
+from tests.drivers.opencode import Wire as OpencodeWire
+from tests.drivers.pi import Pi, pi_process
+from tests.drivers.pi import Wire as PiWire
 
 
 class Talk(Protocol):

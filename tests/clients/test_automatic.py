@@ -9,9 +9,9 @@ from tests.clients.play import DEMANDS, LONG_ASK
 from tests.clients.spelling import BETWEEN, steady
 from tests.clients.subjects import SUBJECTS, Installed, opening_of
 from tests.clients.test_own_compaction import SUMMARY, beside
-
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, http_error, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, http_error, say
+from tests.drivers.gateway_process import gateway_process
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

@@ -19,16 +19,16 @@ from claude_agent_sdk import (
     query,
 )
 from tests.clients.conftest import Installed
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply, call, say
+from tests.drivers.claude_code import ClaudeCode
+from tests.drivers.npm import CLAUDE_CODE
 
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.claude_agent_sdk import ThreadkeepSessionStore
 from threadkeep.dialects.messages import MESSAGES
 from threadkeep.store import RecordKind
-from threadkeep.testing.claude_code import ClaudeCode
-from threadkeep.testing.npm_clients import CLAUDE_CODE
-from threadkeep.testing.provider import ScriptedProvider
-from threadkeep.testing.script import Reply, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="the client compacts by itself")]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.clients.conftest import Installed
-
-from threadkeep.testing.codex import CodexCli
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.npm_clients import CODEX_0_169
-from threadkeep.testing.provider import ScriptedProvider, call, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import call, say
+from tests.drivers.codex import CodexCli
+from tests.drivers.gateway_process import gateway_process
+from tests.drivers.npm import CODEX_0_169
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

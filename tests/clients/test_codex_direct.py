@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 import pytest
-
-from threadkeep.testing.codex import REPORTABLE_TOKENS, CodexCli, CodexRun
-from threadkeep.testing.codex_app_server import app_server
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, message, reasoning, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, call, message, reasoning, say
+from tests.drivers.codex import REPORTABLE_TOKENS, CodexCli, CodexRun
+from tests.drivers.codex_app_server import app_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from threadkeep.testing.client_process import ClientUnavailable, run_to_end
-from threadkeep.testing.codex import CodexCli
-from threadkeep.testing.codex_app_server import AppServerError, app_server
-from threadkeep.testing.npm_clients import CODEX_0_166, install
-from threadkeep.testing.provider import ScriptedProvider, http_error, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import http_error, say
+from tests.drivers.codex import CodexCli
+from tests.drivers.codex_app_server import AppServerError, app_server
+from tests.drivers.npm import CODEX_0_166, install
+from tests.drivers.process import ClientUnavailable, run_to_end
 
 # `make test` does not collect this folder: its files import every SDK.
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

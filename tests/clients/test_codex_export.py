@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply, call, message, reasoning, say
+from tests.drivers.codex import CodexCli, CodexRun
+from tests.drivers.codex_app_server import app_server
+from tests.drivers.gateway_process import gateway_process
 
 from threadkeep import Config, Threadkeep
 from threadkeep.items import decoded
-from threadkeep.testing.codex import CodexCli, CodexRun
-from threadkeep.testing.codex_app_server import app_server
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.provider import Reply, ScriptedProvider, call, message, reasoning, say
 from threadkeep.transfer.codex_rollout import file_name
 from threadkeep.transfer.export import ExportFormat, codex_session, export_thread
 from threadkeep.transfer.import_files import Importer

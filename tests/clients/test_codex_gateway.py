@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, call, message, reasoning, say
+from tests.drivers.codex import CodexCli, CodexRun
+from tests.drivers.gateway_process import gateway_process
 
 from threadkeep import Config, Threadkeep
-from threadkeep.testing.codex import CodexCli, CodexRun
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, message, reasoning, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.clients.subjects import SUBJECTS, Installed, opening_of
 from tests.clients.test_own_compaction import beside
-
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.provider import ScriptedProvider, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import say
+from tests.drivers.gateway_process import gateway_process
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

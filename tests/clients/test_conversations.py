@@ -12,10 +12,9 @@ import pytest
 from tests.clients.play import AGAIN, DEMANDS, FOCUS, LONG_ASK, LOOKED, PLANNED, Played, play
 from tests.clients.spelling import BETWEEN, Thought, answered, arranged, ran, steady, user
 from tests.clients.subjects import SUBJECTS, Installed, Subject, opening_of
-
-from threadkeep.testing.prefix_growth import prefix_faults
-from threadkeep.testing.provider_rules import count_markers
-from threadkeep.testing.script import JsonObject
+from tests.doubles.prefix_growth import prefix_faults
+from tests.doubles.provider_rules import count_markers
+from tests.doubles.script import JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

@@ -10,13 +10,14 @@ import pytest
 from tests.clients.conftest import Installed
 from tests.clients.play import titles
 from tests.docs.pages import shown_on
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import say
+from tests.drivers.claude_code import SWITCHES
+from tests.drivers.gateway_process import gateway_process
+from tests.drivers.npm import CLAUDE_CODE, CODEX_0_166, OPENCODE, PI, NpmClient
+from tests.drivers.process import client_environment, run_to_end
 
 from threadkeep import Config, Threadkeep
-from threadkeep.testing.claude_code import SWITCHES
-from threadkeep.testing.client_process import client_environment, run_to_end
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.npm_clients import CLAUDE_CODE, CODEX_0_166, OPENCODE, PI, NpmClient
-from threadkeep.testing.provider import ScriptedProvider, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from tests.clients.conftest import Installed
 from tests.clients.hook_talks import NEEDLE, RULES, SAID, spaced, state_told, threadkeep
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, say
+from tests.drivers.claude_code import ClaudeCode
+from tests.drivers.npm import CLAUDE_CODE
 
 from threadkeep.cli.hook_places import own_program
-from threadkeep.testing.claude_code import ClaudeCode
-from threadkeep.testing.npm_clients import CLAUDE_CODE
-from threadkeep.testing.provider import Received, ScriptedProvider, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="Claude Code compacts its own history")]
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from tests.clients.hook_talks import NEEDLE, RULES, SAID, joined, spaced, state_told, threadkeep
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, call, say
+from tests.drivers.codex import AUTO_COMPACT_TOKENS, CodexCli
+from tests.drivers.process import run_to_end
 
 from threadkeep.cli.hook_places import own_program
-from threadkeep.testing.client_process import run_to_end
-from threadkeep.testing.codex import AUTO_COMPACT_TOKENS, CodexCli
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="Codex compacts its own history")]
 

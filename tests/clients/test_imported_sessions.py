@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from tests.clients.conftest import Installed
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import call, say
+from tests.drivers.claude_code import ClaudeCode
+from tests.drivers.npm import CLAUDE_CODE, PI
+from tests.drivers.pi import pi_process
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects.messages import MESSAGES
-from threadkeep.testing.claude_code import ClaudeCode
-from threadkeep.testing.npm_clients import CLAUDE_CODE, PI
-from threadkeep.testing.pi import pi_process
-from threadkeep.testing.provider import ScriptedProvider, call, say
 from threadkeep.transfer.import_files import Importer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="the clients compact by themselves")]

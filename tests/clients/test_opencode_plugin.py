@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from tests.clients.conftest import REPOSITORY, Installed
 from tests.clients.play import titles
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, call, say
+from tests.drivers.gateway_process import GatewayProcess, gateway_process
+from tests.drivers.npm import OPENCODE
+from tests.drivers.opencode import MODELS, Opencode, opencode_server
 
 from threadkeep import Config, Threadkeep
 from threadkeep.compaction.ledger import load_ledger
 from threadkeep.compaction.state_text import render_state
 from threadkeep.store import RecordKind
-from threadkeep.testing.gateway_process import GatewayProcess, gateway_process
-from threadkeep.testing.npm_clients import OPENCODE
-from threadkeep.testing.opencode import MODELS, Opencode, opencode_server
-from threadkeep.testing.provider import Received, ScriptedProvider, call, say
 from threadkeep.threads import Checkpoint, StateEntry, decode_body
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]

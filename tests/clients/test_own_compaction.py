@@ -9,13 +9,14 @@ import pytest
 from tests.clients.play import DEMANDS, LONG_ASK, titles
 from tests.clients.subjects import SUBJECTS, Installed, Subject, opening_of
 from tests.clients.talks import Opening
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, say
+from tests.drivers.codex import CodexCli
+from tests.drivers.codex_app_server import app_server
+from tests.drivers.gateway_process import gateway_process
+from tests.drivers.npm import CODEX_0_150, CODEX_0_166, NpmClient
 
 from threadkeep import Config, Threadkeep
-from threadkeep.testing.codex import CodexCli
-from threadkeep.testing.codex_app_server import app_server
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.npm_clients import CODEX_0_150, CODEX_0_166, NpmClient
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, say
 from threadkeep.threads.reports import ThreadSummary
 
 pytestmark = [

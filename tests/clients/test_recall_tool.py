@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply, call, message, reasoning, say
+from tests.drivers.codex import CodexCli
+from tests.drivers.gateway_process import gateway_process
 
 from threadkeep.gateway.recall_tool.form import NAME
-from threadkeep.testing.codex import CodexCli
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.provider import Reply, ScriptedProvider, call, message, reasoning, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

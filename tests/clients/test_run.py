@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from tests.clients.conftest import Installed
 from tests.clients.play import titles
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, call, say
+from tests.drivers.npm import CLAUDE_CODE_2_1_327, CLINE, CODEX_0_169, OPENCODE, PI_0_87, QWEN, NpmClient
+from tests.drivers.process import Ended, client_environment, run_to_end
 
 from threadkeep import Config, Threadkeep
-from threadkeep.testing.client_process import Ended, client_environment, run_to_end
-from threadkeep.testing.npm_clients import CLAUDE_CODE_2_1_327, CLINE, CODEX_0_169, OPENCODE, PI_0_87, QWEN, NpmClient
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

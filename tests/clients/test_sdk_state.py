@@ -13,9 +13,9 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from tests.clients.made_up import told
 from tests.clients.sdk_talks import SECONDS
-
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.provider import Reply, ScriptedProvider, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply, say
+from tests.drivers.gateway_process import gateway_process
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

@@ -10,12 +10,12 @@ import pytest
 from tests.clients.conftest import Installed
 from tests.clients.play import titles
 from tests.clients.test_automatic import allowed
-
-from threadkeep.testing.claude_code import ClaudeCode
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.npm_clients import CLAUDE_CODE_2_1_327
-from threadkeep.testing.prefix_growth import prefix_faults
-from threadkeep.testing.provider import ScriptedProvider, call, say
+from tests.doubles.prefix_growth import prefix_faults
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import call, say
+from tests.drivers.claude_code import ClaudeCode
+from tests.drivers.gateway_process import gateway_process
+from tests.drivers.npm import CLAUDE_CODE_2_1_327
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.clients.conftest import Installed
 from tests.clients.play import titles
-
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.npm_clients import OPENCODE
-from threadkeep.testing.opencode import Wire, opencode_server
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, say
+from tests.drivers.gateway_process import gateway_process
+from tests.drivers.npm import OPENCODE
+from tests.drivers.opencode import Wire, opencode_server
 
 pytestmark = [
     pytest.mark.anyio,

@@ -11,9 +11,9 @@ from tests.clients.made_up import told
 from tests.clients.play import titles
 from tests.clients.subjects import SUBJECTS, Installed, Subject, opening_of
 from tests.clients.talks import Opening
-
-from threadkeep.testing.gateway_process import gateway_process
-from threadkeep.testing.provider import ScriptedProvider, call, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import call, say
+from tests.drivers.gateway_process import gateway_process
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

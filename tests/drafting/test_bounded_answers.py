@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doubles.model_server import ModelServer, object_reply, streamed
 from tests.drafting.replies import SUMMARY
 from tests.llm.wires import WIRES, Wire
 from tests.scenarios.vocabulary import Speech, play
@@ -14,7 +15,6 @@ from threadkeep.compaction.asking import ANSWER_TOKENS, HEADROOM_PERCENT
 from threadkeep.compaction.summariser import answer_tokens
 from threadkeep.dialects import Request
 from threadkeep.llm import ProviderModel, open_model
-from threadkeep.testing.model_server import ModelServer, object_reply, streamed
 
 pytestmark = pytest.mark.anyio
 

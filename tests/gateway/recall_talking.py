@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply
+from tests.doubles.wires import PATHS, WireName
 from tests.gateway.talking import HISTORY, base_fields, outputs_of, person
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import dialect_named
 from threadkeep.gateway.recall_tool.form import NAME
 from threadkeep.gateway.serve import running_gateway
-from threadkeep.testing.provider import ScriptedProvider
-from threadkeep.testing.script import Reply
-from threadkeep.testing.speech import PATHS, WireName
 
 Json = dict[str, Any]
 URLS = {wire: path.removeprefix("/v1") for path, wire in PATHS.items()}

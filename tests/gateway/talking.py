@@ -7,6 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.doubles.messages_stream import thinks
+from tests.doubles.prefix_growth import watch
+from tests.doubles.provider_rules import ProviderRules, prefix_signature
+from tests.doubles.responses_stream import Numbering
+from tests.doubles.script import Received, Reply, say
+from tests.doubles.wires import PATHS, WireName, speak
+
 from threadkeep import Threadkeep
 from threadkeep.client import Thread
 from threadkeep.dialects import dialect_named
@@ -14,12 +21,6 @@ from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.exchange import Answered, Forward, Heard, Incoming, Refused
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import Record
-from threadkeep.testing.messages_stream import thinks
-from threadkeep.testing.prefix_growth import watch
-from threadkeep.testing.provider_rules import ProviderRules, prefix_signature
-from threadkeep.testing.responses_stream import Numbering
-from threadkeep.testing.script import Received, Reply, say
-from threadkeep.testing.speech import PATHS, WireName, speak
 
 Json = dict[str, Any]
 

@@ -13,8 +13,9 @@ from threadkeep.gateway.rules import Rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tests.doubles.wires import WireName
+
     from threadkeep import Threadkeep
-    from threadkeep.testing.speech import WireName
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("wire", ["responses", "chat"])]
 

@@ -8,8 +8,9 @@ import pytest
 from tests.gateway.talking import WIRES, Client, talk, text_of, threads
 
 if TYPE_CHECKING:
+    from tests.doubles.wires import WireName
+
     from threadkeep import Threadkeep
-    from threadkeep.testing.speech import WireName
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("wire", WIRES)]
 

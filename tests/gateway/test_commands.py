@@ -11,7 +11,7 @@ from threadkeep.dialects import dialect_named
 from threadkeep.gateway.commands import Command, CommandNames, command_in
 
 if TYPE_CHECKING:
-    from threadkeep.testing.speech import WireName
+    from tests.doubles.wires import WireName
 
 NAMES = CommandNames()
 REMINDER = "<system-reminder>\nToday's date is 2026-01-01.\n</system-reminder>"

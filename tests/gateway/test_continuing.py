@@ -6,16 +6,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.script import call, say
 from tests.gateway.talking import WIRES, Client, answer, person, records, talk, text_of, threads
 
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import RecordKind
-from threadkeep.testing.script import call, say
 from threadkeep.threads.titles import description
 
 if TYPE_CHECKING:
+    from tests.doubles.wires import WireName
+
     from threadkeep import Threadkeep
-    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

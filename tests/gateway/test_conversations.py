@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.doubles.prefix_growth import prefix_faults, settled
+from tests.doubles.script import call, say
 from tests.gateway.talking import WIRES, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
@@ -15,15 +17,12 @@ from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.exchange import Forward, Incoming
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import RecordKind
-from threadkeep.testing.prefix_growth import prefix_faults, settled
-from threadkeep.testing.script import call, say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import ManualClock
-
-    from threadkeep.testing.speech import WireName
+    from tests.doubles.wires import WireName
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("wire", WIRES)]
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.doubles.script import say
 from tests.gateway.talking import WIRES, Client, talk, text_of, threads
 from tests.memory.dying import Dying, PowerCut
 
-from threadkeep.testing.script import say
-
 if TYPE_CHECKING:
+    from tests.doubles.wires import WireName
+
     from threadkeep import Threadkeep
-    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

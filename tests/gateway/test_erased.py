@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.doubles.prefix_growth import prefix_faults
+from tests.doubles.script import call, say
 from tests.gateway.talking import WIRES, Client, outputs_of, person, talk, text_of, threads
 
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import RecordKind
-from threadkeep.testing.prefix_growth import prefix_faults
-from threadkeep.testing.script import call, say
 
 if TYPE_CHECKING:
+    from tests.doubles.wires import WireName
+
     from threadkeep import Threadkeep
-    from threadkeep.testing.speech import WireName
 
 pytestmark = [
     pytest.mark.anyio,

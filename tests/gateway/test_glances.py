@@ -19,7 +19,7 @@ from threadkeep.gateway.glances import ITEM_BYTES, TURN_BYTES, Glances, Historie
 from threadkeep.items import Item, View, chain_link, chain_seed
 
 if TYPE_CHECKING:
-    from threadkeep.testing.speech import WireName
+    from tests.doubles.wires import WireName
 
 KEY = b"k"
 

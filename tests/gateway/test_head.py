@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.script import Reply, call, say
 from tests.gateway.talking import Client, person, talk, text_of
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import dialect_named
 from threadkeep.gateway.rules import Rules
 from threadkeep.items import ItemKind, Role
-from threadkeep.testing.script import Reply, call, say
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.script import say
 from tests.gateway.talking import WIRES, Client, answer, person, talk, text_of
 
 from threadkeep.gateway.exchange import Answered
-from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
+    from tests.doubles.wires import WireName
+
     from threadkeep import Threadkeep
-    from threadkeep.testing.speech import WireName
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("wire", WIRES)]
 

@@ -6,17 +6,18 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.provider_rules import ProviderRules
 from tests.gateway.talking import Client, answer, person, records, talk, threads
 from tests.gateway.test_inline_compaction import OFFERED, SEALED, compacted
 
 from threadkeep.dialects import dialect_named
 from threadkeep.gateway.exchange import Forward
 from threadkeep.store import RecordKind
-from threadkeep.testing.provider_rules import ProviderRules
 
 if TYPE_CHECKING:
+    from tests.doubles.wires import WireName
+
     from threadkeep import Threadkeep
-    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

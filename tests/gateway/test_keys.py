@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from tests.doubles.wires import WireName
     from tests.gateway.conftest import Proxy, ProxyWith
 
     from threadkeep import Threadkeep
     from threadkeep.gateway.exchange import Conversations
-    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
+from tests.drivers.gateway_process import GatewayProcess, gateway_process
 
 from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Answer, dialect_named
-from threadkeep.testing.gateway_process import GatewayProcess, gateway_process
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

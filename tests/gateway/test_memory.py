@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import ManualClock
+from tests.doubles.prefix_growth import prefix_faults
+from tests.doubles.script import call, say
+from tests.doubles.wires import WireName
 from tests.gateway.talking import Client, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
@@ -16,9 +19,6 @@ from threadkeep.gateway.rules import Rules, rules_of
 from threadkeep.memory.consolidation import DAY_MS
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.store import RecordKind
-from threadkeep.testing.prefix_growth import prefix_faults
-from threadkeep.testing.script import call, say
-from threadkeep.testing.speech import WireName
 from threadkeep.tokens import estimate_text
 
 pytestmark = pytest.mark.anyio

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.doubles.script import call, say
+from tests.doubles.wires import WireName
 from tests.gateway.talking import talk, text_of, threads
 
 from threadkeep import Threadkeep
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.store import RecordKind
-from threadkeep.testing.script import call, say
-from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

@@ -18,9 +18,8 @@ from threadkeep.gateway.model_lists import windows_in
 from threadkeep.gateway.rules import Rules
 
 if TYPE_CHECKING:
+    from tests.doubles.wires import WireName
     from tests.gateway.conftest import ProxyWith
-
-    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

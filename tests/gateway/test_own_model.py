@@ -7,21 +7,20 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.script import say
 from tests.gateway.talking import WIRES, Client, base_fields, heard, person, records, talk, text_of
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import dialect_named
 from threadkeep.gateway.exchange import Answered, AnswerTooLong, Heard
 from threadkeep.gateway.rules import Rules
-from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.conftest import ManualClock
-
-    from threadkeep.testing.speech import WireName
+    from tests.doubles.wires import WireName
 
 pytestmark = pytest.mark.anyio
 

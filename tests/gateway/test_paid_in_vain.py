@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import ManualClock
-
-    from threadkeep.testing.speech import WireName
+    from tests.doubles.wires import WireName
 
 pytestmark = pytest.mark.anyio
 

@@ -6,20 +6,19 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.script import say
 from tests.gateway.talking import WIRES, Client, answer, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.gateway.placing import UNIT_ITEMS
 from threadkeep.gateway.rules import CLAUDE_CODE, Rules
 from threadkeep.store import RecordKind
-from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import ManualClock
-
-    from threadkeep.testing.speech import WireName
+    from tests.doubles.wires import WireName
 
 pytestmark = pytest.mark.anyio
 

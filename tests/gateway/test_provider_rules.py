@@ -7,6 +7,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.prefix_growth import prefix_faults
+from tests.doubles.provider_rules import BINDING_BETA, count_markers
+from tests.doubles.script import call, reasoning, say
+from tests.doubles.wires import Spoken
 from tests.gateway.talking import WIRES, Client, Provider, RefusedByProvider, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
@@ -15,16 +19,12 @@ from threadkeep.gateway.exchange import Forward
 from threadkeep.gateway.provider_rules import bound_markers
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import RecordKind
-from threadkeep.testing.prefix_growth import prefix_faults
-from threadkeep.testing.provider_rules import BINDING_BETA, count_markers
-from threadkeep.testing.script import call, reasoning, say
-from threadkeep.testing.speech import Spoken
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from threadkeep.testing.script import Received
-    from threadkeep.testing.speech import WireName
+    from tests.doubles.script import Received
+    from tests.doubles.wires import WireName
 
 pytestmark = pytest.mark.anyio
 

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, call, message, reasoning, say
+from tests.doubles.wires import WireName
 from tests.gateway.recall_talking import recall, recall_item, recalling
 from tests.gateway.talking import WIRES, text_of
 
@@ -16,8 +19,6 @@ from threadkeep import Config, Threadkeep
 from threadkeep.cli import main
 from threadkeep.gateway.recall_tool.form import NAME
 from threadkeep.store import NewRecord, RecordKind
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, message, reasoning, say
-from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import message, say
 from tests.gateway.recall_talking import recall, recalling
 
 from threadkeep.gateway.recall_tool.form import NAME
-from threadkeep.testing.provider import ScriptedProvider, message, say
 
 pytestmark = pytest.mark.anyio
 

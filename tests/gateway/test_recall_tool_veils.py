@@ -8,13 +8,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doubles.responses_stream import Numbering
+from tests.doubles.script import Received, Reply, message, say
+from tests.doubles.wires import WireName, speak
 from tests.gateway.recall_talking import recall_item
 from tests.gateway.talking import ENDPOINTS, WIRES
 
 from threadkeep.gateway.recall_tool.offering import FORMS
-from threadkeep.testing.responses_stream import Numbering
-from threadkeep.testing.script import Received, Reply, message, say
-from threadkeep.testing.speech import WireName, speak
 
 HOSTILE = [
     b"data: {}\n\n",

@@ -11,6 +11,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.doubles.script import call
+from tests.doubles.wires import WireName
 from tests.gateway.talking import WIRES, Client, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
@@ -20,8 +22,6 @@ from threadkeep.gateway.histories import Wish
 from threadkeep.gateway.rules import Rules
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks, SessionFacts
 from threadkeep.store import RecordKind
-from threadkeep.testing.script import call
-from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

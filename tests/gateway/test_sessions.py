@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.doubles.script import call, say
 from tests.gateway.talking import WIRES, Client, Provider, answer, person, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import dialect_named
 from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.rules import Rules
-from threadkeep.testing.script import call, say
 
 if TYPE_CHECKING:
-    from threadkeep.testing.speech import WireName
+    from tests.doubles.wires import WireName
 
 pytestmark = pytest.mark.anyio
 

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.prefix_growth import prefix_faults
+from tests.doubles.script import say
 from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, Client, base_fields, person, records, talk, text_of, threads
 
 from threadkeep.dialects import dialect_named
@@ -14,12 +16,11 @@ from threadkeep.gateway.exchange import Forward, Incoming
 from threadkeep.gateway.hints import hints_of
 from threadkeep.gateway.side_requests import is_side_request
 from threadkeep.store import RecordKind
-from threadkeep.testing.prefix_growth import prefix_faults
-from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
+    from tests.doubles.wires import WireName
+
     from threadkeep import Threadkeep
-    from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.script import say
 from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, Client, answer, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
@@ -15,15 +16,14 @@ from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.exchange import Forward, Incoming
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import Record, RecordKind
-from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import ManualClock
+    from tests.doubles.wires import WireName
 
     from threadkeep.items import Item, View
-    from threadkeep.testing.speech import WireName
 
 pytestmark = [
     pytest.mark.anyio,

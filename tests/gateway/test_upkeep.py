@@ -8,6 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.prefix_growth import prefix_faults
+from tests.doubles.provider_rules import BINDING_BETA
+from tests.doubles.script import call, say
 from tests.gateway.talking import WIRES, Client, Provider, outputs_of, person, records, talk, text_of
 
 from threadkeep import Config, Threadkeep
@@ -18,9 +21,6 @@ from threadkeep.gateway.rules import CLAUDE_CODE, Rules, rules_of
 from threadkeep.gateway.upkeep import Upkeep, due
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.store import RecordKind
-from threadkeep.testing.prefix_growth import prefix_faults
-from threadkeep.testing.provider_rules import BINDING_BETA
-from threadkeep.testing.script import call, say
 from threadkeep.threads import Tip
 from threadkeep.tokens import Limits, Pressure
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import ManualClock
-
-    from threadkeep.testing.speech import WireName
+    from tests.doubles.wires import WireName
 
 pytestmark = pytest.mark.anyio
 

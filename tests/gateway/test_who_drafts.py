@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doubles.script import say
 from tests.gateway.talking import Client, heard, person, records, talk, text_of
 from tests.gateway.test_own_model import DRAFT, LONG
 
@@ -14,7 +15,6 @@ from threadkeep import Config, Threadkeep
 from threadkeep.gateway.exchange import Answered, Forward, Heard
 from threadkeep.gateway.rules import CLAUDE_CODE, AutoCompact, Rules, rules_of
 from threadkeep.store import RecordKind
-from threadkeep.testing.script import say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

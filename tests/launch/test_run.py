@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-
-from threadkeep.testing.client_process import Ended, run_to_end
-from threadkeep.testing.provider import ScriptedProvider, http_error, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import http_error, say
+from tests.drivers.process import Ended, run_to_end
 
 SECONDS = 120.0
 RUN = (sys.executable, "-P", "-m", "threadkeep.cli", "run")

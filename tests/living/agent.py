@@ -6,6 +6,9 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
+from tests.doubles.provider_rules import ProviderRules
+from tests.doubles.script import Received
+from tests.doubles.wires import WireName
 from tests.scenarios.vocabulary import Json, Speech
 from tests.session.answers import outputs_of
 
@@ -16,9 +19,6 @@ from threadkeep.items import Item, decoded
 from threadkeep.llm import Delta, ModelReply
 from threadkeep.session import Tool as SessionTool
 from threadkeep.store import RecordKind
-from threadkeep.testing.provider_rules import ProviderRules
-from threadkeep.testing.script import Received
-from threadkeep.testing.speech import WireName
 from threadkeep.threads.mailbox import Way, letter
 
 # What a model says, item by item, and what happens elsewhere between two of its items.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doubles.model_server import HttpReply, ModelServer, events, object_reply
 from tests.llm.wires import WIRES
 
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
 from threadkeep.llm import ModelReply
-from threadkeep.testing.model_server import HttpReply, ModelServer, events, object_reply
 
 pytestmark = pytest.mark.anyio
 

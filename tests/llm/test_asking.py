@@ -7,11 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from tests.llm.wires import CHAT, CREDENTIAL, MESSAGES, RESPONSES, Wire, request_of
-
-from threadkeep.dialects.responses import RESPONSES as RESPONSE_DIALECT
-from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable, ThreadkeepError
-from threadkeep.testing.model_server import (
+from tests.doubles.model_server import (
     EVENTS,
     HttpReply,
     ModelServer,
@@ -21,6 +17,10 @@ from threadkeep.testing.model_server import (
     streamed,
     unstreamed,
 )
+from tests.llm.wires import CHAT, CREDENTIAL, MESSAGES, RESPONSES, Wire, request_of
+
+from threadkeep.dialects.responses import RESPONSES as RESPONSE_DIALECT
+from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable, ThreadkeepError
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from tests.doubles.model_server import ModelServer, streamed
 from tests.llm.wires import CHAT, CREDENTIAL
 
 from threadkeep.errors import UnknownModel
 from threadkeep.llm import RemoteCompactor, open_model
-from threadkeep.testing.model_server import ModelServer, streamed
 
 KEYS = {"OPENAI_API_KEY": CREDENTIAL, "ANTHROPIC_API_KEY": CREDENTIAL}
 

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from tests.doubles.model_server import HttpReply, ModelServer, object_reply, streamed
 from tests.llm.wires import CREDENTIAL, MESSAGES, RESPONSES, Wire, request_of
 
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.llm import RemoteCompaction, RemoteCompactor, issuer_of, open_model
-from threadkeep.testing.model_server import HttpReply, ModelServer, object_reply, streamed
 
 pytestmark = pytest.mark.anyio
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from tests.clients.conftest import CODEX, Installed, installed
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply, say
+from tests.drivers.claude_code import ClaudeCode
+from tests.drivers.codex import CodexCli
+from tests.drivers.npm import CLAUDE_CODE, OPENCODE
+from tests.drivers.process import run_to_end
 from tests.mcp.sessions import NEEDLE
-
-from threadkeep.testing.claude_code import ClaudeCode
-from threadkeep.testing.client_process import run_to_end
-from threadkeep.testing.codex import CodexCli
-from threadkeep.testing.npm_clients import CLAUDE_CODE, OPENCODE
-from threadkeep.testing.provider import Reply, ScriptedProvider, say
 
 __all__ = ["installed"]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.chat.talking import piped
+from tests.doubles.model_server import ModelServer, streamed
 from tests.memory.conftest import user
 
 from threadkeep import Config, Threadkeep
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.settings import MemorySettings
-from threadkeep.testing.model_server import ModelServer, streamed
 
 pytestmark = pytest.mark.anyio
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 from tests.conftest import ManualClock
+from tests.doubles.provider_rules import ProviderRules
+from tests.doubles.script import Received
+from tests.doubles.wires import WireName
 from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, base_fields, outputs_of, person
 from tests.session.answers import DIALECTS
 
@@ -17,9 +20,6 @@ from threadkeep.dialects import dialect_named
 from threadkeep.erasure.erase import ErasureReport, erase, plan_erasure
 from threadkeep.items import Item, decoded, orphans
 from threadkeep.store import NewRecord, RecordKind
-from threadkeep.testing.provider_rules import ProviderRules
-from threadkeep.testing.script import Received
-from threadkeep.testing.speech import WireName
 from threadkeep.threads.pointer import Pointer
 from threadkeep.threads.tombstones import ErasureNote, Half, placeholders, read_note
 from threadkeep.transfer.export import ExportFormat, export_thread

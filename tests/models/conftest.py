@@ -6,8 +6,7 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
-
-from threadkeep.testing.local_model import INTERPRETER, LocalModel, interpreter, local_model
+from tests.models.local_model import INTERPRETER, LocalModel, interpreter, local_model
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.models.local_model import LocalModel
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction.fallback import TAKEN
@@ -17,7 +18,6 @@ from threadkeep.dialects import Request, dialect_named
 from threadkeep.errors import ModelOverflow
 from threadkeep.llm import open_model
 from threadkeep.store import RecordKind
-from threadkeep.testing.local_model import LocalModel
 
 pytestmark = [pytest.mark.models, pytest.mark.anyio]
 

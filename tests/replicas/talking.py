@@ -14,8 +14,7 @@ import httpx2
 import openai
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
-
-from threadkeep.testing.codex import CodexCli
+from tests.drivers.codex import CodexCli
 
 TURNS = 16
 SECONDS = 60.0

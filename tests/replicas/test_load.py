@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
+from tests.drivers.npm import CODEX_0_166, install
+from tests.drivers.process import ClientUnavailable
 from tests.replicas.clusters import Cluster, servers
 from tests.replicas.fleet import Balancer, Replica, provider
 from tests.replicas.stored import compactions, is_answered, known_items
@@ -26,8 +28,6 @@ from tests.replicas.talking import SECONDS, ChatClient, Client, CodexClient, Mes
 
 from threadkeep import Config, Threadkeep
 from threadkeep.store import RecordKind, Span
-from threadkeep.testing.client_process import ClientUnavailable
-from threadkeep.testing.npm_clients import CODEX_0_166, install
 
 LENGTH_SECONDS = float(os.environ.get("THREADKEEP_REPLICA_SECONDS", "45"))
 # Beside its length, the servers' beginning, and reading everything that was written once more.

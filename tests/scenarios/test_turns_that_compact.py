@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.doubles.model_server import ModelServer, object_reply
 from tests.drafting.replies import SUMMARY, block
 from tests.drafting.test_branching import opaque
 from tests.llm.wires import RESPONSES, request_of
@@ -27,7 +28,6 @@ from threadkeep import Config, Head, Threadkeep
 from threadkeep.compaction.order import Order
 from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent, Unobserved
 from threadkeep.llm import RemoteCompactor
-from threadkeep.testing.model_server import ModelServer, object_reply
 from threadkeep.testing.scripted_model import Compacts, Overflows, Rejected, ScriptedModel, ScriptedRemoteModel, Step, says
 
 pytestmark = pytest.mark.anyio

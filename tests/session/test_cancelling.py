@@ -7,6 +7,9 @@ import json
 from typing import Any
 
 import pytest
+from tests.doubles.provider_rules import ProviderRules
+from tests.doubles.script import Received
+from tests.doubles.wires import WireName
 from tests.session.answers import DIALECTS, calling, outputs_of
 
 from threadkeep import Session, Threadkeep
@@ -14,10 +17,7 @@ from threadkeep.dialects import Answer as Spoken
 from threadkeep.dialects import Request, dialect_named
 from threadkeep.llm import ModelReply
 from threadkeep.session import Called, Event, Returned
-from threadkeep.testing.provider_rules import ProviderRules
-from threadkeep.testing.script import Received
 from threadkeep.testing.scripted_model import Holds, ScriptedModel, Step
-from threadkeep.testing.speech import WireName
 
 pytestmark = pytest.mark.anyio
 

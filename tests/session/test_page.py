@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.stories import surroundings
+from tests.doubles.model_server import ModelServer, events, streamed
 from tests.session.answers import DIALECTS
 
 from threadkeep.cli.chat_commands import COMMANDS
-from threadkeep.testing.model_server import ModelServer, events, streamed
 
 pytestmark = pytest.mark.anyio
 

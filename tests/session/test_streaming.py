@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doubles.model_server import HttpReply, ModelServer, events, streamed, unstreamed
 
 from threadkeep import Session, Threadkeep
 from threadkeep.dialects import Answer as Spoken
@@ -15,7 +16,6 @@ from threadkeep.dialects import dialect_named
 from threadkeep.llm.base import Delta
 from threadkeep.llm.deltas import DeltaReader
 from threadkeep.session import Asked, Event, Said
-from threadkeep.testing.model_server import HttpReply, ModelServer, events, streamed, unstreamed
 
 pytestmark = pytest.mark.anyio
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession, web
+from tests.drivers.gateway_process import gateway_process
 from tests.sharing.writers import item
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.store import RecordKind, Span
-from threadkeep.testing.gateway_process import gateway_process
 
 WRITERS = Path(__file__).with_name("writers.py")
 SECONDS = float(os.environ.get("THREADKEEP_SHARING_SECONDS", "10"))

@@ -7,10 +7,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-
-from threadkeep.testing.prefix_growth import prefix_faults, watching
-from threadkeep.testing.provider import ScriptedProvider, say
-from threadkeep.testing.script import Received
+from tests.doubles.prefix_growth import prefix_faults, watching
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, say
 
 GO, DONE, ON = ({"role": role, "content": text} for role, text in (("user", "go"), ("assistant", "done"), ("user", "on")))
 STATE = {"role": "user", "content": "It was compacted.\n<session_compact_state>\nObjective:\n- go\n</session_compact_state>"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-
-from threadkeep.testing.provider import Reply, ScriptedProvider, call, failed, http_error, message, reasoning, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply, call, failed, http_error, message, reasoning, say
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-
-from threadkeep.testing.provider import ScriptedProvider, call, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import call, say
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-
-from threadkeep.testing.provider import Received, Reply, ScriptedProvider, call, failed, http_error, message, say
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Received, Reply, call, failed, http_error, message, say
 
 pytestmark = pytest.mark.anyio
 

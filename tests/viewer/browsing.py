@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.drivers.process import run_to_end
 from tests.viewer.conftest import PASS
-
-from threadkeep.testing.client_process import run_to_end
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import Reply, call, say
 from tests.hosts.said import Laid, laid_out
 
 from threadkeep.client import Config, Threadkeep
 from threadkeep.store import RecordKind
-from threadkeep.testing.provider import Reply, ScriptedProvider, call, say
 from threadkeep.threads.reader import live_path
 
 DRIVER = Path(__file__).with_name("driver.py")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.docs.pages import shown_on
+from tests.doubles.script import say
 from tests.hosts.hermes.play import REPOSITORY, HermesModel, Host
 
 from threadkeep.client import config_of, resolve
-from threadkeep.testing.provider import say
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio]
 

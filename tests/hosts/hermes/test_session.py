@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.doubles.script import Received, call, say
 from tests.hosts.hermes.play import REPOSITORY, HermesModel, Host, asks, part, reads, recorded, states
-
-from threadkeep.testing.provider import Received, call, say
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio, pytest.mark.moves_prefix(reason="each compaction moves it once")]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.doubles.script import Received, Reply, call, say
 from tests.hosts.said import Laid, laid_out
 
 from threadkeep.client import Config, Threadkeep
 from threadkeep.store import RecordKind
-from threadkeep.testing.provider import Received, Reply, call, say
 
 Json = dict[str, Any]
 

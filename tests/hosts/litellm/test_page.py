@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.docs.pages import shown_on
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import say
 from tests.hosts.litellm.test_proxy import CONFIG
-
-from threadkeep.testing.provider import ScriptedProvider, say
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.doubles.provider import ScriptedProvider
 from tests.hosts.litellm.play import TURNS, WINDOW_TOKENS, essential, expected, history, items, replies, sent, states
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.testing.provider import ScriptedProvider
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio, pytest.mark.moves_prefix(reason="each compaction moves it once")]
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import litellm
 import pytest
+from tests.doubles.provider import ScriptedProvider
+from tests.doubles.script import say
 from tests.hosts.litellm.play import (
     SYSTEM,
     TURNS,
@@ -25,7 +27,6 @@ from tests.hosts.litellm.play import (
 from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.litellm import ThreadkeepHook
 from threadkeep.client import Config
-from threadkeep.testing.provider import ScriptedProvider, say
 
 pytestmark = [
     pytest.mark.hosts,

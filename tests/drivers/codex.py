@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from threadkeep.testing.client_process import RUN_SECONDS, client_environment, run_to_end
+from tests.drivers.process import RUN_SECONDS, client_environment, run_to_end
 
 # Out of reach: in a test it is threadkeep, or an explicit request, that compacts.
 AUTO_COMPACT_TOKENS = 1_000_000_000

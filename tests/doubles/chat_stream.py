@@ -1,6 +1,6 @@
 """The Chat Completions wire as a real provider speaks it.
 
-Pure, and written against the wire format alone; see `threadkeep.testing.responses_stream`.
+Pure, and written against the wire format alone; see `tests.doubles.responses_stream`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from threadkeep.testing.responses_stream import CALLS, DELTAS_PER_TEXT, JsonObject
+from tests.doubles.responses_stream import CALLS, DELTAS_PER_TEXT, JsonObject
 
 CREATED_AT = 1_700_000_000
 

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from threadkeep.testing.client_process import RUN_SECONDS, client_environment, end_group
-from threadkeep.testing.script import JsonObject
+from tests.doubles.script import JsonObject
+from tests.drivers.process import RUN_SECONDS, client_environment, end_group
 
 Wire = Literal["responses", "chat", "messages"]
 

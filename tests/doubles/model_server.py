@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+from tests.doubles.provider import CREDENTIAL_HEADERS, MAX_BODY_BYTES
+from tests.doubles.script import Received
 
 from threadkeep.dialects import Answer, dialect_named
-from threadkeep.testing.provider import CREDENTIAL_HEADERS, MAX_BODY_BYTES, Received
 
 EVENTS = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}

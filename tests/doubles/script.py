@@ -1,7 +1,7 @@
 """The words a test writes a provider's script in, and the form in which what was asked is kept.
 
 Replies are written once, as items of the Responses API; a provider says them in the language of the request (see
-`threadkeep.testing.speech`).
+`tests.doubles.wires`).
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from threadkeep.testing import chat_stream, messages_stream, responses_stream
-from threadkeep.testing.responses_stream import JsonObject, Numbering, finished_item
-from threadkeep.testing.script import Received, Reply
+from tests.doubles import chat_stream, messages_stream, responses_stream
+from tests.doubles.responses_stream import JsonObject, Numbering, finished_item
+from tests.doubles.script import Received, Reply
 
 WireName = Literal["responses", "chat", "messages"]
 

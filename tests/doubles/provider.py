@@ -3,7 +3,7 @@
 `ScriptedProvider` serves the OpenAI Responses, Chat Completions and Anthropic Messages APIs on the loopback interface from the
 test's own event loop. It is strict in both directions: a request the script has no reply for, and a reply nobody asked for, fail
 the test. What it received stays readable, without the credential it came with. `enforcing=True` makes it refuse the requests a
-real provider refuses; see `threadkeep.testing.provider_rules`.
+real provider refuses; see `tests.doubles.provider_rules`.
 """
 
 from __future__ import annotations
@@ -16,41 +16,18 @@ from types import TracebackType
 from typing import Self
 
 from aiohttp import web
-
-from threadkeep.testing.messages_stream import thinks
-from threadkeep.testing.prefix_growth import watch
-from threadkeep.testing.provider_rules import Fault, ProviderRules, prefix_signature
-from threadkeep.testing.responses_stream import Numbering
-from threadkeep.testing.script import (
-    Failure,
+from tests.doubles.messages_stream import thinks
+from tests.doubles.prefix_growth import watch
+from tests.doubles.provider_rules import Fault, ProviderRules, prefix_signature
+from tests.doubles.responses_stream import Numbering
+from tests.doubles.script import (
     JsonObject,
     Received,
     Reply,
-    call,
     error_body,
-    failed,
-    http_error,
-    message,
-    reasoning,
-    say,
     summary_of,
 )
-from threadkeep.testing.speech import Spoken, WireName, speak, wire_of
-
-__all__ = [
-    "CREDENTIAL_HEADERS",
-    "Failure",
-    "Received",
-    "Reply",
-    "ScriptedProvider",
-    "call",
-    "error_body",
-    "failed",
-    "http_error",
-    "message",
-    "reasoning",
-    "say",
-]
+from tests.doubles.wires import Spoken, WireName, speak, wire_of
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 CREDENTIAL_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie"})

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aiohttp import ClientSession, ClientTimeout
-
-from threadkeep.testing.client_process import RUN_SECONDS, client_environment, end_group
-from threadkeep.testing.script import JsonObject
+from tests.doubles.script import JsonObject
+from tests.drivers.process import RUN_SECONDS, client_environment, end_group
 
 START_SECONDS = 60.0
 Wire = Literal["responses", "chat", "messages"]

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from threadkeep.testing.client_process import ClientUnavailable, run_to_end
+from tests.drivers.process import ClientUnavailable, run_to_end
 
 INSTALL_SECONDS = 300.0
 

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from threadkeep.testing.client_process import RUN_SECONDS, end_group
-from threadkeep.testing.codex import CodexCli
+from tests.drivers.codex import CodexCli
+from tests.drivers.process import RUN_SECONDS, end_group
 
 # One line holds a whole message, a thread's history included; asyncio's default of 64 KiB is too short for that.
 MAX_LINE_BYTES = 64 * 1024 * 1024

@@ -16,10 +16,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from threadkeep.testing.messages_stream import thinks
-from threadkeep.testing.responses_stream import CALLS, JsonObject, refusal
-from threadkeep.testing.script import Received
-from threadkeep.testing.speech import Spoken, WireName
+from tests.doubles.messages_stream import thinks
+from tests.doubles.responses_stream import CALLS, JsonObject, refusal
+from tests.doubles.script import Received
+from tests.doubles.wires import Spoken, WireName
 
 MAX_MARKERS = 4
 THINKING = ("thinking", "redacted_thinking")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from threadkeep.testing.client_process import RUN_SECONDS, client_environment, run_to_end
+from tests.drivers.process import RUN_SECONDS, client_environment, run_to_end
 
 SWITCHES = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

@@ -1,6 +1,6 @@
 """The Anthropic Messages wire as a real provider speaks it.
 
-Pure, and written against the wire format alone; see `threadkeep.testing.responses_stream`.
+Pure, and written against the wire format alone; see `tests.doubles.responses_stream`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from threadkeep.testing.responses_stream import CALLS, DELTAS_PER_TEXT, JsonObject
+from tests.doubles.responses_stream import CALLS, DELTAS_PER_TEXT, JsonObject
 
 
 def thinks(request: Mapping[str, Any]) -> bool:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from threadkeep.testing.provider_rules import without_markers
-from threadkeep.testing.script import JsonObject, Received
+from tests.doubles.provider_rules import without_markers
+from tests.doubles.script import JsonObject, Received
 
 STATE_ELEMENT = "session_compact_state"
 MODEL_ITEMS = ("reasoning", "compaction")
