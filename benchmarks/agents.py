@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from threadkeep.client import Config, Thread, Threadkeep
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.items import decoded
 from threadkeep.store import RecordKind
 from threadkeep.threads.mailbox import Way
@@ -132,7 +132,7 @@ async def heard(thread: Thread) -> list[tuple[str, str]]:
 
 
 def dialect_text(raw: bytes) -> str:
-    dialect = dialect_named(DIALECT)
+    dialect = find_dialect(DIALECT)
     return dialect.view(dialect.parse(decoded(raw))).text
 
 

@@ -14,7 +14,7 @@ import msgspec
 from benchmarks.workload import DIALECT, Workload
 from threadkeep.client import Config, Threadkeep
 from threadkeep.compaction.backend import Backend
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.items import chain_seed
 from threadkeep.store import NewRecord, RecordKind, Span
 from threadkeep.threads import Arrival, Checkpoint, KeepEntry, StateEntry, Tip, decode_body, encode_body, lay_down
@@ -83,7 +83,7 @@ async def grow_alike(
         backends = [(await stack.enter_async_context(Threadkeep(config))).backend for config in configs]
         makers = [_Maker(backend, model=model) for backend in backends]
         for backend in backends:
-            await create_thread(backend, dialect_named(DIALECT), thread_id=THREAD)
+            await create_thread(backend, find_dialect(DIALECT), thread_id=THREAD)
         ending = workload.ending(ENDING_TURNS + AFTER_TURNS)
         # Each turn's own mark and the checkpoint among them.
         ending_size = 1 + sum(len(items) + 1 for items in ending)
@@ -104,7 +104,7 @@ Turn = list[Arrival]
 
 
 def _prepared(turns: Iterable[list[dict[str, object]]]) -> list[Turn]:
-    dialect = dialect_named(DIALECT)
+    dialect = find_dialect(DIALECT)
     return [[arrival(dialect, dialect.parse(item)) for item in items] for items in turns]
 
 

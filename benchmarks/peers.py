@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from benchmarks.workload import DIALECT, Row
 from threadkeep import __version__
-from threadkeep.dialects import searchable_text
+from threadkeep.dialects import render_search_text
 from threadkeep.errors import ThreadNotFound
 from threadkeep.store import NewThread, Span
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
@@ -103,7 +103,7 @@ class _Threadkeep:
     @classmethod
     async def opened(cls, folder: Path) -> Contender:
         path = folder / "threadkeep.db"
-        database = await SqliteDatabase.open(path, searchable=searchable_text)
+        database = await SqliteDatabase.open(path, searchable=render_search_text)
         return cls(database, await database.tenant(), path)
 
     async def append(self, thread: str, rows: Sequence[Row]) -> None:
@@ -115,7 +115,7 @@ class _Threadkeep:
 
     async def resume(self, thread: str) -> int:
         """Read the whole thread, as the others do; what a compacted one costs is measured apart."""
-        database = await SqliteDatabase.open(self._path, searchable=searchable_text)
+        database = await SqliteDatabase.open(self._path, searchable=render_search_text)
         try:
             store = await database.tenant()
             row = await store.get(thread)

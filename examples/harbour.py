@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from threadkeep import Config, Session, Threadkeep
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.items import Item, ItemKind
 from threadkeep.llm import ModelReply
 
 NAMES = ("Ann", "Bo", "Cai", "Dot", "Eli", "Fay", "Gus", "Hal", "Ivy", "Jon", "Kit", "Lea")
 PLACES = ("pier", "reef", "bay", "market")
-CHAT = dialect_named("chat")
+CHAT = find_dialect("chat")
 
 
 @dataclass

@@ -15,7 +15,7 @@ from threadkeep.compaction.merge import take_in
 from threadkeep.compaction.plan import Plan, plan_cut
 from threadkeep.compaction.state_text import render_state
 from threadkeep.compaction.strategy_names import EXTRACTIVE
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.items import View, body_digest, chain_seed
 from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.threads import Checkpoint, History, Pointer, Tip, assemble, lay_down
@@ -23,7 +23,7 @@ from threadkeep.threads.writer import arrival
 
 Json = dict[str, Any]
 
-RESPONSES: Final = dialect_named("responses")
+RESPONSES: Final = find_dialect("responses")
 KEY: Final = bytes(32)
 
 
@@ -113,7 +113,7 @@ class Rollout:
         plan = self.plan(frontier_tokens=frontier_tokens)
         ledger = ledger_of(self.history())
         audited = audit(plan, take_in(ledger, plan.observed))
-        state = RESPONSES.state_item(render_state(audited.ledger))
+        state = RESPONSES.make_state_item(render_state(audited.ledger))
         cut, covers = cut_of(plan)
         self.compacted_at = self.tip.next - 1
         self.checkpoint = Checkpoint(

@@ -12,7 +12,7 @@ import msgspec
 from benchmarks.cases.probes import LETTERS, PARTS, Probe
 from benchmarks.retention.blindness import stands
 from benchmarks.retention.rendering import Json
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.llm import Model
 
 ANSWER_TOKENS = 120
@@ -60,7 +60,7 @@ class ModelReader:
         return self._model.name
 
     async def answer(self, messages: Sequence[Json], probe: Probe) -> Answered:
-        dialect = dialect_named(self._model.dialect)
+        dialect = find_dialect(self._model.dialect)
         if dialect.name == "chat":
             schema = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": probe.schema}}
             body = {"messages": list(messages), "temperature": 0, "max_tokens": ANSWER_TOKENS, "response_format": schema}
@@ -69,7 +69,7 @@ class ModelReader:
         else:
             text = "\n\n".join(_told(message) for message in messages)
             empty = dialect.compose(system=None, tools=(), cache_key=None)
-            request = Request(fields=empty.fields, head=empty.head, items=(dialect.state_item(text),))
+            request = Request(fields=empty.fields, head=empty.head, items=(dialect.make_state_item(text),))
         reply = await self._model.ask(request)
         return Answered(
             text=reply.text,

@@ -13,7 +13,7 @@ from benchmarks.compaction.steps import Took, hold_by_clock, peak_bytes, plain_p
 from benchmarks.result import Figure, Found, Target, machine
 from benchmarks.timing import paired, summary
 from threadkeep.compaction import Ledger, ledger_of
-from threadkeep.dialects import Dialect, dialect_named
+from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.threads import History
 from threadkeep.tokens import estimate_item
 
@@ -65,7 +65,7 @@ class Compacted:
 def run_compaction(plan: Plan, *, seed: int, say: Say) -> Compacted:
     """Measure everything there is to measure, and hold it against the design's bounds."""
     began = time.perf_counter()
-    dialect = dialect_named(DIALECT)
+    dialect = find_dialect(DIALECT)
     found = Found()
     _measure_span(plan, dialect, found, seed=seed, say=say)
     _measure_new(plan, dialect, found, seed=seed, say=say)

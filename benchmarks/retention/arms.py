@@ -71,7 +71,7 @@ class WholeBlockRewrite:
 
     def window(self, moment: Moment) -> list[Piece]:
         text = "\n".join((STATE_OPENING, self._text.rewritten(moment) or "(no summary)"))
-        block = piece_of(moment.dialect.state_item(text), dialect=moment.dialect)
+        block = piece_of(moment.dialect.make_state_item(text), dialect=moment.dialect)
         if block.place is not Place.STATE:
             block = summary_piece(text, dialect=moment.dialect)
         return [block, *_newest(moment.history, budget_tokens=moment.budget_tokens - block.tokens)]
@@ -123,7 +123,7 @@ def _drop_old_outputs(moment: Moment) -> list[Piece]:
     for at, piece in enumerate(pieces):
         if over <= 0:
             break
-        item = moment.dialect.with_output(piece.item, CLEARED) if piece.place is Place.OUTPUT else None
+        item = moment.dialect.replace_output(piece.item, CLEARED) if piece.place is Place.OUTPUT else None
         if item is not None:
             pieces[at] = Piece(item=item, place=Place.OUTPUT, text=CLEARED, tokens=estimate_item(item.raw))
             over -= piece.tokens - pieces[at].tokens

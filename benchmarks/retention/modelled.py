@@ -7,7 +7,7 @@ from random import Random
 
 from benchmarks.retention.summarisers import Note, Shown, Summariser
 from threadkeep.compaction.state_text import TAG
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.llm.base import ModelReply
 
 INDEX_HEAD = "The user's messages in what follows the state, by number:\n"
@@ -39,7 +39,7 @@ class SummarisingModel:
     async def ask(self, request: Request) -> ModelReply:
         """Answer as the summariser does, from the text of the request alone."""
         self.asked += 1
-        dialect = dialect_named(self._dialect)
+        dialect = find_dialect(self._dialect)
         *conversation, instruction = (dialect.view(item).text for item in request.items)
         shown = Shown(
             before=instruction.partition(f"<{TAG}>\n")[2].partition(f"\n</{TAG}>")[0],

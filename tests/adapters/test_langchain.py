@@ -26,7 +26,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.langchain import ThreadkeepMiddleware
 from threadkeep.adapters.langchain_items import item_of, message_of
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput
 from threadkeep.store import RecordKind
 
@@ -253,7 +253,7 @@ messages = st.one_of(
 @given(messages)
 def test_any_message_is_the_same_after_it_was_an_item(message: Any) -> None:
     """Known parts and unknown ones: what was recorded is the message, whole."""
-    chat = dialect_named("chat")
+    chat = find_dialect("chat")
     item = chat.parse(item_of(message))
     assert message_of(item_of(message)) == message
     assert chat.parse(item_of(message_of(item_of(message)))).raw == item.raw

@@ -41,7 +41,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.pydantic_ai import ThreadkeepHistory
 from threadkeep.adapters.pydantic_ai_items import items_of, messages_of
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.items import ItemKind
 from threadkeep.store import RecordKind
 
@@ -114,7 +114,7 @@ async def test_an_agent_long_enough_to_compact_three_times(tmp_path: Path, *, re
 
 
 def _words(item: Any) -> tuple[str, str, list[Any], str | None]:
-    view, value = dialect_named("chat").view(item), json.loads(item.raw)
+    view, value = find_dialect("chat").view(item), json.loads(item.raw)
     text = "" if view.kind is ItemKind.CALL else view.text
     return view.role.value, text, _calls(value), value.get("tool_call_id")
 
@@ -238,7 +238,7 @@ def test_any_history_is_the_same_after_it_was_items(history: list[ModelMessage])
     alone = messages_of(items, [])
     # Alone, neighbouring requests are one: where one ended is not said to any model.
     assert [part for message in alone for part in message.parts] == [part for message in written for part in message.parts]
-    chat = dialect_named("chat")
+    chat = find_dialect("chat")
     assert [chat.canonical(chat.parse(item)) for item in items_of(alone)] == [chat.canonical(chat.parse(item)) for item in items]
     assert all(one is other for one, other in zip(messages_of(items, history), history, strict=True))
 

@@ -23,16 +23,16 @@ from threadkeep.compaction.facts import (
     render_facts,
 )
 from threadkeep.compaction.shell_line import read_line
-from threadkeep.dialects import Dialect, dialect_named
+from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.items import Item
 from threadkeep.testing.dialect_samples import DialectSamples
 from threadkeep.threads import Pointer
 
 Json = dict[str, Any]
 
-RESPONSES: Final = dialect_named("responses")
-CHAT: Final = dialect_named("chat")
-MESSAGES: Final = dialect_named("messages")
+RESPONSES: Final = find_dialect("responses")
+CHAT: Final = find_dialect("chat")
+MESSAGES: Final = find_dialect("messages")
 DIALECTS: Final = {samples.dialect.name: samples for samples in SAMPLES}
 
 PATCH: Final = (

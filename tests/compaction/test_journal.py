@@ -12,11 +12,11 @@ from threadkeep.compaction.facts import Observed, fold
 from threadkeep.compaction.findings import FINDING_CHARS, KEPT
 from threadkeep.compaction.journal import ASKED_CHARS, TURNS_KEPT, Journal, Turn, advance
 from threadkeep.compaction.speech import is_acknowledgement
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.items import ItemKind
 from threadkeep.threads import Pointer
 
-CHAT = dialect_named("chat")
+CHAT = find_dialect("chat")
 EDIT = '{"cmd":"sed -i s/a/b/ src/tides.py"}'
 
 

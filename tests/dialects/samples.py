@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from threadkeep.dialects import Dialect, Reply, dialect_named
+from threadkeep.dialects import Dialect, Reply, find_dialect
 from threadkeep.items import Item
 from threadkeep.testing.dialect_samples import DialectSamples, Streamed
 
@@ -27,7 +27,7 @@ def _bodies(folder: Path) -> list[bytes]:
 class ResponsesSamples:
     """Items as Codex sends them."""
 
-    dialect: Dialect = dialect_named("responses")
+    dialect: Dialect = find_dialect("responses")
     requests: Sequence[bytes] = (
         b'{"model":"m","temperature":0.70,"input":[{"role":"developer","content":"d"},'
         b'{"type":"message", "role":"user","content":"caf\\u00e9"},{"type":"new_thing","x":[ 1.0 ]}],"stream":true}',
@@ -108,7 +108,7 @@ class ResponsesSamples:
 class ChatSamples:
     """Messages as clients of Chat Completions send them."""
 
-    dialect: Dialect = dialect_named("chat")
+    dialect: Dialect = find_dialect("chat")
     requests: Sequence[bytes] = _bodies(FIXTURES / "chat" / "requests")
     streams: Sequence[Streamed] = (
         Streamed(
@@ -182,7 +182,7 @@ class ChatSamples:
 class MessagesSamples:
     """Messages as Claude Code sends them."""
 
-    dialect: Dialect = dialect_named("messages")
+    dialect: Dialect = find_dialect("messages")
     requests: Sequence[bytes] = _bodies(FIXTURES / "messages")
     streams: Sequence[Streamed] = (
         Streamed(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 
 SECRET = "kadarkuti"
 GONE = "(erased)"
@@ -97,7 +97,7 @@ def test_an_item_without_its_words_is_half_of_the_same_calls(
     wire: str, item: dict[str, Any], expected: dict[str, Any] | None
 ) -> None:
     """Role, call ids and names stay; text, arguments, thinking and whatever else is said do not."""
-    dialect = dialect_named(wire)
+    dialect = find_dialect(wire)
     blank = dialect.blanked(dialect.parse(item), GONE)
     assert (json.loads(blank.raw) if blank else None) == expected
     if blank is not None:

@@ -68,7 +68,7 @@ def test_a_new_history_takes_the_place_of_the_old_one() -> None:
     """Joining other items changes the messages after the head and nothing else."""
     request = CHAT.split(b'{"a":1.0,"messages":[{"role":"system","content":"s"},{"role":"user","content":"x"}],"b":[ ]}')
     assert request is not None
-    state = CHAT.state_item("so far")
+    state = CHAT.make_state_item("so far")
     assert CHAT.join(request, [state]) == (
         b'{"a":1.0,"messages":[{"role":"system","content":"s"},{"role":"user","content":"so far"}],"b":[ ]}'
     )
@@ -128,7 +128,7 @@ def test_no_item_is_too_strange(value: object) -> None:
     assert CHAT.view(item).kind in ItemKind
     assert CHAT.canonical(item)
     assert CHAT.arrange([item]) == [item]
-    stub = CHAT.with_output(item, "stub")
+    stub = CHAT.replace_output(item, "stub")
     assert stub is None or json.loads(stub.raw) == {**json.loads(item.raw), "content": "stub"}
 
 
@@ -141,7 +141,7 @@ def test_bytes_that_are_no_json_are_kept_too(raw: bytes) -> None:
     assert CHAT.canonical(item) == CHAT.canonical(Item(bytes(raw)))
     assert CHAT.arrange([item]) == [item]
     CHAT.arrange([item, item])
-    CHAT.with_output(item, "stub")
+    CHAT.replace_output(item, "stub")
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"", b'{"a":' * 3_000 + b"1" + b"}" * 3_000, b'{"v":NaN}', b"[1]"])
@@ -167,7 +167,7 @@ def test_bytes_only_a_provider_understands_are_opaque(raw: bytes) -> None:
 )
 def test_a_stub_changes_the_payload_and_nothing_else(raw: bytes, stub: bytes) -> None:
     """Unknown fields of an output, their order and spelling, survive its payload."""
-    assert CHAT.with_output(Item(raw), 'say "x"') == Item(stub)
+    assert CHAT.replace_output(Item(raw), 'say "x"') == Item(stub)
 
 
 @pytest.mark.parametrize(
@@ -182,4 +182,4 @@ def test_a_stub_changes_the_payload_and_nothing_else(raw: bytes, stub: bytes) ->
 )
 def test_only_outputs_that_can_be_written_again_are_stubbed(raw: bytes) -> None:
     """A message keeps its content, and so does an output with a field whose name is half a character."""
-    assert CHAT.with_output(Item(raw), "stub") is None
+    assert CHAT.replace_output(Item(raw), "stub") is None

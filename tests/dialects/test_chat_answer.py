@@ -26,7 +26,7 @@ def chunks(stream: bytes) -> list[dict[str, Any]]:
 
 def test_a_streamed_answer_is_the_sequence_a_provider_sends() -> None:
     """Role, text, and the reason it ended; every chunk has a choice, for clients that look at the first."""
-    assert chunks(CHAT.wire.answer_stream(answer("done"))) == snapshot(
+    assert chunks(CHAT.wire.render_answer_stream(answer("done"))) == snapshot(
         [
             {
                 "id": "chatcmpl-1",
@@ -63,8 +63,8 @@ def test_a_streamed_answer_is_the_sequence_a_provider_sends() -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_survives_a_stream(text: str) -> None:
     """Line breaks of every kind within the text do not break the events, and the reader hears every word."""
-    reader = CHAT.wire.reply_reader()
-    assert reader.feed(CHAT.wire.answer_stream(answer(text))) is True
+    reader = CHAT.wire.make_reader()
+    assert reader.feed(CHAT.wire.render_answer_stream(answer(text))) is True
     assert reader.reply == Reply(
         items=(CHAT.parse({"role": "assistant", "content": text}),),
         input_tokens=0,
@@ -77,11 +77,11 @@ def test_any_text_survives_a_stream(text: str) -> None:
 
 def test_an_answer_in_one_piece_says_the_same() -> None:
     """A request without a stream gets one object, whose message is the streamed one's equal."""
-    reader = CHAT.wire.reply_reader()
-    reader.feed(CHAT.wire.answer_stream(answer("done")))
-    whole = CHAT.wire.reply_from_json(CHAT.wire.answer_json(answer("done")))
+    reader = CHAT.wire.make_reader()
+    reader.feed(CHAT.wire.render_answer_stream(answer("done")))
+    whole = CHAT.wire.read_reply(CHAT.wire.render_answer(answer("done")))
     assert [CHAT.canonical(item) for item in whole.items] == [CHAT.canonical(item) for item in reader.reply.items]
-    assert json.loads(CHAT.wire.answer_json(answer("done"))) == snapshot(
+    assert json.loads(CHAT.wire.render_answer(answer("done"))) == snapshot(
         {
             "id": "chatcmpl-1",
             "object": "chat.completion",
@@ -108,7 +108,7 @@ def test_an_answer_in_one_piece_says_the_same() -> None:
 
 def test_errors_have_the_providers_shape() -> None:
     """A client finds message, type and code where it looks for them."""
-    assert [json.loads(CHAT.wire.error_json(status, "some_code", "what, which")) for status in (413, 502)] == snapshot(
+    assert [json.loads(CHAT.wire.render_error(status, "some_code", "what, which")) for status in (413, 502)] == snapshot(
         [
             {"error": {"message": "what, which", "type": "invalid_request_error", "param": None, "code": "some_code"}},
             {"error": {"message": "what, which", "type": "server_error", "param": None, "code": "some_code"}},

@@ -92,7 +92,7 @@ REPLIES = {
 
 def assembled(data: bytes, cuts: list[int] | None = None) -> Reply:
     """Return the reply to `data`, fed in pieces that end at `cuts`."""
-    reader = CHAT.wire.reply_reader()
+    reader = CHAT.wire.make_reader()
     for start, stop in pairwise([0, *sorted(cuts or []), len(data)]):
         reader.feed(data[start:stop])
     return reader.reply
@@ -160,13 +160,13 @@ def test_nothing_raises_and_cuts_never_matter(data: bytes, cuts: list[int]) -> N
     reply = assembled(data, [cut for cut in cuts if cut <= len(data)])
     assert reply == assembled(data)
     assert all(CHAT.view(item).kind is not ItemKind.OPAQUE for item in reply.items)
-    assert isinstance(CHAT.wire.reply_from_json(data), Reply)
+    assert isinstance(CHAT.wire.read_reply(data), Reply)
 
 
 def test_the_end_is_seen_with_its_blank_line() -> None:
     """`feed` turns true with the byte that ends `[DONE]`, not before and for good."""
     stream = STREAMS["text"]
-    reader = CHAT.wire.reply_reader()
+    reader = CHAT.wire.make_reader()
     seen = [reader.feed(stream[index : index + 1]) for index in range(len(stream))]
     assert seen == [False] * (len(stream) - 1) + [True]
     assert reader.feed(delta(content="late")) is True
@@ -175,7 +175,7 @@ def test_the_end_is_seen_with_its_blank_line() -> None:
 
 def test_an_error_is_the_end() -> None:
     """Nothing follows an error, and half a message is none."""
-    reader = CHAT.wire.reply_reader()
+    reader = CHAT.wire.make_reader()
     assert reader.feed(delta("stop", content="x")) is False
     assert reader.feed(event(error={"message": "no"}, choices=[])) is True
     assert reader.reply == Reply(outcome="failed")
@@ -317,4 +317,4 @@ MESSAGE = '{ "role":"assistant","content":"grü\\u00df","refusal":null,"annotati
 )
 def test_an_answer_that_was_not_streamed(body: bytes, reply: Reply) -> None:
     """A JSON answer gives the same kind of reply, with the exact bytes of its message."""
-    assert CHAT.wire.reply_from_json(body) == reply
+    assert CHAT.wire.read_reply(body) == reply

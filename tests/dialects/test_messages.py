@@ -117,7 +117,7 @@ def test_no_item_is_too_strange_to_be_seen(value: object) -> None:
     """Any JSON has a view and a canonical form; only messages of the user's role may be outputs, and their stubs stay such."""
     item = Item(msgspec.json.encode(value))
     view = DIALECT.view(item)
-    stub = DIALECT.with_output(item, "stub")
+    stub = DIALECT.replace_output(item, "stub")
     assert DIALECT.canonical(item)
     assert (stub is not None) == (view.kind is ItemKind.OUTPUT)
     if stub is not None:
@@ -152,7 +152,7 @@ def test_a_stub_changes_the_results_and_nothing_else() -> None:
         b'{"type":"tool_result","tool_use_id":"b","cache_control":{"type":"ephemeral"}},'
         b'{"text":"Use tabs.",  "type":"text"}]}'
     )
-    assert DIALECT.with_output(Item(raw), 'say "x"') == Item(
+    assert DIALECT.replace_output(Item(raw), 'say "x"') == Item(
         b'{"z":1.0,"role":"user","content":['
         b'{"type":"tool_result","tool_use_id":"a","content":"say \\"x\\"","is_error":true,"k":"\\u00e9"},'
         b'{"type":"tool_result","tool_use_id":"b","content":"say \\"x\\""},'
@@ -168,9 +168,9 @@ def test_only_messages_with_tool_results_can_be_stubbed() -> None:
         {"role": "assistant", "content": [{"type": "mcp_tool_result", "tool_use_id": "a", "content": []}]},
         {"role": "assistant", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "x"}]},
     ]
-    assert [DIALECT.with_output(DIALECT.parse(value), "stub") for value in kept] == [None] * 4
+    assert [DIALECT.replace_output(DIALECT.parse(value), "stub") for value in kept] == [None] * 4
 
 
 def test_the_state_is_a_users_message_with_one_text() -> None:
     """It reads like any message of that role."""
-    assert DIALECT.state_item("S").raw == b'{"role":"user","content":[{"type":"text","text":"S"}]}'
+    assert DIALECT.make_state_item("S").raw == b'{"role":"user","content":[{"type":"text","text":"S"}]}'

@@ -39,7 +39,7 @@ def events(stream: bytes) -> list[dict[str, Any]]:
 
 def test_a_streamed_answer_is_the_sequence_a_provider_sends() -> None:
     """Every event of a message with one text is there."""
-    assert events(MESSAGES.wire.answer_stream(answer("done"))) == snapshot(
+    assert events(MESSAGES.wire.render_answer_stream(answer("done"))) == snapshot(
         [
             {
                 "type": "message_start",
@@ -74,21 +74,21 @@ def test_a_streamed_answer_is_the_sequence_a_provider_sends() -> None:
 
 def test_a_streamed_answer_reads_back() -> None:
     """The reader reads from it what was said."""
-    reader = MESSAGES.wire.reply_reader()
-    assert reader.feed(MESSAGES.wire.answer_stream(answer("done"))) is True
+    reader = MESSAGES.wire.make_reader()
+    assert reader.feed(MESSAGES.wire.render_answer_stream(answer("done"))) is True
     assert reader.reply == REPLY
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_survives_a_stream(text: str) -> None:
     """Line breaks of every kind within the text do not break the events."""
-    parsed = events(MESSAGES.wire.answer_stream(answer(text)))
+    parsed = events(MESSAGES.wire.render_answer_stream(answer(text)))
     assert [event["delta"]["text"] for event in parsed if event["type"] == "content_block_delta"] == [text]
 
 
 def test_an_answer_in_one_piece_reads_back_the_same() -> None:
     """A request without a stream gets the whole message."""
-    body = MESSAGES.wire.answer_json(answer("done"))
+    body = MESSAGES.wire.render_answer(answer("done"))
     assert json.loads(body) == snapshot(
         {
             "id": "msg_1",
@@ -101,13 +101,13 @@ def test_an_answer_in_one_piece_reads_back_the_same() -> None:
             "usage": {"input_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 0},
         }
     )
-    assert MESSAGES.wire.reply_from_json(body) == REPLY
+    assert MESSAGES.wire.read_reply(body) == REPLY
 
 
 def test_errors_have_the_providers_shape() -> None:
     """A client finds type and message where it looks for them, and the code beside them."""
     statuses = (400, 401, 403, 404, 409, 413, 429, 500, 502, 529)
-    bodies = [json.loads(MESSAGES.wire.error_json(status, "some_code", "what, which")) for status in statuses]
+    bodies = [json.loads(MESSAGES.wire.render_error(status, "some_code", "what, which")) for status in statuses]
     assert bodies[0] == snapshot(
         {"type": "error", "error": {"type": "invalid_request_error", "message": "what, which", "code": "some_code"}}
     )

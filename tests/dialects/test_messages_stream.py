@@ -58,7 +58,7 @@ def message(*blocks: object) -> tuple[Item, ...]:
 
 def assembled(data: bytes, cuts: list[int] | None = None) -> Reply:
     """Return the reply to `data`, fed in pieces that end at `cuts`."""
-    reader = MESSAGES.wire.reply_reader()
+    reader = MESSAGES.wire.make_reader()
     for start, stop in pairwise([0, *sorted(cuts or []), len(data)]):
         reader.feed(data[start:stop])
     return reader.reply
@@ -75,7 +75,7 @@ def test_cuts_do_not_matter(data: st.DataObject, eol: bytes) -> None:
 
 def test_one_byte_at_a_time() -> None:
     """A stream that arrives byte by byte, and is looked at after each, gives the same reply."""
-    reader = MESSAGES.wire.reply_reader()
+    reader = MESSAGES.wire.make_reader()
     for index in range(len(CALL)):
         reader.feed(CALL[index : index + 1])
         assert reader.reply.response_id in (None, "msg_1")
@@ -112,7 +112,7 @@ def test_tools_of_the_provider_citations_and_unknown_blocks() -> None:
 
 def test_an_error_ends_the_answer() -> None:
     """Blocks that were complete before it are there, as a client keeps them; the one it broke off is not."""
-    reader = MESSAGES.wire.reply_reader()
+    reader = MESSAGES.wire.make_reader()
     assert reader.feed((FIXTURES / "overloaded.sse").read_bytes()) is True
     assert reader.reply == Reply(
         items=message({"type": "text", "text": "Half"}),
@@ -143,13 +143,13 @@ def test_every_end_has_its_outcome(reason: str | None, outcome: str) -> None:
     """Streamed or not, the reason to stop says whether more was to come."""
     stream = text("x") + event("message_delta", delta={"stop_reason": reason}, usage={"output_tokens": 3}) + event("message_stop")
     body = json.dumps({"type": "message", "content": [{"type": "text", "text": "x"}], "stop_reason": reason}).encode()
-    assert (assembled(stream).outcome, MESSAGES.wire.reply_from_json(body).outcome) == (outcome, outcome)
+    assert (assembled(stream).outcome, MESSAGES.wire.read_reply(body).outcome) == (outcome, outcome)
 
 
 def test_the_terminal_event_is_seen_with_its_blank_line() -> None:
     """`feed` turns true with the byte that ends the terminal event, not before and for good."""
     stream = text("x") + event("message_stop")
-    reader = MESSAGES.wire.reply_reader()
+    reader = MESSAGES.wire.make_reader()
     seen = [reader.feed(stream[index : index + 1]) for index in range(len(stream))]
     assert seen == [False] * (len(stream) - 1) + [True]
     assert reader.feed(text("more", index=1)) is True
@@ -257,7 +257,7 @@ NEAR_EVENTS = st.lists(
 def test_nothing_raises_and_cuts_never_matter(data: bytes, cuts: list[int]) -> None:
     """Garbage is read without an error, to one reply whatever the cuts; as JSON it is read without one too."""
     assert assembled(data, [cut for cut in cuts if cut <= len(data)]) == assembled(data)
-    assert isinstance(MESSAGES.wire.reply_from_json(data), Reply)
+    assert isinstance(MESSAGES.wire.read_reply(data), Reply)
 
 
 def test_an_answer_beyond_the_limit_is_not_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +270,7 @@ def test_an_answer_beyond_the_limit_is_not_put_together(monkeypatch: pytest.Monk
 
 def test_a_long_answer_in_many_deltas_takes_linear_time() -> None:
     """Pieces are held and joined once, also where the reply is looked at after each."""
-    reader = MESSAGES.wire.reply_reader()
+    reader = MESSAGES.wire.make_reader()
     reader.feed(text("first", index=0) + event("content_block_start", index=1, content_block={"type": "text", "text": ""}))
     piece = event("content_block_delta", index=1, delta={"type": "text_delta", "text": "x" * 20})
     for _ in range(50_000):
@@ -314,4 +314,4 @@ def test_a_long_answer_in_many_deltas_takes_linear_time() -> None:
 )
 def test_an_answer_that_was_not_streamed(body: bytes, reply: Reply) -> None:
     """A JSON answer gives the same kind of reply, with the exact bytes of its blocks."""
-    assert MESSAGES.wire.reply_from_json(body) == reply
+    assert MESSAGES.wire.read_reply(body) == reply

@@ -126,7 +126,7 @@ def test_an_approval_belongs_to_the_request_for_it() -> None:
 def test_a_stub_changes_the_payload_and_nothing_else() -> None:
     """Unknown fields of an output, their order and spelling, survive its payload."""
     raw = b'{"z": 1.0, "type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"long"}],"k":"\\u00e9"}'
-    assert RESPONSES.with_output(Item(raw), 'say "x"') == Item(
+    assert RESPONSES.replace_output(Item(raw), 'say "x"') == Item(
         b'{"z":1.0,"type":"function_call_output","call_id":"c","output":"say \\"x\\"","k":"\\u00e9"}'
     )
 
@@ -135,7 +135,7 @@ def test_only_outputs_with_a_text_payload_can_be_stubbed() -> None:
     """A screenshot or a message keeps its payload."""
     shot = {"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot", "image_url": "x"}}
     for value in (said("x"), call("c"), shot, reasoning()):
-        assert RESPONSES.with_output(RESPONSES.parse(value), "stub") is None
+        assert RESPONSES.replace_output(RESPONSES.parse(value), "stub") is None
 
 
 def test_an_output_shows_its_text_and_images() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from threadkeep.dialects import Answer, Reply
-from threadkeep.dialects.responses.answer import answer_json, answer_stream, error_json
-from threadkeep.dialects.responses.stream import ReplyAssembler, reply_from_json
+from threadkeep.dialects.responses.answer import render_answer, render_answer_stream, render_error
+from threadkeep.dialects.responses.stream import ReplyAssembler, read_reply
 from threadkeep.items import Item
 
 MESSAGE = (
@@ -32,7 +32,7 @@ def events(stream: bytes) -> list[dict[str, Any]]:
 
 
 def streamed(text: str) -> bytes:
-    return answer_stream(Answer(text=text, response_id="resp_1", message_id="msg_1", model="m", created_at=17))
+    return render_answer_stream(Answer(text=text, response_id="resp_1", message_id="msg_1", model="m", created_at=17))
 
 
 def test_a_streamed_answer_is_the_sequence_a_provider_sends() -> None:
@@ -69,14 +69,14 @@ def test_any_text_survives_a_stream(text: str) -> None:
 
 def test_an_answer_in_one_piece_is_the_completed_response() -> None:
     """A request without a stream gets the object that ends a stream, and it reads back the same."""
-    body = answer_json(Answer(text="done", response_id="resp_1", message_id="msg_1", model="m", created_at=17))
+    body = render_answer(Answer(text="done", response_id="resp_1", message_id="msg_1", model="m", created_at=17))
     assert json.loads(body) == events(streamed("done"))[-1]["response"]
-    assert reply_from_json(body) == REPLY
+    assert read_reply(body) == REPLY
 
 
 def test_errors_have_the_providers_shape() -> None:
     """A client finds message, type and code where it looks for them."""
-    assert [json.loads(error_json(status, "some_code", "what, which")) for status in (413, 502)] == snapshot(
+    assert [json.loads(render_error(status, "some_code", "what, which")) for status in (413, 502)] == snapshot(
         [
             {"error": {"message": "what, which", "type": "invalid_request_error", "param": None, "code": "some_code"}},
             {"error": {"message": "what, which", "type": "server_error", "param": None, "code": "some_code"}},

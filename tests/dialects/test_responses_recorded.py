@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from threadkeep.dialects import Reply, dialect_named
+from threadkeep.dialects import Reply, find_dialect
 from threadkeep.items import Item, boundaries, open_calls, orphans
 
 FIXTURES = Path(__file__).parent / "fixtures" / "responses"
-RESPONSES = dialect_named("responses")
+RESPONSES = find_dialect("responses")
 
 
 def items_of(name: str) -> tuple[Item, ...]:
@@ -59,7 +59,7 @@ def test_views_of_media_and_of_what_nobody_knows() -> None:
 
 def test_a_recorded_stream_is_its_items_and_usage() -> None:
     """Reasoning, text and call in output order, as the exact bytes that were streamed."""
-    reader = RESPONSES.wire.reply_reader()
+    reader = RESPONSES.wire.make_reader()
     assert reader.feed((FIXTURES / "reasoning_text_and_call.sse").read_bytes())
     reply = reader.reply
     assert [json.loads(item.raw)["type"] for item in reply.items] == ["reasoning", "message", "function_call"]
@@ -68,6 +68,6 @@ def test_a_recorded_stream_is_its_items_and_usage() -> None:
 
 def test_an_overflow_is_a_failed_reply() -> None:
     """It has an id and nothing else to keep."""
-    reader = RESPONSES.wire.reply_reader()
+    reader = RESPONSES.wire.make_reader()
     assert reader.feed((FIXTURES / "overflow.sse").read_bytes())
     assert reader.reply == Reply(response_id="resp_8", outcome="failed")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from threadkeep.dialects import Reply
 from threadkeep.dialects import sse as sse_module
-from threadkeep.dialects.responses.stream import ReplyAssembler, reply_from_json
+from threadkeep.dialects.responses.stream import ReplyAssembler, read_reply
 from threadkeep.items import Item
 
 # Odd spacing, an escape and a character of several bytes: what a re-serialisation would not survive.
@@ -101,7 +101,7 @@ NEAR_EVENTS = st.lists(
 def test_nothing_raises_and_cuts_never_matter(data: bytes, cuts: list[int]) -> None:
     """Garbage is read without an error, to one reply whatever the cuts; as JSON it is read without one too."""
     assert assembled(data, [cut for cut in cuts if cut <= len(data)]) == assembled(data)
-    assert isinstance(reply_from_json(data), Reply)
+    assert isinstance(read_reply(data), Reply)
 
 
 def test_nesting_without_end_is_skipped() -> None:
@@ -201,7 +201,7 @@ def test_an_event_beyond_the_limit_is_skipped_whole(monkeypatch: pytest.MonkeyPa
 )
 def test_an_answer_that_was_not_streamed(body: bytes, reply: Reply) -> None:
     """A JSON answer gives the same kind of reply, with the exact bytes of its items."""
-    assert reply_from_json(body) == reply
+    assert read_reply(body) == reply
 
 
 def test_a_long_stream_of_bytes_without_a_line_end_takes_linear_time() -> None:

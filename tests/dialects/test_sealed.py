@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.items import Item
 
 Json = dict[str, Any]
@@ -39,14 +39,14 @@ def item(value: Json) -> Item:
 )
 def test_what_is_sealed_is_taken_out(wire: str, value: Json, left: Json | None) -> None:
     """Everything beside it keeps its place; an item that was nothing else is gone."""
-    found = dialect_named(wire).without_sealed(item(value))
+    found = find_dialect(wire).remove_sealed(item(value))
     assert (None if found is None else json.loads(found.raw)) == left
 
 
 @pytest.mark.parametrize("kind", ["compaction", "context_compaction", "compaction_summary"])
 def test_a_providers_compaction_is_said_to_be_unreadable(kind: str) -> None:
     """It stands for a history, so something must stand for it."""
-    found = dialect_named("responses").without_sealed(item({"type": kind, "encrypted_content": "x"}))
+    found = find_dialect("responses").remove_sealed(item({"type": kind, "encrypted_content": "x"}))
     assert found is not None
     assert b"cannot be read here" in found.raw
 
@@ -65,7 +65,7 @@ def test_a_providers_compaction_is_said_to_be_unreadable(kind: str) -> None:
 def test_an_item_without_a_seal_is_the_very_same(wire: str, value: Json) -> None:
     """Not a copy: whoever asks can tell that nothing was taken out."""
     given = item(value)
-    assert dialect_named(wire).without_sealed(given) is given
+    assert find_dialect(wire).remove_sealed(given) is given
 
 
 @pytest.mark.parametrize("wire", ["responses", "chat", "messages"])
@@ -73,4 +73,4 @@ def test_an_item_without_a_seal_is_the_very_same(wire: str, value: Json) -> None
 def test_bytes_nobody_can_read_are_left_alone(wire: str, raw: bytes) -> None:
     """What cannot be read is not taken apart."""
     given = Item(raw)
-    assert dialect_named(wire).without_sealed(given) is given
+    assert find_dialect(wire).remove_sealed(given) is given

@@ -22,7 +22,7 @@ from tests.transfer import test_pi as pi
 from tests.transfer.rollouts import put
 
 import threadkeep
-from threadkeep.dialects import Answer, dialect_named
+from threadkeep.dialects import Answer, find_dialect
 
 SECONDS = 120
 TURNS = 14
@@ -172,11 +172,11 @@ async def _lived_in(home: Path) -> None:
 async def _provider() -> AsyncIterator[str]:
     async def answer(request: web.Request) -> web.Response:
         asked = await request.json()
-        wire = dialect_named(DIALECTS[request.path.rsplit("/", 1)[-1]]).wire
+        wire = find_dialect(DIALECTS[request.path.rsplit("/", 1)[-1]]).wire
         said = Answer(text="All is well.", response_id="resp_1", message_id="msg_1", model="m", created_at=1)
         if asked.get("stream"):
-            return web.Response(body=wire.answer_stream(said), headers={"content-type": "text/event-stream"})
-        return web.Response(body=wire.answer_json(said), content_type="application/json")
+            return web.Response(body=wire.render_answer_stream(said), headers={"content-type": "text/event-stream"})
+        return web.Response(body=wire.render_answer(said), content_type="application/json")
 
     application = web.Application(client_max_size=2**26)
     application.router.add_post("/{path:.*}", answer)

@@ -18,7 +18,7 @@ from aiohttp import web
 from tests.doubles.provider import CREDENTIAL_HEADERS, MAX_BODY_BYTES
 from tests.doubles.script import Received
 
-from threadkeep.dialects import Answer, dialect_named
+from threadkeep.dialects import Answer, find_dialect
 
 EVENTS = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}
@@ -43,19 +43,19 @@ class HttpReply:
 
 def streamed(dialect: str, text: str) -> HttpReply:
     """Say `text` as a stream of events, in pieces that fall into the middle of events."""
-    body = dialect_named(dialect).wire.answer_stream(_answer(text))
+    body = find_dialect(dialect).wire.render_answer_stream(_answer(text))
     return HttpReply(headers=EVENTS, chunks=tuple(body[start : start + 97] for start in range(0, len(body), 97)))
 
 
 def broken_off(dialect: str, text: str) -> HttpReply:
     """Begin to say `text` and close the connection half-way."""
-    body = dialect_named(dialect).wire.answer_stream(_answer(text))
+    body = find_dialect(dialect).wire.render_answer_stream(_answer(text))
     return HttpReply(headers=EVENTS, chunks=(body[: len(body) // 2],), cut=True)
 
 
 def unstreamed(dialect: str, text: str) -> HttpReply:
     """Say `text` as one JSON object, as servers do that do not stream."""
-    return HttpReply(headers=JSON, chunks=(dialect_named(dialect).wire.answer_json(_answer(text)),))
+    return HttpReply(headers=JSON, chunks=(find_dialect(dialect).wire.render_answer(_answer(text)),))
 
 
 def events(*data: Mapping[str, Any] | str) -> HttpReply:

@@ -14,7 +14,7 @@ from tests.scenarios.vocabulary import ROOM, SPEECHES, Json, Speech, checkpoints
 
 from threadkeep import Config, Session, Thread, Threadkeep
 from threadkeep.compaction.inline import parted
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.items import Item
 from threadkeep.testing.scripted_model import ScriptedModel, ScriptedRemoteModel, Step, says
@@ -51,7 +51,7 @@ def inline(speech: Speech, number: int, text: str) -> list[Json]:
 
 
 def compacts(speech: Speech, number: int, text: str) -> Step:
-    parse = dialect_named(speech.dialect).parse
+    parse = find_dialect(speech.dialect).parse
     return says(text, items=tuple(parse(item) for item in inline(speech, number, text)))
 
 

@@ -13,7 +13,7 @@ from threadkeep.compaction.asking import NotAsked
 from threadkeep.compaction.drafting import Brief, Draft, Voice
 from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.plan import Plan
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.threads import Tip
 
@@ -40,7 +40,7 @@ async def test_a_hand_off_goes_on_from_the_summary_before_it(tk: Threadkeep, spe
 @pytest.mark.parametrize("draft", [session.draft, handoff.draft], ids=["session", "handoff"])
 async def test_nothing_to_tell_is_nothing_to_draft_from(draft: Callable[[Brief, Voice], Awaitable[Draft]]) -> None:
     """Of a window that holds nothing the model may read no draft is made up: it would take the place of the one before."""
-    chat = dialect_named("chat")
+    chat = find_dialect("chat")
     tip = Tip(next=1, turn=1, depth=0, chain=b"")
     plan = Plan(tip=tip, context=(), request=None, tail=(), replaced=(), tokens_before=0)
     brief = Brief(thread_id="t", dialect=chat, plan=plan, window=(), ledger=Ledger())

@@ -16,7 +16,7 @@ from tests.doubles.wires import PATHS, WireName
 from tests.gateway.talking import HISTORY, base_fields, outputs_of, person
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.recall_tool.form import NAME
 from threadkeep.gateway.serve import running_gateway
 
@@ -51,18 +51,18 @@ class RecallClient:
         base = base_fields(self.wire)
         head = base.pop("head", [])
         body = {**base, **self.fields, "stream": self.streamed, HISTORY[self.wire]: [*head, *self.history]}
-        wire = dialect_named(self.wire).wire
+        wire = find_dialect(self.wire).wire
         async with self.session.post(f"{self.url}{URLS[self.wire]}", json=body, headers=self.headers) as answer:
             raw = await answer.read()
             assert answer.status == 200, raw
         if self.streamed:
-            reader = wire.reply_reader()
+            reader = wire.make_reader()
             assert reader.feed(raw)
             self.streams.append(events_in(raw))
             reply = reader.reply
         else:
             self.wholes.append(json.loads(raw))
-            reply = wire.reply_from_json(raw)
+            reply = wire.read_reply(raw)
         assert reply.outcome == "completed"
         items = [json.loads(item.raw) for item in reply.items]
         self.history.extend(items)

@@ -16,7 +16,7 @@ from tests.doubles.wires import PATHS, WireName, speak
 
 from threadkeep import Threadkeep
 from threadkeep.client import Thread
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.exchange import Answered, Forward, Heard, Incoming, Refused
 from threadkeep.gateway.rules import Rules
@@ -95,7 +95,7 @@ class Client:
                 self.history.append(answer(self.wire, text))
             case Forward():
                 whole = self.provider.receive(decision.body, {**self.headers, **decision.headers}, reply)
-                await decision.finished(dialect_named(self.wire).wire.reply_from_json(json.dumps(whole).encode()))
+                await decision.finished(find_dialect(self.wire).wire.read_reply(json.dumps(whole).encode()))
                 self.history.extend(echoed(self.wire, whole))
             case Refused():
                 raise AssertionError(f"refused: {decision.message}")
@@ -137,7 +137,7 @@ def talk(
     **headers: str,
 ) -> Client:
     """Return a new conversation on a new gateway."""
-    conversations = RecordedConversations(tk, dialect_named(wire), rules=rules or Rules(), upstream=upstream)
+    conversations = RecordedConversations(tk, find_dialect(wire), rules=rules or Rules(), upstream=upstream)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return Client(wire=wire, conversations=conversations, provider=Provider(wire, alternating=alternating), headers=sent)
 

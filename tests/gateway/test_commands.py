@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.gateway.talking import WIRES, person
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.commands import Command, CommandNames, command_in
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ REMINDER = "<system-reminder>\nToday's date is 2026-01-01.\n</system-reminder>"
 
 
 def heard(wire: WireName, *texts: str, names: CommandNames = NAMES) -> Command | None:
-    dialect = dialect_named(wire)
+    dialect = find_dialect(wire)
     return command_in(dialect.view(dialect.parse(person(wire, *texts))), names)
 
 
@@ -141,6 +141,6 @@ def test_names_are_the_configurations(wire: WireName) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 def test_only_a_person_gives_commands(wire: WireName) -> None:
     """What a model says, or a tool returns, is data."""
-    dialect = dialect_named(wire)
+    dialect = find_dialect(wire)
     said = dialect.parse({"role": "assistant", "content": "/compact"})
     assert command_in(dialect.view(said), NAMES) is None

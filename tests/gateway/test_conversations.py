@@ -11,7 +11,7 @@ from tests.doubles.script import call, say
 from tests.gateway.talking import WIRES, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import Reply, dialect_named
+from threadkeep.dialects import Reply, find_dialect
 from threadkeep.errors import StoreClosed
 from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.exchange import Forward, Incoming
@@ -214,7 +214,7 @@ async def test_a_client_that_leaves_an_answer_and_goes_on_at_once_continues_its_
     """The longer history waits for the shorter one to be recorded: one thread, not two that begin alike."""
     turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "user", "content": "three"}]
     async with Threadkeep(Config(store=str(tmp_path / "left.db"))) as tk:
-        conversations = RecordedConversations(tk, dialect_named(wire))
+        conversations = RecordedConversations(tk, find_dialect(wire))
         field = "input" if wire == "responses" else "messages"
         for length in (1, 3):
             body = json.dumps({"model": "m", field: turns[:length]}).encode()

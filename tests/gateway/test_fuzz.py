@@ -18,7 +18,7 @@ import zstandard
 from aiohttp import ClientError, ClientSession, web
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.dialects import Answer, dialect_named
+from threadkeep.dialects import Answer, find_dialect
 from threadkeep.gateway.exchange import Forward, Smaller
 from threadkeep.gateway.keys import Keys, digest_of
 from threadkeep.gateway.serve import running_gateway
@@ -269,9 +269,9 @@ async def _recorded(store: Threadkeep, texts: list[str], *, other: str) -> None:
 async def test_any_cut_of_a_stream_is_relayed_byte_for_byte(proxy: Proxy, dialect: str, *, looked_at: bool) -> None:
     """However the provider's bytes fall into chunks, the client gets them all and the conversation reads the same reply."""
     chance = Random(7)
-    wire = dialect_named(dialect).wire
-    stream = wire.answer_stream(Answer(text="grüße " * 40, response_id="r", message_id="m", model="m", created_at=1))
-    reader = wire.reply_reader()
+    wire = find_dialect(dialect).wire
+    stream = wire.render_answer_stream(Answer(text="grüße " * 40, response_id="r", message_id="m", model="m", created_at=1))
+    reader = wire.make_reader()
     reader.feed(stream)
 
     async def handler(request: web.Request) -> web.StreamResponse:

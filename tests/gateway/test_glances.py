@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.talking import WIRES, answer, outputs_of, person
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.commands import CommandNames
 from threadkeep.gateway.glances import ITEM_BYTES, TURN_BYTES, Glances, Histories, Seen
 from threadkeep.items import Item, View, chain_link, chain_seed
@@ -25,7 +25,7 @@ KEY = b"k"
 
 
 def glances(wire: WireName, *, kept: int = 1000) -> Glances:
-    return Glances(key=KEY, dialect=dialect_named(wire), names=CommandNames(), kept=kept)
+    return Glances(key=KEY, dialect=find_dialect(wire), names=CommandNames(), kept=kept)
 
 
 def look(at: Glances, items: list[Item], agent: str) -> Seen:
@@ -60,7 +60,7 @@ def test_what_is_remembered_is_what_would_be_found_anew(
 @pytest.mark.parametrize("wire", WIRES)
 def test_links_are_the_chain_a_store_keeps(wire: WireName) -> None:
     """Seeded by dialect and sub-agent, each link over the canonical form of its item."""
-    dialect = dialect_named(wire)
+    dialect = find_dialect(wire)
     items = items_of(wire, ["a", "b"])
     link = chain_seed(KEY, dialect=wire, agent="sub")
     for item, found in zip(items, look(glances(wire), items, "sub").chain, strict=True):
@@ -93,7 +93,7 @@ def test_a_long_new_history_leaves_others_their_turn() -> None:
 
 def test_many_short_items_leave_others_their_turn_too() -> None:
     """What counts is the work and not the bytes: between two turns of another task few items are read."""
-    dialect = dialect_named("responses")
+    dialect = find_dialect("responses")
     reads = 0
 
     class Counted(type(dialect)):  # type: ignore[misc]

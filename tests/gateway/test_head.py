@@ -10,7 +10,7 @@ from tests.doubles.script import Reply, call, say
 from tests.gateway.talking import Client, person, talk, text_of
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.rules import Rules
 from threadkeep.items import ItemKind, Role
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 
-RESPONSES = dialect_named("responses")
+RESPONSES = find_dialect("responses")
 
 LONG = "The build log follows for reference. " * 60
 

@@ -10,7 +10,7 @@ from tests.doubles.provider_rules import ProviderRules
 from tests.gateway.talking import Client, answer, person, talk, text_of, threads
 from tests.gateway.test_continuing import DEMAND, LONG, edges
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.exchange import Forward
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def asked(client: Client, text: str, items: list[Json]) -> None:
     whole: Json = {"id": "resp_1", "status": "completed", "output": items}
     if client.wire == "messages":
         whole = {"id": "msg_1", "type": "message", "stop_reason": "end_turn", **items[0]}
-    await decision.finished(dialect_named(client.wire).wire.reply_from_json(json.dumps(whole).encode()))
+    await decision.finished(find_dialect(client.wire).wire.read_reply(json.dumps(whole).encode()))
     client.history.extend(items)
 
 

@@ -10,7 +10,7 @@ from tests.doubles.provider_rules import ProviderRules
 from tests.gateway.talking import Client, answer, person, records, talk, threads
 from tests.gateway.test_inline_compaction import OFFERED, SEALED, compacted
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.exchange import Forward
 from threadkeep.store import RecordKind
 
@@ -34,7 +34,7 @@ async def asked(client: Client, text: str, items: list[Json], *, counted: int | 
     whole: Json = {"id": "resp_1", "status": "completed", "output": items, "usage": usage}
     if client.wire == "messages":
         whole = {"id": "msg_1", "type": "message", "stop_reason": "end_turn", "usage": usage, **items[0]}
-    await decision.finished(dialect_named(client.wire).wire.reply_from_json(json.dumps(whole).encode()))
+    await decision.finished(find_dialect(client.wire).wire.read_reply(json.dumps(whole).encode()))
     client.history.extend(items)
 
 

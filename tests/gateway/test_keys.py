@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, base_fields, person
 from yarl import URL
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput, CannotListen
 from threadkeep.gateway.call import Call
 from threadkeep.gateway.conversations import RecordedConversations
@@ -131,7 +131,7 @@ async def test_a_key_elsewhere_in_the_path_is_refused(proxy_with: ProxyWith, pat
 @pytest.mark.parametrize("wire", WIRES)
 async def test_no_key_is_found_in_the_store(tk: Threadkeep, store_file: Path, proxy_with: ProxyWith, wire: WireName) -> None:
     """Not in the file, nor in the log beside it, whatever headers and URLs a conversation is known by."""
-    conversations = RecordedConversations(tk, dialect_named(wire))
+    conversations = RecordedConversations(tk, find_dialect(wire))
 
     async def of(tenant: str | None, dialect: str) -> Conversations:
         return conversations

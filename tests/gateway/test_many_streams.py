@@ -19,7 +19,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 from tests.drivers.gateway_process import GatewayProcess, gateway_process
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.dialects import Answer, dialect_named
+from threadkeep.dialects import Answer, find_dialect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ PATHS = {"responses": "responses", "chat": "chat/completions", "messages": "mess
 def stream_for(dialect: str, said: str) -> bytes:
     """Return the one answer there is to a text, so that a client can tell a byte of another stream from its own."""
     answer = Answer(text=f"answer to {said} " + "and so on " * 30, response_id="r", message_id="m", model="m", created_at=1)
-    return dialect_named(dialect).wire.answer_stream(answer)
+    return find_dialect(dialect).wire.render_answer_stream(answer)
 
 
 @pytest.fixture

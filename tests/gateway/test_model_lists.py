@@ -11,7 +11,7 @@ from aiohttp import web
 from tests.gateway.talking import ENDPOINTS, WIRES, talk
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import Reply, dialect_named
+from threadkeep.dialects import Reply, find_dialect
 from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.exchange import Forward, Heard, Incoming
 from threadkeep.gateway.model_lists import windows_in
@@ -76,18 +76,18 @@ async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_comp
     async with Threadkeep(Config(store="memory:", model_windows={"m": 50_000})) as tk:
         tk.backend.learn_windows({"m": 8_000})
         assert tk.backend.limits_for("m").hard == 45_000
-        conversations = RecordedConversations(tk, dialect_named("responses"), rules=Rules(auto_compact="on"))
+        conversations = RecordedConversations(tk, find_dialect("responses"), rules=Rules(auto_compact="on"))
         assert isinstance(await conversations.open(incoming), Forward)
         await conversations.close()
     async with Threadkeep(Config(store="memory:")) as tk:
-        conversations = RecordedConversations(tk, dialect_named("responses"), rules=Rules())
+        conversations = RecordedConversations(tk, find_dialect("responses"), rules=Rules())
         assert isinstance(await conversations.open(incoming), Forward)
         await conversations.close()
 
 
 async def test_the_list_is_asked_for_as_the_client_through_the_proxy(tk: Threadkeep, proxy_with: ProxyWith) -> None:
     """With the client's credential, at the provider its request goes to; an answer that is none changes nothing."""
-    conversations = RecordedConversations(tk, dialect_named("chat"), rules=Rules(auto_compact="on"))
+    conversations = RecordedConversations(tk, find_dialect("chat"), rules=Rules(auto_compact="on"))
 
     async def of(tenant: str | None, dialect: str) -> RecordedConversations:
         return conversations

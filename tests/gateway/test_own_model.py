@@ -11,7 +11,7 @@ from tests.doubles.script import say
 from tests.gateway.talking import WIRES, Client, base_fields, heard, person, records, talk, text_of
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.exchange import Answered, AnswerTooLong, Heard
 from threadkeep.gateway.rules import Rules
 
@@ -89,7 +89,7 @@ async def test_one_request_goes_out_with_everything_a_turn_sends_and_the_instruc
     history = "input" if wire == "responses" else "messages"
     beside = {name: value for name, value in body.items() if name not in (history, "tool_choice")}
     assert beside == {name: value for name, value in turn.items() if name != history}
-    said = dialect_named(wire)
+    said = find_dialect(wire)
     before = [said.canonical(said.parse(item)) for item in turn[history]]
     sent = [said.canonical(said.parse(item)) for item in body[history]]
     assert sent[:-1] == before[: len(sent) - 1]

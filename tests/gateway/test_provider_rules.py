@@ -14,7 +14,7 @@ from tests.doubles.wires import Spoken
 from tests.gateway.talking import WIRES, Client, Provider, RefusedByProvider, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.gateway.exchange import Forward
 from threadkeep.gateway.provider_rules import bound_markers
 from threadkeep.gateway.rules import Rules
@@ -385,7 +385,7 @@ async def test_the_provider_double_refuses_what_these_rules_prevent(tk: Threadke
 
 def test_a_request_of_recorded_items_keeps_its_newest_markers_alone() -> None:
     """A client moves its markers along; each stands on its item as it was recorded, and a provider takes four."""
-    messages = dialect_named("messages")
+    messages = find_dialect("messages")
     marked = {"type": "text", "text": "Go on.", "cache_control": {"type": "ephemeral"}}
     items = [messages.parse({"role": "user", "content": [marked]}) for _ in range(6)]
     request = Request(fields={"system": json.dumps([marked]).encode()}, head=(), items=())

@@ -13,7 +13,7 @@ from aiohttp import ClientPayloadError, web
 from anyio.lowlevel import checkpoint
 
 from threadkeep.dialects import Answer, Reply
-from threadkeep.dialects.responses.answer import answer_json, answer_stream
+from threadkeep.dialects.responses.answer import render_answer, render_answer_stream
 from threadkeep.dialects.responses.stream import ReplyAssembler
 from threadkeep.errors import StoreBusy, ThreadkeepError
 from threadkeep.gateway.exchange import Answered, Forward, Incoming, Refused
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-STREAM = answer_stream(Answer(text="hello", response_id="resp_1", message_id="msg_1", model="m", created_at=1))
+STREAM = render_answer_stream(Answer(text="hello", response_id="resp_1", message_id="msg_1", model="m", created_at=1))
 BODY = b'{"model": "m", "stream": true, "input": [{"role":"user","content":"hi"}]}'
 STREAMED = {"Content-Type": "text/event-stream"}
 
@@ -96,7 +96,7 @@ async def test_an_answer_in_one_piece_is_relayed_and_reported(proxy: Proxy) -> N
 @pytest.mark.parametrize("as_stream", [True, False])
 async def test_the_report_comes_before_the_last_bytes(proxy: Proxy, *, as_stream: bool) -> None:
     """When the conversation learns of the reply, the end of the answer has not been handed to the client."""
-    whole = STREAM if as_stream else answer_json(Answer(text="x", response_id="r", message_id="m", model="m", created_at=1))
+    whole = STREAM if as_stream else render_answer(Answer(text="x", response_id="r", message_id="m", model="m", created_at=1))
     sent: list[bytes] = []
     sent_at_report: list[bytes] = []
 
@@ -220,7 +220,7 @@ async def test_the_gateway_answers_in_the_form_that_was_asked_for(proxy: Proxy, 
     body = json.dumps({"model": "gpt", "stream": streamed}).encode()
     async with proxy.client.post(f"{proxy.url}/v1/responses", data=body) as answer:
         written = await answer.read()
-    write = answer_stream if streamed else answer_json
+    write = render_answer_stream if streamed else render_answer
     said = Answer(text="compacted", response_id="resp_1", message_id="msg_2", model="gpt", created_at=1_700_000_000)
     assert written == write(said)
     assert answer.content_type == ("text/event-stream" if streamed else "application/json")

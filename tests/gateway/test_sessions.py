@@ -13,7 +13,7 @@ from tests.doubles.script import call, say
 from tests.gateway.talking import WIRES, Client, Provider, answer, person, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.rules import Rules
 
@@ -217,7 +217,7 @@ async def _interleaved(wire: WireName, steps: list[tuple[str, str, int]]) -> Non
         first, last = ([(name, *step) for name in sides for step in part] for part in (FIRST, LAST))
         for name, kind, number in [*first, *steps, *last]:
             if kind == "restart":
-                fresh = RecordedConversations(tk, dialect_named(wire), rules=rules, upstream="https://provider.test")
+                fresh = RecordedConversations(tk, find_dialect(wire), rules=rules, upstream="https://provider.test")
                 for side in sides.values():
                     side.client.conversations = fresh
             await sides[name].step(kind, number)

@@ -10,7 +10,7 @@ from tests.doubles.prefix_growth import prefix_faults
 from tests.doubles.script import say
 from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, Client, base_fields, person, records, talk, text_of, threads
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.codex_metadata import ROOT_AGENT
 from threadkeep.gateway.exchange import Forward, Incoming
 from threadkeep.gateway.hints import hints_of
@@ -46,7 +46,7 @@ def instructed(wire: WireName, text: str, *items: Json) -> bytes:
 
 
 def judged(wire: WireName, body: bytes, *, path: str | None = None, headers: dict[str, str] | None = None) -> bool:
-    dialect = dialect_named(wire)
+    dialect = find_dialect(wire)
     request = dialect.split(body)
     assert request is not None
     hints = hints_of(headers or {}, request, upstream="", key=b"k")
@@ -151,7 +151,7 @@ async def test_all_kinds_leave_a_compacted_conversation_as_it_was(tk: Threadkeep
     decided = await interleaved(client)
     assert len(decided) == 8
     for forward in decided:
-        await forward.finished(dialect_named(wire).wire.reply_from_json(b"{}"))
+        await forward.finished(find_dialect(wire).wire.read_reply(b"{}"))
     assert await records(tk) == before
     assert [b"session_compact_state" in forward.body for forward in decided] == [False, False, False, *[True] * 5]
     await client.ask("And on.")

@@ -10,7 +10,7 @@ from tests.doubles.script import say
 from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, Client, answer, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import Reply, dialect_named
+from threadkeep.dialects import Reply, find_dialect
 from threadkeep.gateway.commands import CommandNames
 from threadkeep.gateway.conversations import RecordedConversations
 from threadkeep.gateway.exchange import Forward, Incoming
@@ -39,7 +39,7 @@ class Counting:
     """A dialect that counts how many items were looked at."""
 
     def __init__(self, wire: WireName) -> None:
-        self._dialect = dialect_named(wire)
+        self._dialect = find_dialect(wire)
         self.viewed = 0
 
     def __getattr__(self, name: str) -> Any:

@@ -14,7 +14,7 @@ from tests.doubles.script import call, say
 from tests.gateway.talking import WIRES, Client, Provider, outputs_of, person, records, talk, text_of
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.gateway.exchange import Forward
 from threadkeep.gateway.known import Known, Memory
 from threadkeep.gateway.rules import CLAUDE_CODE, Rules, rules_of
@@ -235,7 +235,7 @@ async def test_what_gains_nothing_costs_no_turn(tk: Threadkeep) -> None:
 
 async def test_what_gained_nothing_is_tried_again_after_growth(tk: Threadkeep) -> None:
     """A tenth more than what was found futile, and not before; other threads are not concerned."""
-    upkeep = Upkeep(tk.backend, dialect_named("responses"), Memory())
+    upkeep = Upkeep(tk.backend, find_dialect("responses"), Memory())
     tip = Tip(next=1, turn=1, depth=1, chain=b"")
     known, other = Known(thread_id="t", tip=tip), Known(thread_id="o", tip=tip)
     upkeep.found_futile(known, tokens=1_000)

@@ -13,7 +13,7 @@ from tests.scenarios.vocabulary import Json, Speech
 from tests.session.answers import outputs_of
 
 from threadkeep import Session, Thread
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.errors import ModelRejected
 from threadkeep.items import Item, decoded
 from threadkeep.llm import Delta, ModelReply
@@ -83,7 +83,7 @@ class _SpeakingModel:
     async def stream_items(
         self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
     ) -> ModelReply:
-        language = dialect_named(self.dialect)
+        language = find_dialect(self.dialect)
         window = [_unmarked(decoded(item.raw)) for item in request.items]
         assert refusal(self.dialect, window) is None, window
         self.requests.append(window)

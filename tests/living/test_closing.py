@@ -9,7 +9,7 @@ from tests.histories import reasoning
 from tests.living.agent import refusal
 from tests.scenarios.vocabulary import SPEECHES, Json, Speech
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.items import decoded
 from threadkeep.threads.open_calls import closed
 
@@ -46,7 +46,7 @@ def history(speech: Speech, steps: list[str]) -> list[Json]:
 @given(speech=st.sampled_from(SPEECHES), steps=st.lists(st.sampled_from(STEPS), max_size=25))
 def test_whatever_was_left_behind_is_accepted_and_stays_as_it_was_shown(speech: Speech, steps: list[str]) -> None:
     """Nothing a person or the model said is lost, and showing it again changes nothing."""
-    dialect = dialect_named(speech.dialect)
+    dialect = find_dialect(speech.dialect)
     items = [dialect.parse(item) for item in history(speech, steps)]
     shown = closed(items, dialect=dialect, under_way=False)
     window = [decoded(item.raw) for item in dialect.arrange(shown)]
@@ -78,7 +78,7 @@ def test_whatever_was_left_behind_is_accepted_and_stays_as_it_was_shown(speech: 
 )
 def test_each_sort_of_call_is_closed_in_its_own_form(called: Json, closing: Json) -> None:
     """What closes it is what its own tool would have sent."""
-    dialect = dialect_named("responses")
+    dialect = find_dialect("responses")
     [shown] = closed([dialect.parse(called)], dialect=dialect, under_way=False)[1:]
     assert decoded(shown.raw) == closing
     assert closed([dialect.parse(called), shown], dialect=dialect, under_way=False) == [dialect.parse(called), shown]
@@ -86,6 +86,6 @@ def test_each_sort_of_call_is_closed_in_its_own_form(called: Json, closing: Json
 
 def test_a_tool_of_the_providers_own_is_not_closed_for_it() -> None:
     """Its result comes from the provider, in its next message."""
-    dialect = dialect_named("messages")
+    dialect = find_dialect("messages")
     call = {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}]}
     assert closed([dialect.parse(call)], dialect=dialect, under_way=False) == [dialect.parse(call)]

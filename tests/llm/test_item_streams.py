@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.llm.wires import request_of
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import ModelRejected
 from threadkeep.items import Item
 from threadkeep.llm import ModelReply, ProviderModel
@@ -78,7 +78,7 @@ async def listened(dialect: str, chunks: Sequence[bytes]) -> tuple[ModelReply, l
     async def take(item: Item) -> None:
         told.append((item, transport.read))
 
-    model = ProviderModel("m", model="m", dialect=dialect_named(dialect), path="/x", connect=lambda: transport)
+    model = ProviderModel("m", model="m", dialect=find_dialect(dialect), path="/x", connect=lambda: transport)
     question = {"input" if dialect == "responses" else "messages": [{"role": "user", "content": "Go."}]}
     return await model.stream_items(request_of(dialect, question), heard=unheard, completed=take), told
 
@@ -126,7 +126,7 @@ async def test_an_answer_of_many_items_takes_linear_time() -> None:
 async def test_an_answer_that_would_not_end_is_not_to_be_asked_for_again() -> None:
     """Asking again would not make it shorter: it is no failure that waiting mends."""
     transport = Chunks([bytes(MAX_ANSWER_BYTES), b"x", b"y"], content_type="application/json")
-    model = ProviderModel("m", model="m", dialect=dialect_named("chat"), path="/x", connect=lambda: transport)
+    model = ProviderModel("m", model="m", dialect=find_dialect("chat"), path="/x", connect=lambda: transport)
     with pytest.raises(ModelRejected):
         await model.ask(request_of("chat", {"messages": [{"role": "user", "content": "Go."}]}))
     assert transport.read == 2

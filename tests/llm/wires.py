@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.items import Item, View
 from threadkeep.llm import ProviderModel, open_model
 
@@ -38,12 +38,12 @@ class Wire:
         return request_of(self.dialect, self.question)
 
     def view(self, item: Item) -> View:
-        return dialect_named(self.dialect).view(item)
+        return find_dialect(self.dialect).view(item)
 
 
 def request_of(dialect: str, body: Mapping[str, Any]) -> Request:
     """Return a body as a request taken apart."""
-    language = dialect_named(dialect)
+    language = find_dialect(dialect)
     raw = language.parse(dict(body)).raw
     request = language.split(raw)
     assert request is not None

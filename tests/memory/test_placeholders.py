@@ -16,7 +16,7 @@ from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, base_fields, output
 from tests.session.answers import DIALECTS
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.erasure.erase import ErasureReport, erase, plan_erasure
 from threadkeep.items import Item, decoded, orphans
 from threadkeep.store import NewRecord, RecordKind
@@ -91,7 +91,7 @@ async def exported(tk: Threadkeep, thread: Thread, form: str) -> list[Json]:
 
 
 def pairs_hold(wire: str, items: list[Json]) -> bool:
-    dialect = dialect_named(wire)
+    dialect = find_dialect(wire)
     return orphans([dialect.view(dialect.parse(item)) for item in items]) == []
 
 
@@ -230,7 +230,7 @@ async def test_the_proof_outlives_a_second_erasure(tk: Threadkeep) -> None:
 )
 def test_only_what_a_provider_accepts_stands_in(output: Json, call: Json | None) -> None:
     """A call is made up only where its form says nothing about what was called, and only for an output that is there."""
-    dialect = dialect_named("responses")
+    dialect = find_dialect("responses")
     place = Pointer("t", 3)
     made = placeholders({place: Half(opens=["c"])}, [dialect.parse(output)], dialect=dialect)
     assert made == ({} if call is None else {place: dialect.parse(call)})

@@ -14,7 +14,7 @@ from tests.conftest import ManualClock
 from tests.memory.conftest import HOUR_MS, say, texts, user
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.memory import is_polluting, patterns_of
 from threadkeep.memory.extraction import tools_called
@@ -81,7 +81,7 @@ async def stored(tk: Threadkeep) -> bytes:
 )
 def test_calls_are_told_in_every_dialect(dialect: str, item: dict[str, Any], tools: list[str]) -> None:
     """Whoever runs a tool, its call names it; words about tools are no calls, and odd shapes are nothing."""
-    assert tools_called(dialect_named(dialect).parse(item)) == tools
+    assert tools_called(find_dialect(dialect).parse(item)) == tools
 
 
 @given(
@@ -89,7 +89,7 @@ def test_calls_are_told_in_every_dialect(dialect: str, item: dict[str, Any], too
 )
 def test_one_call_among_many_is_enough(tools: list[str]) -> None:
     """A path is polluted exactly if it holds a call that a pattern names, wherever that stands, however it is capitalised."""
-    speaks = dialect_named("responses")
+    speaks = find_dialect("responses")
     items = [speaks.parse({"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"}) for name in tools]
     patterns = patterns_of(Config().memory_polluting_tools)
     assert is_polluting(items, patterns) == bool({"web_search", "WebFetch", "browser_open"} & set(tools))

@@ -14,7 +14,7 @@ from tests.models.local_model import LocalModel
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction.fallback import TAKEN
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.errors import ModelOverflow
 from threadkeep.llm import open_model
 from threadkeep.store import RecordKind
@@ -34,7 +34,7 @@ NARROW_TOKENS = 2_850
 on_a_session = pytest.mark.skipif(
     not SESSIONS.exists(), reason="no sessions: set THREADKEEP_CORPUS to a folder that has taubench/"
 )
-CHAT = dialect_named("chat")
+CHAT = find_dialect("chat")
 log = logging.getLogger(__name__)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from threadkeep.dialects import Answer, dialect_named
+from threadkeep.dialects import Answer, find_dialect
 
 WINDOW = 6_000
 PIECE_BYTES = 700
@@ -30,12 +30,12 @@ async def provider() -> AsyncIterator[str]:
         asked, number = await request.json(), next(numbers)
         text = f"Answer {number}: I looked at it, and all of it is fine. " * 60
         answered = Answer(text=text, response_id=f"resp_{number}", message_id=f"msg_{number}", model="m", created_at=1)
-        wire = dialect_named(DIALECTS[request.path]).wire
+        wire = find_dialect(DIALECTS[request.path]).wire
         if not asked.get("stream"):
-            return web.Response(body=wire.answer_json(answered), content_type="application/json")
+            return web.Response(body=wire.render_answer(answered), content_type="application/json")
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
-        body = wire.answer_stream(answered)
+        body = wire.render_answer_stream(answered)
         for start in range(0, len(body), PIECE_BYTES):
             await response.write(body[start : start + PIECE_BYTES])
         await response.write_eof()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.items import Item
 from threadkeep.testing.scripted_model import Says, says
 
@@ -14,7 +14,7 @@ DIALECTS = ("responses", "chat", "messages")
 
 def calling(dialect: str, *calls: tuple[str, str, dict[str, Any]]) -> Says:
     """One answer that makes these calls: an id, a tool, its arguments."""
-    language = dialect_named(dialect)
+    language = find_dialect(dialect)
     made: list[dict[str, Any]]
     match dialect:
         case "responses":

@@ -14,7 +14,7 @@ from tests.session.answers import DIALECTS, calling, outputs_of
 
 from threadkeep import Session, Threadkeep
 from threadkeep.dialects import Answer as Spoken
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.llm import ModelReply
 from threadkeep.session import Called, Event, Returned
 from threadkeep.testing.scripted_model import Holds, ScriptedModel, Step
@@ -118,13 +118,13 @@ class Steady:
         self.bodies: list[dict[str, Any]] = []
 
     async def ask(self, request: Request) -> ModelReply:
-        language = dialect_named(self.dialect)
+        language = find_dialect(self.dialect)
         self.bodies.append(json.loads(language.join(request, request.items)))
         last = language.view(request.items[-1])
         if last.said.endswith("Do both."):
             return calling(self.dialect, ("c1", "quick", {}), ("c2", "quick", {})).reply
         answer = Spoken(text="Done.", response_id="r", message_id="m", model="m", created_at=1)
-        return ModelReply(text="Done.", items=language.wire.reply_from_json(language.wire.answer_json(answer)).items)
+        return ModelReply(text="Done.", items=language.wire.read_reply(language.wire.render_answer(answer)).items)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

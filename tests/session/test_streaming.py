@@ -12,7 +12,7 @@ from tests.doubles.model_server import HttpReply, ModelServer, events, streamed,
 
 from threadkeep import Session, Threadkeep
 from threadkeep.dialects import Answer as Spoken
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.llm.base import Delta
 from threadkeep.llm.deltas import DeltaReader
 from threadkeep.session import Asked, Event, Said
@@ -59,7 +59,7 @@ async def test_a_server_that_does_not_stream_is_heard_all_at_once(tk: Threadkeep
 def test_every_dialect_is_understood_however_its_bytes_are_cut(dialect: str, size: int) -> None:
     """The pieces amount to what was said."""
     text = "Grüße from <afar>, and 你好."
-    body = dialect_named(dialect).wire.answer_stream(
+    body = find_dialect(dialect).wire.render_answer_stream(
         Spoken(text=text, response_id="r", message_id="m", model="x", created_at=1_700_000_000)
     )
     reader = DeltaReader(dialect)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.items import Item
 from threadkeep.llm import Delta, ModelReply
 from threadkeep.llm.speech import speech_in
@@ -24,7 +24,7 @@ class UnfoldingModel:
     def __init__(self, *replies: Sequence[Told], dialect: str = "responses") -> None:
         self.dialect = dialect
         self.bodies: list[dict[str, Any]] = []
-        self._language = dialect_named(dialect)
+        self._language = find_dialect(dialect)
         self._replies = list(replies)
 
     async def ask(self, request: Request) -> ModelReply:

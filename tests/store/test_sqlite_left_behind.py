@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import StoreClosed, StoreError
 from threadkeep.llm.provider import ProviderModel, Transport
 
@@ -124,7 +124,7 @@ class Clinging(ProviderModel):
     """A model that cannot be let go of."""
 
     def __init__(self, closing: Callable[[], Awaitable[None]]) -> None:
-        super().__init__("m", model="m", dialect=dialect_named("chat"), path="/", connect=unreachable)
+        super().__init__("m", model="m", dialect=find_dialect("chat"), path="/", connect=unreachable)
         self._closing = closing
 
     async def aclose(self) -> None:

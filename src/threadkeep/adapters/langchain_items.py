@@ -14,7 +14,7 @@ from typing import Any, Final
 from langchain.messages import AnyMessage
 from langchain_core.messages import BaseMessage, messages_from_dict
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 
 DIALECT: Final = "chat"
 OWN: Final = "langchain"
@@ -34,7 +34,7 @@ ROLES: Final = {
 TYPES: Final = {"user": "human", "assistant": "ai", "tool": "tool", "system": "system"}
 # Written down in the item itself.
 SAID: Final = frozenset({"type", "content", "id", "tool_calls", "tool_call_id"})
-_CHAT: Final = dialect_named(DIALECT)
+_CHAT: Final = find_dialect(DIALECT)
 
 
 def item_of(message: BaseMessage) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelRequestPart, ModelResponse
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 
 DIALECT: Final = "chat"
 OWN: Final = "pydantic_ai"
@@ -24,7 +24,7 @@ BESIDE: Final = "status"
 # When parts were made that no host made: one with this time is threadkeep's own, handed back.
 MADE_HERE: Final = "1970-01-01T00:00:00Z"
 PROMPTS: Final = {"user-prompt": "user", "system-prompt": "system"}
-_CHAT: Final = dialect_named(DIALECT)
+_CHAT: Final = find_dialect(DIALECT)
 
 Json = dict[str, Any]
 

@@ -18,7 +18,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.budget import StateBudget
 from threadkeep.compaction.order import CompactionPolicy, DraftBudget
 from threadkeep.compaction.telemetry import CompactionObserver, installed_observer
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import (
     AmbiguousThread,
     RecordNotFound,
@@ -217,7 +217,7 @@ class Threadkeep:
             InvalidThreadId: The name cannot be an id.
             UnknownDialect: There is no such dialect.
         """
-        language = dialect_named(dialect)
+        language = find_dialect(dialect)
         if thread_id is not None:
             try:
                 return await self._resumed(checked_thread_id(thread_id))
@@ -240,7 +240,7 @@ class Threadkeep:
             row = await self.backend.store.get(prefix)
         except ThreadNotFound:
             row = await self._only(prefix)
-        return Thread(self.backend, row.id, dialect=dialect_named(row.dialect))
+        return Thread(self.backend, row.id, dialect=find_dialect(row.dialect))
 
     async def _only(self, prefix: str) -> ThreadRow:
         rows = await self.backend.store.threads(prefix=prefix, limit=MATCHES_NAMED)
@@ -262,14 +262,14 @@ class Threadkeep:
         problems: list[Problem] = []
         records = 0
         for row in rows:
-            count, found = await verify_thread(store, row, dialect=dialect_named(row.dialect))
+            count, found = await verify_thread(store, row, dialect=find_dialect(row.dialect))
             records += count
             problems.extend(found)
         return Verdict(threads=len(rows), records=records, problems=tuple(problems))
 
     async def _resumed(self, thread_id: str) -> Thread:
         row = await self.backend.store.get(thread_id)
-        return Thread(self.backend, row.id, dialect=dialect_named(row.dialect))
+        return Thread(self.backend, row.id, dialect=find_dialect(row.dialect))
 
     async def _summary(self, row: ThreadRow) -> ThreadSummary:
         store = self.backend.store

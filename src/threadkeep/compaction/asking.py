@@ -122,7 +122,7 @@ async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int, sent: li
         raise NotAsked(OVER_BUDGET)
     for number, part in enumerate(parts, start=1):
         question = transcript_question(draft.instruction(), part, part=number, parts=len(parts))
-        request = Request(fields={}, head=(), items=(voice.dialect.state_item(question),))
+        request = Request(fields={}, head=(), items=(voice.dialect.make_state_item(question),))
         sent.append(request_tokens(request))
         await _ask(voice, request, draft)
     return draft
@@ -146,7 +146,7 @@ def warm_request(brief: Brief, voice: Voice, own: Request, instruction: str) -> 
     if brief.dialect.name != "messages" and fields.get("tools", b"[]").strip() not in (b"[]", b"null"):
         # Anthropic's cache is lost with another tool_choice, so there only the instruction forbids tools.
         fields["tool_choice"] = b'"none"'
-    items = brief.dialect.arrange([*settled, brief.dialect.state_item(instruction)])
+    items = brief.dialect.arrange([*settled, brief.dialect.make_state_item(instruction)])
     return Request(fields=fields, head=own.head, items=tuple(items))
 
 

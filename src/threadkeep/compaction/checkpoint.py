@@ -98,7 +98,7 @@ def quoted_entry(quote: Quoted, dialect: Dialect) -> LayoutEntry:
     if quote.text is None and quote.seen is not None:
         return kept_entry(quote.seen)
     depth = quote.seen.entry.depth if quote.seen is not None else None
-    item = dialect.state_item(quote.text or "")
+    item = dialect.make_state_item(quote.text or "")
     return StubEntry(thread=quote.source.thread_id, ordinal=quote.source.ordinal, depth=depth, item=msgspec.Raw(item.raw))
 
 
@@ -133,7 +133,7 @@ def _tail_entry(kept: Kept, *, calls: Mapping[str, View], dialect: Dialect) -> L
     if not kept.stub or kept.seen.entry.kind in (EntryKind.STUB, EntryKind.LITERAL):
         return kept_entry(kept.seen)
     text = _stub_text(kept.seen, calls) if kept.cut_tokens is None else _cut_text(kept.seen, tokens=kept.cut_tokens)
-    stub = dialect.with_output(kept.seen.entry.item, text)
+    stub = dialect.replace_output(kept.seen.entry.item, text)
     return _stub(kept.seen, stub) if stub else kept_entry(kept.seen)
 
 

@@ -7,7 +7,7 @@ import asyncio
 from threadkeep.compaction import Ledger, ledger_of
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import remembered
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.threads.reader import live_path, load_history
 from threadkeep.threads.titles import description
 
@@ -35,7 +35,7 @@ async def carried_memory(backend: Backend, thread_id: str) -> Ledger | None:
     memory: Ledger | None = None
     for continued in reversed(await _continued(backend, thread_id)):
         history = await load_history(backend.store, await live_path(backend.store, continued))
-        dialect = dialect_named((await backend.store.get(continued)).dialect)
+        dialect = find_dialect((await backend.store.get(continued)).dialect)
         memory = await asyncio.to_thread(remembered, history, dialect=dialect, carried=memory)
     return memory
 

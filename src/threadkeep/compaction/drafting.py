@@ -98,7 +98,7 @@ class Brief:
         return [seen for seen in shown if seen is not None]
 
     def _bare(self, seen: Seen) -> Seen | None:
-        item = self.dialect.without_sealed(seen.entry.item)
+        item = self.dialect.remove_sealed(seen.entry.item)
         return None if item is None else Seen(entry=replace(seen.entry, item=item), view=self.dialect.view(item))
 
 

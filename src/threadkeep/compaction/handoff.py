@@ -14,7 +14,7 @@ from threadkeep.compaction.secrets import masked
 from threadkeep.compaction.state_text import TAG
 from threadkeep.compaction.transcript import untag
 from threadkeep.dialects.base import STATE_OPENING
-from threadkeep.dialects.hosts import SUMMARY_OPENINGS
+from threadkeep.dialects.host_markers import SUMMARY_OPENINGS
 from threadkeep.tokens import estimate_text
 
 NAME = "handoff"

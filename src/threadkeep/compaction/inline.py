@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, value_of
+from threadkeep.dialects.raw_json import join_list, join_object, read_value, split_list, split_object
 from threadkeep.items import Item
 from threadkeep.threads import EntryKind, History, Pointer, WindowEntry
 from threadkeep.tokens import estimate_item
@@ -49,17 +49,17 @@ class TakenOut:
 
 def parted(item: Item) -> Parted:
     """Return an item taken apart, every block with its exact bytes; one without a compaction is all rest."""
-    fields = fields_of(item.raw) if SIGN in item.raw else None
+    fields = split_object(item.raw) if SIGN in item.raw else None
     if fields is None:
         return Parted(written=None, rest=item)
     if _is_compaction(fields):
         return Parted(written=item, rest=None)
-    is_answer = value_of(fields.get("role", NOTHING)) == "assistant"
-    blocks = (elements_of(fields.get("content", NOTHING)) or []) if is_answer else []
+    is_answer = read_value(fields.get("role", NOTHING)) == "assistant"
+    blocks = (split_list(fields.get("content", NOTHING)) or []) if is_answer else []
     written: list[bytes] = []
     rest: list[bytes] = []
     for block in blocks:
-        (written if _is_compaction(fields_of(block) or {}) else rest).append(block)
+        (written if _is_compaction(split_object(block) or {}) else rest).append(block)
     if not written:
         return Parted(written=None, rest=item)
     if not rest:
@@ -97,9 +97,9 @@ def _recorded(entry: WindowEntry) -> bool:
 
 
 def _is_compaction(fields: Mapping[str, bytes]) -> bool:
-    kind = value_of(fields.get("type", NOTHING))
-    return isinstance(kind, str) and kind in COMPACTIONS and any(value_of(fields.get(name, NOTHING)) for name in HOLDING)
+    kind = read_value(fields.get("type", NOTHING))
+    return isinstance(kind, str) and kind in COMPACTIONS and any(read_value(fields.get(name, NOTHING)) for name in HOLDING)
 
 
 def _with_content(fields: Mapping[str, bytes], blocks: Sequence[bytes]) -> Item:
-    return Item(object_of({**fields, "content": list_of(blocks)}))
+    return Item(join_object({**fields, "content": join_list(blocks)}))

@@ -9,7 +9,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.drafting import AskRemote, Meter, Voice
 from threadkeep.compaction.fallback import Speak
 from threadkeep.compaction.order import CompactionPolicy, DraftBudget, Order, Patience
-from threadkeep.dialects import Dialect, Request, dialect_named
+from threadkeep.dialects import Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected
 from threadkeep.llm import Bounds, Model, ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
 from threadkeep.llm.provider import EVERY_BOUND
@@ -91,7 +91,7 @@ def _voice(
     remote = model if isinstance(model, RemoteCompactor) else None
     return Voice(
         name=model.name,
-        dialect=dialect_named(model.dialect),
+        dialect=find_dialect(model.dialect),
         ask=ask,
         compact=_compacting(remote, meter, patience=patience) if remote else None,
         issuer=remote.issuer if remote else None,

@@ -12,7 +12,7 @@ from threadkeep.items import Item
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES, CHAT, MESSAGES)}
 
 
-def dialect_named(name: str) -> Dialect:
+def find_dialect(name: str) -> Dialect:
     """Return the dialect called `name`.
 
     Raises:
@@ -24,9 +24,9 @@ def dialect_named(name: str) -> Dialect:
         raise UnknownDialect(name, known=tuple(DIALECTS)) from None
 
 
-def searchable_text(dialect: str, raw: bytes) -> str:
+def render_search_text(dialect: str, raw: bytes) -> str:
     """Return what a search index should know about a stored item."""
-    view = dialect_named(dialect).view(Item(raw))
+    view = find_dialect(dialect).view(Item(raw))
     return view.text if view.said in view.text else f"{view.text}\n{view.said}"
 
 
@@ -38,6 +38,6 @@ __all__ = [
     "ReplyReader",
     "Request",
     "Wire",
-    "dialect_named",
-    "searchable_text",
+    "find_dialect",
+    "render_search_text",
 ]

@@ -17,6 +17,9 @@ SEPARATOR = "\n\n---\n\n"
 # What the output of a call that was broken off says.
 ABORTED = "aborted"
 
+# Replaces a provider's own compaction that another account cannot read: the reader must know that there was a history.
+UNREADABLE = "(An earlier part of this conversation was compacted by another provider, and cannot be read here.)"
+
 Outcome = Literal["completed", "incomplete", "failed", "cut"]
 
 
@@ -79,23 +82,23 @@ class ReplyReader(Protocol):
 class Wire(Protocol):
     """How a dialect's answers look on the wire."""
 
-    def reply_reader(self) -> ReplyReader:
+    def make_reader(self) -> ReplyReader:
         """Return a reader for one streamed answer."""
         ...
 
-    def reply_from_json(self, body: bytes) -> Reply:
+    def read_reply(self, body: bytes) -> Reply:
         """Return the reply that an answer which was not streamed carries; `cut` if it cannot be read."""
         ...
 
-    def answer_stream(self, answer: Answer) -> bytes:
+    def render_answer_stream(self, answer: Answer) -> bytes:
         """Return the whole event stream of an answer the gateway gives by itself."""
         ...
 
-    def answer_json(self, answer: Answer) -> bytes:
+    def render_answer(self, answer: Answer) -> bytes:
         """Return the same answer as one JSON object."""
         ...
 
-    def error_json(self, status: int, code: str, message: str) -> bytes:
+    def render_error(self, status: int, code: str, message: str) -> bytes:
         """Return the body of an error with HTTP status `status`; clients show `message` and branch on `code`."""
         ...
 
@@ -113,6 +116,11 @@ class Dialect(Protocol):
 
     @property
     def wire(self) -> Wire: ...
+
+    @property
+    def sealed_marks(self) -> Collection[bytes]:
+        """Every item with sealed content holds one of these byte strings; an item without them need not be read for it."""
+        ...
 
     def parse(self, value: object) -> Item:
         """Return the item for a decoded JSON value, in threadkeep's one fixed serialisation.
@@ -142,25 +150,25 @@ class Dialect(Protocol):
         """Return a request without a history: what stands beside it, in the fields this language has for it."""
         ...
 
-    def state_item(self, text: str) -> Item:
+    def make_state_item(self, text: str) -> Item:
         """Return the message that carries the session state."""
         ...
 
-    def with_output(self, item: Item, text: str) -> Item | None:
+    def replace_output(self, item: Item, text: str) -> Item | None:
         """Return an output item with its payload replaced by `text`, all else untouched but a client's cache markers, which go.
 
         None where the item is not an output, or of a form whose payload the provider insists on.
         """
         ...
 
-    def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
+    def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
         """Return what closes those of the item's calls whose ids are in `calls`: outputs that say the call was aborted.
 
         Calls of the provider's own tools are not the client's to close; they, and ids the item does not open, yield nothing.
         """
         ...
 
-    def without_sealed(self, item: Item) -> Item | None:
+    def remove_sealed(self, item: Item) -> Item | None:
         """Return an item without what only the account it was issued to may hand back: encrypted reasoning, signed thinking.
 
         The very same item where it holds nothing of the kind; None where nothing would be left of it.
@@ -179,3 +187,8 @@ class Dialect(Protocol):
         Deterministic, and stable under appending: the arrangement of a prefix is a prefix, but for its last item.
         """
         ...
+
+
+def has_sealed(item: Item, dialect: Dialect) -> bool:
+    """Whether an item holds what only the account it was issued to may send back."""
+    return any(mark in item.raw for mark in dialect.sealed_marks) and dialect.remove_sealed(item) is not item

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from threadkeep.dialects.base import Request
-from threadkeep.dialects.spans import elements_of, list_of, object_of
+from threadkeep.dialects.raw_json import join_list, join_object, split_list
 from threadkeep.errors import InvalidItem
 from threadkeep.items import Item, is_json
 
 
-def item_from(value: object, *, dialect: str) -> Item:
+def make_item(value: object, *, dialect: str) -> Item:
     """Return the item for a decoded JSON value, in threadkeep's one fixed serialisation.
 
     Raises:
@@ -28,21 +28,21 @@ def item_from(value: object, *, dialect: str) -> Item:
     raise InvalidItem(dialect=dialect, reason="it holds something JSON cannot say")
 
 
-def items_in(history: bytes) -> list[Item] | None:
+def read_items(history: bytes) -> list[Item] | None:
     """Return the items of a history: a list of nothing but objects."""
-    spans = elements_of(history)
+    spans = split_list(history)
     if spans is None or not all(span.startswith(b"{") for span in spans):
         return None
     return [Item(span) for span in spans]
 
 
-def composed(fields: Mapping[str, object], *, head: Sequence[Item] = ()) -> Request:
+def compose_request(fields: Mapping[str, object], *, head: Sequence[Item] = ()) -> Request:
     """Return a request without a history; a field that says nothing is left out."""
     said = {name: msgspec.json.encode(value) for name, value in fields.items() if value}
     return Request(fields=said, head=tuple(head), items=())
 
 
-def taken_apart(fields: Mapping[str, bytes], items: Sequence[Item], *, is_head: Callable[[Item], bool]) -> Request:
+def split_request(fields: Mapping[str, bytes], items: Sequence[Item], *, is_head: Callable[[Item], bool]) -> Request:
     """Return the request whose head is the leading run of items that are the client's to write anew."""
     head = 0
     while head < len(items) and is_head(items[head]):
@@ -50,6 +50,6 @@ def taken_apart(fields: Mapping[str, bytes], items: Sequence[Item], *, is_head: 
     return Request(fields=fields, head=tuple(items[:head]), items=tuple(items[head:]))
 
 
-def put_together(request: Request, items: Sequence[Item], *, field: str) -> bytes:
+def join_request(request: Request, items: Sequence[Item], *, field: str) -> bytes:
     """Return the body whose `field` holds the request's head followed by `items`."""
-    return object_of({**request.fields, field: list_of(item.raw for item in (*request.head, *items))})
+    return join_object({**request.fields, field: join_list(item.raw for item in (*request.head, *items))})

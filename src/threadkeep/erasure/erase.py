@@ -15,7 +15,7 @@ import msgspec
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.inline import parted
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import NothingToCompact, OrdinalConflict, RecordNotFound
 from threadkeep.items import Item, View
 from threadkeep.memory.memory import Memories
@@ -188,7 +188,7 @@ class _Other:
 
 
 def _other(records: Sequence[Record], calls: Collection[str], *, lost: Collection[bytes], dialect: str) -> _Other:
-    speaks = dialect_named(dialect)
+    speaks = find_dialect(dialect)
     items = [record for record in records if record.kind is RecordKind.ITEM]
     views = _views(items, dialect=dialect)
     opened = {call for view in views.values() for call in view.opens}
@@ -243,7 +243,7 @@ def _is_compaction(record: Record) -> bool:
 
 
 def _views(records: Iterable[Record], *, dialect: str) -> dict[int, View]:
-    speaks = dialect_named(dialect)
+    speaks = find_dialect(dialect)
     items = (record for record in records if record.kind is RecordKind.ITEM and not record.erased)
     return {record.ordinal: speaks.view(Item(record.body)) for record in items}
 

@@ -265,4 +265,4 @@ def _dialect_of(bare: Call) -> str:
 
 async def _refuse(caller: Caller, refused: Refused, *, dialect: str = "responses") -> None:
     wire = DIALECTS[dialect].wire
-    await caller.answer(refused.status, wire.error_json(refused.status, refused.code, refused.message))
+    await caller.answer(refused.status, wire.render_error(refused.status, refused.code, refused.message))

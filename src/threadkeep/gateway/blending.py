@@ -55,7 +55,7 @@ class _Streamed:
         self._recalling = recalling
         self._ask = ask
         self._veil: Veil = recalling.form.veil()
-        self._shown = wire.reply_reader()
+        self._shown = wire.make_reader()
         self._first: Reply | None = None
 
     async def relay(self, answer: Arriving) -> None:
@@ -76,7 +76,7 @@ class _Streamed:
 
     async def _round(self, answer: Arriving) -> bytes | None:
         """Relay one answer of the provider up to its end, which is held back; return what is to be asked next."""
-        reader = self._wire.reply_reader()
+        reader = self._wire.make_reader()
         async for chunk in answer.chunks():
             reader.feed(chunk)
             # Nothing at all is the sign of the end.
@@ -101,7 +101,7 @@ class _Whole:
 
     async def relay(self, answer: Arriving) -> None:
         read = await _body(answer)
-        replies = [self._wire.reply_from_json(read)]
+        replies = [self._wire.read_reply(read)]
         answers = [_object(read)]
         again = await _next(self._recalling, replies[0])
         while again is not None:
@@ -110,12 +110,12 @@ class _Whole:
                     await relay_reply(self._caller, more, wire=self._wire, finish=self._finish)
                     return
                 body = await _body(more)
-            replies.append(self._wire.reply_from_json(body))
+            replies.append(self._wire.read_reply(body))
             answers.append(_object(body))
             again = await _next(self._recalling, replies[-1])
         if len(answers) > 1 or self._recalling.form.calls_in(replies[0].items).ours:
             read = json.dumps(self._recalling.form.merged(answers), ensure_ascii=False).encode("utf-8", "replace")
-        await self._finish(first_counted(self._wire.reply_from_json(read), replies[0]))
+        await self._finish(first_counted(self._wire.read_reply(read), replies[0]))
         await self._caller.start(answer.status, end_to_end(answer.headers))
         await self._caller.end(read)
 

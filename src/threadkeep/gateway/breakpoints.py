@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from threadkeep.dialects import Request
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_in, object_of, text_part
+from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, split_list, split_object
 from threadkeep.gateway.rewriting import Placed
 from threadkeep.items import Item
 
@@ -55,13 +55,13 @@ def pointed(window: Sequence[Placed], request: Request, *, dialect: str) -> tupl
 
 def with_breakpoint(item: Item, *, dialect: str) -> Item | None:
     """Return a message whose last part ends a prefix that is worth keeping; None where it has none that could."""
-    kind, fields = PARTS[dialect], fields_of(item.raw) or {}
-    if (object_in(item.raw) or {}).get("role") not in SPEAKERS:
+    kind, fields = PARTS[dialect], split_object(item.raw) or {}
+    if (read_object(item.raw) or {}).get("role") not in SPEAKERS:
         return None
     content = fields.get("content", b"null")
-    parts = [text_part(content, kind=kind)] if content.startswith(b'"') else elements_of(content) or []
-    last = fields_of(parts[-1]) if parts else None
+    parts = [make_text_part(content, kind=kind)] if content.startswith(b'"') else split_list(content) or []
+    last = split_object(parts[-1]) if parts else None
     if last is None or last.get("type") != b'"' + kind + b'"':
         return None
-    marked = object_of({**last, FIELD: EXPLICIT})
-    return Item(object_of({**fields, "content": list_of([*parts[:-1], marked])}))
+    marked = join_object({**last, FIELD: EXPLICIT})
+    return Item(join_object({**fields, "content": join_list([*parts[:-1], marked])}))

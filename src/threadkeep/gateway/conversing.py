@@ -229,12 +229,12 @@ class Exchange:
             model=asked.model,
             created_at=int(signing.now()),
         )
-        written = self._wire.answer_stream(answer) if asked.stream else self._wire.answer_json(answer)
+        written = self._wire.render_answer_stream(answer) if asked.stream else self._wire.render_answer(answer)
         content_type = b"text/event-stream; charset=utf-8" if asked.stream else b"application/json"
         await self._caller.answer(200, written, content_type=content_type)
 
     async def _refuse(self, refused: Refused) -> None:
-        await self._caller.answer(refused.status, self._wire.error_json(refused.status, refused.code, refused.message))
+        await self._caller.answer(refused.status, self._wire.render_error(refused.status, refused.code, refused.message))
 
 
 async def stay(caller: Caller, exchange: Coroutine[Any, Any, None], *, metrics: Metrics) -> None:

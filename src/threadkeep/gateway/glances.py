@@ -15,7 +15,7 @@ from itertools import islice
 
 from threadkeep.compaction.inline import parted
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.sealing import holds_sealed
+from threadkeep.dialects.base import has_sealed
 from threadkeep.gateway.commands import Command, CommandNames, asides, command_in, host_parts, is_signed
 from threadkeep.items import Item, ItemKind, Role, View, chain_link, chain_seed
 from threadkeep.tokens import estimate_item
@@ -170,7 +170,7 @@ class Glances:
     def _look(self, item: Item, reading: Reading, *, before: bytes) -> Glance:
         view = reading.view
         is_message = view.kind is ItemKind.MESSAGE
-        sealed = holds_sealed(item, self._dialect)
+        sealed = has_sealed(item, self._dialect)
         command = command_in(view, self._names)
         return Glance(
             link=chain_link(self._key, before, reading.canonical),

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Final
 
 from threadkeep.dialects import Request
-from threadkeep.dialects.spans import object_in, value_of
+from threadkeep.dialects.raw_json import read_object, read_value
 from threadkeep.gateway.codex_metadata import turn_metadata
 from threadkeep.gateway.rules import CLAUDE_CODE
 
@@ -59,7 +59,7 @@ def hints_of(headers: Mapping[str, str], request: Request, *, upstream: str, key
     codex = turn_metadata(headers)
     agent = headers.get(AGENT_HEADER) or codex.agent or (headers.get("x-session-id", "") if headers.get(PARENT_HEADER) else "")
     name = _session_name(headers, request.fields)
-    model = value_of(request.fields.get("model", b"null"))
+    model = read_value(request.fields.get("model", b"null"))
     return Hints(
         client=_client(headers),
         agent=agent,
@@ -92,10 +92,10 @@ def _session_name(headers: Mapping[str, str], fields: Mapping[str, bytes]) -> st
         if value := headers.get(name):
             return f"{name}={value}"
     for name in SESSION_FIELDS:
-        if name in fields and isinstance(key := value_of(fields[name]), str) and key:
+        if name in fields and isinstance(key := read_value(fields[name]), str) and key:
             return f"{name}={key}"
-    user = (object_in(fields.get("metadata", b"null")) or {}).get("user_id")
-    session = (object_in(user.encode()) or {}).get("session_id") if isinstance(user, str) else None
+    user = (read_object(fields.get("metadata", b"null")) or {}).get("user_id")
+    session = (read_object(user.encode()) or {}).get("session_id") if isinstance(user, str) else None
     return f"metadata={session}" if isinstance(session, str) and session else ""
 
 

@@ -17,8 +17,8 @@ from typing import Annotated, Literal, Protocol
 import msgspec
 
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.dialects import Dialect, dialect_named
-from threadkeep.dialects.spans import encoded, list_of, object_of
+from threadkeep.dialects import Dialect, find_dialect
+from threadkeep.dialects.raw_json import encode_value, join_list, join_object
 from threadkeep.errors import BadInput
 from threadkeep.gateway.caller import Caller
 from threadkeep.gateway.control_views import compaction_view
@@ -104,10 +104,10 @@ async def answer_history(caller: Caller, lays_out_for: LaysOutFor, *, tenant: st
         asked = msgspec.json.decode(body, type=_Asked)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"this is no history: {error}") from None
-    dialect = dialect_named(asked.dialect)
-    fields = {"model": encoded(asked.model), dialect.history_field: list_of(bytes(item) for item in asked.items)}
+    dialect = find_dialect(asked.dialect)
+    fields = {"model": encode_value(asked.model), dialect.history_field: join_list(bytes(item) for item in asked.items)}
     headers = {SESSION_HEADER: asked.session} if asked.session else {}
-    incoming = Incoming(path=f"/{asked.dialect}", headers=headers, body=object_of(fields))
+    incoming = Incoming(path=f"/{asked.dialect}", headers=headers, body=join_object(fields))
     wish = Wish(compact=asked.compact, focus=asked.focus, limit_tokens=asked.limit_tokens)
     laid_out = await (await lays_out_for(tenant, asked.dialect)).laid_out(incoming, wish)
     await caller.answer(200, msgspec.json.encode(_view(laid_out, dialect)))

@@ -155,7 +155,7 @@ class KeepingUp:
     def _legal(self, known: Known) -> Callable[[Item], Item | None]:
         """Return what takes out of an item what the provider would refuse in a request that is not the client's own."""
         if known.told is not None and known.told.issued_from > 0:
-            return self._dialect.without_sealed
+            return self._dialect.remove_sealed
         return without_thinking if self._dialect.name == BINDING and known.standing is not None else _as_it_is
 
     def _limits(self, arrived: Arrived) -> Limits:

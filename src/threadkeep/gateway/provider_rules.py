@@ -18,8 +18,8 @@ import msgspec
 
 from threadkeep.dialects import Dialect, Request
 from threadkeep.dialects.messages import markers, with_marker, without_markers, without_thinking
+from threadkeep.dialects.raw_json import join_object, split_list, split_object
 from threadkeep.dialects.responses.merging import is_user_message, merged
-from threadkeep.dialects.spans import elements_of, fields_of, object_of
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.known import Told
 from threadkeep.gateway.rewriting import Placed
@@ -84,7 +84,7 @@ def legal(window: Sequence[Placed], told: Told, *, dialect: Dialect, bound: int)
     for placed in window:
         depth = placed.depth if placed.sealed else None
         if depth is not None and depth <= told.issued_from:
-            item = dialect.without_sealed(placed.item)
+            item = dialect.remove_sealed(placed.item)
         else:
             item = without_thinking(placed.item) if depth is not None and depth <= bound else placed.item
         if item is not None:
@@ -97,11 +97,11 @@ def drops_blocks(request: Request, headers: Mapping[str, str]) -> tuple[Request,
 
     Without a field `thinking` none is asked for, and there is nowhere to say so.
     """
-    asked = fields_of(request.fields.get("thinking", b"null"))
+    asked = split_object(request.fields.get("thinking", b"null"))
     if asked is None:
         return request, {}
     header = with_betas(headers.get(BETA_HEADER, ""), BINDING_BETA)
-    fields = {**request.fields, "thinking": object_of({**asked, "block_binding": DROP})}
+    fields = {**request.fields, "thinking": join_object({**asked, "block_binding": DROP})}
     return Request(fields=fields, head=request.head, items=request.items), {BETA_HEADER: header}
 
 
@@ -189,7 +189,7 @@ def keyed(request: Request, *, root: bytes, dialect: str) -> Request:
 def _markers_beside(request: Request) -> int:
     """Return how many markers stand outside the history: on blocks of the system's text, on tools, on the head."""
     spans = [span for name in ("system", "tools") if MARKER_SIGN in (span := request.fields.get(name, b"null"))]
-    blocks = [fields_of(block) or {} for span in spans for block in elements_of(span) or ()]
+    blocks = [split_object(block) or {} for span in spans for block in split_list(span) or ()]
     on_blocks = sum(1 for block in (*blocks, request.fields) if block.get("cache_control", b"null") != b"null")
     return on_blocks + sum(_markers_in(item) for item in request.head)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from threadkeep.dialects import Dialect, Reply, Request
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, value_of
+from threadkeep.dialects.raw_json import join_list, join_object, read_value, split_list, split_object
 from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.known import Known
 from threadkeep.gateway.rules import Rules
@@ -63,22 +63,22 @@ def remembering(request: Request, text: str, *, dialect: Dialect) -> Request:
 
 def _with_block(system: bytes | None, text: str) -> bytes:
     """Return the Messages API's `system` with one more block; markers the client set stay where they are."""
-    told = value_of(system) if system is not None else None
+    told = read_value(system) if system is not None else None
     if isinstance(told, str):
         return msgspec.json.encode(f"{told}{APART}{text}")
     block = msgspec.json.encode({"type": "text", "text": text})
-    return list_of([*(elements_of(system) or () if system is not None else ()), block])
+    return join_list([*(split_list(system) or () if system is not None else ()), block])
 
 
 def _with_more(item: Item, text: str) -> Item | None:
     """Return a message with `text` at its end; None where its content is of no form that takes one."""
-    fields = fields_of(item.raw) or {}
+    fields = split_object(item.raw) or {}
     content = fields.get("content", b"null")
-    told = value_of(content)
+    told = read_value(content)
     if isinstance(told, str):
-        return Item(object_of({**fields, "content": msgspec.json.encode(f"{told}{APART}{text}")}))
-    parts = elements_of(content)
+        return Item(join_object({**fields, "content": msgspec.json.encode(f"{told}{APART}{text}")}))
+    parts = split_list(content)
     if parts is None:
         return None
     part = msgspec.json.encode({"type": "text", "text": text})
-    return Item(object_of({**fields, "content": list_of([*parts, part])}))
+    return Item(join_object({**fields, "content": join_list([*parts, part])}))

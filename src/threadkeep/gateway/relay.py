@@ -80,7 +80,7 @@ async def relay_reply(caller: Caller, answer: Arriving | Unanswered, *, wire: Wi
     elif answer.is_json:
         await _relay_json(caller, answer, wire=wire, finish=finish)
     else:
-        await _relay_stream(caller, answer, reader=wire.reply_reader(), finish=finish)
+        await _relay_stream(caller, answer, reader=wire.make_reader(), finish=finish)
 
 
 async def _relay_stream(caller: Caller, answer: Arriving, *, reader: ReplyReader, finish: Finish) -> None:
@@ -125,7 +125,7 @@ async def _relay_json(caller: Caller, answer: Arriving, *, wire: Wire, finish: F
             if len(seen) <= READABLE_BYTES:
                 seen += chunk
         if len(seen) <= READABLE_BYTES:
-            reply = wire.reply_from_json(bytes(seen))
+            reply = wire.read_reply(bytes(seen))
     finally:
         await finish(reply)
     await caller.end(last)
@@ -136,4 +136,4 @@ async def _start(caller: Caller, answer: Arriving) -> None:
 
 
 async def _tell(caller: Caller, unanswered: Unanswered, *, wire: Wire) -> None:
-    await caller.answer(unanswered.status, wire.error_json(unanswered.status, unanswered.code, unanswered.message))
+    await caller.answer(unanswered.status, wire.render_error(unanswered.status, unanswered.code, unanswered.message))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from threadkeep.dialects import Dialect, Request
-from threadkeep.dialects.spans import object_in, value_of
+from threadkeep.dialects.raw_json import read_object, read_value
 from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.rules import CLAUDE_CODE
 
@@ -44,7 +44,7 @@ def is_side_request(request: Request, *, path: str, hints: Hints, dialect: Diale
         return True
     if asks_for_summary(request) and hints.client == CLAUDE_CODE:
         return True
-    if request.items and (object_in(request.items[-1].raw) or {}).get("type") == TRIGGER:
+    if request.items and (read_object(request.items[-1].raw) or {}).get("type") == TRIGGER:
         return True
     return request.fields.get("tools", b"null") in EMPTY and any(_is(kind, request, dialect) for kind in WITHOUT_TOOLS)
 
@@ -53,7 +53,7 @@ def asks_for_summary(request: Request) -> bool:
     """Whether a request ends with the words Claude Code asks for a summary with; without its headers a known history must
     stand before them.
     """
-    last = (object_in(request.items[-1].raw) or {}) if request.items else {}
+    last = (read_object(request.items[-1].raw) or {}) if request.items else {}
     content = last.get("content")
     part = content[-1] if isinstance(content, list) and content else content
     text = part.get("text") if isinstance(part, dict) else part
@@ -69,7 +69,7 @@ def _is(kind: Kind, request: Request, dialect: Dialect) -> bool:
 def _instructions(request: Request, dialect: Dialect) -> str:
     """Return what the request tells the model before everything else, wherever its dialect puts that."""
     for name in ("instructions", "system"):
-        told = value_of(request.fields.get(name, b"null"))
+        told = read_value(request.fields.get(name, b"null"))
         if isinstance(told, str) and told:
             return told
         if isinstance(told, list):

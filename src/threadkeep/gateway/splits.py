@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from threadkeep.dialects import Dialect, Request
-from threadkeep.dialects.spans import fields_of
+from threadkeep.dialects.raw_json import split_object
 from threadkeep.items import Item
 
 # A shorter body is taken apart faster than it is looked for.
@@ -91,7 +91,7 @@ class Splits:
         if later is None or not shorter.startswith(history, known.opened - 1):
             return None
         after = shorter[known.opened - 1 + len(history) :]
-        behind = fields_of(b"{" + after.lstrip(SPACE).removeprefix(b","))
+        behind = split_object(b"{" + after.lstrip(SPACE).removeprefix(b","))
         if behind is None or self._dialect.history_field in behind:
             return None
         whole = body[known.opened - 1 : len(body) - len(after)]

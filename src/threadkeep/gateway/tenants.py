@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from threadkeep.client import Threadkeep
 from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, CompactionObserver, Spent
-from threadkeep.dialects import Dialect, dialect_named
+from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.gateway.exchange import Conversations
 from threadkeep.gateway.histories import LaysOut
 from threadkeep.gateway.metrics import Metrics
@@ -66,7 +66,7 @@ class Tenants:
         tk = await self.store(tenant)
         key = (tk.config.tenant, dialect)
         if key not in self._conversations:
-            self._conversations[key] = self._conversing(tk, dialect_named(dialect))
+            self._conversations[key] = self._conversing(tk, find_dialect(dialect))
         return self._conversations[key]
 
     async def check_writable(self) -> None:

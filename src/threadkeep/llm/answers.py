@@ -12,9 +12,8 @@ from decimal import Decimal
 from typing import Final
 
 from threadkeep.dialects import Dialect, Reply
-from threadkeep.dialects.fields import ABSENT, Fields, fields_in
+from threadkeep.dialects.raw_json import ABSENT, Fields, read_fields, read_item, read_value
 from threadkeep.dialects.responses.stream import TERMINAL
-from threadkeep.dialects.spans import item_in, value_of
 from threadkeep.dialects.sse import EventReader
 from threadkeep.errors import ModelUnavailable
 from threadkeep.items import Item, ItemKind
@@ -42,7 +41,7 @@ class AnswerReader:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._reader = dialect.wire.reply_reader()
+        self._reader = dialect.wire.make_reader()
         self._events = EventReader()
         self._beside = Circumstances()
         self._is_over = False
@@ -51,7 +50,7 @@ class AnswerReader:
     def feed(self, chunk: bytes) -> bool:
         """Take the next bytes; true once nothing that matters can follow."""
         for data in self._events.feed(chunk):
-            if (event := fields_in(data)) is not None:
+            if (event := read_fields(data)) is not None:
                 self._beside = _noticed(event, self._beside)
                 self._take_item(event)
         return self._reader.feed(chunk)
@@ -74,15 +73,15 @@ class AnswerReader:
             return
         kind = event.text("type")
         self._is_over = kind in TERMINAL
-        if kind == "response.output_item.done" and (item := item_in(event.span("item"))) is not None:
+        if kind == "response.output_item.done" and (item := read_item(event.span("item"))) is not None:
             self._new.append(item)
 
 
 def answer_in(body: bytes, *, name: str, dialect: Dialect, secrets: Sequence[str] = ()) -> ModelReply:
     """Return the answer of a server that does not stream, though it was asked to; see `concluded` for what is raised."""
-    answer = fields_in(body)
+    answer = read_fields(body)
     beside = Circumstances() if answer is None else _noticed(answer, Circumstances())
-    return concluded(dialect.wire.reply_from_json(body), beside, name=name, dialect=dialect, secrets=secrets)
+    return concluded(dialect.wire.read_reply(body), beside, name=name, dialect=dialect, secrets=secrets)
 
 
 def concluded(reply: Reply, beside: Circumstances, *, name: str, dialect: Dialect, secrets: Sequence[str] = ()) -> ModelReply:
@@ -127,7 +126,7 @@ def _noticed(event: Fields, before: Circumstances) -> Circumstances:
 
 def _reason(event: Fields, response: Fields) -> str | None:
     """Return why the answer ended, where any of the dialects' places for it says so."""
-    choices = [fields_in(choice) for choice in event.elements("choices") or []]
+    choices = [read_fields(choice) for choice in event.elements("choices") or []]
     places = (
         response.inner("incomplete_details").text("reason"),
         event.inner("delta").text("stop_reason"),
@@ -144,7 +143,7 @@ def _complaint(event: Fields, response: Fields) -> Complaint | None:
 
 
 def _cost(response: Fields) -> float | None:
-    cost = value_of(response.inner("usage").span("cost"))
+    cost = read_value(response.inner("usage").span("cost"))
     if isinstance(cost, bool) or not isinstance(cost, (int, Decimal)):
         return None
     return float(cost) if 0 <= cost < 1_000_000 else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
 
-from threadkeep.dialects.fields import Fields, fields_in
+from threadkeep.dialects.raw_json import Fields, read_fields
 from threadkeep.dialects.sse import EventReader
 from threadkeep.llm.base import Delta
 
@@ -45,7 +45,7 @@ class DeltaReader:
 
     def feed(self, chunk: bytes) -> list[Delta]:
         """Return what was said in the events that end in `chunk`."""
-        found = [fields for data in self._events.feed(chunk) if (fields := fields_in(data)) is not None]
+        found = [fields for data in self._events.feed(chunk) if (fields := read_fields(data)) is not None]
         return [told for event in found for delta in self._said(event) for told in self._apart(delta)]
 
     def _said(self, event: Fields) -> Iterator[Delta]:
@@ -59,7 +59,7 @@ class DeltaReader:
                 name, thought = MESSAGES.get(delta.text("type") or "", ("", False))
                 words = delta.text(name) if name else None
             case _:
-                choices = [fields_in(choice) for choice in event.elements("choices") or ()]
+                choices = [read_fields(choice) for choice in event.elements("choices") or ()]
                 first = next((choice for choice in choices if choice is not None and not choice.count("index")), Fields({}))
                 delta = first.inner("delta")
                 words, thought = next(((text, kind) for name, kind in CHAT if (text := delta.text(name))), (None, False))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from threadkeep.dialects.fields import Fields, fields_in
+from threadkeep.dialects.raw_json import Fields, read_fields
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
 from threadkeep.llm.overflow import is_overflow, window_in
 from threadkeep.llm.retry_after import retry_after_s
@@ -60,7 +60,7 @@ class Complaint:
 
 def complaint_in(body: bytes) -> Complaint:
     """Return what the body of a refusal says; a body that is no JSON object is its own message."""
-    fields = fields_in(body)
+    fields = read_fields(body)
     if fields is None:
         return Complaint(message=body[:MAX_COMPLAINT_CHARS].decode(errors="replace"))
     return complaint_of(fields)

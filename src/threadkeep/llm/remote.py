@@ -10,10 +10,9 @@ from typing import Final
 import msgspec
 
 from threadkeep.dialects import Dialect, Reply, Request
-from threadkeep.dialects.fields import ABSENT, Fields, fields_in
 from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.raw_json import ABSENT, Fields, join_object, read_fields, split_list, split_object
 from threadkeep.dialects.responses import RESPONSES
-from threadkeep.dialects.spans import elements_of, fields_of, object_of
 from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.llm.answers import BROKE_OFF
@@ -137,7 +136,7 @@ class AnthropicModel(ProviderModel):
         asked = _thinking(request)
         if asked is None or "block_binding" in asked:
             return super()._body(request)
-        bound = object_of({**asked, "block_binding": DROP})
+        bound = join_object({**asked, "block_binding": DROP})
         return super()._body(replace(request, fields={**request.fields, "thinking": bound}))
 
     def _headers(self, request: Request) -> Mapping[str, str]:
@@ -151,7 +150,7 @@ class AnthropicModel(ProviderModel):
 
 def _thinking(request: Request) -> dict[str, bytes] | None:
     """Return how a request asks for thinking; None where it does not."""
-    asked = fields_of(request.fields.get("thinking", ABSENT))
+    asked = split_object(request.fields.get("thinking", ABSENT))
     return None if asked is None or asked.get("type") == b'"disabled"' else asked
 
 
@@ -161,8 +160,8 @@ def _reply_in(body: bytes, *, dialect: Dialect, name: str, secrets: Sequence[str
     Raises:
         ModelOverflow, ModelUnavailable, ModelRejected: The answer is an error, or cannot be read.
     """
-    reply = dialect.wire.reply_from_json(body)
-    if reply.outcome == "failed" and (answer := fields_in(body)) is not None:
+    reply = dialect.wire.read_reply(body)
+    if reply.outcome == "failed" and (answer := read_fields(body)) is not None:
         raise failed(name, complaint_of(answer), secrets=secrets)
     if reply.outcome == "cut":
         raise ModelUnavailable(name, reason=BROKE_OFF)
@@ -184,17 +183,17 @@ def _asking_to_summarize(fields: Mapping[str, bytes], *, model: str) -> dict[str
     kept = {name: raw for name, raw in fields.items() if name not in ANTHROPIC_UNWANTED}
     if _type_of(kept.get("tool_choice", ABSENT)) in ("any", "tool"):
         del kept["tool_choice"]
-    output = fields_of(kept.get("output_config", ABSENT))
+    output = split_object(kept.get("output_config", ABSENT))
     if output is not None:
-        kept["output_config"] = object_of({name: raw for name, raw in output.items() if name != "format"})
+        kept["output_config"] = join_object({name: raw for name, raw in output.items() if name != "format"})
     kept.setdefault("max_tokens", str(DEFAULT_MAX_TOKENS).encode())
     return {**kept, "model": msgspec.json.encode(model), "compaction": b'{"type":"summarize"}'}
 
 
 def _compaction_blocks(items: Iterable[Item]) -> list[Fields]:
     """Return the blocks among these messages that a provider put in the place of a history."""
-    contents = ((fields_of(item.raw) or {}).get("content", ABSENT) for item in items if b'"compaction"' in item.raw)
-    blocks = [fields_in(block) for content in contents for block in elements_of(content) or ()]
+    contents = ((split_object(item.raw) or {}).get("content", ABSENT) for item in items if b'"compaction"' in item.raw)
+    blocks = [read_fields(block) for content in contents for block in split_list(content) or ()]
     return [block for block in blocks if block is not None and block.text("type") == "compaction"]
 
 
@@ -203,5 +202,5 @@ def _kind(item: Item) -> str | None:
 
 
 def _type_of(raw: bytes) -> str | None:
-    fields = fields_in(raw)
+    fields = read_fields(raw)
     return None if fields is None else fields.text("type")

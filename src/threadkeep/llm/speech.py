@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from threadkeep.dialects.spans import object_in
+from threadkeep.dialects.raw_json import read_object
 from threadkeep.items import Item
 
 # Servers that do not take a model's thoughts apart leave them at the beginning of what it says.
@@ -24,7 +24,7 @@ class Speech:
 
 def speech_in(items: Iterable[Item], *, dialect: str) -> Speech:
     """Return what the model said in `items`, its reasoning and its calls left out."""
-    spoken = [_spoken(object_in(item.raw) or {}, dialect=dialect) for item in items]
+    spoken = [_spoken(read_object(item.raw) or {}, dialect=dialect) for item in items]
     said = [one for one in spoken if one.text]
     return Speech(text="\n".join(one.text for one in said), refused=any(one.refused for one in said))
 

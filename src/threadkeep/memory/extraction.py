@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from threadkeep.dialects.spans import object_in
+from threadkeep.dialects.raw_json import read_object
 from threadkeep.errors import ModelRejected
 from threadkeep.items import Item
 from threadkeep.memory.records import Entry, Kind, memory_id
@@ -37,7 +37,7 @@ def tools_called(item: Item) -> list[str]:
     """Return the tools an item calls, by name; a provider's own by the name of its call's type."""
     if not any(sign in item.raw for sign in SIGNS):
         return []
-    fields = object_in(item.raw) or {}
+    fields = read_object(item.raw) or {}
     listed = [call.get("function", call) for call in _objects(fields.get("tool_calls"))]
     used = [block for block in _objects(fields.get("content")) if block.get("type") in USES]
     kind = fields.get("type")

@@ -12,7 +12,7 @@ from threadkeep.compaction import Section, Speaker, ledger_of
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.secrets import masked
 from threadkeep.compaction.speech import is_acknowledgement, may_bind, shorten
-from threadkeep.dialects import Dialect, dialect_named
+from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.errors import ModelError, NotFound, StoreCorrupt, ThreadkeepError
 from threadkeep.items import Item, ItemKind
 from threadkeep.llm import Model
@@ -153,7 +153,7 @@ class Work:
         try:
             if await self._is_polluted(row, since=state.watermark(row.id)):
                 return await self._left_alone(done, state)
-            said = await statements_of(self._backend.store, row.id, dialect=dialect_named(row.dialect))
+            said = await statements_of(self._backend.store, row.id, dialect=find_dialect(row.dialect))
         except (StoreCorrupt, NotFound) as error:
             return await self._failed(row, error, state)
         entries, fell_back_from = extracted(said.candidates, mask=mask), None
@@ -243,8 +243,8 @@ class Work:
 
 
 async def _asked(model: Model, said: Statements) -> list[Entry]:
-    dialect = dialect_named(model.dialect)
+    dialect = find_dialect(model.dialect)
     request = dialect.compose(system=None, tools=(), cache_key=None)
-    asked = dialect.state_item(instruction(said.candidates, mask=mask))
+    asked = dialect.make_state_item(instruction(said.candidates, mask=mask))
     reply = await model.ask(replace(request, items=(asked,)))
     return parsed(reply.text, said.candidates, model=model.name, mask=mask)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from threadkeep.dialects import searchable_text
+from threadkeep.dialects import render_search_text
 from threadkeep.errors import BadInput
 from threadkeep.store.base import Backing
 from threadkeep.store.memory import MemoryDatabase
@@ -39,10 +39,10 @@ async def open_database(location: str, *, listen: str | None = None) -> Database
         BadInput: It names a kind of store this threadkeep does not have, or whose extra is not installed.
     """
     if location == IN_MEMORY:
-        return MemoryDatabase(searchable=searchable_text)
+        return MemoryDatabase(searchable=render_search_text)
     if location.startswith(SERVERS):
         return await _postgres(location, listen=listen)
-    return await SqliteDatabase.open(sqlite_path(location), searchable=searchable_text)
+    return await SqliteDatabase.open(sqlite_path(location), searchable=render_search_text)
 
 
 async def _postgres(location: str, *, listen: str | None) -> Database:
@@ -51,7 +51,7 @@ async def _postgres(location: str, *, listen: str | None) -> Database:
         from threadkeep.store.postgres import PostgresDatabase
     except ImportError as error:
         raise BadInput("a PostgreSQL store needs its driver; pip install 'threadkeep[postgres]'") from error
-    return await PostgresDatabase.open(location, searchable=searchable_text, listen_url=listen)
+    return await PostgresDatabase.open(location, searchable=render_search_text, listen_url=listen)
 
 
 def sqlite_path(location: str) -> Path:

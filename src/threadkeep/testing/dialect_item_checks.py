@@ -66,7 +66,7 @@ def what_json_cannot_say_is_refused(samples: DialectSamples) -> None:
 
 def requests_survive_to_the_byte(samples: DialectSamples) -> None:
     """Splitting and joining changes nothing; another history changes the history alone."""
-    state = samples.dialect.state_item("S")
+    state = samples.dialect.make_state_item("S")
     for body in samples.requests:
         request = split_of(samples, body)
         expect(samples.dialect.join(request, request.items), body, "a request comes back as it was sent")
@@ -96,7 +96,7 @@ def half_an_emoji_costs_nothing(samples: DialectSamples) -> None:
     expect([*again.head, *again.items], [*request.head, *items], "items keep their halves")
     expect(dialect.join(again, again.items), body, "a request with halves comes back as it was sent")
     expect(dialect.view(items[0]).said, "Never push \ufffd", "a half is read as U+FFFD")
-    stub = dialect.with_output(items[2], "stub")
+    stub = dialect.replace_output(items[2], "stub")
     expect((stub is not None and HALF in stub.raw, stub and dialect.view(stub).closes), (True, ("c",)), "a stub keeps them too")
     marked = _with_half(dialect.parse(samples.respelled(person)))
     upper = Item(marked.raw.replace(HALF, HALF.upper().replace(b"U", b"u")))
@@ -173,8 +173,8 @@ def nothing_is_too_strange(samples: DialectSamples) -> None:
         expect(dialect.canonical(item), dialect.canonical(Item(bytes(raw))), "equal bytes have one form")
         expect(dialect.arrange([item]), [item], "one item needs no arranging")
         dialect.arrange([item, item])
-        dialect.aborted_outputs(item, dialect.view(item).opens)
-        stub = dialect.with_output(item, "stub")
+        dialect.abort_calls(item, dialect.view(item).opens)
+        stub = dialect.replace_output(item, "stub")
         if stub is not None:
             expect(dialect.view(stub).closes, dialect.view(item).closes, "a stub closes what it closed")
 
@@ -198,7 +198,7 @@ def a_stub_keeps_everything_else(samples: DialectSamples) -> None:
     dialect = samples.dialect
     for value in samples.outputs({"a": "long " * 50, "b": "longer " * 50}):
         item = dialect.parse({**value, **UNKNOWN_FIELD})
-        before, stub = dialect.view(item), dialect.with_output(item, 'say "x"')
+        before, stub = dialect.view(item), dialect.replace_output(item, 'say "x"')
         if stub is None:
             raise AssertionError("an output of text can become a stub")
         after = dialect.view(stub)
@@ -207,7 +207,9 @@ def a_stub_keeps_everything_else(samples: DialectSamples) -> None:
         kept, given = json.loads(stub.raw), json.loads(item.raw)
         expect((list(kept), kept["x_unknown"]), (list(given), given["x_unknown"]), "a stub keeps every field in order")
     others = [value for value in every_item(samples) if value not in samples.outputs({"call_1": "one", "call_2": "two"})]
-    expect([dialect.with_output(item, "x") for item in parsed(samples, others)], [None] * len(others), "only outputs are stubbed")
+    expect(
+        [dialect.replace_output(item, "x") for item in parsed(samples, others)], [None] * len(others), "only outputs are stubbed"
+    )
 
 
 def broken_off_calls_can_be_closed(samples: DialectSamples) -> None:
@@ -215,7 +217,7 @@ def broken_off_calls_can_be_closed(samples: DialectSamples) -> None:
     dialect = samples.dialect
     made = parsed(samples, samples.calls({"a": '{"x":1}', "b": "{}"}, thought="Both."))
     for wanted in (["a", "b"], ["b"], []):
-        closing = [output for item in made for output in dialect.aborted_outputs(item, wanted)]
+        closing = [output for item in made for output in dialect.abort_calls(item, wanted)]
         views = [dialect.view(output) for output in closing]
         expect({view.kind for view in views}, {ItemKind.OUTPUT} if wanted else set(), "what closes a call is its output")
         expect(sorted(call_id for view in views for call_id in view.closes), wanted, "the calls asked for are closed")
@@ -223,13 +225,13 @@ def broken_off_calls_can_be_closed(samples: DialectSamples) -> None:
         left = open_calls([dialect.view(item) for item in (*made, *closing)])
         expect(left, [name for name in ("a", "b") if name not in wanted], "other calls stay open")
     others = [item for item in parsed(samples, every_item(samples)) if not dialect.view(item).opens]
-    expect([dialect.aborted_outputs(item, ["a", "call_1"]) for item in others], [[]] * len(others), "only calls are closed")
+    expect([dialect.abort_calls(item, ["a", "call_1"]) for item in others], [[]] * len(others), "only calls are closed")
 
 
 def arranging_is_stable(samples: DialectSamples) -> None:
     """Deterministic, settled at once, stable under appending, free of forbidden neighbours, and without loss."""
     dialect, order = samples.dialect, Random(3)
-    state = json.loads(dialect.state_item(render_state(Ledger())).raw)
+    state = json.loads(dialect.make_state_item(render_state(Ledger())).raw)
     plain = [
         state,
         *(samples.person(f"p{number}") for number in range(3)),
@@ -255,7 +257,7 @@ def the_state_is_nobodys_request(samples: DialectSamples) -> None:
     """It speaks in the user's role and is threadkeep's own, alone and merged with a person's message."""
     dialect = samples.dialect
     text = render_state(Ledger())
-    state = dialect.state_item(text)
+    state = dialect.make_state_item(text)
     view = dialect.view(state)
     expect((view.kind, view.role, view.text), (ItemKind.MESSAGE, Role.USER, text), "the state is a message of the user's role")
     expect((view.by_person, view.said, view.context), (False, "", None), "no person wrote the state")

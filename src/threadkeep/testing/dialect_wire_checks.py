@@ -43,11 +43,11 @@ def readers_survive_anything(samples: DialectSamples) -> None:
             found = _fed(dialect, garbled, range(0, len(garbled), 13))
             expect(found, _fed(dialect, garbled, ()), "a garbled stream is read the same however it is cut")
             expect([item for item in found[0].items if not dialect.canonical(item)], [], "every item can be seen")
-            whole = dialect.wire.reply_from_json(garbled[:600])
+            whole = dialect.wire.read_reply(garbled[:600])
             expect(whole.outcome if whole.outcome != "failed" else "cut", "cut", "a stream is no whole answer")
     for raw in ODD_BYTES:
         expect(_fed(dialect, raw, ())[0], Reply(), "what is no stream says nothing")
-        dialect.wire.reply_from_json(raw)
+        dialect.wire.read_reply(raw)
 
 
 def answers_read_back(samples: DialectSamples) -> None:
@@ -55,22 +55,22 @@ def answers_read_back(samples: DialectSamples) -> None:
     dialect = samples.dialect
     for text in SPOKEN:
         answer = Answer(text=text, response_id="r_1", message_id="m_1", model="m", created_at=17)
-        streamed, ended = _fed(dialect, dialect.wire.answer_stream(answer), ())
-        whole = dialect.wire.reply_from_json(dialect.wire.answer_json(answer))
+        streamed, ended = _fed(dialect, dialect.wire.render_answer_stream(answer), ())
+        whole = dialect.wire.read_reply(dialect.wire.render_answer(answer))
         expect((streamed.outcome, whole.outcome, ended), ("completed", "completed", True), "an answer has its end")
         expect([dialect.view(item).text for item in streamed.items], [text], "an answer says its text")
         forms = [[dialect.canonical(item) for item in reply.items] for reply in (streamed, whole)]
         expect(forms[0], forms[1], "both forms of an answer say the same")
     for status in (400, 404, 413, 429, 500, 502):
-        error = dialect.wire.error_json(status, "some_code", 'what, "which"\n')
+        error = dialect.wire.render_error(status, "some_code", 'what, "which"\n')
         told = json.loads(error)["error"]
         expect((told["message"], told["code"]), ('what, "which"\n', "some_code"), "an error says what and which")
-        expect(dialect.wire.reply_from_json(error), Reply(outcome="failed"), "an error is no answer")
+        expect(dialect.wire.read_reply(error), Reply(outcome="failed"), "an error is no answer")
 
 
 def _fed(dialect: Dialect, stream: bytes, cuts: Sequence[int]) -> tuple[Reply, bool]:
     """Return what a reader makes of a stream cut at these places, and whether it saw its end."""
-    reader = dialect.wire.reply_reader()
+    reader = dialect.wire.make_reader()
     ended = [reader.feed(stream[start:stop]) for start, stop in pairwise([0, *cuts, len(stream)])]
     if ended != sorted(ended):
         raise AssertionError("an end that was seen stays seen")

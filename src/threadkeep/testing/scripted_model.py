@@ -14,7 +14,7 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from threadkeep.dialects import Answer, Dialect, Request, dialect_named
+from threadkeep.dialects import Answer, Dialect, Request, find_dialect
 from threadkeep.errors import ModelOverflow, ModelRejected, ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.llm import ModelReply, RemoteCompaction
@@ -115,7 +115,7 @@ class ScriptedModel:
         self.requests: list[Request] = []
         self._steps = tuple(steps)
         self._name = name
-        self._language = dialect_named(dialect)
+        self._language = find_dialect(dialect)
         self._window_tokens = window_tokens
 
     @property
@@ -219,7 +219,7 @@ async def _looked_at(step: Holds | Looks, request: Request) -> Step:
 def _said(text: str, *, dialect: Dialect) -> tuple[Item, ...]:
     """Return the items that a provider's answer of this text consists of."""
     answer = Answer(text=text, response_id="resp_1", message_id="msg_1", model="scripted", created_at=1_700_000_000)
-    return dialect.wire.reply_from_json(dialect.wire.answer_json(answer)).items if text else ()
+    return dialect.wire.read_reply(dialect.wire.render_answer(answer)).items if text else ()
 
 
 def _called(step: Calls, *, dialect: Dialect) -> tuple[Item, ...]:

@@ -46,7 +46,7 @@ def closed(items: Sequence[Item], *, dialect: Dialect, under_way: bool) -> list[
             continue
         shown.append(item)
         shown.extend(items[output] for output in pairs.late.get(at, ()))
-        shown.extend(dialect.aborted_outputs(item, pairs.unanswered[at]) if at in pairs.unanswered else ())
+        shown.extend(dialect.abort_calls(item, pairs.unanswered[at]) if at in pairs.unanswered else ())
     return shown
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import StoreCorrupt
 from threadkeep.items import Item
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
@@ -43,7 +43,7 @@ async def with_stand_ins(store: ThreadStore, records: Sequence[Record], *, begin
     in for that too.
     """
     items = [record for record in records if record.kind is RecordKind.ITEM]
-    dialect = dialect_named((await store.get(records[0].thread_id)).dialect)
+    dialect = find_dialect((await store.get(records[0].thread_id)).dialect)
     halves = await _halves(store, (record for record in items if record.erased))
     left = [Item(record.body) for record in items if not record.erased]
     made = placeholders(halves, left, dialect=dialect)

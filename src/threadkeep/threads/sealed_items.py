@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.sealing import holds_sealed
+from threadkeep.dialects.base import has_sealed
 from threadkeep.llm.base import Issuing, Model, ModelName
 from threadkeep.store import Span, ThreadStore
 from threadkeep.threads import AskedBody, History, LivePath, Pointer, WindowEntry
@@ -52,7 +52,7 @@ async def legible_to(reader: Reader, history: History, *, store: ThreadStore, th
     """Return a window as it may go to `reader`: without what providers sealed for anybody else."""
     own = history.readable_by(reader.issuer)
     foreign = await foreign_seals(reader, own, store=store, thread_id=thread_id, dialect=dialect)
-    return own.bared(foreign, bare=dialect.without_sealed) if foreign else own
+    return own.bared(foreign, bare=dialect.remove_sealed) if foreign else own
 
 
 async def foreign_seals(
@@ -78,7 +78,7 @@ def _sealed_in(history: History, dialect: Dialect) -> dict[int, WindowEntry]:
     return {
         entry.source.ordinal: entry
         for entry in history.entries
-        if entry.source is not None and not entry.sealed and holds_sealed(entry.item, dialect)
+        if entry.source is not None and not entry.sealed and has_sealed(entry.item, dialect)
     }
 
 

@@ -101,7 +101,7 @@ def opening(first: Item | None, *, dialect: Dialect) -> Item | None:
     """Return what stands in for an erased beginning before the first item that is left; None where nothing needs to."""
     if dialect.name != OPENED_BY_USER or first is None or dialect.view(first).role is not Role.ASSISTANT:
         return None
-    return dialect.state_item(OPENING)
+    return dialect.make_state_item(OPENING)
 
 
 def half_of(view: View, ids: Iterable[str]) -> Half | None:
@@ -120,8 +120,8 @@ _RESPONSES: Final[Mapping[str, dict[str, Any]]] = {
 
 def _output(callers: Mapping[str, Item], calls: Sequence[str], *, dialect: Dialect) -> Item | None:
     """Return the output of calls that one item opened, in the form they have."""
-    for made in dialect.aborted_outputs(callers[calls[0]], calls):
-        return dialect.with_output(made, ERASED) or made
+    for made in dialect.abort_calls(callers[calls[0]], calls):
+        return dialect.replace_output(made, ERASED) or made
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from threadkeep.dialects.spans import elements_of, encoded, object_of, value_of
+from threadkeep.dialects.raw_json import encode_value, join_object, read_value, split_list
 from threadkeep.items import Item
 from threadkeep.transfer.rows import Row, at_ms, has_more, number_in, row_of, short_digest, text_in, thread_name, without
 from threadkeep.transfer.steps import Base, Compacted, Lane, Note, PutItem, Step, Summarised, TakeBack, Trouble
@@ -162,7 +162,7 @@ def _item(raw: bytes, fields: Row, *, at: int | None) -> PutItem:
 
 
 def _compacted(row: Row, payload: Row, whole: Note) -> list[Step]:
-    spans = elements_of(payload.get("replacement_history", b"null"))
+    spans = split_list(payload.get("replacement_history", b"null"))
     if spans is None:
         return [whole, Summarised(text=text_in(payload, "message"), issuer=ISSUER, at_ms=whole.at_ms)]
     steps: list[Step] = []
@@ -173,7 +173,7 @@ def _compacted(row: Row, payload: Row, whole: Note) -> list[Step]:
             steps.append(Trouble(text="a compaction holds something that is no item"))
         elif text_in(fields, "type") not in NOT_HISTORY:
             layout.append(Item(span))
-    rest = object_of({**row, "payload": without(payload, "replacement_history")})
+    rest = join_object({**row, "payload": without(payload, "replacement_history")})
     # Where something could not be placed, the line itself is the only record of it.
     steps.append(whole if steps else Note(body=rest, at_ms=whole.at_ms))
     steps.append(Compacted(layout=tuple(layout), issuer=ISSUER, at_ms=whole.at_ms))
@@ -183,11 +183,11 @@ def _compacted(row: Row, payload: Row, whole: Note) -> list[Step]:
 def _inter_agent(payload: Row, whole: Note) -> list[Step]:
     """Return the steps of mail in its legacy form, which Codex reads back as an item of its own."""
     author, recipient, content = (payload.get(name, b"null") for name in ("author", "recipient", "content"))
-    if not isinstance(value_of(author), str) or not isinstance(value_of(recipient), str):
+    if not isinstance(read_value(author), str) or not isinstance(read_value(recipient), str):
         return [Trouble(text="an inter-agent line without author or recipient"), whole]
-    if isinstance(value_of(content), str):
+    if isinstance(read_value(content), str):
         content = b'[{"type":"input_text","text":' + content + b"}]"
-    elif elements_of(content) is None:
-        content = encoded([])
+    elif split_list(content) is None:
+        content = encode_value([])
     fields = {"type": b'"agent_message"', "author": author, "recipient": recipient, "content": content}
-    return [PutItem(item=Item(object_of(fields)), at_ms=whole.at_ms, opens_turn=True), whole]
+    return [PutItem(item=Item(join_object(fields)), at_ms=whole.at_ms, opens_turn=True), whole]

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
-from threadkeep.dialects.spans import encoded, list_of, object_of, value_of
+from threadkeep.dialects.raw_json import encode_value, join_list, join_object, read_value
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.transfer.codex import KNOWN
 from threadkeep.transfer.rows import Row, on_one_line, row_of, text_in
@@ -75,18 +75,18 @@ def meta_line(session: Session) -> bytes:
     kept = {name: span for name, span in (session.meta or {}).items() if name not in OWN}
     source = kept.get("source", b'"cli"')
     payload: dict[str, bytes] = {
-        "id": encoded(session.id),
-        "session_id": encoded(session.id),
-        "timestamp": encoded(stamp(session.at_ms)),
-        "cwd": encoded(session.cwd),
+        "id": encode_value(session.id),
+        "session_id": encode_value(session.id),
+        "timestamp": encode_value(stamp(session.at_ms)),
+        "cwd": encode_value(session.cwd),
         "originator": b'"codex_cli_rs"',
-        "cli_version": encoded(CLI_VERSION),
-        **({"base_instructions": encoded({"text": session.instructions})} if session.instructions else {}),
+        "cli_version": encode_value(CLI_VERSION),
+        **({"base_instructions": encode_value({"text": session.instructions})} if session.instructions else {}),
         **kept,
-        "source": source if isinstance(value_of(source), str) else b'"cli"',
+        "source": source if isinstance(read_value(source), str) else b'"cli"',
         "history_mode": b'"legacy"',
     }
-    return line("session_meta", object_of(payload), at_ms=session.at_ms)
+    return line("session_meta", join_object(payload), at_ms=session.at_ms)
 
 
 def item_line(item: Item, *, at_ms: int, envelope: Row | None = None) -> bytes:
@@ -98,10 +98,10 @@ def item_line(item: Item, *, at_ms: int, envelope: Row | None = None) -> bytes:
 def compacted_line(layout: Iterable[Item], *, text: str, at_ms: int, said: Row | None = None) -> bytes:
     """Return a compaction as a line; `said` is the payload its line had when it was imported."""
     kept = {name: span for name, span in (said or {}).items() if name not in WINDOW_IDS}
-    payload = {"message": encoded(text), **kept, "replacement_history": list_of(item.raw for item in layout)}
+    payload = {"message": encode_value(text), **kept, "replacement_history": join_list(item.raw for item in layout)}
     # As many as there are items, or Codex refuses the line; they are about the originals, not about what stands there now.
     payload.pop("replacement_history_metadata", None)
-    return line("compacted", object_of(payload), at_ms=at_ms)
+    return line("compacted", join_object(payload), at_ms=at_ms)
 
 
 def note_line(note: bytes) -> bytes | None:
@@ -113,7 +113,7 @@ def note_line(note: bytes) -> bytes | None:
     kind = text_in(row, "type")
     if kind not in KNOWN or kind in NOT_SAID_AGAIN or text_in(payload, "type") == "thread_rolled_back":
         return None
-    return object_of({name: span for name, span in row.items() if name != "ordinal"})
+    return join_object({name: span for name, span in row.items() if name != "ordinal"})
 
 
 def event_line(view: View, *, at_ms: int) -> bytes | None:
@@ -125,12 +125,12 @@ def event_line(view: View, *, at_ms: int) -> bytes | None:
         shown = {"type": "user_message", "message": view.said, "images": [], "local_images": [], "text_elements": []}
     elif view.role is Role.ASSISTANT and view.text:
         shown = {"type": "agent_message", "message": view.text}
-    return line("event_msg", encoded(shown), at_ms=at_ms) if shown else None
+    return line("event_msg", encode_value(shown), at_ms=at_ms) if shown else None
 
 
 def line(kind: str, payload: bytes, *, at_ms: int, more: Row | None = None) -> bytes:
-    fields = {"timestamp": encoded(stamp(at_ms)), "type": encoded(kind), "payload": payload, **(more or {})}
-    return on_one_line(object_of(fields))
+    fields = {"timestamp": encode_value(stamp(at_ms)), "type": encode_value(kind), "payload": payload, **(more or {})}
+    return on_one_line(join_object(fields))
 
 
 def working_folder(texts: Sequence[str]) -> str | None:

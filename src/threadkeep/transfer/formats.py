@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from threadkeep.dialects.spans import elements_of
+from threadkeep.dialects.raw_json import split_list
 from threadkeep.errors import UnknownFormat
 from threadkeep.transfer.claude_code import ClaudeCodeReader
 from threadkeep.transfer.codex import CodexReader
@@ -63,7 +63,7 @@ def format_of_lines(lines: Sequence[bytes]) -> Format | None:
 
 def format_of_document(body: bytes) -> Format | None:
     """Return the dialect of a whole JSON document; None where it holds no items."""
-    spans = elements_of(body)
+    spans = split_list(body)
     if spans is None:
         row = row_of(body)
         return format_of_items(history_in(row) or []) if row is not None else None
@@ -105,7 +105,7 @@ def _dialect_of(row: Row) -> Format | None:
         return Format.RESPONSES
     if "tool_calls" in row or "tool_call_id" in row or text_in(row, "role") in ("tool", "function", "system"):
         return Format.CHAT
-    for span in elements_of(row.get("content", b"null")) or []:
+    for span in split_list(row.get("content", b"null")) or []:
         part = row_of(span)
         kind = text_in(part, "type") if part is not None else ""
         if kind in RESPONSES_PARTS:

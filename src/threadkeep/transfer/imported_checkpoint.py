@@ -12,7 +12,7 @@ from threadkeep.compaction import Ledger
 from threadkeep.compaction.audit import AuditReport
 from threadkeep.compaction.ledger import dump_ledger
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.spans import object_in
+from threadkeep.dialects.raw_json import read_object
 from threadkeep.items import Item, ItemKind
 from threadkeep.store import RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, EntryKind, KeepEntry, LayoutEntry, LiteralEntry, LivePath, Pointer
@@ -102,7 +102,7 @@ def _kept(found: _Found, selection: Selection, dialect: Dialect) -> Placed:
 
 def _texts(item: Item) -> list[str]:
     """Return the texts of a message that holds nothing else worth keeping; what is no text counts as one of them."""
-    content = (object_in(item.raw) or {}).get("content")
+    content = (read_object(item.raw) or {}).get("content")
     if isinstance(content, str):
         return [content]
     parts = content if isinstance(content, list) else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from threadkeep.dialects.spans import elements_of, encoded, list_of, object_of, text_part, value_of
+from threadkeep.dialects.raw_json import encode_value, join_list, join_object, make_text_part, read_value, split_list
 from threadkeep.items import Item
 from threadkeep.transfer.rows import Row, at_ms, has_more, is_true, number_in, row_of, text_in, thread_name, without
 from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
@@ -80,7 +80,7 @@ def _entry(line: bytes, row: Row, key: str) -> list[Step]:
         case "compaction":
             return _compaction(row, whole)
         case "branch_summary" if text_in(row, "summary"):
-            item = _said(encoded(BRANCH[0] + text_in(row, "summary") + BRANCH[1]))
+            item = _said(encode_value(BRANCH[0] + text_in(row, "summary") + BRANCH[1]))
             return [PutItem(item=item, key=key, at_ms=at), Note(body=line, at_ms=at)]
         case "custom_message":
             content = _content(row.get("content", b"null"), _block)
@@ -98,7 +98,7 @@ def _entry(line: bytes, row: Row, key: str) -> list[Step]:
 def _compaction(row: Row, whole: Note) -> list[Step]:
     index = number_in(row, "firstKeptEntryIndex")
     first = text_in(row, "firstKeptEntryId") or (f"#{index}" if index is not None else None)
-    item = _said(encoded(SUMMARY[0] + text_in(row, "summary") + SUMMARY[1]))
+    item = _said(encode_value(SUMMARY[0] + text_in(row, "summary") + SUMMARY[1]))
     return [whole, Compacted(layout=(item,), issuer=ISSUER, cut=first, at_ms=whole.at_ms)]
 
 
@@ -112,14 +112,14 @@ def _message(row: Row, key: str, whole: Note) -> list[Step]:
     if _says_more(message):
         steps.append(Note(body=whole.body, at_ms=whole.at_ms))
     elif has_more(row, ENTRY) or has_more(message, PLAIN) or text_in(message, "role") == "bashExecution":
-        rest = object_of({**row, "message": without(message, "content", "output")})
+        rest = join_object({**row, "message": without(message, "content", "output")})
         steps.append(Note(body=rest, at_ms=whole.at_ms))
     return steps
 
 
 def _says_more(message: Row) -> bool:
     """Whether a message holds anything in its blocks that what pi sends of it does not, the blocks of a result among them."""
-    blocks = [row_of(span) for span in elements_of(message.get("content", b"null")) or []]
+    blocks = [row_of(span) for span in split_list(message.get("content", b"null")) or []]
     if len(blocks) > 1 and text_in(message, "role") == "toolResult":
         return True
     return any(row is not None and has_more(row, SENT.get(text_in(row, "type"), frozenset())) for row in blocks)
@@ -139,53 +139,55 @@ def _rendered(message: Row) -> Item | None:
             shown = _result(content)
             failed = b"true" if is_true(message, "isError") else b"false"
             result = {"type": b'"tool_result"', "tool_use_id": message.get("toolCallId", b'""')}
-            return None if shown is None else _of("user", list_of([object_of({**result, "content": shown, "is_error": failed})]))
+            return (
+                None if shown is None else _of("user", join_list([join_object({**result, "content": shown, "is_error": failed})]))
+            )
         case "bashExecution" if not is_true(message, "excludeFromContext"):
-            return _said(encoded(_ran(message)))
+            return _said(encode_value(_ran(message)))
         case "branchSummary":
-            return _said(encoded(BRANCH[0] + text_in(message, "summary") + BRANCH[1]))
+            return _said(encode_value(BRANCH[0] + text_in(message, "summary") + BRANCH[1]))
         case "compactionSummary":
-            return _said(encoded(SUMMARY[0] + text_in(message, "summary") + SUMMARY[1]))
+            return _said(encode_value(SUMMARY[0] + text_in(message, "summary") + SUMMARY[1]))
         case _:
             return None
 
 
 def _content(content: bytes, block: Callable[[Row], bytes | None]) -> bytes | None:
     """Return content as blocks; a string is one block of text."""
-    if isinstance(value_of(content), str):
-        return list_of([text_part(content)])
-    spans = elements_of(content)
+    if isinstance(read_value(content), str):
+        return join_list([make_text_part(content)])
+    spans = split_list(content)
     if spans is None:
         return None
     rows = [row_of(span) for span in spans]
     made = [block(row) if row is not None else None for row in rows]
-    return list_of(span if new is None else new for span, new in zip(spans, made, strict=True))
+    return join_list(span if new is None else new for span, new in zip(spans, made, strict=True))
 
 
 def _result(content: bytes) -> bytes | None:
     """Return what a tool gave back: its text as a string, or its blocks where they are more than text."""
-    rows = [row_of(span) for span in elements_of(content) or []]
+    rows = [row_of(span) for span in split_list(content) or []]
     if not rows or not all(row is not None and text_in(row, "type") == "text" for row in rows):
         return _content(content, _block)
     spans = [row.get("text", b'""') for row in rows if row is not None]
-    return spans[0] if len(spans) == 1 else encoded("\n".join(str(value_of(span)) for span in spans))
+    return spans[0] if len(spans) == 1 else encode_value("\n".join(str(read_value(span)) for span in spans))
 
 
 def _block(row: Row) -> bytes | None:
     if text_in(row, "type") != "image" or "data" not in row:
         return None
     source = {"type": b'"base64"', "media_type": row.get("mimeType", b'"image/png"'), "data": row["data"]}
-    return object_of({"type": b'"image"', "source": object_of(source)})
+    return join_object({"type": b'"image"', "source": join_object(source)})
 
 
 def _answer_block(row: Row) -> bytes | None:
     match text_in(row, "type"):
         case "thinking":
             signature = row.get("thinkingSignature", b'""')
-            return object_of({"type": b'"thinking"', "thinking": row.get("thinking", b'""'), "signature": signature})
+            return join_object({"type": b'"thinking"', "thinking": row.get("thinking", b'""'), "signature": signature})
         case "toolCall":
             called = {"id": row.get("id", b'""'), "name": row.get("name", b'""'), "input": row.get("arguments", b"{}")}
-            return object_of({"type": b'"tool_use"', **called})
+            return join_object({"type": b'"tool_use"', **called})
         case _:
             return _block(row)
 
@@ -205,8 +207,8 @@ def _ran(message: Row) -> str:
 
 
 def _said(text: bytes) -> Item:
-    return _of("user", list_of([text_part(text)]))
+    return _of("user", join_list([make_text_part(text)]))
 
 
 def _of(role: str, content: bytes) -> Item:
-    return Item(object_of({"role": encoded(role), "content": content}))
+    return Item(join_object({"role": encode_value(role), "content": content}))

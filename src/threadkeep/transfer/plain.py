@@ -6,8 +6,8 @@ list that grew is found again, and one that begins alike and goes on differently
 
 from __future__ import annotations
 
-from threadkeep.dialects import Dialect, dialect_named
-from threadkeep.dialects.spans import elements_of, encoded, item_in, object_in
+from threadkeep.dialects import Dialect, find_dialect
+from threadkeep.dialects.raw_json import encode_value, read_item, read_object, split_list
 from threadkeep.transfer.rows import Row, row_of, short_digest, text_in, without
 from threadkeep.transfer.steps import Lane, Note, PutItem, Step, Trouble
 
@@ -19,7 +19,7 @@ class PlainReader:
     """Reads one item a line, or one request body a line; see `LineReader`."""
 
     def __init__(self, dialect: str) -> None:
-        self._dialect = dialect_named(dialect)
+        self._dialect = find_dialect(dialect)
         self._held: list[Step] = []
         self._begun = False
 
@@ -41,7 +41,7 @@ class PlainReader:
         return [_lane(self._dialect, steps), *steps]
 
     def _take(self, line: bytes) -> list[Step]:
-        item = item_in(line.strip())
+        item = read_item(line.strip())
         new: list[Step] = [PutItem(item=item)] if item else [Trouble(text="not a JSON object"), Note(body=line)]
         if self._begun:
             return new
@@ -52,7 +52,7 @@ class PlainReader:
 
 def document_steps(body: bytes, *, dialect: str) -> list[Step]:
     """Return the steps of a whole JSON document: a list of items, a request body, or a list of either."""
-    spans = elements_of(body)
+    spans = split_list(body)
     if spans is None:
         row = row_of(body)
         listed = _listed(row) if row is not None else None
@@ -69,9 +69,9 @@ def list_steps(spans: list[bytes], *, dialect: str) -> list[Step]:
     """Return the steps of one conversation."""
     steps: list[Step] = []
     for span in spans:
-        item = item_in(span)
+        item = read_item(span)
         steps.extend([PutItem(item=item)] if item else [Trouble(text="not a JSON object"), Note(body=span)])
-    return [_lane(dialect_named(dialect), steps), *steps] if steps else []
+    return [_lane(find_dialect(dialect), steps), *steps] if steps else []
 
 
 def history_in(row: Row) -> list[bytes] | None:
@@ -84,7 +84,7 @@ def _listed(row: Row) -> tuple[str, list[bytes]] | None:
     if text_in(row, "role"):
         return None
     for name in HISTORY_FIELDS:
-        spans = elements_of(row.get(name, b"null"))
+        spans = split_list(row.get(name, b"null"))
         if spans is not None and all(span.startswith(b"{") for span in spans):
             return name, spans
     return None
@@ -96,7 +96,7 @@ def _rest(row: Row, name: str) -> list[Step]:
         return []
     spelled = without(row, name)
     try:
-        return [Note(body=encoded(object_in(spelled)))]
+        return [Note(body=encode_value(read_object(spelled)))]
     except RecursionError:
         return [Note(body=spelled)]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from hashlib import blake2b
 
-from threadkeep.dialects.spans import fields_of, object_of, value_of
+from threadkeep.dialects.raw_json import join_object, read_value, split_object
 from threadkeep.errors import InvalidThreadId
 from threadkeep.threads import checked_thread_id
 
@@ -26,19 +26,19 @@ def row_of(line: bytes) -> Row | None:
     except UnicodeDecodeError:
         return None
     try:
-        return fields_of(line)
+        return split_object(line)
     except RecursionError:
         return None
 
 
 def text_in(row: Row, name: str) -> str:
     """Return a field that is a string; empty for anything else."""
-    value = value_of(row.get(name, b"null"))
+    value = read_value(row.get(name, b"null"))
     return value if isinstance(value, str) else ""
 
 
 def number_in(row: Row, name: str) -> int | None:
-    value = value_of(row.get(name, b"null"))
+    value = read_value(row.get(name, b"null"))
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -48,7 +48,7 @@ def is_true(row: Row, name: str) -> bool:
 
 def without(row: Row, *names: str) -> bytes:
     """Return an object with these fields left out, all else with its exact bytes."""
-    return object_of({name: span for name, span in row.items() if name not in names})
+    return join_object({name: span for name, span in row.items() if name not in names})
 
 
 def on_one_line(raw: bytes) -> bytes:
@@ -63,7 +63,7 @@ def has_more(row: Row, known: Collection[str]) -> bool:
 
 def at_ms(row: Row, name: str = "timestamp") -> int | None:
     """Return a time in milliseconds, written as RFC 3339 or as a number of milliseconds; None where it is neither."""
-    value = value_of(row.get(name, b"null"))
+    value = read_value(row.get(name, b"null"))
     if isinstance(value, int) and not isinstance(value, bool):
         return value if 0 <= value < 1 << 62 else None
     if not isinstance(value, str):

@@ -15,8 +15,8 @@ from typing import IO, Final, NamedTuple
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.dialects import Dialect, dialect_named
-from threadkeep.dialects.spans import fields_of
+from threadkeep.dialects import Dialect, find_dialect
+from threadkeep.dialects.raw_json import split_object
 from threadkeep.items import Item, ItemKind, View, body_digest, chain_link, chain_seed
 from threadkeep.items.digest import CHAIN_BYTES
 from threadkeep.store import NewRecord, RecordKind
@@ -204,7 +204,7 @@ class Landing:
     def __init__(self, backend: Backend, lane: Lane, *, origin: Origin | None = None, after: Landing | None = None) -> None:
         """Name the lane, and where it does not begin by itself, the landing it goes on from and the place that has reached."""
         self.items = 0
-        self.dialect: Dialect = dialect_named(lane.dialect)
+        self.dialect: Dialect = find_dialect(lane.dialect)
         self._backend = backend
         self._lane = lane
         key = backend.store.tenant.key
@@ -300,7 +300,7 @@ class Landing:
 
     async def _note(self, step: Note) -> None:
         before = self._place
-        body = self._redacted(step.body) if fields_of(step.body) is not None else step.body
+        body = self._redacted(step.body) if split_object(step.body) is not None else step.body
         await self._put(lambda _: self._record(RecordKind.NOTE, body, at_ms=step.at_ms, turn=self._place.turn))
         self._name(step.key, before, None)
 

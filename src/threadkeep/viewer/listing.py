@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from threadkeep.client import Threadkeep
-from threadkeep.dialects import DIALECTS, dialect_named
+from threadkeep.dialects import DIALECTS, find_dialect
 from threadkeep.store import Hit, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.store.base import Backing
 from threadkeep.threads import MetaBody, Pointer, TurnBody
@@ -195,7 +195,7 @@ async def _mentions(store: Backing, asked: Filter) -> Mentions:
     found: list[Mention] = []
     for hit in hits:
         span = Span(thread_id=hit.thread_id, start=hit.ordinal, stop=hit.ordinal + 1)
-        dialect = dialect_named(dialects[hit.thread_id])
+        dialect = find_dialect(dialects[hit.thread_id])
         found.extend(
             Mention(pointer=Pointer(hit.thread_id, hit.ordinal), told=told(record, dialect)) for record in await store.read(span)
         )

@@ -13,7 +13,7 @@ from benchmarks.cases.manifest import load_manifest
 from benchmarks.cases.probes import Probe, make_probes, probe_named
 from benchmarks.cases.readers import LiteralReader, ModelReader
 from benchmarks.command.main import main
-from threadkeep.dialects import Request, dialect_named
+from threadkeep.dialects import Request, find_dialect
 from threadkeep.llm.base import ModelReply
 
 PROBES = make_probes(load_manifest(), seed=1)
@@ -160,7 +160,7 @@ async def test_a_model_is_asked_in_its_own_language() -> None:
     assert fields["response_format"]["json_schema"]["schema"] == asked.schema
     assert [msgspec.json.decode(item.raw) for item in chat.requests[0].items] == messages
     (item,) = responses.requests[0].items
-    assert dialect_named("responses").view(item).text == f"before\n\n{asked.text}"
+    assert find_dialect("responses").view(item).text == f"before\n\n{asked.text}"
 
 
 @pytest.mark.anyio

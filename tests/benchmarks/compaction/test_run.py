@@ -13,13 +13,13 @@ from benchmarks.command import main as bench
 from benchmarks.compaction.growing import Growing, session_turns
 from benchmarks.compaction.run import PLAIN, Compacted, Plan, grown, run_compaction
 from benchmarks.compaction.steps import plain_pass
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput
 
 pytestmark = pytest.mark.slow
 
 TINY = Plan(name="tiny", span_tokens=30_000, new_tokens=6_000, rounds=2, row=3)
-RESPONSES = dialect_named("responses")
+RESPONSES = find_dialect("responses")
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,10 @@ from benchmarks.retention.run import Plan, run_retention
 from benchmarks.retention.summarisers import SUMMARISERS, Note
 from benchmarks.retention.windows import Piece, Place, piece_of
 from threadkeep.compaction.state_text import TAG
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput
 
-CHAT = dialect_named("chat")
+CHAT = find_dialect("chat")
 # A driver that keeps the newest message behind what it is told, and fails where it is told to.
 SCRIPTED = """
 import json, sys

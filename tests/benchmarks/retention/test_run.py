@@ -16,7 +16,7 @@ from benchmarks.retention.scoring import judge
 from benchmarks.retention.sessions import planted_session
 from benchmarks.retention.tally import Share, Tally, wilson
 from benchmarks.retention.windows import open_book
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def test_an_arm_that_drops_everything_scores_at_chance() -> None:
     """A broken arm is not mistaken for one that knows something."""
     session = planted_session(seed=1, turns=20, hops=2)
     broken = Stateless(lambda moment: [])
-    moment = Moment(history=[], begin=0, key=[], budget_tokens=10_000, dialect=dialect_named("chat"))
+    moment = Moment(history=[], begin=0, key=[], budget_tokens=10_000, dialect=find_dialect("chat"))
     book = open_book(broken.window(moment))
     credits = [judge(probe, book).credit for probe in make_probes(session.facts, seed=1)]
     assert sum(credits) / len(credits) == 0.25

@@ -9,10 +9,10 @@ from benchmarks.retention.probes import Probe, make_probes
 from benchmarks.retention.scoring import Judged, judge
 from benchmarks.retention.windows import Piece, open_book, piece_of, summary_piece
 from threadkeep.compaction.state_text import TAG
-from threadkeep.dialects import dialect_named
+from threadkeep.dialects import find_dialect
 from threadkeep.dialects.base import STATE_OPENING
 
-CHAT = dialect_named("chat")
+CHAT = find_dialect("chat")
 STATE = """{opening}
 
 <{tag}>
@@ -48,7 +48,7 @@ def says(text: str, *, role: str = "user") -> Piece:
 
 def state(*, objective: str = "none", active: str = "none", inactive: str = "none", handoff: str = "none") -> Piece:
     text = STATE.format(opening=STATE_OPENING, tag=TAG, objective=objective, active=active, inactive=inactive, handoff=handoff)
-    return piece_of(CHAT.state_item(text), dialect=CHAT)
+    return piece_of(CHAT.make_state_item(text), dialect=CHAT)
 
 
 KEPT = Judged(kept=True, beside=False, stale=False, outdated=False, credit=1.0)

@@ -20,7 +20,7 @@ NO_USAGE: Final[Json] = {
 }
 
 
-def answer_stream(answer: Answer) -> bytes:
+def render_answer_stream(answer: Answer) -> bytes:
     """Return the whole event stream of a completed answer.
 
     The usage stands in the last chunk that has a choice: a chunk without any breaks clients that did not ask for usage.
@@ -34,14 +34,14 @@ def answer_stream(answer: Answer) -> bytes:
     return b"".join(b"data: " + encode(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
 
 
-def answer_json(answer: Answer) -> bytes:
+def render_answer(answer: Answer) -> bytes:
     """Return the same answer as one JSON object, for a request that asked for no stream."""
     message: Json = {"role": "assistant", "content": answer.text, "refusal": None, "annotations": []}
     choice: Json = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
     return encode(_envelope(answer, kind="chat.completion") | {"choices": [choice], "usage": NO_USAGE})
 
 
-def error_json(status: int, code: str, message: str) -> bytes:
+def render_error(status: int, code: str, message: str) -> bytes:
     """Return the body of an answer with HTTP status `status`; clients show `message` and branch on `code`."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
     return encode({"error": {"message": message, "type": kind, "param": None, "code": code}})

@@ -9,7 +9,7 @@ from typing import Final
 
 from threadkeep.dialects.base import SEPARATOR
 from threadkeep.dialects.chat.views import role_of
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, text_part
+from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, split_list, split_object
 from threadkeep.items import Item
 
 _BETWEEN: Final = json.dumps(SEPARATOR)[1:-1].encode()
@@ -31,7 +31,7 @@ def arranged(items: Sequence[Item]) -> list[Item]:
 
 def _user_fields(item: Item) -> dict[str, bytes] | None:
     """Return the fields of a user message; None for anything else, and for what cannot be taken apart."""
-    return fields_of(item.raw) if role_of(item) == "user" else None
+    return split_object(item.raw) if role_of(item) == "user" else None
 
 
 def _merged(messages: list[dict[str, bytes]]) -> Item:
@@ -41,18 +41,18 @@ def _merged(messages: list[dict[str, bytes]]) -> Item:
     """
     fields = {name: raw for message in messages for name, raw in message.items()}
     contents = [content for message in messages if (content := message.get("content", b"null")) not in NOTHING]
-    return Item(object_of({**fields, "content": _content(contents)}))
+    return Item(join_object({**fields, "content": _content(contents)}))
 
 
 def _content(contents: list[bytes]) -> bytes:
     if all(content.startswith(b'"') for content in contents):
         return b'"' + _BETWEEN.join(content[1:-1] for content in contents) + b'"'
-    return list_of(part for content in contents for part in _parts(content))
+    return join_list(part for content in contents for part in _parts(content))
 
 
 def _parts(content: bytes) -> list[bytes]:
     if content.startswith(b'"'):
-        return [text_part(content)]
-    parts = elements_of(content)
+        return [make_text_part(content)]
+    parts = split_list(content)
     # No content any server knows goes where it can be refused, and nowhere is it lost.
     return [content] if parts is None else parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threadkeep.dialects.chat.views import OUTPUTS
-from threadkeep.dialects.spans import Json
+from threadkeep.dialects.raw_json import Json
 
 EMPTY_ARGUMENTS = "{}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadkeep.dialects.spans import Json
+from threadkeep.dialects.raw_json import Json
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 # What servers and clients add to a message that is not part of it. Ids of calls stand deeper and are never dropped.

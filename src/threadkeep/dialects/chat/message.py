@@ -7,8 +7,7 @@ from typing import Final
 from msgspec import Raw
 from msgspec.json import encode
 
-from threadkeep.dialects.fields import Fields, fields_in
-from threadkeep.dialects.spans import item_in
+from threadkeep.dialects.raw_json import Fields, read_fields, read_item
 from threadkeep.items import Item
 
 # An answer that never ends must not eat the machine; beyond this nothing of it is kept.
@@ -80,7 +79,7 @@ class MessageAssembler:
             if known := _object_text(detail):
                 self._keep(self._details, f",{known}" if self._details else known)
         for raw in delta.elements("tool_calls") or []:
-            if (call := fields_in(raw)) is not None:
+            if (call := read_fields(raw)) is not None:
                 self._take_call(call)
         if (legacy := delta.object("function_call")) is not None:
             self._legacy = self._legacy or _Call(place=0)
@@ -147,7 +146,7 @@ def _content(delta: Fields) -> str:
     """Return the text of a piece of content: a string, or, with some servers, parts."""
     if (text := delta.text("content")) is not None:
         return text
-    parts = (fields_in(part) for part in delta.elements("content") or [])
+    parts = (read_fields(part) for part in delta.elements("content") or [])
     return "".join(part.text("text") or "" for part in parts if part is not None)
 
 
@@ -158,5 +157,5 @@ def _payload(called: Fields, name: str) -> str:
 
 def _object_text(span: bytes) -> str:
     """Return the text of a JSON object; empty where it is none."""
-    item = item_in(span)
+    item = read_item(span)
     return item.raw.decode() if item else ""

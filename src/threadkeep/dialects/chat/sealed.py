@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from threadkeep.dialects.chat.views import role_of
-from threadkeep.dialects.parts import is_thought
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, value_of
+from threadkeep.dialects.content_parts import is_thought
+from threadkeep.dialects.raw_json import join_list, join_object, read_value, split_list, split_object
 from threadkeep.items import Item
 
 # Signed or encrypted by whoever served the model. Thoughts in plain text (`reasoning_content`) are bound to nobody.
@@ -15,17 +15,17 @@ SPEECH: Final = ("content", "tool_calls", "function_call", "refusal", "audio")
 NOTHING: Final = frozenset({b"null", b"[]", b'""'})
 
 
-def without_sealed(item: Item) -> Item | None:
+def remove_sealed(item: Item) -> Item | None:
     """Return an assistant's message without them; the same item where it has none, None where it says nothing else."""
-    fields = fields_of(item.raw) if role_of(item) == "assistant" else None
+    fields = split_object(item.raw) if role_of(item) == "assistant" else None
     if fields is None:
         return item
     kept = {name: raw for name, raw in fields.items() if name not in FIELDS}
-    parts = elements_of(kept.get("content", b"null"))
-    spoken = [part for part in parts or () if not is_thought(value_of(part))]
+    parts = split_list(kept.get("content", b"null"))
+    spoken = [part for part in parts or () if not is_thought(read_value(part))]
     if parts is not None and len(spoken) < len(parts):
-        kept["content"] = list_of(spoken)
+        kept["content"] = join_list(spoken)
     elif len(kept) == len(fields):
         return item
     says_something = any(kept.get(name, b"null") not in NOTHING for name in SPEECH)
-    return Item(object_of(kept)) if says_something else None
+    return Item(join_object(kept)) if says_something else None

@@ -11,8 +11,7 @@ from typing import Final
 
 from threadkeep.dialects.base import Outcome, Reply
 from threadkeep.dialects.chat.message import MessageAssembler
-from threadkeep.dialects.fields import ABSENT, Fields, fields_in
-from threadkeep.dialects.spans import item_in
+from threadkeep.dialects.raw_json import ABSENT, Fields, read_fields, read_item
 from threadkeep.dialects.sse import EventReader
 
 # How an answer ended where it did not simply end.
@@ -44,7 +43,7 @@ def _outcome(choice: Fields) -> Outcome | None:
 
 def _first_choice(answer: Fields) -> Fields | None:
     """Return the choice that counts: the one at index 0, or without an index."""
-    choices = (fields_in(choice) for choice in answer.elements("choices") or [])
+    choices = (read_fields(choice) for choice in answer.elements("choices") or [])
     return next((choice for choice in choices if choice is not None and not choice.count("index")), None)
 
 
@@ -73,7 +72,7 @@ class ReplyAssembler:
                 break
             if data.strip() == DONE:
                 self._end()
-            elif (piece := fields_in(data)) is not None:
+            elif (piece := read_fields(data)) is not None:
                 self._take(piece)
         return self._done
 
@@ -100,16 +99,16 @@ class ReplyAssembler:
             self._said = replace(self._said, outcome=outcome)
 
 
-def reply_from_json(body: bytes) -> Reply:
+def read_reply(body: bytes) -> Reply:
     """Return the reply that an answer which was not streamed carries; `cut` if it is no JSON object.
 
     The message keeps its exact bytes.
     """
-    answer = fields_in(body)
+    answer = read_fields(body)
     if answer is None:
         return Reply(outcome="cut")
     choice = _first_choice(answer) if answer.span("error") == ABSENT else None
     outcome = "failed" if choice is None else _outcome(choice) or "completed"
-    item = item_in(choice.span("message")) if choice is not None and outcome != "failed" else None
+    item = read_item(choice.span("message")) if choice is not None and outcome != "failed" else None
     said = Reply(items=(item,) if item else (), response_id=answer.text("id"), outcome=outcome)
     return _counted(said, answer.object("usage"))

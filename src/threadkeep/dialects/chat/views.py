@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects.fragments import hear, instruction_section
-from threadkeep.dialects.parts import has_attachments, images_in, is_thought, texts_of
-from threadkeep.dialects.spans import Json, json_text, object_in, read
+from threadkeep.dialects.content_parts import count_images, has_attachments, is_thought, read_texts
+from threadkeep.dialects.host_text import name_instructions, split_host_text
+from threadkeep.dialects.raw_json import Json, decode, read_object, render_json
 from threadkeep.items import Item, ItemKind, Role, View
 
 INSTRUCTIONS: Final = frozenset({"system", "developer"})
@@ -36,9 +36,9 @@ class Call:
 
 def role_of(item: Item) -> str:
     """Return the role an item names; empty where it names none."""
-    if (message := read(_ROLE, item.raw)) is not None:
+    if (message := decode(_ROLE, item.raw)) is not None:
         return message.role
-    role = (object_in(item.raw) or {}).get("role")
+    role = (read_object(item.raw) or {}).get("role")
     return role if isinstance(role, str) else ""
 
 
@@ -58,26 +58,26 @@ def view_of(fields: Json) -> View:
 
 
 def _instructions(content: object) -> View:
-    texts = texts_of(content)
+    texts = read_texts(content)
     return View(
         kind=ItemKind.MESSAGE if _is_content(content) else ItemKind.OPAQUE,
         role=Role.SYSTEM,
         text="\n".join(texts),
-        images=images_in(content),
-        context=instruction_section(texts) if texts else None,
+        images=count_images(content),
+        context=name_instructions(texts) if texts else None,
     )
 
 
 def _user(content: object) -> View:
     if not _is_content(content):
         return View(kind=ItemKind.OPAQUE, role=Role.USER)
-    texts = texts_of(content)
-    heard = hear(texts, titled_reminders=True)
+    texts = read_texts(content)
+    heard = split_host_text(texts, titled_reminders=True)
     return View(
         kind=ItemKind.MESSAGE,
         role=Role.USER,
         text="\n".join(texts),
-        images=images_in(content),
+        images=count_images(content),
         by_person=bool(heard.said) or has_attachments(content),
         said=heard.said,
         context=heard.section,
@@ -89,7 +89,7 @@ def _assistant(fields: Json) -> View:
     calls = _calls(fields)
     if not _is_content(content) or (fields.get("tool_calls") and not calls):
         return View(kind=ItemKind.OPAQUE, role=Role.ASSISTANT)
-    said = [*texts_of(content), *_spoken_elsewhere(fields)]
+    said = [*read_texts(content), *_spoken_elsewhere(fields)]
     if calls:
         return View(
             kind=ItemKind.CALL,
@@ -99,12 +99,12 @@ def _assistant(fields: Json) -> View:
             # The old field has no id and no provider asks for its pair; by name, a first call would wait for the last output.
             opens=tuple(call.id for call in calls if call.id),
             tool=calls[0].name or None,
-            images=images_in(content),
+            images=count_images(content),
         )
     thoughts = _thoughts(fields)
     if thoughts is not None and not any(said) and not fields.get("audio") and not has_attachments(content):
         return View(kind=ItemKind.REASONING, role=Role.ASSISTANT, text=thoughts)
-    return View(kind=ItemKind.MESSAGE, role=Role.ASSISTANT, text="\n".join(said), images=images_in(content))
+    return View(kind=ItemKind.MESSAGE, role=Role.ASSISTANT, text="\n".join(said), images=count_images(content))
 
 
 def _output(fields: Json) -> View:
@@ -115,9 +115,9 @@ def _output(fields: Json) -> View:
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
-        text="\n".join(texts_of(content)) if _is_content(content) else json_text(content),
+        text="\n".join(read_texts(content)) if _is_content(content) else render_json(content),
         closes=tuple(dict.fromkeys(call_id for call_id in call_ids if isinstance(call_id, str) and call_id)),
-        images=images_in(content),
+        images=count_images(content),
     )
 
 
@@ -142,7 +142,7 @@ def _called(call_id: str, inner: Json) -> Call:
     return Call(
         id=call_id,
         name=name if isinstance(name, str) else "",
-        arguments=arguments if isinstance(arguments, str) else json_text(arguments),
+        arguments=arguments if isinstance(arguments, str) else render_json(arguments),
     )
 
 
@@ -170,7 +170,7 @@ def _thought_texts(value: object) -> list[str]:
     if not isinstance(value, list):
         return []
     fields = (part.get("text", part.get("summary", part.get("thinking"))) for part in value if isinstance(part, dict))
-    return [text for field in fields for text in ([field] if isinstance(field, str) else texts_of(field))]
+    return [text for field in fields for text in ([field] if isinstance(field, str) else read_texts(field))]
 
 
 def _is_content(content: object) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from threadkeep.dialects.chat.answer import answer_json, answer_stream, error_json
-from threadkeep.dialects.chat.stream import ReplyAssembler as reply_reader
-from threadkeep.dialects.chat.stream import reply_from_json
+from threadkeep.dialects.chat.answer import render_answer, render_answer_stream, render_error
+from threadkeep.dialects.chat.stream import ReplyAssembler as make_reader
+from threadkeep.dialects.chat.stream import read_reply
 
-__all__ = ["answer_json", "answer_stream", "error_json", "reply_from_json", "reply_reader"]
+__all__ = ["make_reader", "read_reply", "render_answer", "render_answer_stream", "render_error"]

@@ -15,7 +15,7 @@ from itertools import groupby
 
 import msgspec
 
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, read, text_part, value_of
+from threadkeep.dialects.raw_json import decode, join_list, join_object, make_text_part, read_value, split_list, split_object
 from threadkeep.items import Item
 
 PLAIN_ROLES = ("user", "assistant")
@@ -42,13 +42,13 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 def _role(item: Item) -> str | None:
     """Return the role of a message that can be merged with its neighbours, None for any other item."""
-    if (message := read(_MESSAGE, item.raw)) is not None:
+    if (message := decode(_MESSAGE, item.raw)) is not None:
         is_plain = message.role in PLAIN_ROLES and bytes(memoryview(message.content)[:1]) in (b'"', b"[")
         return message.role if is_plain else None
-    fields = fields_of(item.raw)
+    fields = split_object(item.raw)
     if fields is None or not fields.get("content", b"").startswith((b'"', b"[")):
         return None
-    role = value_of(fields.get("role", b"null"))
+    role = read_value(fields.get("role", b"null"))
     return role if isinstance(role, str) and role in PLAIN_ROLES else None
 
 
@@ -57,20 +57,20 @@ def _merged(messages: Sequence[Item]) -> Item:
     fields: dict[str, bytes] = {}
     blocks: list[bytes] = []
     for message in messages:
-        own = fields_of(message.raw) or {}
+        own = split_object(message.raw) or {}
         blocks.extend(_blocks(own["content"]))
         fields.update({name: raw for name, raw in own.items() if name not in fields})
     results = [block for block in blocks if _is_result(block)]
     others = [block for block in blocks if not _is_result(block)]
-    return Item(object_of({**fields, "content": list_of((*results, *others))}))
+    return Item(join_object({**fields, "content": join_list((*results, *others))}))
 
 
 def _blocks(content: bytes) -> list[bytes]:
     if content.startswith(b'"'):
-        return [text_part(content)]
-    return elements_of(content) or []
+        return [make_text_part(content)]
+    return split_list(content) or []
 
 
 def _is_result(block: bytes) -> bool:
-    fields = fields_of(block)
-    return fields is not None and value_of(fields.get("type", b"null")) == "tool_result"
+    fields = split_object(block)
+    return fields is not None and read_value(fields.get("type", b"null")) == "tool_result"

@@ -32,7 +32,7 @@ ERROR_TYPES: Final = {
 }
 
 
-def answer_stream(answer: Answer) -> bytes:
+def render_answer_stream(answer: Answer) -> bytes:
     """Return the whole event stream of a message with one block of text."""
     events: list[Json] = [
         {"type": "message_start", "message": _message(answer, content=[], stop_reason=None)},
@@ -45,12 +45,12 @@ def answer_stream(answer: Answer) -> bytes:
     return b"".join(_event(event) for event in events)
 
 
-def answer_json(answer: Answer) -> bytes:
+def render_answer(answer: Answer) -> bytes:
     """Return the same message as one JSON object, for a request that asked for no stream."""
     return encode(_message(answer, content=[_text(answer.text)], stop_reason="end_turn"))
 
 
-def error_json(status: int, code: str, message: str) -> bytes:
+def render_error(status: int, code: str, message: str) -> bytes:
     """Return the body of an answer with HTTP status `status`; clients branch on its type, and may on `code`."""
     kind = ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return encode({"type": "error", "error": {"type": kind, "message": message, "code": code}})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadkeep.dialects.fields import Fields
-from threadkeep.dialects.spans import Json, encoded, value_of
+from threadkeep.dialects.raw_json import Fields, Json, encode_value, read_value
 
 INPUT: Final = "partial_json"
 
@@ -34,7 +33,7 @@ class BlockInProgress:
             case "signature_delta":
                 self._replace("signature", delta.text("signature"))
             case "citations_delta":
-                citation = value_of(delta.span("citation"))
+                citation = read_value(delta.span("citation"))
                 self._citations.extend([] if citation is None else [citation])
             case _:
                 return
@@ -51,11 +50,11 @@ class BlockInProgress:
             cited = block.get("citations")
             block["citations"] = [*(cited if isinstance(cited, list) else ()), *self._citations]
         if arguments.strip():
-            block["input"] = value_of(arguments.encode())
+            block["input"] = read_value(arguments.encode())
             if block["input"] is None:
                 return None
         try:
-            return encoded(block)
+            return encode_value(block)
         except RecursionError:
             return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threadkeep.dialects.messages.blocks import blocks_of, text_field
-from threadkeep.dialects.spans import Json
+from threadkeep.dialects.raw_json import Json
 
 
 def blanked_fields(fields: Json, text: str) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from threadkeep.dialects.spans import Json
+from threadkeep.dialects.raw_json import Json
 
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 # Fields that hold words, in reading order. Images, signatures, encrypted content and citations are none.

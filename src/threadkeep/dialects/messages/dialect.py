@@ -13,10 +13,19 @@ from threadkeep.dialects.messages.alternation import alternating
 from threadkeep.dialects.messages.blanking import blanked_fields
 from threadkeep.dialects.messages.blocks import blocks_of, text_field
 from threadkeep.dialects.messages.markers import without_markers
-from threadkeep.dialects.messages.sealed import without_sealed
+from threadkeep.dialects.messages.sealed import remove_sealed
 from threadkeep.dialects.messages.views import view_of
-from threadkeep.dialects.requests import composed, item_from, items_in, put_together, taken_apart
-from threadkeep.dialects.spans import Json, canonical_of, elements_of, fields_of, list_of, object_in, object_of, value_of
+from threadkeep.dialects.raw_json import (
+    Json,
+    encode_canonical,
+    join_list,
+    join_object,
+    read_object,
+    read_value,
+    split_list,
+    split_object,
+)
+from threadkeep.dialects.requests import compose_request, join_request, make_item, read_items, split_request
 from threadkeep.items import Item, ItemKind, Role, View
 
 # What a client may leave around a message without changing what the model sees.
@@ -37,46 +46,47 @@ class MessagesDialect:
     name = "messages"
     history_field = "messages"
     wire: Wire = wire
+    sealed_marks = (b"thinking", b"compaction")
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
-        return composed({"system": system, "tools": list(tools)})
+        return compose_request({"system": system, "tools": list(tools)})
 
     def parse(self, value: object) -> Item:
-        return item_from(value, dialect=self.name)
+        return make_item(value, dialect=self.name)
 
     def view(self, item: Item) -> View:
-        return view_of(object_in(item.raw) or {})
+        return view_of(read_object(item.raw) or {})
 
     def canonical(self, item: Item) -> bytes:
-        return canonical_of(item.raw, _canonical_fields)
+        return encode_canonical(item.raw, _canonical_fields)
 
     def split(self, body: bytes) -> Request | None:
-        fields = fields_of(body)
-        items = items_in(fields.get("messages", b"null")) if fields else None
+        fields = split_object(body)
+        items = read_items(fields.get("messages", b"null")) if fields else None
         if fields is None or items is None:
             return None
-        return taken_apart(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
+        return split_request(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        return put_together(request, items, field=self.history_field)
+        return join_request(request, items, field=self.history_field)
 
-    def state_item(self, text: str) -> Item:
+    def make_state_item(self, text: str) -> Item:
         return self.parse({"role": "user", "content": [{"type": "text", "text": text}]})
 
-    def with_output(self, item: Item, text: str) -> Item | None:
+    def replace_output(self, item: Item, text: str) -> Item | None:
         if self.view(item).kind is not ItemKind.OUTPUT:
             return None
-        message = fields_of(item.raw)
-        blocks = elements_of(message["content"]) if message else None
+        message = split_object(item.raw)
+        blocks = split_list(message["content"]) if message else None
         if message is None or blocks is None:
             return None
         content = msgspec.json.encode(text)
-        stub = Item(object_of({**message, "content": list_of(_with_content(block, content) for block in blocks)}))
+        stub = Item(join_object({**message, "content": join_list(_with_content(block, content) for block in blocks)}))
         # A client moves its cache markers along; one in a stub would stay, and a request may hold four.
         return without_markers(stub)
 
-    def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
-        blocks = blocks_of((object_in(item.raw) or {}).get("content")) or []
+    def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
+        blocks = blocks_of((read_object(item.raw) or {}).get("content")) or []
         own = {text_field(block, "id") for block in blocks if text_field(block, "type") == "tool_use"}
         results = [
             {"type": "tool_result", "tool_use_id": call_id, "content": ABORTED, "is_error": True}
@@ -85,11 +95,11 @@ class MessagesDialect:
         ]
         return [self.parse({"role": "user", "content": results})] if results else []
 
-    def without_sealed(self, item: Item) -> Item | None:
-        return without_sealed(item)
+    def remove_sealed(self, item: Item) -> Item | None:
+        return remove_sealed(item)
 
     def blanked(self, item: Item, text: str) -> Item | None:
-        return self.parse(blanked_fields(object_in(item.raw) or {}, text))
+        return self.parse(blanked_fields(read_object(item.raw) or {}, text))
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return alternating(items)
@@ -99,10 +109,10 @@ MESSAGES: Final = MessagesDialect()
 
 
 def _with_content(block: bytes, content: bytes) -> bytes:
-    fields = fields_of(block)
-    if fields is None or value_of(fields.get("type", b"null")) != "tool_result":
+    fields = split_object(block)
+    if fields is None or read_value(fields.get("type", b"null")) != "tool_result":
         return block
-    return object_of({**fields, "content": content})
+    return join_object({**fields, "content": content})
 
 
 def _canonical_fields(fields: Json) -> Json:

@@ -6,28 +6,27 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects.fields import fields_in
+from threadkeep.dialects.base import UNREADABLE
 from threadkeep.dialects.messages.thinking import without_thinking
-from threadkeep.dialects.sealing import UNREADABLE
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of
+from threadkeep.dialects.raw_json import join_list, join_object, read_fields, split_list, split_object
 from threadkeep.items import Item
 
 SUMMARISED: Final = "(An earlier part of this conversation was compacted. What was told of it: {told})"
 
 
-def without_sealed(item: Item) -> Item:
+def remove_sealed(item: Item) -> Item:
     """Return the message without its thinking, and with the words of a compaction, if it has any, in place of the block."""
     bare = without_thinking(item)
-    fields = fields_of(bare.raw) if b'"compaction"' in bare.raw else None
-    blocks = elements_of(fields["content"]) if fields is not None and "content" in fields else None
+    fields = split_object(bare.raw) if b'"compaction"' in bare.raw else None
+    blocks = split_list(fields["content"]) if fields is not None and "content" in fields else None
     if fields is None or blocks is None:
         return bare
     told = [_told(block) for block in blocks]
-    return bare if told == blocks else Item(object_of({**fields, "content": list_of(told)}))
+    return bare if told == blocks else Item(join_object({**fields, "content": join_list(told)}))
 
 
 def _told(block: bytes) -> bytes:
-    fields = fields_in(block)
+    fields = read_fields(block)
     if fields is None or fields.text("type") != "compaction":
         return block
     told = fields.text("content")

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from threadkeep.dialects.base import Outcome, Reply
-from threadkeep.dialects.fields import Fields, fields_in
 from threadkeep.dialects.messages.assembly import BlockInProgress
-from threadkeep.dialects.spans import list_of, object_in
+from threadkeep.dialects.raw_json import Fields, join_list, read_fields, read_object
 from threadkeep.dialects.sse import EventReader
 from threadkeep.items import Item
 
@@ -55,18 +54,18 @@ class _Counts:
 
 
 def _message_of(blocks: list[bytes]) -> tuple[Item, ...]:
-    return (Item(b'{"role":"assistant","content":' + list_of(blocks) + b"}"),) if blocks else ()
+    return (Item(b'{"role":"assistant","content":' + join_list(blocks) + b"}"),) if blocks else ()
 
 
-def reply_from_json(body: bytes) -> Reply:
+def read_reply(body: bytes) -> Reply:
     """Return the reply that an answer which was not streamed carries; `cut` if it is no JSON object."""
-    message = fields_in(body)
+    message = read_fields(body)
     if message is None:
         return Reply(outcome="cut")
     content = message.elements("content")
     if content is None or message.text("type") == "error":
         return Reply(outcome="failed")
-    blocks = [block for block in content if object_in(block) is not None]
+    blocks = [block for block in content if read_object(block) is not None]
     reply = Reply(items=_message_of(blocks), response_id=message.text("id"), outcome=_outcome(message.text("stop_reason")))
     return _Counts().updated(message.inner("usage")).on(reply)
 
@@ -98,7 +97,7 @@ class ReplyAssembler:
         for data in self._events.feed(chunk):
             if self._done:
                 break
-            if (event := fields_in(data)) is not None:
+            if (event := read_fields(data)) is not None:
                 self._take(event, size=len(data))
         return self._done
 
@@ -127,7 +126,7 @@ class ReplyAssembler:
                 return
 
     def _start(self, event: Fields, *, size: int) -> None:
-        index, started = event.count("index"), object_in(event.span("content_block"))
+        index, started = event.count("index"), read_object(event.span("content_block"))
         if index is not None and started is not None and self._has_room(size):
             self._growing[index] = BlockInProgress(started)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from threadkeep.dialects.messages.blocks import THINKING
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_of, value_of
+from threadkeep.dialects.raw_json import join_list, join_object, read_value, split_list, split_object
 from threadkeep.items import Item
 
 # A message of nothing but thinking cannot be left empty, which the API refuses, nor left out, which would move its neighbours.
@@ -24,18 +24,18 @@ def without_thinking(item: Item) -> Item:
     """
     blocks = _blocks(item)
     kept = [block for block in blocks if not _is_thinking(block)]
-    fields = fields_of(item.raw)
+    fields = split_object(item.raw)
     if fields is None or len(kept) == len(blocks):
         return item
-    return Item(object_of({**fields, "content": list_of(kept or [PLACEHOLDER])}))
+    return Item(join_object({**fields, "content": join_list(kept or [PLACEHOLDER])}))
 
 
 def _blocks(item: Item) -> list[bytes]:
-    fields = fields_of(item.raw) or {}
-    return elements_of(fields.get("content", b"null")) or []
+    fields = split_object(item.raw) or {}
+    return split_list(fields.get("content", b"null")) or []
 
 
 def _is_thinking(block: bytes) -> bool:
-    fields = fields_of(block)
-    kind = value_of(fields.get("type", b"null")) if fields else None
+    fields = split_object(block)
+    kind = read_value(fields.get("type", b"null")) if fields else None
     return isinstance(kind, str) and kind in THINKING

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from threadkeep.dialects.fragments import Heard, hear, instruction_section, quoted
-from threadkeep.dialects.hosts import REMINDER, WORLD
+from threadkeep.dialects.host_markers import REMINDER, WORLD
+from threadkeep.dialects.host_text import UserText, find_passed_on, name_instructions, split_host_text
 from threadkeep.dialects.messages import blocks as reading
 from threadkeep.dialects.messages.blocks import THINKING, is_known, is_result, is_use, readable, text_field
-from threadkeep.dialects.spans import Json, json_text
+from threadkeep.dialects.raw_json import Json, render_json
 from threadkeep.items import ItemKind, Role, View
 
 ATTACHMENTS = frozenset({"image", "document", "search_result", "container_upload"})
@@ -33,7 +33,7 @@ def view_of(fields: Json) -> View:
 def _by_system(blocks: list[Json]) -> View:
     """Return the view of a system message within the history: the client's world, or a person it passes on."""
     text = _joined(readable(block) for block in blocks)
-    said = quoted(text.strip().removeprefix(f"<{REMINDER}>").removesuffix(f"</{REMINDER}>"))
+    said = find_passed_on(text.strip().removeprefix(f"<{REMINDER}>").removesuffix(f"</{REMINDER}>"))
     return View(
         kind=ItemKind.MESSAGE,
         role=Role.SYSTEM,
@@ -41,7 +41,7 @@ def _by_system(blocks: list[Json]) -> View:
         images=_images(blocks),
         by_person=bool(said),
         said=said,
-        context=None if said else instruction_section((text,), known=WORLD.items()),
+        context=None if said else name_instructions((text,), known=WORLD.items()),
     )
 
 
@@ -106,7 +106,7 @@ def _answer_text(blocks: list[Json], *, uses: list[Json], results: list[Json]) -
     return _joined(
         (
             _words(blocks),
-            *(json_text(block.get("input")) for block in uses),
+            *(render_json(block.get("input")) for block in uses),
             *(readable(block.get("content")) for block in results),
         )
     )
@@ -126,9 +126,9 @@ def _is_readable(blocks: list[Json]) -> bool:
     return not blocks or any(is_known(block) for block in blocks)
 
 
-def _heard(blocks: list[Json]) -> Heard:
+def _heard(blocks: list[Json]) -> UserText:
     texts = [text_field(block, "text") for block in blocks if block.get("type") == "text"]
-    return hear(texts, titled_reminders=False)
+    return split_host_text(texts, titled_reminders=False)
 
 
 def _images(blocks: list[Json]) -> int:

@@ -21,7 +21,7 @@ NO_USAGE: Final[Json] = {
 }
 
 
-def answer_stream(answer: Answer) -> bytes:
+def render_answer_stream(answer: Answer) -> bytes:
     """Return the whole event stream of a completed response whose output is one assistant message."""
     empty = _response(answer, status="in_progress")
     message = _message(answer)
@@ -42,12 +42,12 @@ def answer_stream(answer: Answer) -> bytes:
     return b"".join(_event(kind, sequence_number=number, fields=fields) for number, (kind, fields) in enumerate(events))
 
 
-def answer_json(answer: Answer) -> bytes:
+def render_answer(answer: Answer) -> bytes:
     """Return the same completed response as one JSON object, for a request that asked for no stream."""
     return encode(_response(answer, status="completed") | {"output": [_message(answer)], "usage": NO_USAGE})
 
 
-def error_json(status: int, code: str, message: str) -> bytes:
+def render_error(status: int, code: str, message: str) -> bytes:
     """Return the body of an answer with HTTP status `status`; clients show `message` and branch on `code`."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
     return encode({"error": {"message": message, "type": kind, "param": None, "code": code}})

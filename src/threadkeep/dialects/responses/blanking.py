@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from threadkeep.dialects.raw_json import Json
 from threadkeep.dialects.responses.views import kind_of
-from threadkeep.dialects.spans import Json
 
 # What a call carries, by its type; of other calls nothing is left, and of their outputs neither.
 CALLS: Final[dict[str, Json]] = {"function_call": {"arguments": "{}"}, "custom_tool_call": {"input": ""}}

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, Request, Wire
-from threadkeep.dialects.requests import composed, item_from, items_in, put_together, taken_apart
+from threadkeep.dialects.base import ABORTED, UNREADABLE, Request, Wire
+from threadkeep.dialects.raw_json import Json, encode_canonical, join_list, join_object, make_text_part, read_object, split_object
+from threadkeep.dialects.requests import compose_request, join_request, make_item, read_items, split_request
 from threadkeep.dialects.responses import wire
 from threadkeep.dialects.responses.blanking import blanked_fields
 from threadkeep.dialects.responses.views import NAMED_BY_ID, kind_of, view_of
-from threadkeep.dialects.sealing import UNREADABLE
-from threadkeep.dialects.spans import Json, canonical_of, fields_of, list_of, object_in, object_of, text_part
 from threadkeep.items import Item, Role, View
 
 TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
@@ -30,51 +29,52 @@ class ResponsesDialect:
     name = "responses"
     history_field = "input"
     wire: Wire = wire
+    sealed_marks = (b"reasoning", b"compaction")
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
         fields: dict[str, object] = {"instructions": system, "tools": list(tools), "prompt_cache_key": cache_key}
-        return composed(fields)
+        return compose_request(fields)
 
     def parse(self, value: object) -> Item:
-        return item_from(value, dialect=self.name)
+        return make_item(value, dialect=self.name)
 
     def view(self, item: Item) -> View:
-        return view_of(object_in(item.raw) or {})
+        return view_of(read_object(item.raw) or {})
 
     def canonical(self, item: Item) -> bytes:
-        return canonical_of(item.raw, _canonical_fields)
+        return encode_canonical(item.raw, _canonical_fields)
 
     def split(self, body: bytes) -> Request | None:
-        fields = fields_of(body)
+        fields = split_object(body)
         if fields is None or any(fields.get(name, b"null") != b"null" for name in HELD_ELSEWHERE):
             return None
         items = _input_items(fields.get("input", b"null"))
         if items is None:
             return None
-        return taken_apart(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
+        return split_request(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        return put_together(request, items, field=self.history_field)
+        return join_request(request, items, field=self.history_field)
 
-    def state_item(self, text: str) -> Item:
+    def make_state_item(self, text: str) -> Item:
         return self.parse({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 
-    def with_output(self, item: Item, text: str) -> Item | None:
-        fields = fields_of(item.raw) if kind_of(object_in(item.raw) or {}) in TEXT_OUTPUTS else None
-        return None if fields is None else Item(object_of({**fields, "output": msgspec.json.encode(text)}))
+    def replace_output(self, item: Item, text: str) -> Item | None:
+        fields = split_object(item.raw) if kind_of(read_object(item.raw) or {}) in TEXT_OUTPUTS else None
+        return None if fields is None else Item(join_object({**fields, "output": msgspec.json.encode(text)}))
 
-    def aborted_outputs(self, item: Item, calls: Collection[str]) -> list[Item]:
-        call = object_in(item.raw) or {}
+    def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
+        call = read_object(item.raw) or {}
         return [self.parse(_aborted(kind_of(call), call_id)) for call_id in self.view(item).opens if call_id in calls]
 
-    def without_sealed(self, item: Item) -> Item | None:
-        kind = kind_of(object_in(item.raw) or {})
+    def remove_sealed(self, item: Item) -> Item | None:
+        kind = kind_of(read_object(item.raw) or {})
         if kind not in SEALED:
             return item
-        return None if kind == "reasoning" else self.state_item(UNREADABLE)
+        return None if kind == "reasoning" else self.make_state_item(UNREADABLE)
 
     def blanked(self, item: Item, text: str) -> Item | None:
-        made = blanked_fields(object_in(item.raw) or {}, text)
+        made = blanked_fields(read_object(item.raw) or {}, text)
         return None if made is None else self.parse(made)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
@@ -87,9 +87,9 @@ RESPONSES: Final = ResponsesDialect()
 def _input_items(history: bytes) -> list[Item] | None:
     """Return the items of an `input` field: a list of objects, or a string that stands for one user message."""
     if not history.startswith(b'"'):
-        return items_in(history)
-    content = list_of([text_part(history, kind=b"input_text")])
-    return [Item(object_of({"type": b'"message"', "role": b'"user"', "content": content}))]
+        return read_items(history)
+    content = join_list([make_text_part(history, kind=b"input_text")])
+    return [Item(join_object({"type": b'"message"', "role": b'"user"', "content": content}))]
 
 
 def _canonical_fields(fields: Json) -> Json:

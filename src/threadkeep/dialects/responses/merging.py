@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, split_list, split_object
 from threadkeep.dialects.responses.views import kind_of
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_in, object_of, text_part
 from threadkeep.items import Item
 
 USER_SIGN: Final = b'"user"'
@@ -16,19 +16,19 @@ def is_user_message(item: Item) -> bool:
     """Whether an item is a message in the user's role whose content can be put together with another's."""
     if USER_SIGN not in item.raw:
         return False
-    fields = object_in(item.raw) or {}
+    fields = read_object(item.raw) or {}
     return kind_of(fields) == "message" and fields.get("role") == "user" and isinstance(fields.get("content"), str | list)
 
 
 def merged(items: Sequence[Item]) -> Item:
     """Return several such messages as one: all their parts in order, with their exact bytes; of other fields the newest count."""
-    spans = [fields_of(item.raw) or {} for item in items]
+    spans = [split_object(item.raw) or {} for item in items]
     parts = [part for each in spans for part in _parts(each.get("content", b"[]"))]
     fields = {name: raw for each in spans for name, raw in each.items() if name != "id"}
-    return Item(object_of({**fields, "content": list_of(parts)}))
+    return Item(join_object({**fields, "content": join_list(parts)}))
 
 
 def _parts(content: bytes) -> list[bytes]:
     if content.startswith(b'"'):
-        return [text_part(content, kind=b"input_text")]
-    return elements_of(content) or []
+        return [make_text_part(content, kind=b"input_text")]
+    return split_list(content) or []

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from threadkeep.dialects.base import Outcome, Reply
-from threadkeep.dialects.fields import ABSENT, Fields, fields_in
-from threadkeep.dialects.spans import item_in
+from threadkeep.dialects.raw_json import ABSENT, Fields, read_fields, read_item
 from threadkeep.dialects.sse import EventReader
 from threadkeep.items import Item
 
@@ -33,7 +32,7 @@ STATUSES: Final[dict[str, Outcome]] = {
 
 
 def _items(spans: list[bytes]) -> tuple[Item, ...]:
-    return tuple(item for item in map(item_in, spans) if item is not None)
+    return tuple(item for item in map(read_item, spans) if item is not None)
 
 
 def _reply(response: Fields, *, outcome: Outcome) -> Reply:
@@ -49,9 +48,9 @@ def _reply(response: Fields, *, outcome: Outcome) -> Reply:
     )
 
 
-def reply_from_json(body: bytes) -> Reply:
+def read_reply(body: bytes) -> Reply:
     """Return the reply that an answer which was not streamed carries; `cut` if it is no JSON object."""
-    response = fields_in(body)
+    response = read_fields(body)
     if response is None:
         return Reply(outcome="cut")
     status = response.text("status")
@@ -80,7 +79,7 @@ class ReplyAssembler:
 
     def feed(self, chunk: bytes) -> bool:
         for data in self._events.feed(chunk):
-            if not self._done and (event := fields_in(data)) is not None:
+            if not self._done and (event := read_fields(data)) is not None:
                 self._take(event)
         return self._done
 
@@ -96,7 +95,7 @@ class ReplyAssembler:
             self._said = replace(self._said, response_id=event.inner("response").text("id"))
 
     def _take_item(self, event: Fields) -> None:
-        item = item_in(event.span("item"))
+        item = read_item(event.span("item"))
         if item is None:
             return
         index = event.count("output_index")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadkeep.dialects.fragments import hear, instruction_section
-from threadkeep.dialects.parts import has_attachments, images_in, texts_of
-from threadkeep.dialects.spans import Json, json_text
+from threadkeep.dialects.content_parts import count_images, has_attachments, read_texts
+from threadkeep.dialects.host_text import name_instructions, split_host_text
+from threadkeep.dialects.raw_json import Json, render_json
 from threadkeep.items import ItemKind, Role, View
 
 # These run at the provider and carry their own result. Any other `*_call` with a call id waits for an output.
@@ -37,9 +37,9 @@ def view_of(fields: Json) -> View:
     if kind == "agent_message":
         return _between_agents(fields)
     if kind == "reasoning":
-        return View(kind=ItemKind.REASONING, role=Role.ASSISTANT, text="\n".join(texts_of(fields.get("summary"))))
+        return View(kind=ItemKind.REASONING, role=Role.ASSISTANT, text="\n".join(read_texts(fields.get("summary"))))
     if kind in SERVER_CALLS:
-        return View(kind=ItemKind.CALL, role=Role.ASSISTANT, text=json_text(fields), tool=kind)
+        return View(kind=ItemKind.CALL, role=Role.ASSISTANT, text=render_json(fields), tool=kind)
     if kind.endswith("_output") or kind == "mcp_approval_response":
         return _output(fields)
     if kind.endswith("_call") or kind == "mcp_approval_request":
@@ -52,14 +52,14 @@ def view_of(fields: Json) -> View:
 def _message(fields: Json) -> View:
     role = ROLES.get(str(fields.get("role")), Role.ASSISTANT)
     content = fields.get("content")
-    texts = texts_of(content)
+    texts = read_texts(content)
     text = "\n".join(texts)
-    images = images_in(content)
+    images = count_images(content)
     if role is Role.SYSTEM:
-        return View(kind=ItemKind.MESSAGE, role=role, text=text, images=images, context=instruction_section(texts))
+        return View(kind=ItemKind.MESSAGE, role=role, text=text, images=images, context=name_instructions(texts))
     if role is Role.ASSISTANT:
         return View(kind=ItemKind.MESSAGE, role=role, text=text, images=images)
-    heard = hear(texts, titled_reminders=True)
+    heard = split_host_text(texts, titled_reminders=True)
     return View(
         kind=ItemKind.MESSAGE,
         role=role,
@@ -73,16 +73,16 @@ def _message(fields: Json) -> View:
 
 def _instructions(fields: Json) -> View:
     """Return the view of tools, or of another item in the developer's role: each is a section of its own and must stay."""
-    told = json_text({name: value for name, value in fields.items() if name != "id"})
-    return View(kind=ItemKind.OPAQUE, role=Role.SYSTEM, context=instruction_section([told]))
+    told = render_json({name: value for name, value in fields.items() if name != "id"})
+    return View(kind=ItemKind.OPAQUE, role=Role.SYSTEM, context=name_instructions([told]))
 
 
 def _between_agents(fields: Json) -> View:
     """Return what one agent wrote to another; from above it is a task, from below or beside a report or a question."""
     author, recipient, content = (fields.get(name) for name in ("author", "recipient", "content"))
     from_above = isinstance(author, str) and isinstance(recipient, str) and recipient.startswith(f"{author}/")
-    text = "\n".join(texts_of(content))
-    return View(kind=ItemKind.MESSAGE, role=Role.USER, text=text, images=images_in(content), is_task=from_above)
+    text = "\n".join(read_texts(content))
+    return View(kind=ItemKind.MESSAGE, role=Role.USER, text=text, images=count_images(content), is_task=from_above)
 
 
 def _call(fields: Json) -> View:
@@ -90,7 +90,7 @@ def _call(fields: Json) -> View:
     return View(
         kind=ItemKind.CALL,
         role=Role.ASSISTANT,
-        text=payload if isinstance(payload, str) else json_text(payload),
+        text=payload if isinstance(payload, str) else render_json(payload),
         opens=_pair(fields),
         tool=str(fields.get("name") or kind_of(fields)),
     )
@@ -102,9 +102,9 @@ def _output(fields: Json) -> View:
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
-        text="\n".join(texts_of(payload)) if told_in_parts else json_text(payload),
+        text="\n".join(read_texts(payload)) if told_in_parts else render_json(payload),
         closes=_pair(fields),
-        images=images_in(payload),
+        images=count_images(payload),
     )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from threadkeep.dialects.spans import object_in
+from threadkeep.dialects.raw_json import read_object
 from threadkeep.gateway.recall_tool.events import EventBlocks, data_event, event_of
 from threadkeep.gateway.recall_tool.form import ABOUT, APART, NAME, Calls, Json, RecallCall, added, bare, query_in
 from threadkeep.items import Item
@@ -26,7 +26,7 @@ class ChatForm:
         return isinstance(function, dict) and function.get("name") == name
 
     def calls_in(self, items: Sequence[Item]) -> Calls:
-        calls = [call for item in items for call in _calls(object_in(item.raw) or {})]
+        calls = [call for item in items for call in _calls(read_object(item.raw) or {})]
         ours = tuple(_call(call) for call in calls if _is_ours(call))
         return Calls(ours=ours, others=any(not _is_ours(call) for call in calls))
 
@@ -39,7 +39,7 @@ class ChatForm:
 
     def said(self, items: Sequence[Item]) -> str:
         words: list[str] = []
-        for value in (object_in(item.raw) or {} for item in items):
+        for value in (read_object(item.raw) or {} for item in items):
             content = value.get("content")
             parts = content if isinstance(content, list) else [{"text": content}]
             words.extend(str(part.get("text") or "") for part in parts if isinstance(part, dict))
@@ -181,7 +181,7 @@ def _is_ours(call: Json) -> bool:
 def _call(call: Json) -> RecallCall:
     arguments = call["function"].get("arguments")
     return RecallCall(
-        call_id=str(call.get("id")), query=query_in(object_in(arguments.encode()) if isinstance(arguments, str) else None)
+        call_id=str(call.get("id")), query=query_in(read_object(arguments.encode()) if isinstance(arguments, str) else None)
     )
 
 

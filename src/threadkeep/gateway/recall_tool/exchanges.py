@@ -17,7 +17,7 @@ import msgspec
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.sealing import holds_sealed
+from threadkeep.dialects.base import has_sealed
 from threadkeep.errors import OrdinalConflict
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.known import Known, Memory
@@ -205,4 +205,4 @@ def _sealed(item: Item) -> bytes | None:
 
 
 def _placed(item: Item, depth: int, *, dialect: Dialect) -> Placed:
-    return Placed(item=item, tokens=estimate_item(item.raw), depth=depth, sealed=holds_sealed(item, dialect))
+    return Placed(item=item, tokens=estimate_item(item.raw), depth=depth, sealed=has_sealed(item, dialect))

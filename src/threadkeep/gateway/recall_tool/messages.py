@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from threadkeep.dialects.spans import elements_of, fields_of, list_of, object_in, object_of, text_part
+from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, split_list, split_object
 from threadkeep.gateway.recall_tool.events import EventBlocks, event_of, named_event
 from threadkeep.gateway.recall_tool.form import ABOUT, NAME, Calls, Json, RecallCall, added, bare, query_in
 from threadkeep.items import Item
@@ -24,7 +24,7 @@ class MessagesForm:
         return tool.get("name") == name
 
     def calls_in(self, items: Sequence[Item]) -> Calls:
-        blocks = [block for item in items for block in _blocks(object_in(item.raw) or {})]
+        blocks = [block for item in items for block in _blocks(read_object(item.raw) or {})]
         uses = [block for block in blocks if block.get("type") == "tool_use"]
         ours = tuple(
             RecallCall(call_id=str(use.get("id")), query=query_in(use.get("input"))) for use in uses if use.get("name") == NAME
@@ -37,16 +37,16 @@ class MessagesForm:
 
     def with_outputs(self, item: Item, outputs: Sequence[Item]) -> Item | None:
         """Every result of one message stands in the one message behind it."""
-        fields = fields_of(item.raw) or {}
+        fields = split_object(item.raw) or {}
         content = fields.get("content", b"[]")
-        own = elements_of(content)
-        blocks = own if own is not None else [text_part(content)]
-        ours = [block for output in outputs for block in elements_of((fields_of(output.raw) or {})["content"]) or ()]
-        return Item(object_of({**fields, "content": list_of([*ours, *blocks])}))
+        own = split_list(content)
+        blocks = own if own is not None else [make_text_part(content)]
+        ours = [block for output in outputs for block in split_list((split_object(output.raw) or {})["content"]) or ()]
+        return Item(join_object({**fields, "content": join_list([*ours, *blocks])}))
 
     def said(self, items: Sequence[Item]) -> str:
         words: list[str] = []
-        for value in (object_in(item.raw) or {} for item in items):
+        for value in (read_object(item.raw) or {} for item in items):
             content = value.get("content")
             for block in [{"type": "text", "text": content}] if isinstance(content, str) else _blocks(value):
                 if block.get("type") == "text":

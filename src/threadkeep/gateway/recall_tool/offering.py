@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from threadkeep.dialects import Request
-from threadkeep.dialects.spans import elements_of, encoded, list_of, object_in, value_of
+from threadkeep.dialects.raw_json import encode_value, join_list, read_object, read_value, split_list
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.provider_rules import BINDING
@@ -30,22 +30,22 @@ def is_offered(request: Request, seen: Seen, hints: Hints, *, dialect: str, rule
     """
     if not rules.offers_recall(client=hints.client, model=hints.model):
         return False
-    if any(value_of(request.fields.get(name, b"null")) not in (None, usual) for name, usual in SHAPES.items()):
+    if any(read_value(request.fields.get(name, b"null")) not in (None, usual) for name, usual in SHAPES.items()):
         return False
     if dialect == BINDING and rules.thinking != "drop_block" and _is_bound(request, seen):
         return False
-    tools = [object_in(tool) or {} for tool in elements_of(request.fields.get("tools", b"[]")) or ()]
+    tools = [read_object(tool) or {} for tool in split_list(request.fields.get("tools", b"[]")) or ()]
     return not any(FORMS[dialect].is_named(tool, NAME) for tool in tools)
 
 
 def with_tool(request: Request, *, dialect: str) -> Request:
     """Return a request with the tool behind the client's own: what a provider has cached of those stays."""
-    own = elements_of(request.fields.get("tools", b"[]")) or []
-    tools = list_of([*own, encoded(FORMS[dialect].definition())])
+    own = split_list(request.fields.get("tools", b"[]")) or []
+    tools = join_list([*own, encode_value(FORMS[dialect].definition())])
     return replace(request, fields={**request.fields, "tools": tools})
 
 
 def _is_bound(request: Request, seen: Seen) -> bool:
-    thinking = object_in(request.fields.get("thinking", b"null")) or {}
+    thinking = read_object(request.fields.get("thinking", b"null")) or {}
     asked = thinking.get("type") not in (None, "disabled")
     return asked or any(glance.is_sealed for glance in seen.glances)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from threadkeep.dialects.spans import object_in
+from threadkeep.dialects.raw_json import read_object
 from threadkeep.gateway.recall_tool.events import EventBlocks, event_of, named_event
 from threadkeep.gateway.recall_tool.form import ABOUT, NAME, Calls, Json, RecallCall, added, bare, query_in
 from threadkeep.items import Item
@@ -27,7 +27,7 @@ class ResponsesForm:
         return tool.get("name") == name
 
     def calls_in(self, items: Sequence[Item]) -> Calls:
-        values = [object_in(item.raw) or {} for item in items]
+        values = [read_object(item.raw) or {} for item in items]
         ours = tuple(_call(value) for value in values if _is_ours(value))
         return Calls(ours=ours, others=any(value.get("type") in CALLS and not _is_ours(value) for value in values))
 
@@ -40,7 +40,7 @@ class ResponsesForm:
 
     def said(self, items: Sequence[Item]) -> str:
         words: list[str] = []
-        for value in (object_in(item.raw) or {} for item in items):
+        for value in (read_object(item.raw) or {} for item in items):
             if value.get("type", "message") == "message":
                 content = value.get("content")
                 parts = content if isinstance(content, list) else [{"text": content}]
@@ -145,7 +145,7 @@ def _call(value: Json) -> RecallCall:
     arguments = value.get("arguments")
     return RecallCall(
         call_id=str(value.get("call_id")),
-        query=query_in(object_in(arguments.encode()) if isinstance(arguments, str) else None),
+        query=query_in(read_object(arguments.encode()) if isinstance(arguments, str) else None),
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from threadkeep.dialects.base import SEPARATOR, STATE_OPENING
-from threadkeep.dialects.hosts import (
+from threadkeep.dialects.host_markers import (
     AFTER_QUOTE,
     ALONE,
     ARGUMENTS,
@@ -58,7 +58,7 @@ _any_element = re.compile(r"\s*<([^<>/\n]{1,80})>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class UserText:
     """The person's words in a message, and the name under which what its host says of its world is pinned."""
 
     said: str
@@ -75,7 +75,7 @@ class _Fragment:
     passed_on: str = ""
 
 
-def hear(texts: Sequence[str], *, titled_reminders: bool) -> Heard:
+def split_host_text(texts: Sequence[str], *, titled_reminders: bool) -> UserText:
     """Return who says what in the parts of a message in the user's role.
 
     `titled_reminders` pins a reminder about an unknown part of the host's world under its first words.
@@ -89,10 +89,10 @@ def hear(texts: Sequence[str], *, titled_reminders: bool) -> Heard:
         spoken = _beside(text, fragments) if fragments else text
         sections.update(fragment.section for fragment in fragments if fragment.section)
         words.extend([spoken] if spoken.strip() and spoken.strip() not in ALONE else [])
-    return Heard(said="\n".join(words), section=_pinned(sections))
+    return UserText(said="\n".join(words), section=_pinned(sections))
 
 
-def instruction_section(texts: Sequence[str], *, known: Iterable[tuple[str, str]] = ()) -> str:
+def name_instructions(texts: Sequence[str], *, known: Iterable[tuple[str, str]] = ()) -> str:
     """Return a name for instructions: what they tell, the elements their parts are wrapped in, or else their own words.
 
     A named one replaces its older version; others are only ever equal to themselves. `known` says which literals tell what.
@@ -106,7 +106,7 @@ def instruction_section(texts: Sequence[str], *, known: Iterable[tuple[str, str]
     return "system:" + blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def quoted(text: str) -> str:
+def find_passed_on(text: str) -> str:
     """Return what a person typed while the model worked, if that is what the host passes on in `text`."""
     start = text.lstrip()
     line = next((line for line in QUOTES if start.startswith(line)), None)
@@ -196,7 +196,7 @@ def _element_fragment(name: str, inner: str, *, start: int, stop: int, titled_re
     if name == ARGUMENTS:
         passed_on = inner
     elif name == REMINDER:
-        passed_on = quoted(inner)
+        passed_on = find_passed_on(inner)
         section = None if passed_on else _reminder_section(inner, titled=titled_reminders)
     return _Fragment(start=start, stop=stop, section=section, passed_on=passed_on)
 

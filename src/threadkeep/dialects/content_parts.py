@@ -7,7 +7,7 @@ from typing import Final
 THOUGHT_PARTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 
-def texts_of(content: object) -> tuple[str, ...]:
+def read_texts(content: object) -> tuple[str, ...]:
     """Return the text of each part that has any, thoughts left out."""
     if isinstance(content, str):
         return (content,)
@@ -17,7 +17,7 @@ def texts_of(content: object) -> tuple[str, ...]:
     return tuple(text for text in parts if isinstance(text, str))
 
 
-def images_in(content: object) -> int:
+def count_images(content: object) -> int:
     """Return how many parts are images."""
     if not isinstance(content, list):
         return 0
@@ -32,4 +32,4 @@ def has_attachments(content: object) -> bool:
     """Whether content holds more than text and thoughts."""
     if not isinstance(content, list):
         return False
-    return len(content) > len(texts_of(content)) + sum(1 for part in content if is_thought(part))
+    return len(content) > len(read_texts(content)) + sum(1 for part in content if is_thought(part))
