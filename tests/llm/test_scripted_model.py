@@ -1,4 +1,4 @@
-"""The double for models: it does what was written down, and says when that was not what happened."""
+"""The scripted model follows its script and fails a test that departs from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from threadkeep.testing.scripted_model import (
     ScriptedRemoteModel,
     Step,
     Unavailable,
-    drops,
     refuses,
     runs_out,
     says,
@@ -59,7 +58,6 @@ async def test_a_script_is_played_in_order(wire: Wire) -> None:
     [
         (Overflows(limit_tokens=9), ModelOverflow),
         (Unavailable(), ModelUnavailable),
-        (drops(), ModelUnavailable),
         (Rejected(), ModelRejected),
     ],
 )
@@ -106,7 +104,7 @@ async def test_a_step_may_wait() -> None:
 
 async def test_an_unused_step_fails() -> None:
     """A script longer than what happened is wrong."""
-    with pytest.raises(AssertionError, match="2 steps were written down, 1 were asked for"):
+    with pytest.raises(AssertionError, match="the script has 2 steps, 1 requests came"):
         async with ScriptedModel(["one", "two"]) as model:
             await model.ask(RESPONSES.request)
 
@@ -114,9 +112,9 @@ async def test_an_unused_step_fails() -> None:
 async def test_a_missing_step_fails_when_it_is_asked_for_and_when_it_is_over() -> None:
     """Whoever swallows the first failure meets the second."""
     model = ScriptedModel([])
-    with pytest.raises(AssertionError, match="question 1"):
+    with pytest.raises(AssertionError, match="request 1"):
         await model.ask(RESPONSES.request)
-    with pytest.raises(AssertionError, match="0 steps were written down, 1 were asked for"):
+    with pytest.raises(AssertionError, match="the script has 0 steps, 1 requests came"):
         model.close()
 
 
@@ -130,7 +128,9 @@ async def test_a_failure_of_the_test_itself_is_not_hidden() -> None:
 async def test_a_remote_model_compacts_where_its_script_says_so() -> None:
     """It answers and compacts from one script, and refuses to mistake one for the other."""
     item: dict[str, Any] = {"type": "compaction", "encrypted_content": "e"}
-    async with ScriptedRemoteModel(["hello", Compacts(items=(item,), input_tokens=5), "hello", drops()], issuer="me#1") as model:
+    async with ScriptedRemoteModel(
+        ["hello", Compacts(items=(item,), input_tokens=5), "hello", Unavailable()], issuer="me#1"
+    ) as model:
         assert (await model.ask(RESPONSES.request)).text == "hello"
         made = await model.compact(RESPONSES.request)
         with pytest.raises(AssertionError, match="a compaction was asked for"):

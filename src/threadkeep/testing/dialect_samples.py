@@ -1,4 +1,4 @@
-"""What the checks of a dialect share: the samples they are given, and what they make of them."""
+"""The samples that checks of a dialect are given, and variations built from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ODD_BYTES: Final = (b"", b"\xff", b"[1]", b"null", b'{"a":NaN}', b'{"v":1e999999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streamed:
-    """A recorded stream and what a reader must make of it; `ended` says whether its terminal event is in it."""
+    """A recorded stream and the reply a reader must build from it; `ended` says whether it holds the terminal event."""
 
     stream: bytes
     reply: Reply
@@ -52,7 +52,7 @@ class DialectSamples(Protocol):
         ...
 
     def host(self, text: str) -> Json:
-        """What a client says about its world, in the user's role."""
+        """A client's text about its environment, in the user's role."""
         ...
 
     def system(self, text: str) -> Json: ...
@@ -68,15 +68,15 @@ class DialectSamples(Protocol):
         ...
 
     def outputs(self, texts: Mapping[str, str]) -> list[Json]:
-        """What those calls returned, by id."""
+        """The outputs of those calls, by id."""
         ...
 
     def unknown(self) -> Json:
-        """An item of a form nobody knows yet."""
+        """An item of an unknown form."""
         ...
 
     def respelled(self, item: Json) -> Json:
-        """The same item as another client, or the same one later, would send it: other ids, markers, forms of content."""
+        """The same item as another client would send it: other ids, markers, forms of content."""
         ...
 
     def may_follow(self, before: Json, after: Json) -> bool:
@@ -84,7 +84,7 @@ class DialectSamples(Protocol):
         ...
 
 
-def every_item(samples: DialectSamples) -> list[Json]:
+def build_items(samples: DialectSamples) -> list[Json]:
     """Return one item of each sort the samples have."""
     return [
         samples.person("Never push to main."),
@@ -99,36 +99,36 @@ def every_item(samples: DialectSamples) -> list[Json]:
     ]
 
 
-def parsed(samples: DialectSamples, items: Sequence[Json]) -> list[Item]:
+def parse_all(samples: DialectSamples, items: Sequence[Json]) -> list[Item]:
     return [samples.dialect.parse(item) for item in items]
 
 
-def split_of(samples: DialectSamples, body: bytes) -> Request:
+def split_request(samples: DialectSamples, body: bytes) -> Request:
     request = samples.dialect.split(body)
     if request is None:
         raise AssertionError(f"a request with a readable history can be taken apart: {body!r:.300}")
     return request
 
 
-def shuffled(value: object, order: Random) -> object:
+def shuffle_keys(value: object, order: Random) -> object:
     """Return a value with the keys of its every object in another order."""
     if isinstance(value, dict):
-        return {name: shuffled(value[name], order) for name in order.sample(list(value), len(value))}
-    return [shuffled(each, order) for each in value] if isinstance(value, list) else value
+        return {name: shuffle_keys(value[name], order) for name in order.sample(list(value), len(value))}
+    return [shuffle_keys(each, order) for each in value] if isinstance(value, list) else value
 
 
-def strange_values(values: Sequence[Json], luck: Random, *, count: int) -> Iterator[object]:
+def generate_strange_values(values: Sequence[Json], luck: Random, *, count: int) -> Iterator[object]:
     """Yield values like these with something odd in the place of one of their parts."""
     yield from ODD_VALUES
     yield from ({"role": one, "type": other} for one, other in combinations(ODD_VALUES, 2))
     for _ in range(count):
-        yield _mutated(luck.choice(values), luck)
+        yield _mutate(luck.choice(values), luck)
 
 
-def _mutated(value: object, luck: Random) -> object:
+def _mutate(value: object, luck: Random) -> object:
     if luck.random() < 0.25 or not value or not isinstance(value, (dict, list)):
         return luck.choice(ODD_VALUES)
     place = luck.choice(list(value) if isinstance(value, dict) else range(len(value)))
     if isinstance(value, dict):
-        return {**value, place: _mutated(value[place], luck)}
-    return [_mutated(each, luck) if index == place else each for index, each in enumerate(value)]
+        return {**value, place: _mutate(value[place], luck)}
+    return [_mutate(each, luck) if index == place else each for index, each in enumerate(value)]

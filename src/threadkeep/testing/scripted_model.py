@@ -1,7 +1,7 @@
-"""A model that says what a test wrote down, without a wire.
+"""A model that answers from a script, without a network.
 
-It is strict: a question the script has no step for, and a step nobody asked for, fail the test. Every request stays readable,
-whole and as it was. `ScriptedRemoteModel` is the same with a provider that compacts by itself.
+It is strict: a request without a step, or a step without a request, fails the test. Every request is kept as it came.
+`ScriptedRemoteModel` is the same for a provider that compacts by itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holds:
-    """Answer with `then` once `until` is set; a test sets it, or cancels whoever waits."""
+    """Answer with `then` once `until` is set."""
 
     until: asyncio.Event
     then: Step
@@ -64,7 +64,7 @@ class Holds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacts:
-    """Put `items`, in the provider's JSON, in the place of a history."""
+    """Compact: return `items`, in the provider's JSON, instead of the history."""
 
     items: tuple[Mapping[str, Any], ...]
     input_tokens: int | None = None
@@ -72,7 +72,7 @@ class Compacts:
 
 
 Plain: TypeAlias = str | Says | Calls | Overflows | Unavailable | Rejected | Compacts
-# A callable looks at the request and says what happens; it may be asynchronous.
+# A callable gets the request and returns the step; it may be asynchronous.
 Looks: TypeAlias = Callable[[Request], "Step | Awaitable[Step]"]
 Step: TypeAlias = Plain | Holds | Looks
 
@@ -83,22 +83,17 @@ def says(text: str, **figures: Any) -> Says:
 
 
 def refuses(text: str = "I will not summarise this.") -> Says:
-    """Answer that it will not answer."""
+    """Decline to answer."""
     return says(text, ending="refused")
 
 
 def runs_out(text: str) -> Says:
-    """Answer as far as there was room."""
+    """Answer until the output limit cuts it off."""
     return says(text, ending="length")
 
 
-def drops() -> Unavailable:
-    """Break off in the middle of the answer, which is then no answer."""
-    return Unavailable(reason="its answer broke off")
-
-
 class ScriptedModel:
-    """A model that does the n-th step when it is asked for the n-th time; see `threadkeep.llm.Model` for the contract.
+    """A model that answers its n-th request with the n-th step; see `threadkeep.llm.Model` for the contract.
 
     `close`, or leaving it as a context manager, raises AssertionError when steps are unused or were missing, unless another
     error is already on its way out.
@@ -144,7 +139,7 @@ class ScriptedModel:
     def close(self) -> None:
         """Check that every step was asked for and none was missing."""
         if len(self.requests) != len(self._steps):
-            raise AssertionError(f"{len(self._steps)} steps were written down, {len(self.requests)} were asked for")
+            raise AssertionError(f"the script has {len(self._steps)} steps, {len(self.requests)} requests came")
 
     async def aclose(self) -> None:
         self.close()
@@ -160,21 +155,21 @@ class ScriptedModel:
         self.requests.append(request)
         number = len(self.requests)
         if number > len(self._steps):
-            raise AssertionError(f"question {number} was asked, {len(self._steps)} steps were written down")
+            raise AssertionError(f"request {number} came, the script has {len(self._steps)} steps")
         step = self._steps[number - 1]
         while not isinstance(step, Plain):
-            step = await _looked_at(step, request)
-        return self._done(step)
+            step = await _resolve_step(step, request)
+        return self._perform(step)
 
-    def _done(self, step: Plain) -> ModelReply | RemoteCompaction:
+    def _perform(self, step: Plain) -> ModelReply | RemoteCompaction:
         match step:
             case str():
-                return self._done(says(step))
+                return self._perform(says(step))
             case Says():
-                items = step.reply.items or _said(step.text, dialect=self._language)
+                items = step.reply.items or _build_answer_items(step.text, dialect=self._language)
                 return replace(step.reply, items=items)
             case Calls():
-                return ModelReply(text=step.text, items=_called(step, dialect=self._language), called_tools=True)
+                return ModelReply(text=step.text, items=_build_call_items(step, dialect=self._language), called_tools=True)
             case Overflows():
                 raise ModelOverflow(self._name, limit_tokens=step.limit_tokens)
             case Unavailable():
@@ -208,7 +203,7 @@ class ScriptedRemoteModel(ScriptedModel):
         return replace(done, issuer=self.issuer)
 
 
-async def _looked_at(step: Holds | Looks, request: Request) -> Step:
+async def _resolve_step(step: Holds | Looks, request: Request) -> Step:
     if isinstance(step, Holds):
         await step.until.wait()
         return step.then
@@ -216,19 +211,19 @@ async def _looked_at(step: Holds | Looks, request: Request) -> Step:
     return await found if isawaitable(found) else found
 
 
-def _said(text: str, *, dialect: Dialect) -> tuple[Item, ...]:
-    """Return the items that a provider's answer of this text consists of."""
+def _build_answer_items(text: str, *, dialect: Dialect) -> tuple[Item, ...]:
+    """Return the items of a provider's answer with this text."""
     answer = Answer(text=text, response_id="resp_1", message_id="msg_1", model="scripted", created_at=1_700_000_000)
     return dialect.wire.read_reply(dialect.wire.render_answer(answer)).items if text else ()
 
 
-def _called(step: Calls, *, dialect: Dialect) -> tuple[Item, ...]:
-    """Return the items of an answer that calls a tool: one message with its words, but for Responses, where they stand apart."""
+def _build_call_items(step: Calls, *, dialect: Dialect) -> tuple[Item, ...]:
+    """Return the items of an answer that calls a tool: text and call are one message, but two items in Responses."""
     arguments = json.dumps(step.arguments)
     match dialect.name:
         case "responses":
             call = {"type": "function_call", "call_id": "call_1", "name": step.tool, "arguments": arguments}
-            return (*_said(step.text, dialect=dialect), dialect.parse(call))
+            return (*_build_answer_items(step.text, dialect=dialect), dialect.parse(call))
         case "chat":
             tool_call = {"id": "call_1", "type": "function", "function": {"name": step.tool, "arguments": arguments}}
             return (dialect.parse({"role": "assistant", "content": step.text or None, "tool_calls": [tool_call]}),)

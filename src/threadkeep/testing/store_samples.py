@@ -1,13 +1,12 @@
-"""What the checks of a store share: how they get one, and short ways to write what it holds and must answer."""
+"""How checks of a store get one, and short ways to build the records they write and expect."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import fields
 from typing import Protocol, TypeVar
 
-from threadkeep.errors import ThreadkeepError
 from threadkeep.items import body_digest
 from threadkeep.store.base import NewRecord, NewThread, Record, RecordKind, Span, ThreadStore
 
@@ -28,23 +27,8 @@ class StoreMaker(Protocol[S_co]):
         ...
 
 
-def expect(found: object, wanted: object, fact: str) -> None:
-    """Raise unless the two are equal. Not `assert`: a check must hold under `python -O` too."""
-    if found != wanted:
-        raise AssertionError(f"{fact}: wanted {wanted!r:.500}, found {found!r:.500}")
-
-
-@contextmanager
-def refuses(error: type[ThreadkeepError], fact: str) -> Iterator[None]:
-    try:
-        yield
-    except error:
-        return
-    raise AssertionError(f"{fact}: wanted {error.__name__}, nothing was raised")
-
-
 @asynccontextmanager
-async def opened(make: StoreMaker[S]) -> AsyncIterator[S]:
+async def open_store(make: StoreMaker[S]) -> AsyncIterator[S]:
     store = await make()
     try:
         yield store
@@ -52,7 +36,7 @@ async def opened(make: StoreMaker[S]) -> AsyncIterator[S]:
         await store.close()
 
 
-def new(
+def new_record(
     body: bytes,
     *,
     kind: RecordKind = RecordKind.ITEM,
@@ -65,15 +49,24 @@ def new(
     return NewRecord(kind=kind, at_ms=at_ms, turn=turn, tokens=len(body), body=body, chain=chain, depth=depth, redacted=redacted)
 
 
-def thread(name: str, *, start: int = 0, parent: str | None = None) -> NewThread:
+def new_thread(name: str, *, start: int = 0, parent: str | None = None) -> NewThread:
     return NewThread(id=name, dialect="chat", created_at_ms=5, start=start, parent=parent)
 
 
-def stored(name: str, ordinal: int, record: NewRecord, *, bodies: bool = True) -> Record:
-    """Return the record that appending `record` must lead to."""
+def expected_record(name: str, ordinal: int, record: NewRecord, *, bodies: bool = True) -> Record:
+    """Return the stored record that appending `record` must produce."""
     same = {field.name: getattr(record, field.name) for field in fields(record) if bodies or field.name != "body"}
     return Record(**{"body": b"", **same}, thread_id=name, ordinal=ordinal, digest=body_digest(record.body))
 
 
-def whole(name: str) -> Span:
+def whole_span(name: str) -> Span:
     return Span(thread_id=name, start=0, stop=EVERYTHING)
+
+
+async def read_bodies(store: ThreadStore, name: str) -> list[bytes]:
+    return [record.body for record in await store.read(whole_span(name))]
+
+
+async def read_erased(store: ThreadStore, name: str) -> list[bool]:
+    """Return for each record of a thread whether its body was erased."""
+    return [record.erased for record in await store.read(whole_span(name))]
