@@ -21,7 +21,7 @@ from pathlib import Path
 
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.dialects import find_dialect
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.store import RecordKind
 from threadkeep.threads.mailbox import Way
 from threadkeep.threads.records import MailBody, correspondence
@@ -133,7 +133,7 @@ async def heard(thread: Thread) -> list[tuple[str, str]]:
 
 def dialect_text(raw: bytes) -> str:
     dialect = find_dialect(DIALECT)
-    return dialect.view(dialect.parse(decoded(raw))).text
+    return dialect.view(dialect.parse(decode_json(raw))).text
 
 
 def _disordered(letters: Sequence[tuple[str, str]]) -> int:

@@ -15,7 +15,7 @@ from benchmarks.workload import DIALECT, Workload
 from threadkeep.client import Config, Threadkeep
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import find_dialect
-from threadkeep.items import chain_seed
+from threadkeep.items import seed_chain
 from threadkeep.store import NewRecord, RecordKind, Span
 from threadkeep.threads import Arrival, Checkpoint, KeepEntry, StateEntry, Tip, decode_body, encode_body, lay_down
 from threadkeep.threads.writer import arrival, create_thread
@@ -136,7 +136,7 @@ class _Maker:
         self._state = [entry for entry in model.layout if isinstance(entry, StateEntry)]
         self._model = model
         key = backend.store.tenant.key
-        self.tip = Tip(next=1, turn=0, depth=0, chain=chain_seed(key, dialect=DIALECT))
+        self.tip = Tip(next=1, turn=0, depth=0, chain=seed_chain(key, dialect=DIALECT))
         self.chain: deque[bytes] = deque(maxlen=CHAIN_KEPT)
         self._newest: deque[tuple[int, int]] = deque(maxlen=KEPT_ITEMS)
         self._base: int | None = None

@@ -11,7 +11,7 @@ from typing import Any
 from threadkeep.demo.session import Turn, turn_items
 from threadkeep.demo.story import long_session
 from threadkeep.dialects import Dialect, find_dialect
-from threadkeep.items import chain_seed
+from threadkeep.items import seed_chain
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import Tip, lay_down
 from threadkeep.threads.writer import arrival
@@ -61,7 +61,7 @@ class Workload:
     def row_turns(self) -> Iterator[list[Row]]:
         """Yield one turn after another as rows; the record that marks a turn's beginning is left out, peers have none."""
         dialect = find_dialect(DIALECT)
-        tip = Tip(next=0, turn=0, depth=0, chain=chain_seed(_KEY, dialect=DIALECT))
+        tip = Tip(next=0, turn=0, depth=0, chain=seed_chain(_KEY, dialect=DIALECT))
         for items in self.turns():
             records, tip = records_of(items, dialect=dialect, tip=tip, key=_KEY, at_ms=_AT_MS)
             kept = [record for record in records if record.kind is RecordKind.ITEM]

@@ -16,7 +16,7 @@ from threadkeep.compaction.plan import Plan, plan_cut
 from threadkeep.compaction.state_text import render_state
 from threadkeep.compaction.strategy_names import EXTRACTIVE
 from threadkeep.dialects import find_dialect
-from threadkeep.items import View, body_digest, chain_seed
+from threadkeep.items import View, digest_body, seed_chain
 from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.threads import Checkpoint, History, Pointer, Tip, assemble, lay_down
 from threadkeep.threads.writer import arrival
@@ -80,7 +80,7 @@ class Rollout:
     def __init__(self, items: Sequence[Json] = (), *, thread_id: str = "t") -> None:
         self.thread_id = thread_id
         self.records: list[Record] = []
-        self.tip = Tip(next=0, turn=0, depth=0, chain=chain_seed(KEY, dialect="responses"))
+        self.tip = Tip(next=0, turn=0, depth=0, chain=seed_chain(KEY, dialect="responses"))
         self.checkpoint: Checkpoint | None = None
         self.compacted_at: int | None = None
         self.add(items)
@@ -136,7 +136,7 @@ class Rollout:
             turn=new.turn,
             tokens=new.tokens,
             body=new.body,
-            digest=body_digest(new.body),
+            digest=digest_body(new.body),
             target=new.target,
             chain=new.chain,
             depth=new.depth,

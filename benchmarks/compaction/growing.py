@@ -10,7 +10,7 @@ from threadkeep.compaction import Outcome, compact
 from threadkeep.demo.session import context_items, turn_items
 from threadkeep.demo.story import long_session
 from threadkeep.dialects import Dialect
-from threadkeep.items import body_digest, chain_seed
+from threadkeep.items import digest_body, seed_chain
 from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.threads import Checkpoint, History, Pointer, Tip, assemble, lay_down
 from threadkeep.threads.writer import arrival
@@ -35,7 +35,7 @@ class Growing:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.tip = Tip(next=0, turn=0, depth=0, chain=chain_seed(_KEY, dialect=dialect.name))
+        self.tip = Tip(next=0, turn=0, depth=0, chain=seed_chain(_KEY, dialect=dialect.name))
         self._records: list[Record] = []
         self._checkpoint: Checkpoint | None = None
         self._compacted_at: int | None = None
@@ -79,7 +79,7 @@ def _stored(new: NewRecord, ordinal: int) -> Record:
         turn=new.turn,
         tokens=new.tokens,
         body=new.body,
-        digest=body_digest(new.body),
+        digest=digest_body(new.body),
         target=new.target,
         chain=new.chain,
         depth=new.depth,

@@ -19,7 +19,7 @@ from typing import Any, Self
 from benchmarks.workload import DIALECT, Workload
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.store import RecordKind
-from threadkeep.store.sqlite.packing import Form, unpack
+from threadkeep.store.sqlite.operations import Form, unpack
 
 STORE = "guard.db"
 TURNS = 24

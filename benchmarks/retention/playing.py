@@ -19,7 +19,7 @@ from benchmarks.retention.summarisers import notes_of
 from benchmarks.retention.tally import Cell, Lost, Recalled, Size, Tally, Took
 from benchmarks.retention.windows import Piece, open_book, piece_of
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.items import boundaries
+from threadkeep.items import find_boundaries
 
 RECALL_LIMIT = 5
 # Every other compaction comes in the middle of a turn, when about this share of its items is there.
@@ -72,7 +72,7 @@ class Play:
         answered = list(accumulate((len(view.closes) for view in views), initial=0))
         due = self._planted.planted_steps[number]
         least = len(items) * MID_TURN_SHARE
-        return next((cut for cut in boundaries(views) if cut >= least and answered[cut] >= due), len(items))
+        return next((cut for cut in find_boundaries(views) if cut >= least and answered[cut] >= due), len(items))
 
     async def _hop(self, hop: int) -> None:
         scored = hop in self._scored

@@ -9,7 +9,7 @@ from tests.dialects.samples import Json
 
 from threadkeep import Thread
 from threadkeep.dialects.base import STATE_OPENING
-from threadkeep.items import ItemKind, Role, decoded, open_calls, orphans
+from threadkeep.items import ItemKind, Role, decode_json, find_open_calls, find_orphans
 from threadkeep.testing.dialect_samples import DialectSamples
 from threadkeep.threads import EntryKind
 
@@ -51,14 +51,14 @@ def turns(samples: DialectSamples, first: int, last: int) -> list[Json]:
 def arranged(samples: DialectSamples, items: list[Json]) -> list[Json]:
     """Return items as a window shows them where nothing was compacted."""
     parsed = [samples.dialect.parse(item) for item in items]
-    return [decoded(item.raw) for item in samples.dialect.arrange(parsed)]
+    return [decode_json(item.raw) for item in samples.dialect.arrange(parsed)]
 
 
 async def check_window(thread: Thread, samples: DialectSamples, *, states: int = 1) -> list[Json]:
     """Return the window after checking that its provider could be sent it."""
     history, window = await thread.history(), await thread.window()
     views = [samples.dialect.view(item) for item in history.items]
-    assert (orphans(views), open_calls(views)) == ([], [])
+    assert (find_orphans(views), find_open_calls(views)) == ([], [])
     assert [pair for pair in pairwise(window) if not samples.may_follow(*pair)] == []
     thoughts = [after for before, after in pairwise(views) if before.kind is ItemKind.REASONING]
     assert [view.role for view in thoughts] == [Role.ASSISTANT] * len(thoughts)

@@ -18,10 +18,9 @@ BLIND = {"Exception", "BaseException"}
 # Path within the package -> why it must catch what it cannot name, and where the failure goes instead.
 EXCUSED: dict[str, str] = {
     "adapters/hermes/engine.py": "goes to the status and the host's own warning; raised here it would end the host's turn",
-    "store/sqlite/writer.py": "goes to the task that awaits the operation; raised here it would end every later append",
-    "hooks/function.py": "goes to the compaction that awaits the hook, as its fault; raised here nobody would hear of it",
+    "store/sqlite/workers.py": "goes to the task that awaits the operation; raised here it would end the thread",
+    "hooks/runner.py": "goes to the compaction that awaits the hook, as its fault; raised here nobody would hear of it",
     "compaction/fallback.py": "is on record and logged; a model that breaks its contract must not cost the turn",
-    "store/sqlite/readers.py": "goes to the task that awaits the reading; raised here it would end the thread that reads",
 }
 
 

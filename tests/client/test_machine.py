@@ -23,7 +23,7 @@ from tests.strategies import histories
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.client import Verdict
 from threadkeep.errors import InvalidTarget, NothingToCompact, NothingToUndo
-from threadkeep.items import Item, open_calls, orphans
+from threadkeep.items import Item, find_open_calls, find_orphans
 from threadkeep.store import Record, RecordKind, Span
 from threadkeep.threads import Checkpoint, EntryKind, KeepEntry, decode_body
 from threadkeep.threads.reader import live_path, load_history
@@ -226,9 +226,9 @@ class Threads(RuleBasedStateMachine):
         history = self._run(lambda: self._thread().history())
         views = [RESPONSES.view(item) for item in history.items]
         lived = [RESPONSES.view(Item(event.raw)) for event in self._model.items()]
-        assert orphans(views) == []
+        assert find_orphans(views) == []
         # A fork may begin between a call and its output; the call is open there for good.
-        assert set(open_calls(views)) <= set(open_calls(lived))
+        assert set(find_open_calls(views)) <= set(find_open_calls(lived))
         states = [entry.kind for entry in history.entries].count(EntryKind.STATE)
         assert states == (0 if self._model.checkpoint() is None else 1)
         assert self._run(lambda: self._verdict()).problems == ()

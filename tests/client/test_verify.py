@@ -9,9 +9,9 @@ import pytest
 from tests.histories import said, turns
 
 from threadkeep import Config, Threadkeep
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store import RecordKind
-from threadkeep.store.sqlite.packing import Form, pack, unpack
+from threadkeep.store.sqlite.operations import Form, pack, unpack
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +64,7 @@ class Tampering:
         form, data = pack(changed)
         self.execute("UPDATE body SET form = ?, data = ? WHERE id = ?", form, data, row)
         if honest:
-            self.execute("UPDATE body SET digest = ? WHERE id = ?", body_digest(changed), row)
+            self.execute("UPDATE body SET digest = ? WHERE id = ?", digest_body(changed), row)
 
     async def found(self) -> set[tuple[str, str]]:
         """Return what `verify` says, as pointer and code."""

@@ -15,7 +15,7 @@ from tests.drivers.codex_app_server import app_server
 from tests.drivers.gateway_process import gateway_process
 
 from threadkeep import Config, Threadkeep
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.transfer.codex_rollout import file_name
 from threadkeep.transfer.export import ExportFormat, codex_session, export_thread
 from threadkeep.transfer.import_files import Importer
@@ -119,7 +119,7 @@ async def test_a_thread_codex_compacted_is_resumed_with_its_compacted_window(
     assert (report.problems, summary.checkpoints) == ((), 1)
     assert copy.run.exit_code == 0
     assert copy.history == original.history
-    sent = [item for item in copy.history if item in [bare(decoded(item.raw)) for item in window]]
+    sent = [item for item in copy.history if item in [bare(decode_json(item.raw)) for item in window]]
     assert len(sent) == len(window)
 
 
@@ -136,7 +136,7 @@ async def test_a_thread_threadkeep_compacted_is_resumed_with_the_compacted_windo
             report = await Importer(tk.backend).run([codex.codex_home / "sessions"])
             thread = await tk.find(report.threads[0].id)
             await thread.compact(target="50%")
-            window = [bare(decoded(item.raw)) for item in (await thread.history()).items]
+            window = [bare(decode_json(item.raw)) for item in (await thread.history()).items]
             session = await export_into(codex, tk, thread.id)
         copy = await resume(codex, provider, session)
     assert (copy.run.exit_code, copy.run.last_message) == (0, "resumed")
@@ -160,7 +160,7 @@ async def test_a_thread_the_gateway_recorded_can_be_taken_back_to_codex(codex_at
             await codex.resume("USER TWO")
         async with Threadkeep(Config(store=str(store))) as tk:
             thread = await tk.find((await tk.threads())[0].id)
-            window = [bare(decoded(item.raw)) for item in (await thread.history()).items]
+            window = [bare(decode_json(item.raw)) for item in (await thread.history()).items]
             direct = codex_at(provider.url)
             session = await export_into(direct, tk, thread.id)
         copy = await resume(direct, provider, session)
@@ -189,7 +189,8 @@ async def test_a_fork_and_a_revert_of_codex_arrive_with_their_histories(
             report = await Importer(tk.backend).run([codex.codex_home / "sessions"])
             reverted = next(thread.id for thread in report.threads if thread.id.startswith(f"{thread_id}-"))
             windows = [
-                [bare(decoded(item.raw)) for item in (await (await tk.find(name)).history()).items] for name in (fork, reverted)
+                [bare(decode_json(item.raw)) for item in (await (await tk.find(name)).history()).items]
+                for name in (fork, reverted)
             ]
             parents = [(await tk.backend.store.get(name)).parent for name in (fork, reverted)]
             assert (await tk.verify()).ok

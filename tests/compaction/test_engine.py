@@ -16,7 +16,7 @@ from threadkeep.compaction.plan import frontier_budget
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import render_state
 from threadkeep.errors import BadInput, NothingToCompact
-from threadkeep.items import Item, orphans
+from threadkeep.items import Item, find_orphans
 from threadkeep.threads import EntryKind, encode_body
 
 
@@ -72,7 +72,7 @@ def test_one_turn_with_150_calls_compacts_and_keeps_its_request() -> None:
     outcome = run(rollout)
     window = rollout.history()
     assert RESPONSES.parse(request) in window.items
-    assert orphans(views(window)) == []
+    assert find_orphans(views(window)) == []
     assert [entry.kind for entry in window.entries].count(EntryKind.STATE) == 1
     assert window.tokens == outcome.tokens_after < outcome.tokens_before // 2
 
@@ -201,7 +201,7 @@ def test_a_running_call_is_still_there_when_its_output_arrives() -> None:
     rollout = Rollout([*turns(1, 20), said("Apply the patch."), call("patch", patch)])
     run(rollout)
     rollout.add([output("patch", "done")])
-    assert orphans(views(rollout.history())) == []
+    assert find_orphans(views(rollout.history())) == []
 
 
 def test_a_thought_waits_for_what_it_leads_to() -> None:

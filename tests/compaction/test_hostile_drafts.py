@@ -19,7 +19,7 @@ from threadkeep.compaction.reply import parse_state
 from threadkeep.compaction.reply_operations import operations_from
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import FROM_THE_AGENT, TAG, render_line
-from threadkeep.items import Item, orphans
+from threadkeep.items import Item, find_orphans
 from threadkeep.threads import EntryKind, Pointer
 
 RULES = (
@@ -150,7 +150,7 @@ def check_window(rollout: Rollout, proposal: Proposal, outcome: Outcome) -> None
     assert outcome.tokens_after == window.tokens <= outcome.tokens_before * 9 // 10
     assert outcome.over_target == (window.tokens > proposal.room.wanted)
     assert [entry.kind for entry in window.entries].count(EntryKind.STATE) == 1
-    assert orphans(views(window)) == []
+    assert find_orphans(views(window)) == []
     assert RESPONSES.parse(said(REQUEST)) in window.items
     assert load_ledger(bytes(outcome.checkpoint.state)) == outcome.ledger
     placed = [entry.source for entry in window.entries if entry.source is not None]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, Rollout, views
 from tests.strategies import histories
 
-from threadkeep.items import Item, ItemKind, open_calls, orphans
+from threadkeep.items import Item, ItemKind, find_open_calls, find_orphans
 from threadkeep.threads import EntryKind, History, Pointer
 
 budgets = st.sampled_from([0, 1, 30, 200, 1_000, 5_000, 100_000])
@@ -30,7 +30,7 @@ def sources(history: History) -> list[Pointer]:
 @given(histories(), budgets)
 def test_no_cut_orphans_an_output(items: list[Json], budget: int) -> None:
     """A provider refuses an output without its call."""
-    assert orphans(views(compacted(items, budget).history())) == []
+    assert find_orphans(views(compacted(items, budget).history())) == []
 
 
 @FAST
@@ -38,9 +38,9 @@ def test_no_cut_orphans_an_output(items: list[Json], budget: int) -> None:
 def test_no_finished_call_loses_its_output(items: list[Json], budget: int) -> None:
     """A call that had its output has it still, or neither is there."""
     rollout = Rollout(items)
-    running = set(open_calls(views(rollout.history())))
+    running = set(find_open_calls(views(rollout.history())))
     rollout.compact(frontier_tokens=budget)
-    assert set(open_calls(views(rollout.history()))) <= running
+    assert set(find_open_calls(views(rollout.history()))) <= running
 
 
 @FAST
@@ -48,9 +48,9 @@ def test_no_finished_call_loses_its_output(items: list[Json], budget: int) -> No
 def test_a_running_call_waits_in_the_window_for_its_output(items: list[Json], budget: int) -> None:
     """The output comes after the compaction; without its call it would be an orphan."""
     rollout = Rollout(items)
-    running = open_calls(views(rollout.history()))
+    running = find_open_calls(views(rollout.history()))
     rollout.compact(frontier_tokens=budget)
-    assert open_calls(views(rollout.history())) == running
+    assert find_open_calls(views(rollout.history())) == running
 
 
 @FAST
@@ -114,7 +114,7 @@ def test_after_any_number_of_compactions_there_is_one_state_and_no_orphan(rounds
         rollout.compact(frontier_tokens=budget)
         history = rollout.history()
         assert [entry.kind for entry in history.entries].count(EntryKind.STATE) == 1
-        assert orphans(views(history)) == open_calls(views(history)) == []
+        assert find_orphans(views(history)) == find_open_calls(views(history)) == []
 
 
 @FAST

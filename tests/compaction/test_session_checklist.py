@@ -19,7 +19,7 @@ from threadkeep.compaction.plan import STUB_TOKENS, frontier_budget
 from threadkeep.compaction.reply import parse_state
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
 from threadkeep.dialects.base import STATE_OPENING
-from threadkeep.items import ItemKind, open_calls, orphans
+from threadkeep.items import ItemKind, find_open_calls, find_orphans
 from threadkeep.threads import Checkpoint, EntryKind, Pointer, StateEntry
 from threadkeep.tokens import Limits, estimate_item, estimate_text
 
@@ -189,7 +189,7 @@ def test_12_no_output_is_orphaned_in_what_is_stored() -> None:
     rollout = Rollout(items)
     rollout.compact(frontier_tokens=4_000)
     window = views(rollout.history())
-    assert (orphans(window), open_calls(window)) == ([], [])
+    assert (find_orphans(window), find_open_calls(window)) == ([], [])
     assert [view.said for view in window if view.by_person] == ["Port every module."]
 
 

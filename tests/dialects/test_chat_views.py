@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from threadkeep.dialects.chat import CHAT
-from threadkeep.items import Item, ItemKind, Role, View, boundaries, open_calls, orphans
+from threadkeep.items import Item, ItemKind, Role, View, find_boundaries, find_open_calls, find_orphans
 
 REQUESTS = Path(__file__).parent / "fixtures" / "chat" / "requests"
 
@@ -172,21 +172,21 @@ def test_every_recorded_request_has_its_views() -> None:
 def test_parallel_calls_and_their_outputs_are_one_group() -> None:
     """A cut never stands between a message with several calls and the last of their outputs."""
     views = [CHAT.view(item) for item in items_of("parallel_and_custom_calls")]
-    assert boundaries(views) == [0, 1, 4, 6, 7]
-    assert (orphans(views), open_calls(views)) == ([], [])
+    assert find_boundaries(views) == [0, 1, 4, 6, 7]
+    assert (find_orphans(views), find_open_calls(views)) == ([], [])
 
 
 def test_a_history_cut_inside_a_group_shows_what_is_missing() -> None:
     """One output of two leaves one call open; without their call both are orphans."""
     views = [CHAT.view(item) for item in items_of("parallel_and_custom_calls")]
-    assert open_calls(views[:3]) == ["c1"]
-    assert orphans(views[2:]) == ["c2", "c1"]
+    assert find_open_calls(views[:3]) == ["c1"]
+    assert find_orphans(views[2:]) == ["c2", "c1"]
 
 
 def test_a_thought_stays_with_what_follows_it() -> None:
     """No cut stands behind a message that only carries reasoning."""
     views = [CHAT.view(item) for item in items_of("thoughts")]
-    assert boundaries(views) == [0, 1, 3, 6, 8]
+    assert find_boundaries(views) == [0, 1, 3, 6, 8]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from inline_snapshot import snapshot
 
 from threadkeep.dialects.messages import MESSAGES
-from threadkeep.items import ItemKind, Role, View, boundaries, open_calls, orphans
+from threadkeep.items import ItemKind, Role, View, find_boundaries, find_open_calls, find_orphans
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
 
@@ -328,5 +328,5 @@ The date has changed. Today's date is 2026-09-02.
 def test_no_cut_comes_between_a_paused_call_and_its_result() -> None:
     """The provider would refuse one half of them alone."""
     seen = views("server_tools")
-    assert 4 not in boundaries(seen)
-    assert (open_calls(seen), orphans(seen)) == ([], ["srvtoolu_9"])
+    assert 4 not in find_boundaries(seen)
+    assert (find_open_calls(seen), find_orphans(seen)) == ([], ["srvtoolu_9"])

@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from threadkeep.dialects import Reply, find_dialect
-from threadkeep.items import Item, boundaries, open_calls, orphans
+from threadkeep.items import Item, find_boundaries, find_open_calls, find_orphans
 
 FIXTURES = Path(__file__).parent / "fixtures" / "responses"
 RESPONSES = find_dialect("responses")
@@ -38,8 +38,8 @@ def test_every_item_and_field_of_a_recorded_request_keeps_its_bytes(name: str) -
 def test_every_form_of_call_pairs_with_its_output() -> None:
     """Function, custom, shell, tool search, approval and computer calls close; what runs at the provider opens nothing."""
     views = [RESPONSES.view(item) for item in items_of("every_call.json")]
-    assert (open_calls(views), orphans(views)) == ([], [])
-    assert boundaries(views) == snapshot([0, 1, 2, 3, 6, 8, 10, 12, 13, 14, 16, 18, 19])
+    assert (find_open_calls(views), find_orphans(views)) == ([], [])
+    assert find_boundaries(views) == snapshot([0, 1, 2, 3, 6, 8, 10, 12, 13, 14, 16, 18, 19])
 
 
 def test_views_of_media_and_of_what_nobody_knows() -> None:

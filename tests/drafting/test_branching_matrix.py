@@ -12,7 +12,7 @@ from tests.scenarios.vocabulary import Json, config, of_kind, play, turn, turns
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.errors import NothingToUndo
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import ScriptedRemoteModel, Step
 
@@ -63,7 +63,7 @@ async def agreed(thread: Thread, expected: list[Json], *, file: Path) -> None:
 def followed(thread: Thread, window: list[Json], items: list[Json]) -> list[Json]:
     """Return a window with what came after it, as it is sent: where roles must alternate, two messages in a row are one."""
     dialect = thread.dialect
-    return [decoded(item.raw) for item in dialect.arrange([dialect.parse(item) for item in (*window, *items)])]
+    return [decode_json(item.raw) for item in dialect.arrange([dialect.parse(item) for item in (*window, *items)])]
 
 
 async def checkpoints(thread: Thread) -> list[int]:

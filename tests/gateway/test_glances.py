@@ -16,7 +16,7 @@ from tests.gateway.talking import WIRES, answer, outputs_of, person
 from threadkeep.dialects import find_dialect
 from threadkeep.gateway.commands import CommandNames
 from threadkeep.gateway.glances import ITEM_BYTES, TURN_BYTES, Glances, Histories, Seen
-from threadkeep.items import Item, View, chain_link, chain_seed
+from threadkeep.items import Item, View, link_chain, seed_chain
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName
@@ -62,9 +62,9 @@ def test_links_are_the_chain_a_store_keeps(wire: WireName) -> None:
     """Seeded by dialect and sub-agent, each link over the canonical form of its item."""
     dialect = find_dialect(wire)
     items = items_of(wire, ["a", "b"])
-    link = chain_seed(KEY, dialect=wire, agent="sub")
+    link = seed_chain(KEY, dialect=wire, agent="sub")
     for item, found in zip(items, look(glances(wire), items, "sub").chain, strict=True):
-        link = chain_link(KEY, link, dialect.canonical(item))
+        link = link_chain(KEY, link, dialect.canonical(item))
         assert found == link
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from tests.hooks.occasions import commands, committed, compaction, started
+from tests.hooks.samples import commands, committed, compaction, started
 
 from threadkeep.hooks import CommandHook, Facts, HookEvent, HookRun, Hooks, RunOutcome, Verdict, run_hooks
 

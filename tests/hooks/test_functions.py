@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import cast
 
 import pytest
-from tests.hooks.occasions import compaction, started
+from tests.hooks.samples import compaction, started
 
 from threadkeep.hooks import (
     CommandHook,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.hooks.occasions import committed, compaction, started
+from tests.hooks.samples import committed, compaction, started
 
 from threadkeep.hooks import CommandHook, HookEvent, HookReply, Hooks, hooks_from, run_hooks
 from threadkeep.hooks.reply import read_reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.items import body_digest, chain_link, chain_seed, written
+from threadkeep.items import digest_body, format_digest, link_chain, seed_chain
 
 KEY = bytes(range(32))
 
@@ -15,29 +15,29 @@ def test_a_flipped_byte_gives_another_body_digest(body: bytes, at: int, flip: in
     """No byte of a body is beyond its digest."""
     if at < len(body):
         changed = body[:at] + bytes([body[at] ^ flip]) + body[at + 1 :]
-        assert body_digest(changed) != body_digest(body)
+        assert digest_body(changed) != digest_body(body)
 
 
 def test_a_chain_depends_on_its_key_dialect_and_agent() -> None:
     """Tenants, dialects and sub-agents never share a link."""
     seeds = {
-        chain_seed(KEY, dialect="responses"),
-        chain_seed(bytes(32), dialect="responses"),
-        chain_seed(KEY, dialect="chat"),
-        chain_seed(KEY, dialect="responses", agent="child"),
+        seed_chain(KEY, dialect="responses"),
+        seed_chain(bytes(32), dialect="responses"),
+        seed_chain(KEY, dialect="chat"),
+        seed_chain(KEY, dialect="responses", agent="child"),
     }
     assert len(seeds) == 4
 
 
 def test_a_link_depends_on_everything_before_it() -> None:
     """Two histories that differ in their first item never meet again."""
-    seed = chain_seed(KEY, dialect="responses")
-    one = chain_link(KEY, chain_link(KEY, seed, b"a"), b"z")
-    other = chain_link(KEY, chain_link(KEY, seed, b"b"), b"z")
+    seed = seed_chain(KEY, dialect="responses")
+    one = link_chain(KEY, link_chain(KEY, seed, b"a"), b"z")
+    other = link_chain(KEY, link_chain(KEY, seed, b"b"), b"z")
     assert one != other
 
 
 def test_a_written_digest_names_its_form() -> None:
     """Body digests and chain links cannot be mistaken for each other in a log."""
-    assert written(body_digest(b"")).startswith("b1:")
-    assert written(chain_seed(KEY, dialect="responses")).startswith("c1:")
+    assert format_digest(digest_body(b"")).startswith("b1:")
+    assert format_digest(seed_chain(KEY, dialect="responses")).startswith("c1:")

@@ -15,7 +15,7 @@ from tests.session.answers import outputs_of
 from threadkeep import Session, Thread
 from threadkeep.dialects import Request, find_dialect
 from threadkeep.errors import ModelRejected
-from threadkeep.items import Item, decoded
+from threadkeep.items import Item, decode_json
 from threadkeep.llm import Delta, ModelReply
 from threadkeep.session import Tool as SessionTool
 from threadkeep.store import RecordKind
@@ -84,7 +84,7 @@ class _SpeakingModel:
         self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
     ) -> ModelReply:
         language = find_dialect(self.dialect)
-        window = [_unmarked(decoded(item.raw)) for item in request.items]
+        window = [_unmarked(decode_json(item.raw)) for item in request.items]
         assert refusal(self.dialect, window) is None, window
         self.requests.append(window)
         for each in self.waiting.pop(0):
@@ -112,4 +112,4 @@ def _unmarked(item: Json) -> Json:
 
 async def recorded(thread: Thread) -> list[Json]:
     """Return every item of the thread's own records, in order, whatever became of it."""
-    return [decoded(record.body) for record in await thread.records() if record.kind is RecordKind.ITEM]
+    return [decode_json(record.body) for record in await thread.records() if record.kind is RecordKind.ITEM]

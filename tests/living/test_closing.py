@@ -10,7 +10,7 @@ from tests.living.agent import refusal
 from tests.scenarios.vocabulary import SPEECHES, Json, Speech
 
 from threadkeep.dialects import find_dialect
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.threads.open_calls import closed
 
 STEPS = ("said", "think", "call", "output", "late output", "answer")
@@ -49,7 +49,7 @@ def test_whatever_was_left_behind_is_accepted_and_stays_as_it_was_shown(speech: 
     dialect = find_dialect(speech.dialect)
     items = [dialect.parse(item) for item in history(speech, steps)]
     shown = closed(items, dialect=dialect, under_way=False)
-    window = [decoded(item.raw) for item in dialect.arrange(shown)]
+    window = [decode_json(item.raw) for item in dialect.arrange(shown)]
     assert refusal(speech.dialect, window) is None, window
     assert closed(shown, dialect=dialect, under_way=False) == shown
     kept = [item for item in items if b"reasoning" not in item.raw]
@@ -80,7 +80,7 @@ def test_each_sort_of_call_is_closed_in_its_own_form(called: Json, closing: Json
     """What closes it is what its own tool would have sent."""
     dialect = find_dialect("responses")
     [shown] = closed([dialect.parse(called)], dialect=dialect, under_way=False)[1:]
-    assert decoded(shown.raw) == closing
+    assert decode_json(shown.raw) == closing
     assert closed([dialect.parse(called), shown], dialect=dialect, under_way=False) == [dialect.parse(called), shown]
 
 

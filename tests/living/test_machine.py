@@ -24,7 +24,7 @@ from tests.scenarios.vocabulary import SPEECHES, Json, Speech, config
 from threadkeep import Thread, Threadkeep
 from threadkeep.client.turn import LEASE_MS, TurnScope
 from threadkeep.errors import NothingToCompact
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads.turn_progress import TurnState
 
@@ -228,7 +228,7 @@ class LivingThreads(RuleBasedStateMachine):
     @invariant()
     def no_answer_changes(self) -> None:
         said = {record.ordinal: record for record in self._records()}
-        assert [decoded(said[at].body) for at, _ in self._answers] == [item for _, item in self._answers]
+        assert [decode_json(said[at].body) for at, _ in self._answers] == [item for _, item in self._answers]
 
     @invariant()
     def only_the_newest_turn_is_under_way(self) -> None:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
-from threadkeep.llm.failures import MAX_REASON_CHARS, Complaint, failed, presentable, refused
-from threadkeep.llm.retry_after import retry_after_s
+from threadkeep.llm.failures import MAX_REASON_CHARS, Complaint, failed, presentable, refused, retry_after_s
 
 
 def error(message: str, **more: Any) -> dict[str, Any]:

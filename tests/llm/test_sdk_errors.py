@@ -12,11 +12,13 @@ import openai
 import pytest
 
 from threadkeep.errors import ModelError, ModelRejected
-from threadkeep.llm.anthropic_client import AnthropicErrors
 from threadkeep.llm.chat_server import FOREIGN
-from threadkeep.llm.openai_client import OpenAIErrors
-from threadkeep.llm.sdk import CARRIER_ERRORS, SdkErrors, understood
+from threadkeep.llm.sdk_client import HTTP_ERRORS, SdkErrors, name_sdk_error
 
+SDK_ERRORS = {
+    openai: SdkErrors(base=openai.OpenAIError, refusal=openai.APIStatusError),
+    anthropic: SdkErrors(base=anthropic.AnthropicError, refusal=anthropic.APIStatusError),
+}
 REQUEST = httpx2.Request("POST", "http://127.0.0.1/v1/responses", headers={"authorization": "Bearer sk-secret"})
 
 # Raised by calls that are never made here, checking a webhook, reading a cookie by its name, a web socket; or, the last, within
@@ -48,22 +50,21 @@ def made(kind: type[Exception]) -> Exception:
     return kind.__new__(kind)
 
 
-@pytest.mark.parametrize(
-    ("module", "errors"), [(openai, OpenAIErrors()), (anthropic, AnthropicErrors())], ids=["openai", "anthropic"]
-)
-def test_every_exception_of_an_sdk_has_a_meaning(module: ModuleType, errors: SdkErrors) -> None:
+@pytest.mark.parametrize("module", [openai, anthropic], ids=["openai", "anthropic"])
+def test_every_exception_of_an_sdk_has_a_meaning(module: ModuleType) -> None:
     """What the SDK can raise is caught, and becomes an error of ours."""
+    errors = SDK_ERRORS[module]
     kinds = set(exceptions_of(module))
     assert len(kinds) > 10
-    assert [kind for kind in kinds if not issubclass(kind, errors.raised)] == []
-    assert [kind for kind in kinds if not isinstance(understood(made(kind), errors=errors, name="m"), ModelError)] == []
+    assert [kind for kind in kinds if not issubclass(kind, (errors.base, *HTTP_ERRORS))] == []
+    assert [kind for kind in kinds if not isinstance(name_sdk_error(made(kind), errors=errors, name="m"), ModelError)] == []
 
 
 def test_every_exception_of_the_carrier_is_caught() -> None:
     """While a stream is read, what carries it raises in its own name."""
     kinds = set(exceptions_of(httpx2))
     assert len(kinds) > 20
-    assert [kind for kind in kinds if not issubclass(kind, CARRIER_ERRORS)] == []
+    assert [kind for kind in kinds if not issubclass(kind, HTTP_ERRORS)] == []
 
 
 def test_every_exception_of_aiohttp_is_caught() -> None:
@@ -76,7 +77,6 @@ def test_every_exception_of_aiohttp_is_caught() -> None:
 @pytest.mark.parametrize("module", [openai, anthropic], ids=["openai", "anthropic"])
 def test_a_status_of_the_sdk_keeps_its_meaning(module: ModuleType) -> None:
     """The refusal behind an exception decides, not its class."""
-    errors: SdkErrors = OpenAIErrors() if module is openai else AnthropicErrors()
-    error = understood(made(module.PermissionDeniedError), errors=errors, name="m")
+    error = name_sdk_error(made(module.PermissionDeniedError), errors=SDK_ERRORS[module], name="m")
     assert isinstance(error, ModelRejected)
     assert (error.status, error.reason) == (403, "no")

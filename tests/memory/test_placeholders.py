@@ -18,7 +18,7 @@ from tests.session.answers import DIALECTS
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.dialects import find_dialect
 from threadkeep.erasure.erase import ErasureReport, erase, plan_erasure
-from threadkeep.items import Item, decoded, orphans
+from threadkeep.items import Item, decode_json, find_orphans
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads.pointer import Pointer
 from threadkeep.threads.tombstones import ErasureNote, Half, placeholders, read_note
@@ -92,7 +92,7 @@ async def exported(tk: Threadkeep, thread: Thread, form: str) -> list[Json]:
 
 def pairs_hold(wire: str, items: list[Json]) -> bool:
     dialect = find_dialect(wire)
-    return orphans([dialect.view(dialect.parse(item)) for item in items]) == []
+    return find_orphans([dialect.view(dialect.parse(item)) for item in items]) == []
 
 
 async def forked_at_a_call(tk: Threadkeep, wire: WireName) -> tuple[Thread, Thread]:
@@ -146,7 +146,7 @@ async def test_a_call_whose_output_is_erased_in_a_fork_still_has_one(tk: Threadk
     shown = outputs_of(wire, {"c1": "(erased)"})[0]
     window = list(await fork.window())
     assert refusal(wire, window) is None
-    items = [_plain(decoded(item.raw)) for item in (await fork.history()).items]
+    items = [_plain(decode_json(item.raw)) for item in (await fork.history()).items]
     assert items == [person(wire, "Look."), *called(wire, "c1"), shown, person(wire, "Go on.")]
     for form in (wire, "jsonl", *(("codex",) if wire == "responses" else ())):
         lines = await exported(tk, fork, form)

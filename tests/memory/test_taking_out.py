@@ -15,7 +15,7 @@ from threadkeep.cli import main
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.erasure.takeout import TakenOut, take_out
 from threadkeep.gateway.keys import KeysFile, digest_of, new_key
-from threadkeep.items import body_digest, written
+from threadkeep.items import digest_body, format_digest
 from threadkeep.memory.pipeline import MemoryPass
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +58,7 @@ async def test_everything_about_a_tenant_is_taken_out(tk: Threadkeep, clock: Man
         lines = [json.loads(line) for line in (tmp_path / "out" / "threads" / f"{row.id}.jsonl").read_text("utf-8").splitlines()]
         assert [line["ordinal"] for line in lines] == list(range(row.start, row.next))
         assert [line["digest"] for line in lines if not line["erased"]] == [
-            written(body_digest(line["body"].encode())) for line in lines if not line["erased"]
+            format_digest(digest_body(line["body"].encode())) for line in lines if not line["erased"]
         ]
     memory = json.loads((tmp_path / "out" / "memory.json").read_text("utf-8"))
     assert [each["text"] for each in memory["now"]["memories"]] == [RULES[1]]

@@ -21,10 +21,10 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from tests.drivers.npm import CODEX_0_166, install
 from tests.drivers.process import ClientUnavailable
+from tests.replicas.client_turns import SECONDS, ChatClient, Client, CodexClient, MessagesClient, ResponsesClient
 from tests.replicas.clusters import Cluster, servers
 from tests.replicas.fleet import Balancer, Replica, provider
 from tests.replicas.stored import compactions, is_answered, known_items
-from tests.replicas.talking import SECONDS, ChatClient, Client, CodexClient, MessagesClient, ResponsesClient
 
 from threadkeep import Config, Threadkeep
 from threadkeep.store import RecordKind, Span

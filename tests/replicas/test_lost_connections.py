@@ -11,7 +11,7 @@ from tests.replicas.clusters import pooler, reachable, servers
 from tests.store.appender import LANES, record, start
 
 from threadkeep import Config, Threadkeep
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store import NewThread, Span
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 
@@ -31,7 +31,7 @@ async def check_lanes(store: PostgresStore, reached: dict[str, int]) -> None:
         assert end >= acknowledged
         found = [(each.ordinal, each.body, each.digest) for each in await store.read(Span(thread_id=lane, start=0, stop=10**9))]
         bodies = [record(f"{lane}-{ordinal}").body for ordinal in range(end)]
-        assert found == [(ordinal, body, body_digest(body)) for ordinal, body in enumerate(bodies)]
+        assert found == [(ordinal, body, digest_body(body)) for ordinal, body in enumerate(bodies)]
         assert await store.append(lane, [record(f"{lane}-{end}")], expected=end) == end + 1
 
 

@@ -15,7 +15,7 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction.handoff_layout import SUMMARY_OPENING
 from threadkeep.compaction.ledger import Section, Speaker
 from threadkeep.dialects.base import STATE_OPENING
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 from threadkeep.threads import EntryKind
 
@@ -183,7 +183,7 @@ async def test_it_carries_no_key_a_provider_does_not_know(tk: Threadkeep, speech
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="handoff", model=model)
     (state,) = [entry.item for entry in (await thread.history()).entries if entry.kind is EntryKind.STATE]
-    assert set(decoded(state.raw)) == set(speech.said("x"))
+    assert set(decode_json(state.raw)) == set(speech.said("x"))
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff", "extractive"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads import Checkpoint, EntryKind, decode_body
 from threadkeep.threads.reader import load_tip
@@ -189,8 +189,8 @@ async def play(thread: Thread, speech: Speech, first: int, last: int) -> None:
 async def seen(thread: Thread) -> list[Json]:
     """Return every item of the window, the state as one mark, and make sure that the window is these items as sent."""
     history, window = await thread.history(), await thread.window()
-    assert list(window) == [decoded(item.raw) for item in thread.dialect.arrange(history.items)]
-    return [STATE if entry.kind is EntryKind.STATE else decoded(entry.item.raw) for entry in history.entries]
+    assert list(window) == [decode_json(item.raw) for item in thread.dialect.arrange(history.items)]
+    return [STATE if entry.kind is EntryKind.STATE else decode_json(entry.item.raw) for entry in history.entries]
 
 
 async def checkpoints(thread: Thread) -> list[Checkpoint]:

@@ -13,8 +13,8 @@ from tests.doubles.model_server import HttpReply, ModelServer, events, streamed,
 from threadkeep import Session, Threadkeep
 from threadkeep.dialects import Answer as Spoken
 from threadkeep.dialects import find_dialect
+from threadkeep.llm.answers import DeltaReader
 from threadkeep.llm.base import Delta
-from threadkeep.llm.deltas import DeltaReader
 from threadkeep.session import Asked, Event, Said
 
 pytestmark = pytest.mark.anyio

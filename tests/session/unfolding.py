@@ -9,7 +9,7 @@ from typing import Any
 from threadkeep.dialects import Request, find_dialect
 from threadkeep.items import Item
 from threadkeep.llm import Delta, ModelReply
-from threadkeep.llm.speech import speech_in
+from threadkeep.llm.answers import speech_in
 
 # An item, or something that happens elsewhere before the next one.
 Told = dict[str, Any] | Callable[[], Awaitable[object]]

@@ -10,7 +10,7 @@ from threadkeep.errors import StoreBusy, StoreError, StoreTooNew, StoreUnreachab
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 from threadkeep.store.postgres.connections import Connections
-from threadkeep.store.postgres.migrating import Migrated, migrate, next_steps
+from threadkeep.store.postgres.migrations import Migrated, migrate, next_steps
 from threadkeep.store.postgres.queries import MIGRATIONS, SQL_FOLDER, Migration
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,7 @@ async def test_a_migration_that_cannot_have_its_table_gives_way(
     postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a long reader a migration does not hold up those who come after it: it gives up, and nothing of it was done."""
-    monkeypatch.setattr("threadkeep.store.postgres.migrating.TRIES", 1)
+    monkeypatch.setattr("threadkeep.store.postgres.migrations.TRIES", 1)
     url = await postgres_server.new_store()
     reader = await psycopg.AsyncConnection.connect(url)
     newer = Connections(url, location="newer")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.store.sqlite.operations import NOT_LANDMARKS, Filter, read
 from threadkeep.store.sqlite.queries import QUERIES
-from threadkeep.store.sqlite.rows import NOT_LANDMARKS, Filter, read
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ async def test_equal_bodies_are_stored_once(store: SqliteStore, tmp_path: Path) 
     await store.append("t", [image] * 50, expected=52)
     connection = sqlite3.connect(tmp_path / "s.db")
     assert connection.execute("SELECT digest FROM body WHERE erased_at_ms IS NULL ORDER BY id").fetchall() == [
-        (body_digest(b"kept"),),
-        (body_digest(image.body),),
+        (digest_body(b"kept"),),
+        (digest_body(image.body),),
     ]
     connection.close()
 

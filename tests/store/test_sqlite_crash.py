@@ -9,7 +9,7 @@ import pytest
 from tests.store.appender import LANES, record, start
 
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store import NewThread, Span
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
 
@@ -44,7 +44,7 @@ async def check_lane(store: SqliteStore, lane: str, *, acknowledged: int) -> Non
     assert end >= acknowledged
     found = [(each.ordinal, each.body, each.digest) for each in await store.read(Span(thread_id=lane, start=0, stop=10**9))]
     bodies = [record(f"{lane}-{ordinal}").body for ordinal in range(end)]
-    assert found == [(ordinal, body, body_digest(body)) for ordinal, body in enumerate(bodies)]
+    assert found == [(ordinal, body, digest_body(body)) for ordinal, body in enumerate(bodies)]
     assert await store.append(lane, [record(f"{lane}-{end}")], expected=end) == end + 1
 
 

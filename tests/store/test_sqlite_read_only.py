@@ -13,7 +13,7 @@ import pytest
 
 from threadkeep.errors import StoreBusy, StoreCorrupt, StoreForeign, StoreReadOnly, StoreTooNew
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
-from threadkeep.store.sqlite import SqliteDatabase, SqliteStore, readers
+from threadkeep.store.sqlite import SqliteDatabase, SqliteStore, workers
 from threadkeep.store.sqlite.errors import Damaged
 from threadkeep.store.sqlite.file import migrations
 
@@ -239,7 +239,7 @@ async def test_a_file_that_never_rests_is_busy(folder: Path, monkeypatch: pytest
     """A read that is overtaken again and again ends with a name, not never."""
     path = folder / "s.db"
     await (await made(path)).close()
-    monkeypatch.setattr(readers, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "BUSY_SECONDS", 0.0)
     moments = iter(range(1, 1000))
 
     def overtaken(_: sqlite3.Connection) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from threadkeep.errors import StoreClosed
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
-from threadkeep.store.sqlite.readers import THREADS, Readers
+from threadkeep.store.sqlite.workers import THREADS, Readers
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
+from threadkeep.store.search_words import spaced
 from threadkeep.store.sqlite import SqliteDatabase
 from threadkeep.store.sqlite.search import BATCH_BYTES, BATCH_RECORDS, match_expression
-from threadkeep.store.words import spaced
 
 EVERYTHING = Span(thread_id="t", start=0, stop=10**9)
 

@@ -14,7 +14,7 @@ import pytest
 from threadkeep.errors import OrdinalConflict, StoreBusy, StoreError, ThreadNotFound
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore, file
-from threadkeep.store.sqlite.writer import MAX_BATCH, Writer
+from threadkeep.store.sqlite.workers import MAX_BATCH, Writer
 
 pytestmark = pytest.mark.anyio
 

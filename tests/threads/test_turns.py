@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from tests.histories import KEY, RESPONSES, Json, Rollout, answered, developer, environment, said
 from tests.strategies import histories
 
-from threadkeep.items import chain_link, chain_seed
+from threadkeep.items import link_chain, seed_chain
 from threadkeep.store import RecordKind
 from threadkeep.threads import Arrival, Tip, TurnBody, decode_body, lay_down
 from threadkeep.threads.writer import arrival
@@ -21,10 +21,10 @@ from threadkeep.threads.writer import arrival
 def test_every_item_is_laid_down_once_in_its_own_bytes_and_linked(items: list[Json]) -> None:
     """The item records are the items, and their chain is the chain over them."""
     rollout = Rollout(items)
-    link = chain_seed(KEY, dialect="responses")
+    link = seed_chain(KEY, dialect="responses")
     for depth, (record, value) in enumerate(zip(rollout.items, items, strict=True), start=1):
         item = RESPONSES.parse(value)
-        link = chain_link(KEY, link, RESPONSES.canonical(item))
+        link = link_chain(KEY, link, RESPONSES.canonical(item))
         assert (record.body, record.chain, record.depth) == (item.raw, link, depth)
 
 
@@ -79,7 +79,7 @@ class Counted(list[Arrival]):
 def test_twice_the_items_are_twice_the_visits(value: Json) -> None:
     """However many turns the items make, laying them down visits each a fixed number of times."""
     one = arrival(RESPONSES, RESPONSES.parse(value))
-    tip = Tip(next=0, turn=0, depth=0, chain=chain_seed(KEY, dialect="responses"))
+    tip = Tip(next=0, turn=0, depth=0, chain=seed_chain(KEY, dialect="responses"))
     counted = [Counted([one] * size) for size in (100, 200, 400)]
     for arrivals in counted:
         lay_down(tip, arrivals, key=KEY, at_ms=0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from threadkeep import Threadkeep
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.store import RecordKind
 from threadkeep.transfer.import_files import Importer, ImportReport
 
@@ -87,7 +87,7 @@ async def bring_in(tk: Threadkeep, *paths: Path) -> ImportReport:
 
 
 async def window(tk: Threadkeep, thread_id: str) -> list[Json]:
-    return [decoded(each.raw) for each in (await (await tk.find(thread_id)).history()).items]
+    return [decode_json(each.raw) for each in (await (await tk.find(thread_id)).history()).items]
 
 
 async def bodies(tk: Threadkeep, thread_id: str, kind: RecordKind) -> list[bytes]:

@@ -12,7 +12,7 @@ import pytest
 from tests.transfer.rollouts import Json, bring_in, window
 
 from threadkeep import Config, Threadkeep
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.store import RecordKind
 from threadkeep.transfer.export import ExportFormat, export_thread
 
@@ -40,7 +40,7 @@ async def recorded(tk: Threadkeep, thread_ids: list[str]) -> list[Any]:
     found: list[Any] = []
     for thread_id in thread_ids:
         records = await (await tk.find(thread_id)).records()
-        found.extend(decoded(record.body) for record in records if record.kind is RecordKind.ITEM)
+        found.extend(decode_json(record.body) for record in records if record.kind is RecordKind.ITEM)
     return found
 
 

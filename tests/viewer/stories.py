@@ -10,7 +10,7 @@ from tests.drafting.replies import block
 from tests.histories import Json, answered, call, output, said
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.items import chain_link
+from threadkeep.items import link_chain
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.threads import ReplyBody, TurnBody, encode_body
@@ -132,7 +132,7 @@ async def long_thread(tk: Threadkeep, *, records: int, name: str = "long") -> Th
             batch.append(NewRecord(kind=RecordKind.TURN, at_ms=_now(tk) + turn, turn=turn, tokens=0, body=opened))
             for item in (said(preview), answered(f"Part {turn} is fine.")):
                 written = thread.dialect.parse(item)
-                chain = chain_link(key, chain, thread.dialect.canonical(written))
+                chain = link_chain(key, chain, thread.dialect.canonical(written))
                 depth += 1
                 batch.append(
                     NewRecord(

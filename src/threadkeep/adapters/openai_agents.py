@@ -30,7 +30,7 @@ from threadkeep.adapters.rewinding import emptied, newest_taken_back, replaced_e
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.engine import Phase
 from threadkeep.errors import CompactionError, Conflict, ModelError, NothingToCompact, OrdinalConflict
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.llm.base import Model
 from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
 
@@ -225,7 +225,7 @@ class ThreadkeepSession:
 
 
 async def _added(tk: Threadkeep, thread: Thread, items: Sequence[object]) -> None:
-    given = [decoded(thread.dialect.parse(item).raw) for item in items]
+    given = [decode_json(thread.dialect.parse(item).raw) for item in items]
     # A session of the SDK that compacts by itself replaces: it clears, then adds what the provider made of everything.
     compacted = any(item.get("type") == "compaction" for item in given)
     if not (compacted and await replaced_elsewhere(tk, thread, given)):

@@ -32,7 +32,7 @@ from threadkeep.client import Head, Thread, Threadkeep
 from threadkeep.client.host_history import follow
 from threadkeep.compaction.engine import Phase
 from threadkeep.errors import BadInput
-from threadkeep.items import decoded
+from threadkeep.items import decode_json
 from threadkeep.llm.base import Model
 from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
 from threadkeep.threads.open_calls import closed
@@ -139,7 +139,7 @@ class ThreadkeepHistory(AbstractCapability[Any]):
         self.trouble = window.trouble
         # As they are, and not with neighbours of one role joined: the library writes each provider's own form.
         items = closed((await thread.history()).items, dialect=thread.dialect, under_way=False)
-        messages = messages_of([decoded(item.raw) for item in items], request.messages)
+        messages = messages_of([decode_json(item.raw) for item in items], request.messages)
         return _Sent(thread_id=thread.id, head=head, messages=messages)
 
     async def _recalled(self, tk: Threadkeep, *, query: str, messages: Sequence[ModelMessage], thread_id: str) -> str:

@@ -11,7 +11,7 @@ from threadkeep.client import Thread, Threadkeep
 from threadkeep.compaction import AuditReport, ledger_of
 from threadkeep.compaction.ledger import dump_ledger
 from threadkeep.dialects import Dialect
-from threadkeep.items import body_digest, chain_seed, decoded
+from threadkeep.items import decode_json, digest_body, seed_chain
 from threadkeep.store import NewRecord, Record, RecordKind, Span
 from threadkeep.threads import Checkpoint, History, KeepEntry, LayoutEntry, LiteralEntry, LivePath, RollbackBody, encode_body
 from threadkeep.threads.reader import live_path, load_history, load_tip
@@ -41,7 +41,7 @@ async def newest_taken_back(tk: Threadkeep, thread: Thread) -> dict[str, Any] | 
     opens_turn = bool(before) and before[0].kind is RecordKind.TURN
     at, turn = (newest.ordinal - 1, newest.turn - 1) if opens_turn else (newest.ordinal, newest.turn)
     await tk.backend.append(thread.id, [_rollback(tk, at=at, turn=turn)], expected=row.next)
-    item: dict[str, Any] = decoded(newest.body)
+    item: dict[str, Any] = decode_json(newest.body)
     return item
 
 
@@ -71,7 +71,7 @@ async def replaced_elsewhere(tk: Threadkeep, thread: Thread, items: Sequence[Map
         return False
     emptied_at = newest[0].ordinal
     history = await load_history(store, await live_path(store, row.id, stop=emptied_at))
-    tip = await load_tip(store, row.id, seed=chain_seed(store.tenant.key, dialect=row.dialect), stop=emptied_at)
+    tip = await load_tip(store, row.id, seed=seed_chain(store.tenant.key, dialect=row.dialect), stop=emptied_at)
     layout = _layout(items, history, dialect=thread.dialect)
     checkpoint = _checkpoint(layout, history, cut=row.next + 1, covers=tip.depth)
     record = NewRecord(
@@ -101,11 +101,11 @@ def _rollback(tk: Threadkeep, *, at: int, turn: int) -> NewRecord:
 
 def _layout(items: Sequence[Mapping[str, Any]], history: History, *, dialect: Dialect) -> list[LayoutEntry]:
     """Return what stands in the history's place: a record where one holds the item, else the item's own bytes."""
-    known = {body_digest(entry.item.raw): entry for entry in history.entries if entry.source is not None}
+    known = {digest_body(entry.item.raw): entry for entry in history.entries if entry.source is not None}
     layout: list[LayoutEntry] = []
     for item in items:
         raw = dialect.parse(item).raw
-        entry = known.get(body_digest(raw))
+        entry = known.get(digest_body(raw))
         if entry is not None and entry.source is not None and entry.depth is not None:
             layout.append(KeepEntry(thread=entry.source.thread_id, ordinal=entry.source.ordinal, depth=entry.depth))
         else:

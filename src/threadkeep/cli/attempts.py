@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from threadkeep.cli.figures import count
-from threadkeep.errors.compacting import DraftAttempt
+from threadkeep.errors import DraftAttempt
 from threadkeep.threads import Bill, bill_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.ledger import dump_ledger
 from threadkeep.dialects import Dialect
 from threadkeep.errors import InvalidTarget, OrdinalConflict
-from threadkeep.items import Item, chain_seed
+from threadkeep.items import Item, seed_chain
 from threadkeep.store import Found, NewRecord, RecordKind
 from threadkeep.threads import (
     Checkpoint,
@@ -178,7 +178,7 @@ class _Follower:
         self._dialect = dialect
         self._shown = shown
         self._model = model
-        self._seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
+        self._seed = seed_chain(backend.store.tenant.key, dialect=dialect.name)
         self._chain = chain_of(backend, dialect, shown)
 
     async def settle(self, thread_id: str, *, diverging: Diverging) -> str:

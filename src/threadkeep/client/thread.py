@@ -23,7 +23,7 @@ from threadkeep.compaction.run import compact_thread, rungs_for
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import BadInput, InvalidPointer, InvalidTarget, OrdinalConflict, RecordNotFound
 from threadkeep.hooks import HookEvent
-from threadkeep.items import Item, ItemKind, View, chain_seed, decoded
+from threadkeep.items import Item, ItemKind, View, decode_json, seed_chain
 from threadkeep.llm.base import Model, ModelName
 from threadkeep.recall import Recalled, recall_by_pointer, recall_by_words
 from threadkeep.store import Record, RecordKind, Span
@@ -55,7 +55,7 @@ class Thread:
         self.id = thread_id
         self.dialect = dialect
         self._backend = backend
-        self._seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
+        self._seed = seed_chain(backend.store.tenant.key, dialect=dialect.name)
         self._tip: Tip | None = None
         self._post = Post(backend, thread_id, dialect=dialect, seed=self._seed)
         self._world: World | None = None
@@ -122,7 +122,7 @@ class Thread:
         items: list[dict[str, Any]] = []
         for item in self.dialect.arrange(closed(history.items, dialect=self.dialect, under_way=not to_send)):
             try:
-                items.append(decoded(item.raw))
+                items.append(decode_json(item.raw))
             except ValueError:
                 continue
         return items
@@ -158,7 +158,7 @@ class Thread:
         span = Span(thread_id=thread_id, start=place.ordinal, stop=place.ordinal + 1)
         for record in await self._backend.store.read(span, kinds={RecordKind.ITEM, RecordKind.NOTE}):
             if not record.erased:
-                item: dict[str, Any] = decoded(record.body)
+                item: dict[str, Any] = decode_json(record.body)
                 return item
         raise RecordNotFound(thread_id, place.ordinal)
 

@@ -12,7 +12,7 @@ import msgspec
 from threadkeep.compaction import load_ledger
 from threadkeep.dialects import Dialect
 from threadkeep.errors import InvalidPointer, RecordNotFound, StoreCorrupt
-from threadkeep.items import Item, body_digest, chain_link, chain_seed, orphans, written
+from threadkeep.items import Item, digest_body, find_orphans, format_digest, link_chain, seed_chain
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import Checkpoint, KeepEntry, LivePath, MetaBody, Pointer, StubEntry, decode_body
 from threadkeep.threads.reader import live_path, load_history
@@ -77,10 +77,10 @@ def _gap(row: ThreadRow, expected: int, found: int) -> list[Problem]:
 def _digest_problems(record: Record) -> list[Problem]:
     if record.erased:
         return []
-    found = body_digest(record.body)
+    found = digest_body(record.body)
     if found == record.digest:
         return []
-    text = f"its bytes are {written(found)}, its digest says {written(record.digest)}"
+    text = f"its bytes are {format_digest(found)}, its digest says {format_digest(record.digest)}"
     return [_problem(Pointer(record.thread_id, record.ordinal), "bad_digest", text)]
 
 
@@ -108,7 +108,7 @@ async def _chain_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) 
     """
     path = await live_path(store, row.id, whole=True)
     key = store.tenant.key
-    link = chain_seed(key, dialect=dialect.name, agent=await _agent(store, path))
+    link = seed_chain(key, dialect=dialect.name, agent=await _agent(store, path))
     depth = 0
     for span in reversed(path.spans):
         unread: list[Problem] = []
@@ -116,7 +116,7 @@ async def _chain_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) 
             if record.chain is None:
                 continue
             depth += 1
-            link = chain_link(key, link, dialect.canonical(Item(record.body)))
+            link = link_chain(key, link, dialect.canonical(Item(record.body)))
             broken = {problem.pointer for problem in unread}
             pointer = Pointer(record.thread_id, record.ordinal)
             if record.redacted or record.erased or pointer in broken:
@@ -152,7 +152,7 @@ async def _window_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect)
         return [_problem(Pointer(error.thread_id, error.ordinal), "dangling_pointer", str(error))]
     except StoreCorrupt as error:
         return [_problem(tip, "no_window", f"the window cannot be put together: {error.detail}")]
-    lost = orphans([dialect.view(item) for item in history.items])
+    lost = find_orphans([dialect.view(item) for item in history.items])
     return [_problem(tip, "orphan_output", f"the window has an output for {call_id} but no call") for call_id in lost]
 
 

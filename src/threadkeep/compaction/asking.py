@@ -16,7 +16,7 @@ from threadkeep.compaction.transcript import chunked, passages
 from threadkeep.compaction.usable import usable
 from threadkeep.dialects import Request
 from threadkeep.errors import ModelOverflow
-from threadkeep.items import ItemKind, Role, boundaries, open_calls
+from threadkeep.items import ItemKind, Role, find_boundaries, find_open_calls
 from threadkeep.threads import EntryKind
 from threadkeep.tokens import estimate_bytes, estimate_item, estimate_text
 
@@ -156,11 +156,11 @@ def settled_part(window: Sequence[Seen]) -> list[Seen]:
     end = len(window)
     while end and not _is_answer(window[end - 1]):
         end -= 1
-    running = set(open_calls(views[:end]))
+    running = set(find_open_calls(views[:end]))
     while running:
         end = next(index for index, view in enumerate(views) if running & set(view.opens))
-        running = set(open_calls(views[:end]))
-    cuts = [cut for cut in boundaries(views) if cut <= end]
+        running = set(find_open_calls(views[:end]))
+    cuts = [cut for cut in find_boundaries(views) if cut <= end]
     return list(window[: max(cuts, default=0)])
 
 

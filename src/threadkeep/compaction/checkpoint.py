@@ -10,7 +10,7 @@ from threadkeep.compaction.plan import Kept, Plan, Quoted, Seen
 from threadkeep.compaction.tool_result import one_line
 from threadkeep.compaction.transcript import tell_call
 from threadkeep.dialects import Dialect
-from threadkeep.items import Item, ItemKind, Role, View, open_calls, orphans
+from threadkeep.items import Item, ItemKind, Role, View, find_open_calls, find_orphans
 from threadkeep.threads import EntryKind, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
 from threadkeep.tokens import estimate_text
 
@@ -74,9 +74,9 @@ def faults(before: list[View], after: list[View]) -> list[str]:
 
     `before` is the window it replaces: a call that was open there may stay open.
     """
-    found = [f"output {call_id} has no call" for call_id in orphans(after) if call_id not in orphans(before)]
-    running = set(open_calls(before))
-    found.extend(f"call {call_id} lost its output" for call_id in open_calls(after) if call_id not in running)
+    found = [f"output {call_id} has no call" for call_id in find_orphans(after) if call_id not in find_orphans(before)]
+    running = set(find_open_calls(before))
+    found.extend(f"call {call_id} lost its output" for call_id in find_open_calls(after) if call_id not in running)
     if _loose_reasoning(after) > _loose_reasoning(before):
         found.append("reasoning stands without the item it belongs to")
     if not any(view.by_person for view in after) and any(view.by_person for view in before):

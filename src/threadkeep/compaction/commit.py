@@ -12,7 +12,7 @@ from threadkeep.compaction.engine import Proposal
 from threadkeep.compaction.fallback import Tries, unaided
 from threadkeep.compaction.order import ADOPTED, Order
 from threadkeep.errors import NothingToCompact, OrdinalConflict, StaleCheckpoint
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, EntryKind, History, LivePath, Pointer, Tip
 from threadkeep.threads.reader import live_path, load_history, load_tip, readable, records_at
@@ -103,7 +103,7 @@ async def _holds_erased(store: ThreadStore, basis: Basis) -> bool:
     remarked = {remark.source for remark in basis.history.remarks}
     gone = await _erased(store, {*shown, *remarked, *basis.carried_from})
     # A placeholder, which stood there when the compaction looked, is not what was erased.
-    return any(place not in shown or body_digest(shown[place].raw) == record.digest for place, record in gone.items())
+    return any(place not in shown or digest_body(shown[place].raw) == record.digest for place, record in gone.items())
 
 
 async def _erased(store: ThreadStore, places: Iterable[Pointer]) -> dict[Pointer, Record]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from threadkeep.items import body_digest, decoded
+from threadkeep.items import decode_json, digest_body
 
 DIGEST_SHOWN = 12
 _data_url = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]*,", re.IGNORECASE)
@@ -37,7 +37,7 @@ class Picture:
 def pictures(raw: bytes) -> list[Picture]:
     """Return the pictures in an item, in the order they stand there, in any dialect. What cannot be read holds none."""
     try:
-        item = decoded(raw)
+        item = decode_json(raw)
     except (ValueError, RecursionError):
         return []
     return list(_found(item))
@@ -91,5 +91,5 @@ def _at(url: str) -> Picture:
 
 
 def _inline(media: str, payload: str) -> Picture:
-    digest = body_digest(payload.encode("utf-8", "replace")).hex()[:DIGEST_SHOWN]
+    digest = digest_body(payload.encode("utf-8", "replace")).hex()[:DIGEST_SHOWN]
     return Picture(media=media[:40], size_bytes=len(payload) * 3 // 4, digest=f"b1:{digest}")

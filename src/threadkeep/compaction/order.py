@@ -14,7 +14,7 @@ from threadkeep.compaction.telemetry import CompactionObserver, Unobserved
 from threadkeep.dialects import Request
 from threadkeep.hooks import Hooks, Trigger
 from threadkeep.llm import Model
-from threadkeep.llm.retrying import Jitter, Sleep
+from threadkeep.llm.retry import Jitter, Sleep
 from threadkeep.tokens import Limits
 
 # Why a checkpoint was made of what a provider compacted by itself.

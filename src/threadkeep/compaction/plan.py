@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from threadkeep.compaction.facts import Observed
-from threadkeep.items import Item, ItemKind, Role, View, boundaries
+from threadkeep.items import Item, ItemKind, Role, View, find_boundaries
 from threadkeep.threads import EntryKind, History, Pointer, Tip, WindowEntry
 from threadkeep.threads.mailbox import is_task
 
@@ -180,7 +180,7 @@ def plan_from(history: History, *, view: Callable[[Item], View], tip: Tip, ordin
     seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
     places = (index for index, position in enumerate(seen) if _is_from(position, ordinal))
     first = next(places, len(seen))
-    start = max((cut for cut in boundaries([position.view for position in seen]) if cut <= first), default=0)
+    start = max((cut for cut in find_boundaries([position.view for position in seen]) if cut <= first), default=0)
     tail = tuple(Kept(seen=position, stub=position.entry.kind is EntryKind.STUB) for position in seen[start:])
     return _planned(history, seen, tail, tip=tip)
 
@@ -272,7 +272,7 @@ def _calls_start(seen: list[Seen], unread: Sequence[int]) -> int:
     """Return the index at which the calls begin whose outputs are unread; the end, if there are none."""
     if not unread:
         return len(seen)
-    return max(cut for cut in boundaries([position.view for position in seen]) if cut <= unread[0])
+    return max(cut for cut in find_boundaries([position.view for position in seen]) if cut <= unread[0])
 
 
 def _tail_start(kept: list[Kept], *, budget: int) -> int:
@@ -284,7 +284,7 @@ def _tail_start(kept: list[Kept], *, budget: int) -> int:
     sizes = [0] * (len(seen) + 1)
     for index in range(len(seen) - 1, -1, -1):
         sizes[index] = sizes[index + 1] + kept[index].tokens
-    cuts = boundaries([position.view for position in seen])
+    cuts = find_boundaries([position.view for position in seen])
     oldest = next((cut for cut in cuts if sizes[cut] <= budget), cuts[-1])
     spoken = next((cut for cut in cuts if cut >= oldest and cut < len(seen) and _opens_turn(seen, cut)), None)
     if spoken is not None and 100 * sizes[spoken] >= WHOLE_TURN_PERCENT * sizes[oldest]:

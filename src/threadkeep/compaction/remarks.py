@@ -13,7 +13,7 @@ from functools import reduce
 from typing import assert_never
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, load_ledger
-from threadkeep.items import body_digest, written
+from threadkeep.items import digest_body, format_digest
 from threadkeep.threads import PinBody, Remark, SaidBody, UnpinBody
 
 
@@ -24,7 +24,7 @@ def with_remarks(ledger: Ledger, remarks: Sequence[Remark]) -> Ledger:
 
 def words_of(entry: LedgerEntry) -> str:
     """Return the digest by which a pin knows what it is about, whatever number that has in another ledger."""
-    return written(body_digest(entry.text.encode("utf-8", "surrogatepass")))
+    return format_digest(digest_body(entry.text.encode("utf-8", "surrogatepass")))
 
 
 def _with_one(ledger: Ledger, remark: Remark) -> Ledger:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from threadkeep.compaction.shell_line import place
-from threadkeep.items import Item, View, decoded
+from threadkeep.items import Item, View, decode_json
 
 Json = dict[str, Any]
 
@@ -149,7 +149,7 @@ def fields_of(item: Item | None) -> Json | None:
     if item is None:
         return None
     try:
-        value = decoded(item.raw)
+        value = decode_json(item.raw)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from threadkeep.items import Item, mended
+from threadkeep.items import Item, repair_surrogates
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> T | No
 def read_value(raw: bytes) -> object:
     """Return the value of `raw`, or None for null and for bytes that only a provider may understand."""
     value = decode(_values, raw)
-    return decode(_values, mended(raw)) if value is None else value
+    return decode(_values, repair_surrogates(raw)) if value is None else value
 
 
 def read_object(raw: bytes) -> Json | None:
@@ -129,7 +129,7 @@ def read_item(span: bytes) -> Item | None:
 
 def _with_marks(raw: bytes) -> bytes:
     """Return `raw` with its lone halves out of a strict reader's sight; nothing where it has none, or no way back."""
-    marked = b"" if _MARK_BYTES in raw else mended(raw, mark=_MARK_BYTES)
+    marked = b"" if _MARK_BYTES in raw else repair_surrogates(raw, mark=_MARK_BYTES)
     return b"" if marked is raw else marked
 
 
@@ -165,7 +165,7 @@ class Fields:
         if name not in self._spans or not (span := self.span(name)).startswith(b'"'):
             return None
         text = decode(_TEXT, span)
-        return decode(_TEXT, mended(span)) if text is None else text
+        return decode(_TEXT, repair_surrogates(span)) if text is None else text
 
     def integer(self, name: str) -> int | None:
         return None if (span := self.span(name)) == ABSENT else decode(_INTEGER, span)

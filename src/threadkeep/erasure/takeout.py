@@ -12,7 +12,7 @@ import msgspec
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.errors import BadInput
-from threadkeep.items import written
+from threadkeep.items import format_digest
 from threadkeep.memory.memory import Memories
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import Checkpoint, MetaBody
@@ -131,7 +131,7 @@ def _lines(records: Sequence[Record]) -> Iterator[bytes]:
             "tokens": record.tokens,
             "target": record.target,
             "depth": record.depth,
-            "digest": written(record.digest),
+            "digest": format_digest(record.digest),
             "redacted": record.redacted,
             "erased": record.erased,
         }

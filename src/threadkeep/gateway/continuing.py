@@ -16,7 +16,7 @@ from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import Dialect
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.known import Memory, newest_told
-from threadkeep.items import Item, body_digest
+from threadkeep.items import Item, digest_body
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import ReplyBody, StateEntry
 from threadkeep.threads.reader import live_path, load_checkpoint, readable
@@ -50,7 +50,7 @@ async def continued_thread(
     summarised = any(glance.is_summary for glance in later)
     if not summarised and not any(glance.by_model for glance in later):
         return None
-    telling = {body_digest(_written(backend, raw)) for raw in _telling(seen, depth)}
+    telling = {digest_body(_written(backend, raw)) for raw in _telling(seen, depth)}
     named = memory.of_session(session) if session else None
     if named is not None and (summarised or telling & await _newest(backend, await backend.store.get(named))):
         return named
@@ -109,14 +109,14 @@ def _spoken(backend: Backend, seen: Seen, depth: int, dialect: Dialect) -> set[b
     """Return digests of all that people and models said to each other, however it is spelled."""
     said = zip(seen.items[depth:], seen.glances[depth:], seen.aside[depth:], strict=True)
     items = (item for item, glance, aside in said if (glance.by_model or glance.by_person) and not aside)
-    return {body_digest(dialect.canonical(Item(_written(backend, item.raw)))) for item in items}
+    return {digest_body(dialect.canonical(Item(_written(backend, item.raw)))) for item in items}
 
 
 def _compacted(backend: Backend, seen: Seen, depth: int, dialect: Dialect) -> set[bytes]:
     """Return digests of what a provider compacted by itself: no two conversations were ever given the same."""
     sent = zip(seen.items[depth:], seen.glances[depth:], strict=True)
     items = (item for item, glance in sent if glance.is_summary and glance.is_sealed)
-    return {body_digest(dialect.canonical(Item(_written(backend, item.raw)))) for item in items}
+    return {digest_body(dialect.canonical(Item(_written(backend, item.raw)))) for item in items}
 
 
 async def _last_said(backend: Backend, row: ThreadRow, dialect: Dialect) -> set[bytes]:
@@ -124,7 +124,7 @@ async def _last_said(backend: Backend, row: ThreadRow, dialect: Dialect) -> set[
     own = Span(thread_id=row.id, start=row.start, stop=row.next)
     kinds = {RecordKind.ITEM, RecordKind.REPLY}
     last = await backend.store.read(own, kinds=kinds, newest_first=True, limit=LAST_SAID)
-    return {body_digest(dialect.canonical(item)) for record in last for item in _items_in(record)}
+    return {digest_body(dialect.canonical(item)) for record in last for item in _items_in(record)}
 
 
 def _items_in(record: Record) -> list[Item]:

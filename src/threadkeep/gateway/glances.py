@@ -17,7 +17,7 @@ from threadkeep.compaction.inline import parted
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import has_sealed
 from threadkeep.gateway.commands import Command, CommandNames, asides, command_in, host_parts, is_signed
-from threadkeep.items import Item, ItemKind, Role, View, chain_link, chain_seed
+from threadkeep.items import Item, ItemKind, Role, View, link_chain, seed_chain
 from threadkeep.tokens import estimate_item
 
 KEY_BYTES = 16
@@ -138,7 +138,7 @@ class Glances:
         """Return what is known of a history after the seed of `agent`; a long one that is new leaves others their turn."""
         earlier, shared = self._histories.longest(items, agent=agent)
         glances = list(earlier.glances[:shared]) if earlier else []
-        link = glances[-1].link if glances else chain_seed(self._key, dialect=self._dialect.name, agent=agent)
+        link = glances[-1].link if glances else seed_chain(self._key, dialect=self._dialect.name, agent=agent)
         fresh: dict[int, Reading] = {}
         unread = TURN_BYTES
         for index, item in enumerate(islice(items, shared, None), start=shared):
@@ -173,7 +173,7 @@ class Glances:
         sealed = has_sealed(item, self._dialect)
         command = command_in(view, self._names)
         return Glance(
-            link=chain_link(self._key, before, reading.canonical),
+            link=link_chain(self._key, before, reading.canonical),
             role=view.role,
             tokens=estimate_item(item.raw),
             by_person=is_message and view.by_person,

@@ -14,7 +14,7 @@ import msgspec
 from threadkeep.compaction.backend import Backend
 from threadkeep.gateway.erased import Erased, load_erased
 from threadkeep.gateway.rewriting import Layout, layout_of
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, Tip, encode_body
 from threadkeep.threads.reader import last_usage, live_path, load_checkpoint, load_tip, readable
@@ -80,7 +80,7 @@ class Known:
 
 def head_digest(fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
     """Return the digest of what a request tells the model beside its history."""
-    return body_digest(encode_body(ContextBody(fields=fields, head=head)))
+    return digest_body(encode_body(ContextBody(fields=fields, head=head)))
 
 
 class Memory:

@@ -1,6 +1,6 @@
 """Recognises a provider's refusal of a request that does not fit its model's window.
 
-What the words of a refusal mean is known to `threadkeep.llm.overflow`. Here it is told from the status 413, and from rate limits,
+What the words of a refusal mean is known to `threadkeep.llm.failures`. Here it is told from the status 413, and from rate limits,
 which speak of tokens too and are none: sending less now does not lift them.
 """
 
@@ -11,7 +11,7 @@ from enum import Enum, auto
 from msgspec import MsgspecError, Struct, field
 from msgspec.json import Decoder
 
-from threadkeep.llm.overflow import is_overflow
+from threadkeep.llm.failures import is_overflow
 
 TOO_LARGE = 413
 REFUSED = frozenset({400, TOO_LARGE, 422})

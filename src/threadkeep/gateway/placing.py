@@ -16,7 +16,7 @@ from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.known import Known, Memory, Told, head_digest, load_known
 from threadkeep.gateway.sessions import Sessions
-from threadkeep.items import chain_seed
+from threadkeep.items import seed_chain
 from threadkeep.store import Found, NewRecord, RecordKind, Span
 from threadkeep.threads import Arrival, Tip
 from threadkeep.threads.branches import branch
@@ -58,7 +58,7 @@ class Placing:
         self._sessions = Sessions(backend, memory)
 
     def seed(self, agent: str) -> bytes:
-        return chain_seed(self._backend.store.tenant.key, dialect=self._dialect.name, agent=agent)
+        return seed_chain(self._backend.store.tenant.key, dialect=self._dialect.name, agent=agent)
 
     async def find(self, seen: Seen, hints: Hints) -> tuple[Known, int] | None:
         """Return the thread that holds the longest known part of a history, as it stood at its end, and that part's length.

@@ -6,13 +6,10 @@ decided above.
 
 from __future__ import annotations
 
-from threadkeep.hooks.configuration import hooks_from
-from threadkeep.hooks.facts import CompactionFacts, Facts, HookEvent, SessionFacts, StartSource, Trigger
-from threadkeep.hooks.hook import CommandHook, FunctionHook, Hook, Hooks
-from threadkeep.hooks.matching import Matcher
-from threadkeep.hooks.reply import HookReply
-from threadkeep.hooks.running import run_hooks
-from threadkeep.hooks.verdict import HookRun, RunOutcome, Verdict
+from threadkeep.hooks.events import CompactionFacts, Facts, HookEvent, SessionFacts, StartSource, Trigger
+from threadkeep.hooks.hook import CommandHook, FunctionHook, Hook, Hooks, Matcher, hooks_from
+from threadkeep.hooks.reply import HookReply, HookRun, RunOutcome, Verdict
+from threadkeep.hooks.runner import run_hooks
 
 __all__ = [
     "CommandHook",

@@ -7,10 +7,10 @@ async with open_model("openai:NAME", environ=os.environ) as model:
 from __future__ import annotations
 
 from threadkeep.llm.base import Bounds, Delta, Ending, Model, ModelReply, RemoteCompaction, RemoteCompactor, Streams
-from threadkeep.llm.opening import open_model
+from threadkeep.llm.models import open_model
 from threadkeep.llm.provider import ProviderModel
 from threadkeep.llm.remote import issuer_of
-from threadkeep.llm.retrying import ask_patiently, compact_patiently
+from threadkeep.llm.retry import ask_patiently, compact_patiently
 
 __all__ = [
     "Bounds",

@@ -1,25 +1,143 @@
-"""A provider's answer, from its bytes to a `ModelReply` or the error it amounts to.
-
-The dialect's own reader says what was produced and whether the end came. Why it ended, which error it broke off with and what it
-cost stands beside that, and is read here.
-"""
+"""A provider's answer: its bytes, the pieces that are shown while it streams, and the `ModelReply` or the error it amounts to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Final
+from enum import Enum, auto
+from typing import Any, Final
 
 from threadkeep.dialects import Dialect, Reply
-from threadkeep.dialects.raw_json import ABSENT, Fields, read_fields, read_item, read_value
+from threadkeep.dialects.raw_json import ABSENT, Fields, read_fields, read_item, read_object, read_value
 from threadkeep.dialects.responses.stream import TERMINAL
 from threadkeep.dialects.sse import EventReader
 from threadkeep.errors import ModelUnavailable
 from threadkeep.items import Item, ItemKind
-from threadkeep.llm.base import Ending, ModelReply
+from threadkeep.llm.base import Delta, Ending, ModelReply
 from threadkeep.llm.failures import Complaint, complaint_of, failed
-from threadkeep.llm.speech import speech_in
+
+# Servers that do not take a model's thoughts apart leave them at the beginning of what it says.
+_THOUGHTS: Final = re.compile(r"\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """Words, and whether some of them are a refusal."""
+
+    text: str
+    refused: bool
+
+
+def speech_in(items: Iterable[Item], *, dialect: str) -> Speech:
+    """Return what the model said in `items`, its reasoning and its calls left out."""
+    spoken = [_spoken(read_object(item.raw) or {}, dialect=dialect) for item in items]
+    said = [one for one in spoken if one.text]
+    return Speech(text="\n".join(one.text for one in said), refused=any(one.refused for one in said))
+
+
+def _spoken(fields: dict[str, Any], *, dialect: str) -> Speech:
+    """Return what one item says. A Responses item that is no message says nothing."""
+    if dialect == "responses" and fields.get("type", "message") != "message":
+        return Speech(text="", refused=False)
+    content = fields.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    words = "".join(_text(part) for part in parts)
+    refusals = [part.get("refusal") for part in (*parts, fields) if isinstance(part, dict)]
+    refusal = "".join(text for text in refusals if isinstance(text, str))
+    without_thoughts = _THOUGHTS.sub("", words, count=1) if _THOUGHTS.match(words) else words
+    return Speech(text=without_thoughts + refusal, refused=bool(refusal))
+
+
+def _text(part: object) -> str:
+    text = part.get("text") if isinstance(part, dict) and part.get("type") in ("text", "output_text") else None
+    return text if isinstance(text, str) else ""
+
+
+RESPONSES: Final = {
+    "response.output_text.delta": False,
+    "response.refusal.delta": False,
+    "response.reasoning_summary_text.delta": True,
+    "response.reasoning_text.delta": True,
+}
+MESSAGES: Final = {"text_delta": ("text", False), "thinking_delta": ("thinking", True)}
+# Where servers put what the model says and thinks; the first that is there counts.
+CHAT: Final = (("content", False), ("refusal", False), ("reasoning_content", True), ("reasoning", True))
+
+# Servers that do not take a model's thoughts apart leave them, in this element, at the beginning of what it says.
+OPENING: Final = "<think>"
+CLOSING: Final = "</think>"
+
+
+class _Place(Enum):
+    """Where in an answer we are: before it is known how it begins, in its thoughts, right behind them, in what it says."""
+
+    BEGINNING = auto()
+    THOUGHT = auto()
+    GAP = auto()
+    SPEECH = auto()
+
+
+class DeltaReader:
+    """Reads the words out of one streamed answer from chunks cut anywhere. Hostile input: it never raises."""
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self._events = EventReader()
+        self._held = ""
+        self._place = _Place.BEGINNING
+
+    def feed(self, chunk: bytes) -> list[Delta]:
+        """Return what was said in the events that end in `chunk`."""
+        found = [fields for data in self._events.feed(chunk) if (fields := read_fields(data)) is not None]
+        return [told for event in found for delta in self._said(event) for told in self._apart(delta)]
+
+    def _said(self, event: Fields) -> Iterator[Delta]:
+        match self._dialect:
+            case "responses":
+                kind = event.text("type") or ""
+                words = event.text("delta") if kind in RESPONSES else None
+                thought = RESPONSES.get(kind, False)
+            case "messages":
+                delta = event.inner("delta")
+                name, thought = MESSAGES.get(delta.text("type") or "", ("", False))
+                words = delta.text(name) if name else None
+            case _:
+                choices = [read_fields(choice) for choice in event.elements("choices") or ()]
+                first = next((choice for choice in choices if choice is not None and not choice.count("index")), Fields({}))
+                delta = first.inner("delta")
+                words, thought = next(((text, kind) for name, kind in CHAT if (text := delta.text(name))), (None, False))
+        if words:
+            yield Delta(text=words, is_thought=thought)
+
+    def _apart(self, delta: Delta) -> Iterator[Delta]:
+        """Tell thoughts at the beginning of an answer from what it says; what may still become a tag is held back."""
+        if delta.is_thought or self._place is _Place.SPEECH:
+            yield delta
+            return
+        self._held += delta.text
+        if self._place is _Place.BEGINNING:
+            start = self._held.lstrip()
+            if start != OPENING and OPENING.startswith(start):
+                return
+            self._place = _Place.THOUGHT if start.startswith(OPENING) else _Place.GAP
+            self._held = start.removeprefix(OPENING)
+        if self._place is _Place.THOUGHT:
+            thought, closing, rest = self._held.partition(CLOSING)
+            held = "" if closing else thought[len(thought) - _begun(thought) :]
+            if told := thought.removesuffix(held):
+                yield Delta(text=told, is_thought=True)
+            self._place, self._held = (_Place.GAP, rest) if closing else (_Place.THOUGHT, held)
+        if self._place is _Place.GAP and (words := self._held.lstrip()):
+            self._place = _Place.SPEECH
+            yield Delta(text=words)
+
+
+def _begun(text: str) -> int:
+    """Return how many characters at the end of a text may be the beginning of the closing."""
+    return next((size for size in range(len(CLOSING) - 1, 0, -1) if text.endswith(CLOSING[:size])), 0)
+
 
 # Why an answer that ended early ended. A reason not listed means that more was to come.
 REFUSALS: Final = frozenset({"content_filter", "refusal", "safety"})

@@ -67,7 +67,7 @@ class ModelName:
 
 
 class Model(Protocol):
-    """Something that answers. One call is one attempt: whoever asks decides whether to ask again (`threadkeep.llm.retrying`)."""
+    """Something that answers. One call is one attempt: whoever asks decides whether to ask again (`threadkeep.llm.retry`)."""
 
     @property
     def name(self) -> str:

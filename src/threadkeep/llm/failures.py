@@ -5,14 +5,106 @@ A provider's words are hostile input: they are cut, made one line, and rid of th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from threadkeep.dialects.raw_json import Fields, read_fields
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
-from threadkeep.llm.overflow import is_overflow, window_in
-from threadkeep.llm.retry_after import retry_after_s
+
+CODES: Final = frozenset(
+    {
+        "context_length_exceeded",
+        "context_window_exceeded",
+        "exceed_context_size_error",
+        "model_context_window_exceeded",
+        "request_too_large",
+        "string_above_max_length",
+    }
+)
+
+_NUMBER: Final = r"(?P<limit>\d[\d,_]{2,})"
+
+# Each pattern is one server's sentence, cut down to the words that make it an overflow. The first that matches decides.
+_SENTENCES: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"prompt is too long(?:: *\d+ *tokens *> *{_NUMBER})?",
+        rf"exceed context limit(?:: *\d+ *\+ *\d+ *> *{_NUMBER})?",
+        rf"maximum context length(?: is| of)? (?:only )?{_NUMBER}",
+        rf"{_NUMBER} maximum context length",
+        rf"maximum prompt length is {_NUMBER}",
+        rf"available context size(?: \({_NUMBER} tokens\))?",
+        rf"exceeds the maximum number of tokens allowed \({_NUMBER}\)",
+        rf"token count of \d+ exceeds the limit of {_NUMBER}",
+        rf"context length of only {_NUMBER}",
+        # A budget per minute that one request alone exceeds: waiting never helps, sending less does.
+        rf"request too large for .*? limit:? {_NUMBER}",
+        r"exceeds the context window",
+        r"exceeds the (?:model's )?(?:maximum )?context length",
+        r"context (?:size|window|length) (?:has been |was |is )?exceeded",
+        r"input is too long for requested model",
+        r"reduce the length of the (?:messages|prompt|input)",
+    )
+)
+
+# A window beyond this is a mistake of the sentence, or of whoever wrote it.
+_LARGEST_WINDOW: Final = 1_000_000_000
+
+
+def is_overflow(*, codes: frozenset[str], message: str) -> bool:
+    """Whether an error's codes, or failing that its sentence, say that the request does not fit."""
+    return not codes.isdisjoint(CODES) or any(pattern.search(message) for pattern in _SENTENCES)
+
+
+def window_in(message: str) -> int | None:
+    """Return the window that a sentence about an overflow names; None where it names none."""
+    for pattern in _SENTENCES:
+        found = pattern.search(message)
+        if found is not None and (limit := found.groupdict().get("limit")):
+            window = int(re.sub(r"[,_]", "", limit))
+            return window if 0 < window <= _LARGEST_WINDOW else None
+    return None
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds the provider asks to wait; None where it does not say, or not so that it can be read.
+
+    `headers` has lower-case names. Milliseconds are the most exact and win. A date is measured from the answer's own `Date`, so
+    that two clocks that disagree do not matter.
+    """
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    after = headers.get("retry-after", "")
+    seconds = _number(after)
+    return _until(after, since=headers.get("date", "")) if seconds is None else seconds
+
+
+def _number(text: str) -> float | None:
+    """Return a plain number that is not negative; `inf`, `nan` and exponents are none."""
+    whole, _, fraction = text.strip().partition(".")
+    digits = whole + fraction
+    return float(text) if digits.isascii() and digits.isdigit() and whole and len(digits) < 16 else None
+
+
+def _until(text: str, *, since: str) -> float | None:
+    then, now = _moment(text), _moment(since)
+    return None if then is None or now is None else max(0.0, (then - now).total_seconds())
+
+
+def _moment(text: str) -> datetime | None:
+    # Loaded with the first date that a provider sends, which most never do: it brings half of the standard library along.
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return None if moment.tzinfo is None else moment
+
 
 MAX_REASON_CHARS: Final = 300
 # What an error has to say, it says at the beginning; the rest is not searched.

@@ -1,10 +1,120 @@
-"""Models by name, opened when first named and closed with the store."""
+"""Models by the names people write, opened when first named and closed with the store."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Final
+from urllib.parse import urlsplit
 
-from threadkeep.llm import Model, ProviderModel, open_model
+from threadkeep.dialects.chat import CHAT
+from threadkeep.errors import UnknownModel
+from threadkeep.llm.base import Model
+from threadkeep.llm.provider import OPENAI_CHAT_BOUND, ProviderModel, Transport
+from threadkeep.llm.remote import AnthropicModel, OpenAIModel, issuer_of
+
+OPENAI_URL: Final = "https://api.openai.com/v1"
+ANTHROPIC_URL: Final = "https://api.anthropic.com"
+
+FORMS: Final = "write openai:NAME, anthropic:NAME, or NAME@URL for a server that speaks Chat Completions"
+
+# The last @ before a URL divides: names of models may hold one too.
+_AT_URL: Final = re.compile(r"(?P<model>.+)@(?P<url>https?://.*)", re.IGNORECASE | re.DOTALL)
+
+
+def open_model(name: str, *, environ: Mapping[str, str]) -> ProviderModel:
+    """Return the model a person calls `name`, ready to be asked; close it, or use it as an async context manager.
+
+    Credentials and addresses come from `environ`: `OPENAI_API_KEY` and `OPENAI_BASE_URL`; `ANTHROPIC_API_KEY`, or else
+    `ANTHROPIC_AUTH_TOKEN`, and `ANTHROPIC_BASE_URL`; for a server at a URL `THREADKEEP_MODEL_KEY`, if it wants one. Nothing is
+    sent, and no SDK is loaded, before the model is first asked.
+
+    Raises:
+        UnknownModel: The name has none of the known forms, or what it needs (a credential, an extra) is not there.
+    """
+    provider, _, model = name.partition(":")
+    if at_url := _AT_URL.fullmatch(name):
+        return _at_url(at_url["model"], at_url["url"], key=environ.get("THREADKEEP_MODEL_KEY") or None)
+    if provider == "openai" and model:
+        return _openai(name, model, environ=environ)
+    if provider == "anthropic" and model:
+        return _anthropic(name, model, environ=environ)
+    # A name that is none is repeated to whoever wrote it, but for what may be a credential in an address.
+    raise UnknownModel(re.sub(r"(?<=//)[^/]*@|[?#].*", "…", name, flags=re.DOTALL), reason=FORMS)
+
+
+def _at_url(model: str, url: str, *, key: str | None) -> ProviderModel:
+    base_url = _address(url, name=model)
+    name = f"{model}@{base_url}"
+
+    def connect() -> Transport:
+        from threadkeep.llm.chat_server import ChatServer
+
+        return ChatServer(name, base_url=base_url if urlsplit(base_url).path else f"{base_url}/v1", key=key)
+
+    # Hosts of OpenAI's own models; with any other word for the same thing those answer nothing.
+    host = urlsplit(base_url).hostname or ""
+    bound_by = OPENAI_CHAT_BOUND if host == "api.openai.com" or host.endswith(".openai.azure.com") else None
+    return ProviderModel(name, model=model, dialect=CHAT, path="/chat/completions", connect=connect, bound_by=bound_by)
+
+
+def _openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAIModel:
+    _require_extra("openai", name=name)
+    key = environ.get("OPENAI_API_KEY")
+    if not key:
+        raise UnknownModel(name, reason="OPENAI_API_KEY is not set")
+    base_url = _address(environ.get("OPENAI_BASE_URL") or OPENAI_URL, name=name)
+    organization, project = environ.get("OPENAI_ORG_ID") or None, environ.get("OPENAI_PROJECT_ID") or None
+
+    def connect() -> Transport:
+        from threadkeep.llm.sdk_client import connect_openai
+
+        return connect_openai(name, base_url=base_url, key=key, organization=organization, project=project)
+
+    return OpenAIModel(name, model=model, issuer=issuer_of(base_url, credential=key), connect=connect)
+
+
+def _anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> AnthropicModel:
+    _require_extra("anthropic", name=name)
+    api_key = environ.get("ANTHROPIC_API_KEY") or None
+    auth_token = None if api_key else environ.get("ANTHROPIC_AUTH_TOKEN") or None
+    credential = api_key or auth_token
+    if credential is None:
+        raise UnknownModel(name, reason="neither ANTHROPIC_API_KEY nor ANTHROPIC_AUTH_TOKEN is set")
+    base_url = _address(environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL, name=name)
+
+    def connect() -> Transport:
+        from threadkeep.llm.sdk_client import connect_anthropic
+
+        return connect_anthropic(name, base_url=base_url, api_key=api_key, auth_token=auth_token)
+
+    return AnthropicModel(name, model=model, issuer=issuer_of(base_url, credential=credential), connect=connect)
+
+
+def _require_extra(extra: str, *, name: str) -> None:
+    if find_spec(extra) is None:
+        raise UnknownModel(name, reason=f"it needs an extra that is not installed; pip install 'threadkeep[{extra}]'")
+
+
+def _address(url: str, *, name: str) -> str:
+    """Return a base URL without its last slash.
+
+    A name is stored and shown, so an address with a credential in it is refused, and not repeated.
+
+    Raises:
+        UnknownModel: It is no http:// or https:// address, or holds more than an address.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme.lower() in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        parts, usable = urlsplit(""), False
+    if not usable or not url.isprintable() or " " in url:
+        raise UnknownModel(name, reason="its address is no http:// or https:// URL")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise UnknownModel(name, reason="its address holds more than an address; a key for it goes into THREADKEEP_MODEL_KEY")
+    return url.rstrip("/")
 
 
 class Models:

@@ -14,9 +14,8 @@ import msgspec
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import ModelRejected
 from threadkeep.items import Item
-from threadkeep.llm.answers import AnswerReader, answer_in
+from threadkeep.llm.answers import AnswerReader, DeltaReader, answer_in
 from threadkeep.llm.base import Delta, ModelReply
-from threadkeep.llm.deltas import DeltaReader
 
 CONNECT_SECONDS: Final = 30
 # A model that thinks for minutes sends nothing meanwhile; a provider silent for longer than this is not coming back.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from threadkeep.memory.records import Cited, Extracted, Failed, Kept, MemoryRecord, Snapshot
-from threadkeep.store.words import phrases, spaced
+from threadkeep.store.search_words import phrases, spaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

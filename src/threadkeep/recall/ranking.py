@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from threadkeep.store.words import CJK, FUNCTION_WORDS
+from threadkeep.store.search_words import CJK, FUNCTION_WORDS
 
 EXCERPT_CHARS = 700
 # How much is shown before the statement that answers.

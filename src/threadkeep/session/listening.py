@@ -9,9 +9,9 @@ from typing import Protocol, runtime_checkable
 from threadkeep.client import TurnScope
 from threadkeep.dialects import Request
 from threadkeep.errors import ModelUnavailable
-from threadkeep.items import Item, decoded, mended
+from threadkeep.items import Item, decode_json, repair_surrogates
 from threadkeep.llm import Delta, Model, ModelReply, Streams
-from threadkeep.llm.speech import speech_in
+from threadkeep.llm.answers import speech_in
 from threadkeep.session.events import Hear, Said
 
 
@@ -99,7 +99,7 @@ class Listener:
 
     async def _record(self, item: Item) -> None:
         # A model that is cut inside an emoji leaves half of one, which no provider would take back.
-        await self._turn.record([decoded(mended(item.raw))])
+        await self._turn.record([decode_json(repair_surrogates(item.raw))])
         self._recorded.append(item)
         if await self._turn.is_interrupted_by_mail():
             raise BrokenOffByMail

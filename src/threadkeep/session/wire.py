@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from threadkeep.dialects.messages.markers import with_marker
-from threadkeep.items import Item, decoded
+from threadkeep.items import Item, decode_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def output_item(dialect: str, call: Call, text: str, *, failed: bool) -> dict[st
 
 def calls_in(dialect: str, items: Iterable[Item]) -> list[Call]:
     """Return the calls of our tools in an answer, in order; what runs at the provider is not ours to run."""
-    return [call for item in items for call in _calls(dialect, decoded(item.raw))]
+    return [call for item in items for call in _calls(dialect, decode_json(item.raw))]
 
 
 def warmed(dialect: str, items: tuple[Item, ...]) -> tuple[Item, ...]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from math import log
 
 from threadkeep.errors import OrdinalConflict, StoreClosed, ThreadExists, ThreadNotFound
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
-from threadkeep.store.watching import Watchers
-from threadkeep.store.words import phrases, spaced
+from threadkeep.store.search_words import phrases, spaced
+from threadkeep.store.watchers import Watchers
 
 _KEY_BYTES = 32
 _TOKEN = re.compile(r"[^\W_]+")
@@ -249,7 +249,7 @@ class MemoryStore:
     def _put(self, thread: _Thread, records: Sequence[NewRecord]) -> None:
         shelf = self._shelf
         for new in records:
-            digest = body_digest(new.body)
+            digest = digest_body(new.body)
             body = shelf.bodies.setdefault(digest, _Body(new.body, digest))
             if new.chain is not None and new.depth is not None:
                 found = Found(chain=new.chain, thread_id=thread.made.id, ordinal=thread.end, depth=new.depth)

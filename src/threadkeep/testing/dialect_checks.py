@@ -17,7 +17,7 @@ from threadkeep.compaction import Ledger, render_state
 from threadkeep.dialects import Answer, Dialect, Reply
 from threadkeep.dialects.base import SEPARATOR
 from threadkeep.errors import InvalidItem
-from threadkeep.items import Item, ItemKind, Role, View, boundaries, open_calls, orphans
+from threadkeep.items import Item, ItemKind, Role, View, find_boundaries, find_open_calls, find_orphans
 from threadkeep.testing.dialect_samples import (
     HALF,
     ODD_BYTES,
@@ -191,11 +191,11 @@ def check_calls_pair(samples: DialectSamples) -> None:
     made = [samples.dialect.view(item) for item in parse_all(samples, samples.calls(arguments, thought="Three."))]
     given = [samples.dialect.view(item) for item in parse_all(samples, samples.outputs({"b": "2", "a": "1", "c": "3"}))]
     asked = samples.dialect.view(samples.dialect.parse(samples.person("Go.")))
-    expect(sorted(open_calls(made)), ["a", "b", "c"], "calls are open until their outputs come")
-    expect((open_calls([*made, *given]), orphans([*made, *given])), ([], []), "outputs close calls")
-    expect(sorted(orphans(given)), ["a", "b", "c"], "an output without its call is an orphan")
+    expect(sorted(find_open_calls(made)), ["a", "b", "c"], "calls are open until their outputs come")
+    expect((find_open_calls([*made, *given]), find_orphans([*made, *given])), ([], []), "outputs close calls")
+    expect(sorted(find_orphans(given)), ["a", "b", "c"], "an output without its call is an orphan")
     whole = [asked, *made, *given, asked]
-    expect(boundaries(whole), [0, 1, len(whole) - 1, len(whole)], "no cut separates calls, their thought and their outputs")
+    expect(find_boundaries(whole), [0, 1, len(whole) - 1, len(whole)], "no cut separates calls, their thought and their outputs")
     expect([view for view in made if view.opens and not view.tool], [], "a call names its tool")
 
 
@@ -230,7 +230,7 @@ def check_aborted_calls_close(samples: DialectSamples) -> None:
         expect({view.kind for view in views}, {ItemKind.OUTPUT} if wanted else set(), "what closes a call is its output")
         expect(sorted(call_id for view in views for call_id in view.closes), wanted, "the calls asked for are closed")
         expect([view.by_person for view in views if view.by_person], [], "no person says that a call was aborted")
-        left = open_calls([dialect.view(item) for item in (*made, *closing)])
+        left = find_open_calls([dialect.view(item) for item in (*made, *closing)])
         expect(left, [name for name in ("a", "b") if name not in wanted], "other calls stay open")
     others = [item for item in parse_all(samples, build_items(samples)) if not dialect.view(item).opens]
     expect([dialect.abort_calls(item, ["a", "call_1"]) for item in others], [[]] * len(others), "only calls are closed")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields
 from typing import Protocol, TypeVar
 
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store.base import NewRecord, NewThread, Record, RecordKind, Span, ThreadStore
 
 EVERYTHING = 2**62
@@ -56,7 +56,7 @@ def new_thread(name: str, *, start: int = 0, parent: str | None = None) -> NewTh
 def expected_record(name: str, ordinal: int, record: NewRecord, *, bodies: bool = True) -> Record:
     """Return the stored record that appending `record` must produce."""
     same = {field.name: getattr(record, field.name) for field in fields(record) if bodies or field.name != "body"}
-    return Record(**{"body": b"", **same}, thread_id=name, ordinal=ordinal, digest=body_digest(record.body))
+    return Record(**{"body": b"", **same}, thread_id=name, ordinal=ordinal, digest=digest_body(record.body))
 
 
 def whole_span(name: str) -> Span:

@@ -10,7 +10,7 @@ import msgspec
 
 from threadkeep.dialects import Dialect
 from threadkeep.errors import BadInput, InvalidTarget, ThreadExists, ThreadNotFound
-from threadkeep.items import boundaries, chain_seed
+from threadkeep.items import find_boundaries, seed_chain
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, LivePath, MetaBody, checked_thread_id, encode_body
 from threadkeep.threads.backend import ThreadBackend
@@ -101,7 +101,7 @@ async def _handed_on(backend: ThreadBackend, parent_id: str, child_id: str, task
     edges = [body for body in await _edges(backend.store, parent_id) if body.child == child_id]
     if task is not None:
         closings = sum(body.status == CLOSED for body in edges)
-        seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
+        seed = seed_chain(backend.store.tenant.key, dialect=dialect.name)
         mail = Letter(content=task, sender=parent_id, way=Way.TRIGGER, id=_task_id(child_id, task, closings=closings))
         await Post(backend, child_id, dialect=dialect, seed=seed).deliver(mail)
     return bool(edges) and edges[-1].status == OPEN
@@ -116,7 +116,7 @@ async def report_to_parent(backend: ThreadBackend, child_id: str, mail: Letter, 
     parent_id = await spawned_by(backend.store, child_id)
     if parent_id is None:
         raise InvalidTarget(child_id, "was spawned by no thread, so there is nobody to report to")
-    seed = chain_seed(backend.store.tenant.key, dialect=dialect.name)
+    seed = seed_chain(backend.store.tenant.key, dialect=dialect.name)
     names = {edge.child: edge.name for edge in await children_of(backend.store, parent_id)}
     edge = SpawnBody(child=child_id, status=CLOSED, name=names.get(child_id, ""))
     return await Post(backend, parent_id, dialect=dialect, seed=seed).deliver(mail, edge=edge)
@@ -182,7 +182,7 @@ async def _origin(
     store = backend.store
     row = await store.get(parent_id)
     entries = (await load_history(store, await live_path(store, parent_id, stop=row.next))).entries
-    cuts = boundaries([dialect.view(entry.item) for entry in entries])
+    cuts = find_boundaries([dialect.view(entry.item) for entry in entries])
     open_entry = entries[cuts[-1]] if cuts[-1] < len(entries) else None
     is_after_cut = open_entry is not None and open_entry.after_cut and open_entry.source is not None
     at = open_entry.source.ordinal if is_after_cut and open_entry and open_entry.source else row.next

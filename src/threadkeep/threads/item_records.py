@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from threadkeep.items import Item, ItemKind, View, chain_link
+from threadkeep.items import Item, ItemKind, View, link_chain
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads.records import TurnBody, encode_body
 
@@ -57,7 +57,7 @@ def lay_down(
         if opener is not None:
             tip = replace(tip, turn=tip.turn + 1)
             records.append(_turn_record(tip, opener, at_ms=at_ms, model=model, issuer=issuer))
-        tip = replace(tip, depth=tip.depth + 1, chain=chain_link(key, tip.chain, arrival.canonical))
+        tip = replace(tip, depth=tip.depth + 1, chain=link_chain(key, tip.chain, arrival.canonical))
         records.append(
             NewRecord(
                 kind=RecordKind.NOTE if arrival.aside else RecordKind.ITEM,

@@ -9,7 +9,7 @@ from typing import TypeVar, assert_never
 
 import msgspec
 
-from threadkeep.errors.compacting import DraftAttempt
+from threadkeep.errors import DraftAttempt
 from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.threads.pointer import Pointer
 

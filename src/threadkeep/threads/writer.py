@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from threadkeep.dialects import Dialect
-from threadkeep.items import Item, chain_link, chain_seed
+from threadkeep.items import Item, link_chain, seed_chain
 from threadkeep.store import Found, NewRecord, NewThread, RecordKind, ThreadStore
 from threadkeep.threads import Arrival, MetaBody, Tip, checked_thread_id, encode_body, lay_down
 from threadkeep.threads.backend import Redact, ThreadBackend
@@ -121,10 +121,10 @@ async def append_beside(
 def chain_of(backend: ThreadBackend, dialect: Dialect, items: Sequence[Item], *, agent: str = "") -> list[bytes]:
     """Return the chain over `items`, one digest an item."""
     key = backend.store.tenant.key
-    link = chain_seed(key, dialect=dialect.name, agent=agent)
+    link = seed_chain(key, dialect=dialect.name, agent=agent)
     chain: list[bytes] = []
     for item in items:
-        link = chain_link(key, link, dialect.canonical(item))
+        link = link_chain(key, link, dialect.canonical(item))
         chain.append(link)
     return chain
 

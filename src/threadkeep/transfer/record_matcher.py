@@ -14,7 +14,7 @@ from typing import NamedTuple
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import keep
 from threadkeep.threads.branches import branch_off
@@ -262,7 +262,7 @@ def _is_there(record: NewRecord, row: Record) -> bool:
     """Whether a stored record is the one about to be put; an item is known by what it says, however it is spelled."""
     if row.kind is not record.kind:
         return False
-    return row.digest == body_digest(record.body) if record.chain is None else row.chain == record.chain
+    return row.digest == digest_body(record.body) if record.chain is None else row.chain == record.chain
 
 
 def _forked(own: ThreadRow | None, source: ThreadRow) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from threadkeep.errors import BadInput, CopyConflict, StoreReadOnly, ThreadNotFound
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, NewThread, Record, Span, ThreadRow
 from threadkeep.store.base import Backing
 
@@ -189,6 +189,6 @@ async def _prove(target: Backing, added: Sequence[Record]) -> None:
         return
     span = Span(thread_id=added[0].thread_id, start=added[0].ordinal, stop=added[-1].ordinal + 1)
     for mine, other in zip(added, await target.read(span), strict=True):
-        if mine.erased != other.erased or (not mine.erased and body_digest(other.body) != mine.digest):
+        if mine.erased != other.erased or (not mine.erased and digest_body(other.body) != mine.digest):
             raise CopyConflict(mine.thread_id, ordinal=mine.ordinal, reason="came out differently")
     _compare(added, [replace(record, body=b"") for record in await target.read(span, bodies=False)])

@@ -17,8 +17,7 @@ import msgspec
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.dialects.raw_json import split_object
-from threadkeep.items import Item, ItemKind, View, body_digest, chain_link, chain_seed
-from threadkeep.items.digest import CHAIN_BYTES
+from threadkeep.items import CHAIN_BYTES, Item, ItemKind, View, digest_body, link_chain, seed_chain
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import KeepEntry, LiteralEntry, Pointer, RollbackBody, TurnBody, encode_body
 from threadkeep.threads.item_records import PREVIEW_CHARS
@@ -159,7 +158,7 @@ class LandedItems:
 
     def remember(self, item: Item, view: View, recorded: Recorded) -> None:
         """Note which record an item has; of equal items the newest counts."""
-        _put(self._by_bytes, body_digest(item.raw), recorded)
+        _put(self._by_bytes, digest_body(item.raw), recorded)
         if view.by_person:
             _put(self._by_words, _words(view), recorded)
 
@@ -168,7 +167,7 @@ class LandedItems:
 
         A person's words that a compaction wrapped anew keep the record they were said in as their source.
         """
-        known = self._by_bytes.get(body_digest(item.raw))
+        known = self._by_bytes.get(digest_body(item.raw))
         if known is not None:
             return known.kept
         view = self._dialect.view(item)
@@ -208,7 +207,7 @@ class Landing:
         self._backend = backend
         self._lane = lane
         key = backend.store.tenant.key
-        start = Place(next=1, chain=chain_seed(key, dialect=lane.dialect, agent=lane.agent), depth=0, turn=0)
+        start = Place(next=1, chain=seed_chain(key, dialect=lane.dialect, agent=lane.agent), depth=0, turn=0)
         self._turns: TurnPlaces = after._turns if after else TurnPlaces()
         self._place: Place = replace(after._place, next=origin.at + 1) if after and origin else start
         self._beginning = self._place
@@ -311,7 +310,7 @@ class Landing:
         spoken = view.by_person and view.kind is ItemKind.MESSAGE
         begun = await self._turn(view, at_ms=step.at_ms) if spoken else None
         opens = spoken if step.opens_turn is None else step.opens_turn
-        link = chain_link(self._backend.store.tenant.key, self._place.chain, arrived.canonical)
+        link = link_chain(self._backend.store.tenant.key, self._place.chain, arrived.canonical)
         depth = self._place.depth + 1
         put = await self._put(
             lambda _: replace(

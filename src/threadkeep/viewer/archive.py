@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from threadkeep.compaction import Ledger
 from threadkeep.errors import InvalidPointer, StoreCorrupt
-from threadkeep.items import body_digest
+from threadkeep.items import digest_body
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, KeepEntry, LivePath, Pointer, StubEntry, parse_pointer
 from threadkeep.threads.reader import live_path
@@ -120,4 +120,4 @@ async def _one_by_one(store: ThreadStore, thread_id: str, ordinals: list[int]) -
 
 
 def _is_whole(record: Record) -> bool:
-    return record.erased or body_digest(record.body) == record.digest
+    return record.erased or digest_body(record.body) == record.digest

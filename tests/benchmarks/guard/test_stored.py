@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.guard.statements import stored
 from threadkeep.client import Config, Threadkeep
-from threadkeep.store.sqlite import packing
+from threadkeep.store.sqlite import operations
 
 SHORT = {"role": "user", "content": "Begin."}
 LONG = {"role": "assistant", "content": "The same words over and over. " * 200}
@@ -42,7 +42,7 @@ async def test_rows_bodies_and_bytes_are_counted_as_they_lie_in_the_file(tmp_pat
 @pytest.mark.anyio
 async def test_compression_that_is_lost_changes_a_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stored as they are, long bodies take their whole length."""
-    monkeypatch.setattr(packing, "_LEVEL", 0)
+    monkeypatch.setattr(operations, "_LEVEL", 0)
     bodies = (await kept(tmp_path / "lost.db", SHORT, LONG))["bodies"]
     assert (bodies["deflated"], bodies["stored as they are, bytes"] > 6_000) == (0, True)
 

@@ -12,8 +12,8 @@ from threadkeep.errors import StoreError
 from threadkeep.store.addresses import HOW_TO_WRITE_IT, UNREADABLE, told_address
 from threadkeep.store.base import Tenant
 from threadkeep.store.postgres.connections import Connection, Connections, reach
-from threadkeep.store.postgres.listening import Listener
-from threadkeep.store.postgres.migrating import Migrated, migrate
+from threadkeep.store.postgres.listener import Listener
+from threadkeep.store.postgres.migrations import Migrated, migrate
 from threadkeep.store.postgres.queries import QUERIES
 from threadkeep.store.postgres.store import NO_ROLE, PostgresStore
 from threadkeep.store.postgres.writer import Writer

@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from psycopg.errors import UniqueViolation
 
 from threadkeep.errors import OrdinalConflict, StoreError, ThreadkeepError, ThreadNotFound
 from threadkeep.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
-from threadkeep.store.postgres.appending import Append, append_all
 from threadkeep.store.postgres.connections import Connection, Connections
-from threadkeep.store.postgres.creating import Creation, create_all
-from threadkeep.store.postgres.listening import Listener
+from threadkeep.store.postgres.listener import Listener
+from threadkeep.store.postgres.operations import Append, Creation, Known, append_all, create_all, known_thread, record, thread_row
 from threadkeep.store.postgres.queries import QUERIES
-from threadkeep.store.postgres.rows import Known, known_thread, record, thread_row
-from threadkeep.store.postgres.words import query_of, words_of
 from threadkeep.store.postgres.writer import Writer
+from threadkeep.store.search_words import phrases, spaced
+
+# The dictionary knows the forms of English words; those of other languages are found by how a longer word begins.
+BEGINNING_CHARS: Final = 6
+# What a tsvector can hold; longer text is found by its beginning.
+INDEXED_CHARS: Final = 200_000
+_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+
+
+def words_of(text: str) -> str:
+    """Return the words of a text to be indexed.
+
+    The parser would take `src/part_1.py`, a host or a version for one word, and then neither `part_1` nor `py` for words of it.
+    """
+    return _BETWEEN_WORDS.sub(" ", spaced(text[:INDEXED_CHARS]))[:INDEXED_CHARS]
+
+
+def query_of(query: str) -> str:
+    """Return an expression that matches any phrase of `query`, or nothing if it has none; each phrase is quoted."""
+    found = phrases(query)
+    begun = dict.fromkeys(
+        f"{_quoted(word[:BEGINNING_CHARS])}:*" for word in found if len(word) > BEGINNING_CHARS and word.isalpha()
+    )
+    return " | ".join((*map(_quoted, found), *begun))
+
+
+def _quoted(phrase: str) -> str:
+    return f"'{_BETWEEN_WORDS.sub(' ', phrase).strip()}'"
+
 
 # The kinds a thread has many of; the index on landmarks leaves them out.
 NOT_LANDMARKS = frozenset({RecordKind.ITEM, RecordKind.REPLY, RecordKind.NOTE, RecordKind.MAIL})

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from threadkeep.store.base import Tenant
-from threadkeep.store.sqlite.changes import Changes
-from threadkeep.store.sqlite.file import is_writable, open_file
+from threadkeep.store.sqlite.file import Connection, is_writable, open_file
 from threadkeep.store.sqlite.queries import QUERIES
-from threadkeep.store.sqlite.readers import Readers
-from threadkeep.store.sqlite.state import Connection
 from threadkeep.store.sqlite.store import SqliteStore
-from threadkeep.store.sqlite.writer import Writer
+from threadkeep.store.sqlite.watch import Changes
+from threadkeep.store.sqlite.workers import Readers, Writer
 
 T = TypeVar("T")
 

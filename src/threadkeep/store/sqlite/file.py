@@ -1,4 +1,4 @@
-"""The database file: whose it is, how it is made, how it is brought up to date, how it is connected to."""
+"""The database file: whose it is, how it is made, migrated and connected to, and whether what was read from it stands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,61 @@ import random
 import sqlite3
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from threadkeep.errors import StoreError, StoreForeign, StoreReadOnly, StoreTooNew
+from threadkeep.errors import StoreCorrupt, StoreError, StoreForeign, StoreReadOnly, StoreTooNew
 from threadkeep.store.sqlite.errors import store_errors
 from threadkeep.store.sqlite.queries import SQL_FOLDER, statements
-from threadkeep.store.sqlite.state import Connection, FileState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """A file as the file system has it. A writer of ours makes a log first of all, and leaves another time when it goes."""
+
+    device: int
+    inode: int
+    size: int
+    written_at_ns: int
+    has_log: bool
+    has_index: bool
+
+    @classmethod
+    def of(cls, path: Path) -> FileState:
+        """Look at the file; a link is followed, for the log lies beside the file and has its name."""
+        file, found = path.resolve(), path.stat()
+        return cls(
+            device=found.st_dev,
+            inode=found.st_ino,
+            size=found.st_size,
+            written_at_ns=found.st_mtime_ns,
+            has_log=file.with_name(f"{file.name}-wal").exists(),
+            has_index=file.with_name(f"{file.name}-shm").exists(),
+        )
+
+
+class Connection(sqlite3.Connection):
+    """A connection that knows, where no lock guards what it reads, which file it was made for."""
+
+    made_for: tuple[Path, FileState] | None = None
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether SQLite itself sees to it that nothing changes under a read."""
+        return self.made_for is None
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether the file was written, or another put in its place, since a connection without locks was made."""
+        if self.made_for is None:
+            return False
+        path, then = self.made_for
+        try:
+            return FileState.of(path) != then
+        except OSError:
+            # It is gone, or cannot be looked at any more; connecting anew says which.
+            return True
+
 
 APPLICATION_ID = int.from_bytes(b"hldf", "big")
 # A checkpoint on a slow disk holds the lock for seconds; another process must outwait it, not lose its turn to it.
@@ -230,3 +279,49 @@ def _set_patience(connection: sqlite3.Connection, *, seconds: float) -> None:
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
+class Reading:
+    """Connects when something is first read, and anew where no lock guards the file and it is not what it was.
+
+    A connection without locks keeps pages it has read, and finds whatever a writer leaves beside them: it misses what was
+    written since, or takes the mixture for damage. So the file is looked at before each read and after it.
+    """
+
+    def __init__(self, path: Path, first: Connection | None = None) -> None:
+        """Read the file at `path`, to begin with through a connection that is there already, if there is one."""
+        self._path = path
+        self._connection = first
+        self._is_new = False
+        self.times_overtaken = 0
+
+    def connection(self) -> Connection:
+        """Return a connection to the file as it is now."""
+        if self._connection is not None and self._connection.is_overtaken:
+            self._let_go()
+        self._is_new = self._connection is None
+        if self._connection is None:
+            # Whatever took the place of a file that was checked is checked too.
+            plain = is_writable(self._path) and not self.times_overtaken
+            self._connection = connect(self._path, read_only=True) if plain else open_to_read(self._path)
+        return self._connection
+
+    def vouches_for(self, error: Exception | None) -> bool:
+        """Whether what the last read came to, a result or `error`, stands; where it does not, it is to be read again."""
+        if self._connection is None or self._connection.is_guarded:
+            return True
+        doubtful = isinstance(error, StoreCorrupt) and not self._is_new
+        if not doubtful and not self._connection.is_overtaken:
+            return True
+        self._let_go()
+        return False
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _let_go(self) -> None:
+        self.close()
+        self.times_overtaken += 1

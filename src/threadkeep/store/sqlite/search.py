@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from threadkeep.store.base import Hit, Span
-from threadkeep.store.sqlite.packing import unpack
+from threadkeep.store.search_words import phrases, spaced
+from threadkeep.store.sqlite.operations import unpack
 from threadkeep.store.sqlite.queries import QUERIES
-from threadkeep.store.words import phrases, spaced
 
 # One batch holds the write lock for some milliseconds; larger ones would be felt by whoever appends meanwhile.
 BATCH_RECORDS = 256

@@ -8,11 +8,10 @@ from functools import partial
 
 from threadkeep.errors import StoreError
 from threadkeep.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
-from threadkeep.store.sqlite import erasing, leases, rows
+from threadkeep.store.sqlite import operations
 from threadkeep.store.sqlite import search as text
-from threadkeep.store.sqlite.changes import Changes
-from threadkeep.store.sqlite.readers import Readers
-from threadkeep.store.sqlite.writer import Writer
+from threadkeep.store.sqlite.watch import Changes
+from threadkeep.store.sqlite.workers import Readers, Writer
 
 
 class SqliteStore:
@@ -42,17 +41,19 @@ class SqliteStore:
         return self._tenant
 
     async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> None:
-        await self._writer.run(partial(rows.create, thread=thread, records=tuple(records), tenant=self._number))
+        await self._writer.run(partial(operations.create, thread=thread, records=tuple(records), tenant=self._number))
 
     async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
-        operation = partial(rows.append, thread_id=thread_id, records=tuple(records), expected=expected, tenant=self._number)
+        operation = partial(
+            operations.append, thread_id=thread_id, records=tuple(records), expected=expected, tenant=self._number
+        )
         return await self._writer.run(operation)
 
     async def get(self, thread_id: str) -> ThreadRow:
-        return await self._readers.run(partial(rows.get, thread_id=thread_id, tenant=self._number))
+        return await self._readers.run(partial(operations.get, thread_id=thread_id, tenant=self._number))
 
     async def threads(self, *, prefix: str = "", limit: int = 100) -> list[ThreadRow]:
-        return await self._readers.run(partial(rows.threads, tenant=self._number, prefix=prefix, limit=limit))
+        return await self._readers.run(partial(operations.threads, tenant=self._number, prefix=prefix, limit=limit))
 
     async def read(
         self,
@@ -65,11 +66,13 @@ class SqliteStore:
         limit: int | None = None,
         bodies: bool = True,
     ) -> list[Record]:
-        wanted = rows.Filter(kinds=kinds, ordinals=ordinals, turn=turn, newest_first=newest_first, limit=limit, bodies=bodies)
-        return await self._readers.run(partial(rows.read, span=span, wanted=wanted, tenant=self._number))
+        wanted = operations.Filter(
+            kinds=kinds, ordinals=ordinals, turn=turn, newest_first=newest_first, limit=limit, bodies=bodies
+        )
+        return await self._readers.run(partial(operations.read, span=span, wanted=wanted, tenant=self._number))
 
     async def lookup(self, chains: Sequence[bytes]) -> list[Found]:
-        return await self._readers.run(partial(rows.lookup, chains=tuple(chains), tenant=self._number))
+        return await self._readers.run(partial(operations.lookup, chains=tuple(chains), tenant=self._number))
 
     async def search(self, spans: Sequence[Span], query: str, *, limit: int) -> list[Hit]:
         match = text.match_expression(query)
@@ -84,16 +87,16 @@ class SqliteStore:
         return await self._readers.run(partial(text.search, spans=tuple(spans), match=match, tenant=self._number, limit=limit))
 
     async def acquire(self, key: str, *, holder: str, now_ms: int, ttl_ms: int) -> bool:
-        operation = partial(leases.acquire, key=key, holder=holder, now_ms=now_ms, ttl_ms=ttl_ms, tenant=self._number)
+        operation = partial(operations.acquire, key=key, holder=holder, now_ms=now_ms, ttl_ms=ttl_ms, tenant=self._number)
         return await self._writer.run(operation)
 
     async def release(self, key: str, *, holder: str) -> None:
-        await self._writer.run(partial(leases.release, key=key, holder=holder, tenant=self._number))
+        await self._writer.run(partial(operations.release, key=key, holder=holder, tenant=self._number))
 
     async def erase(self, thread_id: str, ordinals: Collection[int], *, at_ms: int) -> int:
-        operation = partial(erasing.erase, thread_id=thread_id, ordinals=tuple(ordinals), at_ms=at_ms, tenant=self._number)
+        operation = partial(operations.erase, thread_id=thread_id, ordinals=tuple(ordinals), at_ms=at_ms, tenant=self._number)
         erased = await self._writer.run(operation)
-        if not await self._readers.run(erasing.empty_the_log):
+        if not await self._readers.run(operations.empty_the_log):
             unfinished = "the records are erased, but another process kept the log, and their bytes in it; erase again to finish"
             raise StoreError(self._readers.location, unfinished)
         return erased

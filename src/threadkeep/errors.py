@@ -1,0 +1,575 @@
+"""Every failure threadkeep can name, as one tree.
+
+    ThreadkeepError
+    ├── BadInput
+    │   ├── InvalidItem          an item is not a JSON object of its dialect
+    │   ├── InvalidThreadId      a name that cannot be a thread's id
+    │   ├── InvalidPointer       not of the form THREAD#ORDINAL
+    │   ├── InvalidTarget        a fork or rollback names a place that is not there
+    │   │   └── NotEnoughTurns   a rollback of more turns than the thread has
+    │   ├── UnknownDialect
+    │   ├── UnreadableTranscript  a file to import that cannot be opened, or read to its end
+    │   ├── UnknownFormat        a file to import that nothing in it explains
+    │   ├── CannotExport         a thread in a form its items do not have
+    │   └── UnknownStrategy
+    ├── NotFound
+    │   ├── ThreadNotFound
+    │   ├── AmbiguousThread      a prefix that several threads share
+    │   ├── EntryNotFound        the session state has no entry of that id
+    │   └── RecordNotFound
+    ├── Conflict
+    │   ├── OrdinalConflict      another writer appended first
+    │   ├── ThreadExists
+    │   ├── CopyConflict         a thread that is in both stores, and not the same
+    │   ├── StaleCheckpoint      the span a compaction replaced left the live path, or something of it was erased
+    │   ├── CompactionRunning    another worker holds the thread's lease
+    │   ├── TurnRunning          another host runs the thread's turn
+    │   └── TurnTakenOver        and it took it over from this one
+    ├── CompactionError
+    │   ├── NothingToCompact     too little has happened since the last checkpoint
+    │   ├── NothingToUndo
+    │   ├── CompactionStopped    a hook said so
+    │   └── BrokenWindow         the structural validator refused a checkpoint
+    ├── ModelError
+    │   ├── UnknownModel         not of the form openai:NAME, anthropic:NAME or NAME@URL, or its extra is missing
+    │   ├── ModelOverflow        the request does not fit the model's window
+    │   ├── ModelUnavailable     unreachable, overloaded or cut off; asking again may help
+    │   └── ModelRejected        the provider will not take the request
+    ├── GatewayError
+    │   ├── UnsafeBind           a public address without keys
+    │   ├── PortTaken
+    │   ├── CannotListen         the address or port is not to be had
+    │   ├── CannotKeepToken      the control API's token can be neither read nor written
+    │   ├── NoServiceManager     no systemd user session and no launchd
+    │   └── ServiceFailed        systemctl or launchctl refused
+    ├── LaunchError
+    │   ├── ClientMissing        the client to launch is not installed
+    │   ├── CannotLaunch         the client is set up in a way that no gateway can serve
+    │   └── GatewayNotStarted    the gateway for the client did not come up
+    └── StoreError
+        ├── StoreMissing         nothing is there yet, and looking does not create it
+        ├── StoreBusy            another process holds the write lock
+        ├── StoreUnreachable     a server that does not answer, or will not have us
+        ├── StoreFull
+        ├── StoreReadOnly
+        ├── StoreForeign         the file belongs to another program
+        ├── StoreTooNew          written by a newer threadkeep
+        ├── StoreCorrupt
+        └── StoreClosed
+
+`code` is stable and for machines; the message is one sentence for people: what, which, what next.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+
+class ThreadkeepError(Exception):
+    """The root of the tree; catch it to catch everything threadkeep raises on purpose."""
+
+    code: ClassVar[str] = "threadkeep_error"
+
+
+class BadInput(ThreadkeepError):
+    code = "bad_input"
+
+
+class InvalidItem(BadInput):
+    code = "invalid_item"
+
+    def __init__(self, *, dialect: str, reason: str) -> None:
+        super().__init__(f"this is not an item of the {dialect!r} dialect: {reason}; nothing was recorded")
+        self.dialect = dialect
+        self.reason = reason
+
+
+class InvalidThreadId(BadInput):
+    code = "invalid_thread_id"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"{thread_id!r} cannot name a thread; use 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
+        )
+        self.thread_id = thread_id
+
+
+class InvalidPointer(BadInput):
+    code = "invalid_pointer"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text!r} is not a pointer; write THREAD#ORDINAL, or #ORDINAL within a thread")
+        self.text = text
+
+
+class InvalidTarget(BadInput):
+    code = "invalid_target"
+
+    def __init__(self, thread_id: str, reason: str) -> None:
+        super().__init__(f"thread {thread_id!r}: {reason}")
+        self.thread_id = thread_id
+
+
+class NotEnoughTurns(InvalidTarget):
+    code = "not_enough_turns"
+
+    def __init__(self, thread_id: str, *, asked: int, turns: int) -> None:
+        if turns:
+            reason = f"has {turns} turn{'' if turns == 1 else 's'}, so {asked} cannot be taken back; name a number up to {turns}"
+        else:
+            reason = "has no turn to take back"
+        super().__init__(thread_id, reason)
+        self.asked = asked
+        self.turns = turns
+
+
+class UnknownDialect(BadInput):
+    code = "unknown_dialect"
+
+    def __init__(self, name: str, *, known: tuple[str, ...]) -> None:
+        super().__init__(f"no dialect is called {name!r}; known: {', '.join(known)}")
+        self.name = name
+
+
+class UnreadableTranscript(BadInput):
+    code = "unreadable_transcript"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path!r} cannot be imported: {reason}")
+        self.path = path
+
+
+class UnknownFormat(BadInput):
+    code = "unknown_format"
+
+    def __init__(self, path: str, *, known: tuple[str, ...]) -> None:
+        super().__init__(f"nothing in {path!r} says what it is; name it with --format, one of {', '.join(known)}")
+        self.path = path
+
+
+class CannotExport(BadInput):
+    code = "cannot_export"
+
+    def __init__(self, thread_id: str, *, form: str, dialect: str) -> None:
+        super().__init__(
+            f"thread {thread_id!r} speaks {dialect!r}, and items are never translated; it cannot be written as {form!r}"
+        )
+        self.thread_id = thread_id
+
+
+class UnknownStrategy(BadInput):
+    code = "unknown_strategy"
+
+    def __init__(self, name: str, *, known: tuple[str, ...]) -> None:
+        super().__init__(f"no compaction strategy is called {name!r}; known: {', '.join(known)}")
+        self.name = name
+
+
+class NotFound(ThreadkeepError):
+    code = "not_found"
+
+
+class ThreadNotFound(NotFound):
+    code = "thread_not_found"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"no thread {thread_id!r} in this store; `threadkeep threads` lists those there are")
+        self.thread_id = thread_id
+
+
+class AmbiguousThread(NotFound):
+    code = "ambiguous_thread"
+
+    def __init__(self, prefix: str, *, matches: tuple[str, ...]) -> None:
+        super().__init__(f"{prefix!r} could be any of {', '.join(matches)}; add a letter")
+        self.prefix = prefix
+        self.matches = matches
+
+
+class EntryNotFound(NotFound):
+    code = "entry_not_found"
+
+    def __init__(self, thread_id: str, entry_id: str, *, near: tuple[str, ...]) -> None:
+        there = f"there are {', '.join(near)}" if near else "it is empty so far"
+        super().__init__(
+            f"the session state of thread {thread_id!r} has no entry {entry_id[:40]!r}; {there}; `show --state` lists them"
+        )
+        self.thread_id = thread_id
+        self.entry_id = entry_id
+        self.near = near
+
+
+class RecordNotFound(NotFound):
+    code = "record_not_found"
+
+    def __init__(self, thread_id: str, ordinal: int) -> None:
+        super().__init__(f"thread {thread_id!r} has no record #{ordinal} on its path")
+        self.thread_id = thread_id
+        self.ordinal = ordinal
+
+
+class DraftAttempt(Protocol):
+    """One strategy that was tried before the error: what became of it, and what asking a model for it cost.
+
+    Tokens and cost are None where the provider told nothing of them.
+    """
+
+    @property
+    def strategy(self) -> str: ...
+
+    @property
+    def outcome(self) -> str: ...
+
+    @property
+    def model(self) -> str | None: ...
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def input_tokens(self) -> int | None: ...
+
+    @property
+    def output_tokens(self) -> int | None: ...
+
+    @property
+    def cached_tokens(self) -> int | None: ...
+
+    @property
+    def cost_micro_usd(self) -> int | None: ...
+
+    @property
+    def ignored(self) -> int: ...
+
+    @property
+    def took_ms(self) -> int: ...
+
+
+class Conflict(ThreadkeepError):
+    code = "conflict"
+
+
+class OrdinalConflict(Conflict):
+    code = "ordinal_conflict"
+
+    def __init__(self, thread_id: str, *, expected: int, actual: int) -> None:
+        super().__init__(f"thread {thread_id!r} is at ordinal {actual}, not {expected}; reload it and append again")
+        self.thread_id = thread_id
+        self.expected = expected
+        self.actual = actual
+
+
+class ThreadExists(Conflict):
+    code = "thread_exists"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"a thread {thread_id!r} is already there; resume it or choose another name")
+        self.thread_id = thread_id
+
+
+class CopyConflict(Conflict):
+    code = "copy_conflict"
+
+    def __init__(self, thread_id: str, *, ordinal: int, reason: str) -> None:
+        super().__init__(f"thread {thread_id!r} is in both stores and {reason} at #{ordinal}; nothing of it was changed")
+        self.thread_id = thread_id
+        self.ordinal = ordinal
+
+
+class StaleCheckpoint(Conflict):
+    code = "stale_checkpoint"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"thread {thread_id!r} changed under the compaction: its span left the live path, or something of it was erased; "
+            "nothing was written, compact again"
+        )
+        self.thread_id = thread_id
+        self.attempts: tuple[DraftAttempt, ...] = ()
+
+
+class CompactionRunning(Conflict):
+    code = "compaction_running"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"thread {thread_id!r} is being compacted by another worker; its checkpoint will appear when it is done")
+        self.thread_id = thread_id
+
+
+class TurnRunning(Conflict):
+    code = "turn_running"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"a turn of thread {thread_id!r} is being run by another host; deliver what you have to say as mail, or try again"
+        )
+        self.thread_id = thread_id
+
+
+class TurnTakenOver(Conflict):
+    code = "turn_taken_over"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"the turn of thread {thread_id!r} went on in another host while nothing was heard of this one; "
+            "leave it there, or reload the thread and open a turn of your own"
+        )
+        self.thread_id = thread_id
+
+
+class CompactionError(ThreadkeepError):
+    code = "compaction_error"
+
+
+class NothingToCompact(CompactionError):
+    code = "nothing_to_compact"
+
+    def __init__(self, thread_id: str, *, reason: str) -> None:
+        super().__init__(f"thread {thread_id!r} has nothing to compact: {reason}")
+        self.thread_id = thread_id
+        self.reason = reason
+        self.attempts: tuple[DraftAttempt, ...] = ()
+
+
+class NothingToUndo(CompactionError):
+    code = "nothing_to_undo"
+
+    def __init__(self, thread_id: str, missing: str = "checkpoint on its live path to undo") -> None:
+        super().__init__(f"thread {thread_id!r} has no {missing}")
+        self.thread_id = thread_id
+
+
+class CompactionStopped(CompactionError):
+    code = "compaction_stopped"
+
+    def __init__(self, thread_id: str, *, event: str, reason: str) -> None:
+        kept = "nothing was changed" if event == "PreCompact" else "the compaction is kept"
+        super().__init__(f"a {event} hook stopped the turn of thread {thread_id!r}: {reason}; {kept}")
+        self.thread_id = thread_id
+        self.event = event
+        self.reason = reason
+
+
+class BrokenWindow(CompactionError):
+    code = "broken_window"
+
+    def __init__(self, thread_id: str, *, faults: tuple[str, ...]) -> None:
+        super().__init__(
+            f"thread {thread_id!r}: the compacted window is not well formed ({'; '.join(faults)}); nothing was written"
+        )
+        self.thread_id = thread_id
+        self.faults = faults
+        self.attempts: tuple[DraftAttempt, ...] = ()
+
+
+class ModelError(ThreadkeepError):
+    code = "model_error"
+
+
+class UnknownModel(ModelError):
+    code = "unknown_model"
+
+    def __init__(self, name: str, *, reason: str) -> None:
+        super().__init__(f"{name!r} names no model that can be asked: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+class ModelOverflow(ModelError):
+    code = "model_overflow"
+
+    def __init__(self, name: str, *, limit_tokens: int | None = None) -> None:
+        limit = f" of {limit_tokens} tokens" if limit_tokens else ""
+        super().__init__(f"the request does not fit the window{limit} of {name}; send less")
+        self.name = name
+        self.limit_tokens = limit_tokens
+
+
+class ModelUnavailable(ModelError):
+    code = "model_unavailable"
+
+    def __init__(self, name: str, *, reason: str, retry_after_s: float | None = None) -> None:
+        super().__init__(f"{name} gave no whole answer: {reason}; ask again later")
+        self.name = name
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+
+class ModelRejected(ModelError):
+    code = "model_rejected"
+
+    def __init__(self, name: str, *, status: int, reason: str) -> None:
+        super().__init__(f"{name} will not take this request (HTTP {status}): {reason}")
+        self.name = name
+        self.status = status
+        self.reason = reason
+
+
+class LaunchError(ThreadkeepError):
+    """A client was not started."""
+
+    code = "launch_error"
+
+
+class ClientMissing(LaunchError):
+    code = "client_missing"
+
+    def __init__(self, command: str, *, install: str | None = None) -> None:
+        what_next = f"install it with `{install}`" if install else "check the name, or install it"
+        super().__init__(f"there is no command {command!r} on your PATH; {what_next}")
+        self.command = command
+
+
+class CannotLaunch(LaunchError):
+    code = "cannot_launch"
+
+    def __init__(self, client: str, *, reason: str) -> None:
+        super().__init__(f"{client} was not started: {reason}")
+        self.client = client
+        self.reason = reason
+
+
+class GatewayNotStarted(LaunchError):
+    code = "gateway_not_started"
+
+    def __init__(self, *, reason: str, log: str) -> None:
+        super().__init__(f"the gateway did not start: {reason}; its log is {log}")
+        self.reason = reason
+        self.log = log
+
+
+class GatewayError(ThreadkeepError):
+    code = "gateway_error"
+
+
+class UnsafeBind(GatewayError):
+    code = "unsafe_bind"
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"refusing to listen on {host}: anyone there could read every thread; use 127.0.0.1 or ::1, or --keys")
+        self.host = host
+
+
+class PortTaken(GatewayError):
+    code = "port_taken"
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(f"{host}:{port} is in use; stop what listens there or choose another --port")
+        self.host = host
+        self.port = port
+
+
+class CannotListen(GatewayError):
+    code = "cannot_listen"
+
+    def __init__(self, host: str, port: int, *, reason: str) -> None:
+        super().__init__(f"cannot listen on {host}:{port}: {reason}; choose another --host or --port")
+        self.host = host
+        self.port = port
+
+
+class CannotKeepToken(GatewayError):
+    code = "cannot_keep_token"
+
+    def __init__(self, path: str, *, reason: str) -> None:
+        super().__init__(f"the control API's token cannot be kept in {path}: {reason}; give one with THREADKEEP_CONTROL_TOKEN")
+        self.path = path
+        self.reason = reason
+
+
+class NoServiceManager(GatewayError):
+    code = "no_service_manager"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the gateway cannot be installed as a service: {reason}; run `threadkeep serve` yourself instead")
+        self.reason = reason
+
+
+class ServiceFailed(GatewayError):
+    code = "service_failed"
+
+    def __init__(self, command: str, *, reason: str) -> None:
+        super().__init__(f"`{command}` failed: {reason or 'it said nothing'}; `threadkeep service status` shows what is there")
+        self.command = command
+        self.reason = reason
+
+
+class StoreError(ThreadkeepError):
+    """Something about the store itself; `location` says which one."""
+
+    code = "store_error"
+
+    def __init__(self, location: str, text: str) -> None:
+        super().__init__(f"store {location}: {text}")
+        self.location = location
+
+
+class StoreMissing(StoreError):
+    code = "store_missing"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(
+            location, "there is no such store yet; `threadkeep serve` or the library makes one when it first records"
+        )
+
+
+class StoreBusy(StoreError):
+    code = "store_busy"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "another process kept the write lock too long; nothing was written, try again")
+
+
+class StoreUnreachable(StoreError):
+    code = "store_unreachable"
+
+    def __init__(self, location: str, reason: str) -> None:
+        super().__init__(
+            location, f"its server does not serve us ({reason}); nothing was written, check that it runs and who may log in"
+        )
+        self.reason = reason
+
+
+class StoreFull(StoreError):
+    code = "store_full"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "the disk is full; nothing was written, free some space and try again")
+
+
+class StoreReadOnly(StoreError):
+    code = "store_read_only"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "the file or its folder cannot be written; check its permissions")
+
+
+class StoreForeign(StoreError):
+    code = "store_foreign"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "this file was not made by threadkeep; it was left untouched, choose another path")
+
+
+class StoreTooNew(StoreError):
+    code = "store_too_new"
+
+    def __init__(self, location: str, *, found: int, known: int) -> None:
+        super().__init__(location, f"its schema is version {found}, this threadkeep knows {known}; upgrade threadkeep")
+        self.found = found
+        self.known = known
+
+
+class StoreCorrupt(StoreError):
+    code = "store_corrupt"
+
+    def __init__(self, location: str, detail: str) -> None:
+        super().__init__(location, f"the file is damaged ({detail}); keep a copy, then run `threadkeep verify`")
+        self.detail = detail
+
+
+class StoreClosed(StoreError):
+    code = "store_closed"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "it is closed; open it again")
