@@ -22,7 +22,7 @@ from threadkeep.items import Item, decode_json, find_orphans
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads.pointer import Pointer
 from threadkeep.threads.tombstones import ErasureNote, Half, placeholders, read_note
-from threadkeep.transfer.export import ExportFormat, export_thread
+from threadkeep.transfer.export import export_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +83,7 @@ def refusal(wire: WireName, window: list[Json]) -> object:
 
 
 async def exported(tk: Threadkeep, thread: Thread, form: str) -> list[Json]:
-    lines = b"".join([line async for line in export_thread(tk.backend, thread, ExportFormat(form))])
+    lines = b"".join([line async for line in export_thread(tk.backend, thread, form)])
     if form in DIALECTS:
         found: list[Json] = json.loads(lines)
         return found

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 WORLD = line("world_state", {"full": True, "state": {"cwd": "/project"}})
 
 
-async def exported(tk: Threadkeep, thread_id: str, form: ExportFormat) -> bytes:
+async def exported(tk: Threadkeep, thread_id: str, form: str) -> bytes:
     thread = await tk.find(thread_id)
     return b"".join([part async for part in export_thread(tk.backend, thread, form)])
 
@@ -141,7 +141,7 @@ async def test_nothing_that_is_written_names_the_store(tk: Threadkeep, store_fil
     thread = await tk.thread("secret-name")
     await thread.record([each for number in range(1, 30) for each in spoken(number)])
     await thread.compact(target="30%")
-    for form in (ExportFormat.CODEX, ExportFormat.JSONL, ExportFormat.MARKDOWN, ExportFormat.RESPONSES):
+    for form in (ExportFormat.CODEX, ExportFormat.JSONL, ExportFormat.MARKDOWN, "responses"):
         content = await exported(tk, thread.id, form)
         named = (b"secret-name", str(store_file).encode(), store_file.name.encode(), tk.backend.store.tenant.key.hex().encode())
         assert [name for name in named if name in content] == []
@@ -155,7 +155,7 @@ async def test_lines_hold_every_item_and_a_list_the_window(tk: Threadkeep, tmp_p
     await thread.compact(target="30%")
     lines = await exported(tk, "t", ExportFormat.JSONL)
     assert [json.loads(each) for each in lines.splitlines()] == everything
-    listed = await exported(tk, "t", ExportFormat.RESPONSES)
+    listed = await exported(tk, "t", "responses")
     assert json.loads(listed) == await window(tk, "t")
     assert await read_back(tmp_path, lines) == everything
     assert await read_back(tmp_path, listed) == await window(tk, "t")
@@ -165,7 +165,7 @@ async def test_items_are_never_translated(tk: Threadkeep) -> None:
     """A thread goes out in its own dialect or not at all; an item written over several lines goes out on one."""
     thread = await tk.thread("t", dialect="messages")
     await thread.record([{"role": "user", "content": "hi"}])
-    for form in (ExportFormat.CODEX, ExportFormat.CHAT, ExportFormat.RESPONSES):
+    for form in (ExportFormat.CODEX, "chat", "responses"):
         with pytest.raises(CannotExport):
             await exported(tk, "t", form)
     assert await exported(tk, "t", ExportFormat.JSONL) == b'{"role":"user","content":"hi"}\n'

@@ -10,7 +10,6 @@ from tests.transfer.rollouts import Json, answer, bring_in, call, output, put, u
 
 from threadkeep import Threadkeep
 from threadkeep.errors import UnknownFormat
-from threadkeep.transfer.formats import Format
 from threadkeep.transfer.import_files import Importer
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +77,7 @@ async def test_a_format_can_be_named_and_must_be_where_nothing_says_it(tk: Threa
     """Words alone read alike in chat and messages; text that is no transcript is refused, and in a folder passed over."""
     path = put(tmp_path / "a.jsonl", {"role": "user", "content": "one"})
     assert [thread.dialect for thread in (await bring_in(tk, path)).threads] == ["chat"]
-    named = await Importer(tk.backend, form=Format.MESSAGES).run([path])
+    named = await Importer(tk.backend, form="messages").run([path])
     assert [thread.dialect for thread in named.threads] == ["messages"]
     (tmp_path / "notes.json").write_text('{"a": 1}')
     with pytest.raises(UnknownFormat):

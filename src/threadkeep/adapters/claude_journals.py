@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from threadkeep.client import Threadkeep
+from threadkeep.dialects import MESSAGES
 from threadkeep.errors import InvalidItem, ThreadNotFound
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads.reader import live_path
@@ -15,7 +16,7 @@ from threadkeep.transfer.claude_code import ClaudeCodeReader
 from threadkeep.transfer.steps import Lane, Step, Trouble
 from threadkeep.transfer.thread_builder import Landing
 
-DIALECT = "messages"
+DIALECT = MESSAGES.name
 PREFIX = "claude"
 # The record of a journal that says whose it is; entries come after it.
 NAMED_AT = 1

@@ -14,9 +14,9 @@ from typing import Any, Final
 from langchain.messages import AnyMessage
 from langchain_core.messages import BaseMessage, messages_from_dict
 
-from threadkeep.dialects import find_dialect
+from threadkeep.dialects import CHAT
 
-DIALECT: Final = "chat"
+DIALECT: Final = CHAT.name
 OWN: Final = "langchain"
 # How the ids of messages begin that no host made; a message with such an id is threadkeep's own, handed back.
 MADE_HERE: Final = "threadkeep-"
@@ -34,7 +34,6 @@ ROLES: Final = {
 TYPES: Final = {"user": "human", "assistant": "ai", "tool": "tool", "system": "system"}
 # Written down in the item itself.
 SAID: Final = frozenset({"type", "content", "id", "tool_calls", "tool_call_id"})
-_CHAT: Final = find_dialect(DIALECT)
 
 
 def item_of(message: BaseMessage) -> dict[str, Any]:
@@ -63,7 +62,7 @@ def message_of(item: Mapping[str, Any]) -> AnyMessage:
     if "id" in item:
         data["id"] = item["id"]
     elif OWN not in item:
-        data["id"] = MADE_HERE + blake2b(_CHAT.canonical(_CHAT.parse(dict(item))), digest_size=12).hexdigest()
+        data["id"] = MADE_HERE + blake2b(CHAT.canonical(CHAT.parse(dict(item))), digest_size=12).hexdigest()
     [message] = messages_from_dict([{"type": kind, "data": data}])
     made: AnyMessage = message  # type: ignore[assignment]  # the library types what it reads by its base class
     return made
@@ -71,8 +70,8 @@ def message_of(item: Mapping[str, Any]) -> AnyMessage:
 
 def messages_of(window: Sequence[Mapping[str, Any]], shown: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return a window as messages: the very objects the host showed where they are in it."""
-    known = {_CHAT.parse(item_of(message)).raw: message for message in shown}
-    return [known.get(_CHAT.parse(dict(item)).raw) or message_of(item) for item in window]
+    known = {CHAT.parse(item_of(message)).raw: message for message in shown}
+    return [known.get(CHAT.parse(dict(item)).raw) or message_of(item) for item in window]
 
 
 def _called(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,8 +28,7 @@ from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.client.host_history import follow, record_reply
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase
-from threadkeep.dialects.chat import CHAT
-from threadkeep.dialects.chat.views import INSTRUCTIONS
+from threadkeep.dialects import CHAT
 from threadkeep.errors import InvalidItem, ThreadkeepError
 from threadkeep.recall.tool import recalled_text
 from threadkeep.tokens import Limits, estimate_bytes, estimate_text
@@ -38,7 +37,8 @@ log = logging.getLogger("threadkeep.litellm")
 
 Json = dict[str, Any]
 
-DIALECT: Final = "chat"
+DIALECT: Final = CHAT.name
+INSTRUCTION_ROLES: Final = ("system", "developer")
 # Where a request that was looked at says so: to the second hook it passes, and to what hears of its answer.
 MARK: Final = "threadkeep"
 CALLS: Final = frozenset({"completion", "acompletion"})
@@ -202,7 +202,7 @@ def _backend(tk: Threadkeep, model: str | None) -> Backend:
 def _split(messages: Sequence[Json]) -> tuple[list[Json], list[Json]]:
     """Return the leading instructions, and the history."""
     at = 0
-    while at < len(messages) and messages[at].get("role") in INSTRUCTIONS:
+    while at < len(messages) and messages[at].get("role") in INSTRUCTION_ROLES:
         at += 1
     return list(messages[:at]), list(messages[at:])
 

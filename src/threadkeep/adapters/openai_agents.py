@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from threadkeep.adapters.extras import missing_host
+from threadkeep.dialects import RESPONSES
 
 try:
     from agents import FunctionTool, RunContextWrapper, function_tool
@@ -34,7 +35,7 @@ from threadkeep.items import decode_json
 from threadkeep.llm.base import Model
 from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
 
-DIALECT = "responses"
+DIALECT = RESPONSES.name
 
 T = TypeVar("T")
 Items = list[TResponseInputItem]

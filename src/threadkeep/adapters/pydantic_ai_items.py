@@ -16,15 +16,14 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelRequestPart, ModelResponse
 
-from threadkeep.dialects import find_dialect
+from threadkeep.dialects import CHAT
 
-DIALECT: Final = "chat"
+DIALECT: Final = CHAT.name
 OWN: Final = "pydantic_ai"
 BESIDE: Final = "status"
 # When parts were made that no host made: one with this time is threadkeep's own, handed back.
 MADE_HERE: Final = "1970-01-01T00:00:00Z"
 PROMPTS: Final = {"user-prompt": "user", "system-prompt": "system"}
-_CHAT: Final = find_dialect(DIALECT)
 
 Json = dict[str, Any]
 
@@ -39,10 +38,10 @@ def messages_of(window: Sequence[Json], shown: Sequence[ModelMessage]) -> list[M
     places: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for number, items in enumerate(_items_by_message(shown)):
         for at, item in enumerate(items):
-            places[_CHAT.canonical(_CHAT.parse(item))].append((number, at))
+            places[CHAT.canonical(CHAT.parse(item))].append((number, at))
     building = _Building()
     # Of several that say the same, the window holds the newest.
-    found = [(item, known.pop() if (known := places[_CHAT.canonical(_CHAT.parse(item))]) else None) for item in reversed(window)]
+    found = [(item, known.pop() if (known := places[CHAT.canonical(CHAT.parse(item))]) else None) for item in reversed(window)]
     for item, place in reversed(found):
         message = shown[place[0]] if place is not None else None
         if place is None or message is None:

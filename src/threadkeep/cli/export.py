@@ -15,12 +15,13 @@ from threadkeep.cli.figures import count
 from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
+from threadkeep.dialects import RESPONSES
 from threadkeep.errors import BadInput
 from threadkeep.transfer.codex_rollout import file_name
 from threadkeep.transfer.export import ExportFormat, codex_session, export_thread
 
 UUID_CHARS = 36
-SUFFIX = {ExportFormat.JSONL: ".jsonl", ExportFormat.MARKDOWN: ".md"}
+SUFFIX: dict[str, str] = {ExportFormat.JSONL: ".jsonl", ExportFormat.MARKDOWN: ".md"}
 
 
 def run(args: Namespace) -> int:
@@ -30,7 +31,7 @@ def run(args: Namespace) -> int:
 
 
 async def _export(args: Namespace, output: Path | None, *, into_folder: bool) -> int:
-    form = ExportFormat(args.format)
+    form: str = args.format
     async with existing_store(args) as tk:
         thread = await tk.find(args.thread)
         if output is None:
@@ -39,24 +40,24 @@ async def _export(args: Namespace, output: Path | None, *, into_folder: bool) ->
         path = output / await _name(tk, thread, form) if into_folder else output
         lines = await _write_whole(path, tk, thread, form)
     if args.json:
-        print_json({"thread": thread.id, "format": form.value, "output": str(path), "lines": lines})
+        print_json({"thread": thread.id, "format": form, "output": str(path), "lines": lines})
         return 0
     screen = open_screen()
     screen.line((str(path), "bold"), f"  {count(lines, 'line')}")
-    if form is ExportFormat.CODEX and into_folder:
+    if form == ExportFormat.CODEX and into_folder:
         screen.line(("in the folder of its sessions, Codex goes on with it:", "dim"))
         screen.line(f"codex resume {path.stem[-UUID_CHARS:]}", indent=2)
     return 0
 
 
-async def _name(tk: Threadkeep, thread: Thread, form: ExportFormat) -> str:
+async def _name(tk: Threadkeep, thread: Thread, form: str) -> str:
     """Return what a file in a folder is called: what its program would call it, else something that names nothing."""
-    if form is ExportFormat.CODEX and thread.dialect.name == "responses":
+    if form == ExportFormat.CODEX and thread.dialect is RESPONSES:
         return file_name(await codex_session(tk.backend, thread))
     return f"thread{SUFFIX.get(form, '.json')}"
 
 
-async def _write_whole(path: Path, tk: Threadkeep, thread: Thread, form: ExportFormat) -> int:
+async def _write_whole(path: Path, tk: Threadkeep, thread: Thread, form: str) -> int:
     """Write a file that is there whole or not at all.
 
     Raises:
@@ -75,7 +76,7 @@ async def _write_whole(path: Path, tk: Threadkeep, thread: Thread, form: ExportF
     return lines
 
 
-async def _write(stream: BinaryIO, tk: Threadkeep, thread: Thread, form: ExportFormat, *, to_terminal: bool = False) -> int:
+async def _write(stream: BinaryIO, tk: Threadkeep, thread: Thread, form: str, *, to_terminal: bool = False) -> int:
     """Write a thread and return how many lines it has. A file gets every byte, a terminal nothing that it would obey."""
     lines = 0
     async for line in export_thread(tk.backend, thread, form):
@@ -85,7 +86,7 @@ async def _write(stream: BinaryIO, tk: Threadkeep, thread: Thread, form: ExportF
     return lines
 
 
-def _harmless(line: bytes, form: ExportFormat) -> bytes:
-    if form is ExportFormat.MARKDOWN:
+def _harmless(line: bytes, form: str) -> bytes:
+    if form == ExportFormat.MARKDOWN:
         return clean(line.decode("utf-8", "replace")).encode()
     return escaped_json(line)

@@ -19,8 +19,11 @@ from threadkeep.cli.transcript_commands import TRANSCRIPTS
 from threadkeep.cli.upkeep_commands import UPKEEP
 
 
-def build_parser() -> ArgumentParser:
-    """Return the parser of the whole command line. `--store` and `--json` may stand before or after the command."""
+def build_parser(*, only: str | None = None) -> ArgumentParser:
+    """Return the parser of the whole command line. `--store` and `--json` may stand before or after the command.
+
+    With `only`, the other commands have no arguments: some take time to find out what they accept.
+    """
     parser = ArgumentParser(
         prog="threadkeep",
         description="Keeps long-running LLM agents on course through any number of context compactions, and can prove it.",
@@ -39,7 +42,8 @@ def build_parser() -> ArgumentParser:
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        command.arguments(described)
+        if only in (None, name):
+            command.arguments(described)
         if command.opens_store:
             _add_common(described, store=SUPPRESS, json=SUPPRESS)
     return parser
@@ -51,8 +55,8 @@ def parse(arguments: Sequence[str]) -> Namespace:
     Raises:
         SystemExit: With 2 after saying what is wrong with them, or with 0 after `--help` or `--version`.
     """
-    parser = build_parser()
     own, words = _split_words(arguments)
+    parser = build_parser(only=_command_in(own))
     args, unknown = parser.parse_known_args(own)
     if unknown:
         hint = "; what is for the client stands behind --" if args.command == "run" else ""
@@ -69,8 +73,12 @@ def _split_words(arguments: Sequence[str]) -> tuple[Sequence[str], tuple[str, ..
     """Return what is for us, and what `run` passes on to a client: everything behind the first `--`."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
     own = arguments[:at]
-    command = next((word for before, word in pairwise(("", *own)) if not word.startswith("-") and before != "--store"), None)
-    return (own, tuple(arguments[at + 1 :])) if command == "run" and at < len(arguments) else (arguments, None)
+    return (own, tuple(arguments[at + 1 :])) if _command_in(own) == "run" and at < len(arguments) else (arguments, None)
+
+
+def _command_in(words: Sequence[str]) -> str:
+    """Return the first word that is neither an option nor an option's value; empty if there is none."""
+    return next((word for before, word in pairwise(("", *words)) if not word.startswith("-") and before != "--store"), "")
 
 
 def _add_common(parser: ArgumentParser, *, store: str | None, json: bool | str) -> None:

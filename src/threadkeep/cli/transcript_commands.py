@@ -11,10 +11,12 @@ from threadkeep.cli.thread_commands import a_thread
 
 
 def _import(parser: ArgumentParser) -> None:
+    from threadkeep.transfer.formats import FORMATS
+
     parser.add_argument("paths", nargs="+", metavar="FILE", help="a transcript, or a folder of them")
     parser.add_argument(
         "--format",
-        choices=("auto", "codex", "claude-code", "pi", "hermes", "chat", "responses", "messages"),
+        choices=("auto", *FORMATS),
         default="auto",
         help="what wrote it (default: what stands in it)",
     )
@@ -28,10 +30,12 @@ def _hook(parser: ArgumentParser) -> None:
 
 
 def _export(parser: ArgumentParser) -> None:
+    from threadkeep.transfer.export import EXPORT_FORMATS
+
     a_thread(parser)
     parser.add_argument(
         "--format",
-        choices=("codex", "jsonl", "markdown", "responses", "chat", "messages"),
+        choices=EXPORT_FORMATS,
         required=True,
         help="a rollout Codex resumes, all items one a line, a document, or the window as a list in the thread's own dialect",
     )

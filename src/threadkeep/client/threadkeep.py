@@ -18,7 +18,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.budget import StateBudget
 from threadkeep.compaction.order import CompactionPolicy, DraftBudget
 from threadkeep.compaction.telemetry import CompactionObserver, installed_observer
-from threadkeep.dialects import find_dialect
+from threadkeep.dialects import DEFAULT, find_dialect
 from threadkeep.errors import (
     AmbiguousThread,
     RecordNotFound,
@@ -210,7 +210,7 @@ class Threadkeep:
         """
         return Memories(self.backend, memory_settings_of(self.config))
 
-    async def thread(self, thread_id: str | None = None, *, dialect: str = "responses") -> Thread:
+    async def thread(self, thread_id: str | None = None, *, dialect: str = DEFAULT.name) -> Thread:
         """Resume the thread called `thread_id`, or create it; without a name, create one with a new id.
 
         Raises:

@@ -10,6 +10,8 @@ from threadkeep.errors import UnknownDialect
 from threadkeep.items import Item
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES, CHAT, MESSAGES)}
+# The dialect of what is asked for without naming one.
+DEFAULT: Dialect = RESPONSES
 
 
 def find_dialect(name: str) -> Dialect:
@@ -31,7 +33,11 @@ def render_search_text(dialect: str, raw: bytes) -> str:
 
 
 __all__ = [
+    "CHAT",
+    "DEFAULT",
     "DIALECTS",
+    "MESSAGES",
+    "RESPONSES",
     "Answer",
     "Dialect",
     "Reply",

@@ -150,6 +150,10 @@ class Dialect(Protocol):
         """Return a request without a history: what stands beside it, in the fields this language has for it."""
         ...
 
+    def recognises(self, item: Item) -> bool:
+        """Whether an item of unknown origin can only be of this dialect."""
+        ...
+
     def make_state_item(self, text: str) -> Item:
         """Return the message that carries the session state."""
         ...

@@ -24,6 +24,12 @@ def count_images(content: object) -> int:
     return sum(1 for part in content if isinstance(part, dict) and "image" in str(part.get("type")))
 
 
+def find_part_types(content: object) -> frozenset[str]:
+    """Return the types that the parts of a message's content name."""
+    kinds = (part.get("type") for part in content if isinstance(part, dict)) if isinstance(content, list) else ()
+    return frozenset(kind for kind in kinds if isinstance(kind, str))
+
+
 def is_thought(part: object) -> bool:
     return isinstance(part, dict) and isinstance(kind := part.get("type"), str) and kind in THOUGHT_PARTS
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from threadkeep.compaction.backend import Backend
+from threadkeep.dialects import DEFAULT
 from threadkeep.errors import OrdinalConflict, ThreadExists, ThreadNotFound
 from threadkeep.memory import MemoryState, Snapshot, folded, read_record, written
 from threadkeep.memory.records import MemoryRecord
@@ -17,7 +18,7 @@ from threadkeep.threads import MetaBody, encode_body
 
 MEMORY_THREAD = "threadkeep.memory"
 # Its records are no items; a thread has to have a dialect, and this one's says nothing.
-DIALECT = "responses"
+DIALECT = DEFAULT.name
 PAGE = 64
 
 

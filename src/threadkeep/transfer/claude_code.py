@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from threadkeep.dialects import MESSAGES
 from threadkeep.items import Item
 from threadkeep.transfer.rows import Row, at_ms, has_more, is_true, row_of, short_digest, text_in, thread_name, without
 from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "claude-code"
-DIALECT = "messages"
+DIALECT = MESSAGES.name
 # What a row is called, where it stands and who ran it; all of it is in the thread already, or about the client's process.
 ROUTING = frozenset(
     {

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 
+from threadkeep.dialects import RESPONSES
 from threadkeep.dialects.raw_json import encode_value, join_object, read_value, split_list
 from threadkeep.items import Item
 from threadkeep.transfer.rows import Row, at_ms, has_more, number_in, row_of, short_digest, text_in, thread_name, without
 from threadkeep.transfer.steps import Base, Compacted, Lane, Note, PutItem, Step, Summarised, TakeBack, Trouble
 
 ISSUER = "codex"
-DIALECT = "responses"
+DIALECT = RESPONSES.name
 ENVELOPE = frozenset({"timestamp", "ordinal", "type", "payload"})
 # Written by Codex and read back as nothing: snapshots of the working tree, marks of a compaction under way, tool lists.
 NOT_HISTORY = frozenset({"ghost_snapshot", "compaction_trigger", "additional_tools", "other"})

@@ -11,7 +11,7 @@ import msgspec
 
 from threadkeep.client.thread import Thread
 from threadkeep.compaction.backend import Backend
-from threadkeep.dialects import Dialect
+from threadkeep.dialects import DIALECTS, RESPONSES, Dialect
 from threadkeep.errors import CannotExport
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
@@ -77,22 +77,24 @@ def _one_line(text: str) -> str:
 
 PAGE = 256
 FIRST_NOTES = 8
-CODEX_DIALECT = "responses"
+CODEX_DIALECT = RESPONSES.name
 
 # A thread may hold what its host told of its world between two versions of what a client sends beside the history.
 CONTEXTS = 64
 
 
 class ExportFormat(StrEnum):
+    """Files that a thread of more than one dialect, or another program, can use."""
+
     CODEX = "codex"
     JSONL = "jsonl"
     MARKDOWN = "markdown"
-    RESPONSES = "responses"
-    CHAT = "chat"
-    MESSAGES = "messages"
 
 
-async def export_thread(backend: Backend, thread: Thread, form: ExportFormat) -> AsyncIterator[bytes]:
+EXPORT_FORMATS: tuple[str, ...] = (*ExportFormat, *DIALECTS)
+
+
+async def export_thread(backend: Backend, thread: Thread, form: str) -> AsyncIterator[bytes]:
     """Yield a thread's lines, each with its end; `codex` begins with the line that says whose rollout it is.
 
     `jsonl` holds every item of the live path, compacted away or not; a dialect's name the window, as one JSON list.
@@ -103,15 +105,15 @@ async def export_thread(backend: Backend, thread: Thread, form: ExportFormat) ->
     match form:
         case ExportFormat.CODEX:
             if thread.dialect.name != CODEX_DIALECT:
-                raise CannotExport(thread.id, form=form.value, dialect=thread.dialect.name)
+                raise CannotExport(thread.id, form=form, dialect=thread.dialect.name)
             lines = _codex(backend, thread)
         case ExportFormat.JSONL:
             lines = _items(backend, thread)
         case ExportFormat.MARKDOWN:
             lines = _document(backend, thread)
-        case ExportFormat.RESPONSES | ExportFormat.CHAT | ExportFormat.MESSAGES:
-            if thread.dialect.name != form.value:
-                raise CannotExport(thread.id, form=form.value, dialect=thread.dialect.name)
+        case _:
+            if thread.dialect.name != form:
+                raise CannotExport(thread.id, form=form, dialect=thread.dialect.name)
             lines = _window(thread)
     async for line in lines:
         yield line + b"\n"

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from threadkeep.dialects import CHAT
 from threadkeep.errors import UnreadableTranscript
 from threadkeep.items import Item
 from threadkeep.transfer.rows import thread_name
 from threadkeep.transfer.steps import Compacted, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "hermes"
-DIALECT = "chat"
+DIALECT = CHAT.name
 # How Hermes writes content that is no plain text.
 JSON_CONTENT = "\x00json:"
 SPOKEN = ("tool_call_id", "name")

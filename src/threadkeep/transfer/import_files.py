@@ -68,7 +68,7 @@ class FileImport:
         backend: Backend,
         path: Path,
         *,
-        form: Format | None,
+        form: str | None,
         locate: Locate,
         growing: bool,
         within: tuple[Path, ...] = (),
@@ -308,7 +308,7 @@ class ImportReport:
 class Importer:
     """Imports files into a store; called again, it reads only what changed."""
 
-    def __init__(self, backend: Backend, *, form: Format | None = None, growing: bool = False) -> None:
+    def __init__(self, backend: Backend, *, form: str | None = None, growing: bool = False) -> None:
         """Name the store, and the format of the files where it is known.
 
         Args:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from threadkeep.dialects import MESSAGES
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object, make_text_part, read_value, split_list
 from threadkeep.items import Item
 from threadkeep.transfer.rows import Row, at_ms, has_more, is_true, number_in, row_of, text_in, thread_name, without
 from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "pi"
-DIALECT = "messages"
+DIALECT = MESSAGES.name
 SUMMARY = ("The conversation history before this point was compacted into the following summary:\n\n<summary>\n", "\n</summary>")
 BRANCH = ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>")
 QUIET = frozenset({"thinking_level_change", "model_change", "custom", "label", "session_info"})

@@ -6,12 +6,12 @@ list that grew is found again, and one that begins alike and goes on differently
 
 from __future__ import annotations
 
-from threadkeep.dialects import Dialect, find_dialect
+from threadkeep.dialects import DIALECTS, Dialect, find_dialect
 from threadkeep.dialects.raw_json import encode_value, read_item, read_object, split_list
 from threadkeep.transfer.rows import Row, row_of, short_digest, text_in, without
 from threadkeep.transfer.steps import Lane, Note, PutItem, Step, Trouble
 
-HISTORY_FIELDS = ("messages", "input", "history", "items", "traj")
+HISTORY_FIELDS = (*dict.fromkeys(dialect.history_field for dialect in DIALECTS.values()), "history", "items", "traj")
 HELD_ITEMS = 64
 
 

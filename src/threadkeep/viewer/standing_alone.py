@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection
 
 from threadkeep.client import Threadkeep
-from threadkeep.dialects import DIALECTS
+from threadkeep.dialects import DEFAULT
 from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller, Receive, Scope, Send
 from threadkeep.gateway.doorway import turned_away
@@ -47,7 +47,7 @@ class StandAlone:
         caller = Caller(receive, send, has_body=call.has_body)
         refusal = turned_away(without_own_origin(call), hosts=frozenset())
         if refusal is not None:
-            body = DIALECTS["responses"].wire.render_error(refusal.status, refusal.code, refusal.message)
+            body = DEFAULT.wire.render_error(refusal.status, refusal.code, refusal.message)
             await Answer(status=refusal.status, body=body, content_type=b"application/json").write(caller)
         elif call.path == b"/ui" or call.path.startswith(b"/ui/"):
             await self._viewer.answer(call, caller)

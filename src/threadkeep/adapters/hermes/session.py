@@ -24,12 +24,13 @@ from threadkeep.adapters.reaching import Reach, thread_id_of
 from threadkeep.client import CompactionReport, Thread, Threadkeep, config_of, resolve
 from threadkeep.client.host_history import follow
 from threadkeep.compaction.order import Order
+from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput, NothingToCompact, ThreadNotFound
 from threadkeep.tokens import Limits
 
 log = logging.getLogger("threadkeep.hermes")
 
-DIALECT: Final = "chat"
+DIALECT: Final = CHAT.name
 # How much of what the threshold leaves beside system prompt and tools a compacted window may take.
 ROOM_PERCENT: Final = 80
 # Where a compaction only cut outputs short, a second one leaves messages out.

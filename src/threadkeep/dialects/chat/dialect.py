@@ -14,9 +14,14 @@ from threadkeep.dialects.chat.blanking import blanked_fields
 from threadkeep.dialects.chat.canonical import canonical_fields
 from threadkeep.dialects.chat.sealed import remove_sealed
 from threadkeep.dialects.chat.views import INSTRUCTIONS, OUTPUTS, role_of, view_of
+from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import encode_canonical, join_object, read_object, split_object
 from threadkeep.dialects.requests import compose_request, join_request, make_item, read_items, split_request
 from threadkeep.items import Item, View
+
+# What no other dialect has.
+OWN_FIELDS: Final = frozenset({"tool_calls", "tool_call_id"})
+OWN_ROLES: Final = ("tool", "function", "system")
 
 
 class ChatDialect:
@@ -49,6 +54,12 @@ class ChatDialect:
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
         return join_request(request, items, field=self.history_field)
+
+    def recognises(self, item: Item) -> bool:
+        fields = read_object(item.raw) or {}
+        if OWN_FIELDS & fields.keys() or fields.get("role") in OWN_ROLES:
+            return True
+        return "image_url" in find_part_types(fields.get("content"))
 
     def make_state_item(self, text: str) -> Item:
         return self.parse({"role": "user", "content": text})

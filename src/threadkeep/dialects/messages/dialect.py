@@ -36,6 +36,10 @@ ANSWER_ADDITIONS: Final = frozenset(
 )
 
 
+# What no other dialect has.
+OWN_BLOCKS: Final = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "document", "server_tool_use"})
+
+
 class MessagesDialect:
     """The Messages wire language; see `threadkeep.dialects.base.Dialect` for the contract.
 
@@ -69,6 +73,13 @@ class MessagesDialect:
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
         return join_request(request, items, field=self.history_field)
+
+    def recognises(self, item: Item) -> bool:
+        fields = read_object(item.raw) or {}
+        blocks = blocks_of(fields.get("content")) or []
+        if any(text_field(block, "type") in OWN_BLOCKS for block in blocks):
+            return True
+        return any(text_field(block, "type") == "image" and "source" in block for block in blocks)
 
     def make_state_item(self, text: str) -> Item:
         return self.parse({"role": "user", "content": [{"type": "text", "text": text}]})

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from threadkeep.dialects.base import ABORTED, UNREADABLE, Request, Wire
+from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import Json, encode_canonical, join_list, join_object, make_text_part, read_object, split_object
 from threadkeep.dialects.requests import compose_request, join_request, make_item, read_items, split_request
 from threadkeep.dialects.responses import wire
@@ -21,6 +22,22 @@ VOLATILE: Final = frozenset({"id", "status", "cache_control"})
 SEALED: Final = frozenset({"reasoning", "compaction", "context_compaction", "compaction_summary"})
 # With one of these, the provider holds the history, or a part of it.
 HELD_ELSEWHERE: Final = ("previous_response_id", "conversation")
+
+
+# What no other dialect has.
+OWN_TYPES: Final = frozenset(
+    {
+        "function_call",
+        "function_call_output",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "reasoning",
+        "local_shell_call",
+        "item_reference",
+        "web_search_call",
+    }
+)
+OWN_PARTS: Final = frozenset({"input_text", "output_text", "input_image", "input_file", "refusal"})
 
 
 class ResponsesDialect:
@@ -55,6 +72,13 @@ class ResponsesDialect:
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
         return join_request(request, items, field=self.history_field)
+
+    def recognises(self, item: Item) -> bool:
+        fields = read_object(item.raw) or {}
+        kinds = find_part_types(fields.get("content"))
+        if kind_of(fields) in OWN_TYPES or OWN_PARTS & kinds:
+            return True
+        return not kinds and (fields.get("role") == "developer" or fields.get("type") == "message")
 
     def make_state_item(self, text: str) -> Item:
         return self.parse({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
