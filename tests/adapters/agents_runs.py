@@ -9,7 +9,7 @@ from typing import Any, cast
 from agents import Agent, ModelSettings, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 from agents.items import TResponseInputItem
 from openai import AsyncOpenAI
-from tests.adapters.harbour import SECRET, SYSTEM, asked, surveyed
+from tests.adapters.long_session import SECRET, SYSTEM, asked, surveyed
 from tests.doubles.provider import ScriptedProvider
 
 from threadkeep.adapters.openai_agents import ThreadkeepSession

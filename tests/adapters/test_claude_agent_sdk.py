@@ -25,12 +25,11 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from mcp.types import TextContent
-from tests.adapters.harbour import NEEDLE, RULE, asked, surveyed
+from tests.adapters.long_session import NEEDLE, RULE, asked, surveyed
 
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
-from threadkeep.adapters.claude_agent_sdk import ThreadkeepSessionStore
-from threadkeep.adapters.claude_journals import journal_id
+from threadkeep.adapters.claude_agent_sdk import ThreadkeepSessionStore, journal_id
 from threadkeep.errors import InvalidItem, ThreadNotFound
 from threadkeep.store import RecordKind
 

@@ -15,8 +15,20 @@ from langchain.messages import AIMessage, AnyMessage, HumanMessage, SystemMessag
 from langchain.tools import tool
 from langchain_core.messages import ChatMessage, FunctionMessage, convert_to_openai_messages
 from langgraph.checkpoint.memory import InMemorySaver
-from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, SYSTEM, TURNS, asked, looking_back, settings, surveyed, turns
-from tests.adapters.replaying import windows_before_answers
+from tests.adapters.expected_windows import windows_before_answers
+from tests.adapters.long_session import (
+    NEEDLE,
+    QUESTION,
+    RULE,
+    SECRET,
+    SYSTEM,
+    TURNS,
+    asked,
+    looking_back,
+    settings,
+    surveyed,
+    turns,
+)
 from tests.adapters.wired_model import WiredChatModel
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import call, say
@@ -24,8 +36,7 @@ from tests.prefixes import stable_prefix
 
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
-from threadkeep.adapters.langchain import ThreadkeepMiddleware
-from threadkeep.adapters.langchain_items import item_of, message_of
+from threadkeep.adapters.langchain import ThreadkeepMiddleware, item_of, message_of
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput
 from threadkeep.store import RecordKind

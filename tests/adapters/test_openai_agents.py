@@ -15,7 +15,8 @@ from agents import (
 from agents.items import TResponseInputItem
 from agents.memory import Session, SessionSettings, is_openai_responses_compaction_aware_session
 from tests.adapters.agents_runs import agent_on, checkpoints_of, item, lead, user, worked
-from tests.adapters.harbour import (
+from tests.adapters.expected_windows import windows_before_answers
+from tests.adapters.long_session import (
     NEEDLE,
     QUESTION,
     RULE,
@@ -27,7 +28,6 @@ from tests.adapters.harbour import (
     surveyed,
     turns,
 )
-from tests.adapters.replaying import windows_before_answers
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import call, say
 from tests.prefixes import stable_prefix

@@ -18,7 +18,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 from tests.adapters.agents_runs import agent_on, checkpoints_of, user, worked
-from tests.adapters.harbour import NEEDLE, RULE, SECRET, asked, settings, surveyed, turns
+from tests.adapters.long_session import NEEDLE, RULE, SECRET, asked, settings, surveyed, turns
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import Reply
 from tests.prefixes import stable_prefix

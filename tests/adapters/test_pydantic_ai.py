@@ -32,15 +32,26 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from tests.adapters.harbour import NEEDLE, QUESTION, RULE, SECRET, SYSTEM, TURNS, asked, looking_back, settings, surveyed, turns
-from tests.adapters.replaying import windows_before_answers
+from tests.adapters.expected_windows import windows_before_answers
+from tests.adapters.long_session import (
+    NEEDLE,
+    QUESTION,
+    RULE,
+    SECRET,
+    SYSTEM,
+    TURNS,
+    asked,
+    looking_back,
+    settings,
+    surveyed,
+    turns,
+)
 from tests.doubles.provider import ScriptedProvider
 from tests.prefixes import stable_prefix
 
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
-from threadkeep.adapters.pydantic_ai import ThreadkeepHistory
-from threadkeep.adapters.pydantic_ai_items import items_of, messages_of
+from threadkeep.adapters.pydantic_ai import ThreadkeepHistory, items_of, messages_of
 from threadkeep.dialects import find_dialect
 from threadkeep.items import ItemKind
 from threadkeep.store import RecordKind

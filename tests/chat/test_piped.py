@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.chat.talking import piped
 from tests.doubles.model_server import ModelServer, events, object_reply, streamed
-from tests.session.tides import SERVER
+from tests.session.mcp_program import SERVER
 
 pytestmark = pytest.mark.anyio
 

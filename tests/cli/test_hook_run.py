@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from threadkeep.adapters.client_hooks.called import part_of
+from threadkeep.adapters.client_hooks import part_of
 
 if TYPE_CHECKING:
     from tests.cli.stories import Cli, Ran

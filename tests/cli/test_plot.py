@@ -9,7 +9,7 @@ from tests.cli.stories import Cli, grown, stored
 
 from threadkeep import Threadkeep
 from threadkeep.cli.plot import columns_of, rows_of, scale_of
-from threadkeep.viewer.series import Series
+from threadkeep.viewer.size_history import Series
 
 
 async def thrice_compacted(tk: Threadkeep) -> None:

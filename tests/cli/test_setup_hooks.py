@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from threadkeep.adapters.client_hooks.clients import CLIENTS
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -152,9 +150,10 @@ def test_a_project_has_settings_of_its_own(cli: Cli, home: Path, monkeypatch: py
     monkeypatch.chdir(project)
     [change] = cli("setup", "codex", "--hooks", "--scope", "project", "--json").json["changes"]
     assert change["file"] == str(project / FILES["codex"])
-    environ = {"HOME": "/h", "CODEX_HOME": "/c", "CLAUDE_CONFIG_DIR": "/d"}
-    places = [str(client.settings("user", environ=environ, project=project)) for client in CLIENTS.values()]
-    assert places == ["/c/hooks.json", "/d/settings.json"]
+    monkeypatch.setenv("CODEX_HOME", str(home / "c"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "d"))
+    plans = [cli("setup", client, "--hooks", "--json").json["changes"][0]["file"] for client in ("codex", "claude")]
+    assert plans == [str(home / "c" / "hooks.json"), str(home / "d" / "settings.json")]
 
 
 def test_a_password_is_not_written_into_another_s_settings(cli: Cli, home: Path) -> None:

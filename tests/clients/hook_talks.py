@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.drivers.process import Ended, run_to_end
 
 from threadkeep import Config, Threadkeep
-from threadkeep.adapters.client_hooks.telling import told
+from threadkeep.adapters.client_hooks import told
 
 WORDS = "amber birch cedar delta ember fjord grove heath inlet juniper".split()
 RULES = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.histories import answered, call, output, said, turns
 
 from threadkeep import Threadkeep
-from threadkeep.adapters.hermes.recalling import OPENING
+from threadkeep.adapters.hermes.session import OPENING
 from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import RecordNotFound
 from threadkeep.recall import excerpt

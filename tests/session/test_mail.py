@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.histories import answered, call, output, reasoning, said
 from tests.session.answers import DIALECTS
-from tests.session.unfolding import UnfoldingModel
+from tests.session.item_stream import UnfoldingModel
 
 from threadkeep import Session, Threadkeep
 from threadkeep.compaction.order import Patience

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mcp.server import MCPServer
 from tests.session.answers import calling, outputs_of
-from tests.session.tides import SERVER
+from tests.session.mcp_program import SERVER
 
 from threadkeep import Session, Threadkeep
 from threadkeep.errors import BadInput

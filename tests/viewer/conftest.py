@@ -17,7 +17,7 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.gateway.server import running
 from threadkeep.store import RecordKind
 from threadkeep.threads.reader import live_path
-from threadkeep.viewer.standing_alone import StandAlone
+from threadkeep.viewer.servers import StandAlone
 
 PASS = "the-pass-of-this-run"
 

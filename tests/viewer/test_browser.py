@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.conftest import ManualClock
 from tests.histories import answered, said
-from tests.viewer.browsing import PHONE, WIDE, axe_source, visiting
+from tests.viewer.browser_pages import PHONE, WIDE, axe_source, visiting
 from tests.viewer.conftest import Serve, compaction_ordinals
 from tests.viewer.stories import STEPS, hostile, long_thread
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from threadkeep.adapters.extras import missing_host
+from threadkeep.adapters import missing_host
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -28,13 +28,20 @@ try:
     from langgraph.runtime import Runtime
 except ImportError as error:
     raise missing_host("LangChain", error, install="'threadkeep[langchain]'") from error
+import json
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Final
 
-from threadkeep.adapters.fitting import fitting_window
-from threadkeep.adapters.langchain_items import DIALECT, item_of, messages_of
-from threadkeep.adapters.reaching import Reach, StoreName, thread_id_of
+from langchain.messages import AnyMessage
+from langchain_core.messages import BaseMessage, messages_from_dict
+
+from threadkeep.adapters.bridge import Reach, StoreName, thread_id_of
+from threadkeep.adapters.window import fitting_window
 from threadkeep.client import Head, Thread, Threadkeep
 from threadkeep.client.host_history import follow
 from threadkeep.compaction.engine import Phase
+from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput
 from threadkeep.llm.base import Model
 from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
@@ -190,3 +197,75 @@ def _name_of(request: ModelRequest[Any]) -> str | None:
     """Return the model's name, under the names LangChain's packages have for it."""
     named = (getattr(request.model, field, None) for field in ("model_name", "model"))
     return next((name for name in named if isinstance(name, str)), None)
+
+
+DIALECT: Final = CHAT.name
+OWN: Final = "langchain"
+# How the ids of messages begin that no host made; a message with such an id is threadkeep's own, handed back.
+MADE_HERE: Final = "threadkeep-"
+ROLES: Final = {
+    "human": "user",
+    "HumanMessageChunk": "user",
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "tool": "tool",
+    "ToolMessageChunk": "tool",
+    "system": "system",
+    "SystemMessageChunk": "system",
+    "function": "function",
+}
+TYPES: Final = {"user": "human", "assistant": "ai", "tool": "tool", "system": "system"}
+# Written down in the item itself.
+SAID: Final = frozenset({"type", "content", "id", "tool_calls", "tool_call_id"})
+
+
+def item_of(message: BaseMessage) -> dict[str, Any]:
+    """Return a message as an item. What JSON cannot say, such as a tool's artifact, is there as its `repr`."""
+    data = _plain(message.model_dump(exclude_defaults=True))
+    item: dict[str, Any] = {"role": ROLES.get(message.type, message.type), "content": _plain(message.content)}
+    if calls := getattr(message, "tool_calls", None):
+        item["tool_calls"] = [_called(call) for call in calls]
+    if (call_id := getattr(message, "tool_call_id", None)) is not None:
+        item["tool_call_id"] = call_id
+    if message.id is not None and message.id.startswith(MADE_HERE):
+        return item
+    rest = {name: value for name, value in data.items() if name not in SAID}
+    return {**item, **({} if message.id is None else {"id": message.id}), OWN: {"type": message.type, **rest}}
+
+
+def message_of(item: Mapping[str, Any]) -> AnyMessage:
+    """Return an item as the message it was made from; one of threadkeep's own as a message with an id that says so."""
+    rest = dict(item.get(OWN) or {})
+    kind = rest.pop("type", TYPES.get(item["role"], "human"))
+    data: dict[str, Any] = {**rest, "content": item["content"]}
+    if "tool_calls" in item:
+        data["tool_calls"] = [_calling(call) for call in item["tool_calls"]]
+    if "tool_call_id" in item:
+        data["tool_call_id"] = item["tool_call_id"]
+    if "id" in item:
+        data["id"] = item["id"]
+    elif OWN not in item:
+        data["id"] = MADE_HERE + blake2b(CHAT.canonical(CHAT.parse(dict(item))), digest_size=12).hexdigest()
+    [message] = messages_from_dict([{"type": kind, "data": data}])
+    made: AnyMessage = message  # type: ignore[assignment]  # the library types what it reads by its base class
+    return made
+
+
+def messages_of(window: Sequence[Mapping[str, Any]], shown: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return a window as messages: the very objects the host showed where they are in it."""
+    known = {CHAT.parse(item_of(message)).raw: message for message in shown}
+    return [known.get(CHAT.parse(dict(item)).raw) or message_of(item) for item in window]
+
+
+def _called(call: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = json.dumps(call["args"], ensure_ascii=False, default=repr)
+    return {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": arguments}}
+
+
+def _calling(call: Mapping[str, Any]) -> dict[str, Any]:
+    called = call["function"]
+    return {"name": called["name"], "args": json.loads(called["arguments"]), "id": call["id"], "type": "tool_call"}
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, ensure_ascii=False, default=repr))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from threadkeep.adapters.extras import missing_host
+from threadkeep.adapters import missing_host
 
 try:
     import litellm
@@ -22,8 +22,8 @@ except ImportError as error:
 
 import msgspec
 
-from threadkeep.adapters.fitting import fitting_window
-from threadkeep.adapters.reaching import Reach, StoreName, thread_for, thread_id_of
+from threadkeep.adapters.bridge import Reach, StoreName, thread_for, thread_id_of
+from threadkeep.adapters.window import fitting_window
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.client.host_history import follow, record_reply
 from threadkeep.compaction.backend import Backend

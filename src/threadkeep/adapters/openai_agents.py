@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from threadkeep.adapters.extras import missing_host
+from threadkeep.adapters import missing_host
 from threadkeep.dialects import RESPONSES
 
 try:
@@ -25,9 +25,9 @@ try:
 except ImportError as error:
     raise missing_host("the OpenAI Agents SDK", error, install="'threadkeep[openai-agents]'") from error
 
-from threadkeep.adapters.fitting import fitting_window
-from threadkeep.adapters.reaching import Reach, StoreName, thread_for, thread_id_of
-from threadkeep.adapters.rewinding import emptied, newest_taken_back, replaced_elsewhere
+from threadkeep.adapters.bridge import Reach, StoreName, thread_for, thread_id_of
+from threadkeep.adapters.item_rollback import emptied, newest_taken_back, replaced_elsewhere
+from threadkeep.adapters.window import fitting_window
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.engine import Phase
 from threadkeep.errors import CompactionError, Conflict, ModelError, NothingToCompact, OrdinalConflict

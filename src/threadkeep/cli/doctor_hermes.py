@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep.adapters.hermes.checking import Check, ask_host, checks_of, host_python
+from threadkeep.adapters.hermes.doctor import Check, ask_host, checks_of, host_python
 from threadkeep.cli.output import open_screen, print_json
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from contextlib import suppress
 
 import msgspec
 
-from threadkeep.adapters.client_hooks.called import LARGEST_CALL, context_answer, part_of, read_call, trouble_answer
-from threadkeep.adapters.client_hooks.clients import CLIENTS, PART_BYTES, PARTS
+from threadkeep.adapters.client_hooks import LARGEST_CALL, context_answer, part_of, read_call, trouble_answer
+from threadkeep.adapters.client_settings.clients import HOOK_CLIENTS, PART_BYTES, PARTS
 from threadkeep.cli.cleaning import one_line
 from threadkeep.cli.hook_places import data_folder, note_failure, own_program
 from threadkeep.cli.opening import settings_of
@@ -46,7 +46,7 @@ def run(args: Namespace) -> int:
 
 async def _answered(args: Namespace) -> str | None:
     """Return what the client is told, if anything."""
-    from threadkeep.adapters.client_hooks.keeping import Sessions, hand_back, keep
+    from threadkeep.adapters.client_hooks import Sessions, hand_back, keep
 
     body = sys.stdin.buffer.read(LARGEST_CALL + 1)
     if len(body) > LARGEST_CALL:
@@ -54,14 +54,14 @@ async def _answered(args: Namespace) -> str | None:
     call = read_call(body)
     if call.event == "other":
         return None
-    client, sessions = CLIENTS[args.client], Sessions(folder=data_folder() / "sessions")
+    form, sessions = HOOK_CLIENTS[args.client].form, Sessions(folder=data_folder() / "sessions")
     async with asyncio.timeout(LONGEST_S), Threadkeep(config_of(settings_of(args)), environ=os.environ) as tk:
         if call.event == "PreCompact":
-            await keep(tk, call, client=client, sessions=sessions)
+            await keep(tk, call, form=form, sessions=sessions)
             return None
         place = ("--store", args.store) if args.store else ()
         recall = shlex.join((*own_program(), *place, "recall"))
-        text = await hand_back(tk, call, client=client, sessions=sessions, recall=recall)
+        text = await hand_back(tk, call, form=form, sessions=sessions, recall=recall)
     rest = "[the rest of the session state did not fit; `threadkeep show THREAD --state` has all of it]"
     told = part_of(text, args.part, limit_bytes=PART_BYTES, parts=PARTS, rest=rest) if text else None
     return context_answer(told) if told else None

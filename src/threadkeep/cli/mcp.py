@@ -38,8 +38,8 @@ def run(args: Namespace) -> int:
 
 
 async def _over_stdio(args: Namespace, config: Config) -> None:
-    from threadkeep.mcp.desk import Desk
-    from threadkeep.mcp.stdio import serve_stdio
+    from threadkeep.mcp.server import serve_stdio
+    from threadkeep.mcp.tools import Desk
 
     async with Threadkeep(config, environ=os.environ) as tk:
         if args.thread is not None:

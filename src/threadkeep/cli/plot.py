@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from threadkeep.cli.figures import count, share
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.viewer.series import Lives, Series
+from threadkeep.viewer.size_history import Lives, Series
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

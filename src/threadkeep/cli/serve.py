@@ -23,7 +23,7 @@ from threadkeep.gateway.identity import identity_of
 from threadkeep.gateway.keys import KeysFile
 from threadkeep.gateway.serve import Serving, run_gateway
 from threadkeep.store.locations import IN_MEMORY
-from threadkeep.viewer.mounted import mounted_viewer
+from threadkeep.viewer.servers import mounted_viewer
 
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 AUTO_COMPACTION = {

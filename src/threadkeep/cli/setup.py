@@ -125,7 +125,7 @@ def _plan_for(args: Namespace, client: Client, way: Way, around: Surroundings) -
         return client.gateway(around)
     if client.hooks is None:
         raise BadInput(f"{client.title} has no hooks for this; use `threadkeep setup {client.name} --gateway`")
-    return plan_hooks(client.hooks, around, program=own_program(), store=_store_named(args), scope=args.scope)
+    return plan_hooks(client, around, program=own_program(), store=_store_named(args), scope=args.scope)
 
 
 def _ways(args: Namespace) -> tuple[Way, ...]:

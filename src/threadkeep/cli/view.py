@@ -12,7 +12,7 @@ from threadkeep.client import Config
 from threadkeep.gateway.control_token import kept_token, new_token
 from threadkeep.gateway.server import serve
 from threadkeep.store.locations import IN_MEMORY
-from threadkeep.viewer.standing_alone import StandAlone
+from threadkeep.viewer.servers import StandAlone
 
 HOST = "127.0.0.1"
 

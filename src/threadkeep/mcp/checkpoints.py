@@ -11,8 +11,7 @@ import msgspec
 from threadkeep.compaction import AuditReport, Section, load_ledger
 from threadkeep.compaction.state_text import HEADINGS, neutralise
 from threadkeep.errors import BadInput, RecordNotFound
-from threadkeep.mcp.desk import Desk
-from threadkeep.mcp.quoting import one_line, quoted
+from threadkeep.mcp.tools import Desk, one_line, quoted
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads import Checkpoint
 from threadkeep.threads.reader import live_path, load_checkpoint

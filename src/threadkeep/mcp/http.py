@@ -20,8 +20,8 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 
 from threadkeep.client import Threadkeep
-from threadkeep.mcp.desk import Desk
 from threadkeep.mcp.server import Context, make_server
+from threadkeep.mcp.tools import Desk
 
 PATH = "/mcp"
 URL_PREFIX = "/k/"

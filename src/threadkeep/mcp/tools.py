@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from threadkeep.client import Remarked, Thread
+import msgspec
+
+from threadkeep.client import Remarked, Thread, Threadkeep
 from threadkeep.compaction import LedgerEntry, Section, Speaker
 from threadkeep.compaction.pins import NOTE_CHARS
 from threadkeep.compaction.state_text import HEADINGS, neutralise
 from threadkeep.errors import BadInput
-from threadkeep.mcp.arguments import (
-    LONGEST_QUERY,
-    MOST_HITS,
-    MOST_THREADS,
-    NoteArguments,
-    PinArguments,
-    RecallArguments,
-    StateArguments,
-    ThreadsArguments,
-    schema,
-    taken,
-)
-from threadkeep.mcp.desk import Desk
-from threadkeep.mcp.quoting import LONGEST_ANSWER, one_line, quoted
 
 # Asks a person and returns whether they agreed; raises what ends the call where they did not.
 Ask = Callable[[str, str], Awaitable[None]]
@@ -158,6 +148,137 @@ def _counted(number: int, noun: str) -> str:
 def unknown_tool(name: str) -> BadInput:
     """Return what is said to who calls a tool that is not there."""
     return BadInput(f"there is no tool called {one_line(name, limit=60)!r}; there are {', '.join(TOOLS)}")
+
+
+MOST_HITS = 20
+MOST_THREADS = 100
+LONGEST_QUERY = 2_000
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """Arguments of a tool; whatever else is given is refused by name."""
+
+
+class RecallArguments(Strict, frozen=True):
+    query: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_QUERY)]
+    thread: Name | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_HITS)] = 5
+    start: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class ThreadsArguments(Strict, frozen=True):
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_THREADS)] = 20
+
+
+class StateArguments(Strict, frozen=True):
+    thread: Name | None = None
+
+
+class NoteArguments(Strict, frozen=True):
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=NOTE_CHARS)]
+    thread: Name | None = None
+    from_user: bool = False
+    pinned: bool = False
+
+
+class PinArguments(Strict, frozen=True):
+    entry: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    thread: Name | None = None
+    pinned: bool = True
+
+
+A = TypeVar("A", bound=Strict)
+
+_THREAD = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 128,
+    "description": "A thread's id, or any beginning of it that no other shares; leave it out for the default thread.",
+}
+
+
+def schema(properties: Mapping[str, Mapping[str, Any]], *required: str, thread: bool = True) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments; nothing else may be given."""
+    named = {**properties, **({"thread": _THREAD} if thread else {})}
+    return {"type": "object", "properties": named, "required": list(required), "additionalProperties": False}
+
+
+def taken(tool: str, given: Mapping[str, Any] | None, form: type[A]) -> A:
+    """Return the arguments of a call.
+
+    Raises:
+        BadInput: They are not what the tool takes; it says what is wrong and what would be right.
+    """
+    try:
+        return msgspec.convert(dict(given or {}), form, strict=True)
+    except msgspec.ValidationError as error:
+        fields = ", ".join(
+            f"{field.name}" if field.required else f"{field.name} (optional)" for field in msgspec.structs.fields(form)
+        )
+        raise BadInput(f"{tool} cannot be called like this: {error}. It takes {fields}.") from None
+
+
+NAMED = 5
+TITLE_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """One tenant's open store, as a call finds it.
+
+    Attributes:
+        thread: Whose thread is meant where a call names none.
+        trusts_client: Whether a call stands for a person's word, because the client asks one before each.
+    """
+
+    tk: Threadkeep
+    thread: str | None = None
+    trusts_client: bool = False
+
+    async def find(self, named: str | None) -> Thread:
+        """Return the thread a call means.
+
+        Raises:
+            BadInput: It names none, and there is no default.
+            ThreadNotFound, AmbiguousThread: There is no such thread, or several.
+        """
+        wanted = named or self.thread
+        if wanted is not None:
+            return await self.tk.find(wanted)
+        newest = await self.tk.threads(limit=NAMED)
+        if not newest:
+            raise BadInput("this store has no threads yet; they come with the first request through the gateway, or an import")
+        there = "; ".join(f"{each.id} ({one_line(each.title or 'no title', limit=TITLE_CHARS)})" for each in newest)
+        raise BadInput(f"say which thread is meant, with `thread`; the newest are {there}; the tool `threads` lists them all")
+
+
+# What one answer may hold: a tool's output is read whole by a model with a window of its own.
+LONGEST_ANSWER = 24_000
+LONGEST_LINE = 400
+
+_line_end = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+def quoted(text: str) -> str:
+    """Return text with each of its lines behind `> `: no line of it can stand for anything but itself."""
+    return "\n".join(f"> {_visible(line)}" for line in _line_end.split(text))
+
+
+def one_line(text: str, *, limit: int = LONGEST_LINE) -> str:
+    """Return text on one line, cut where it is long."""
+    joined = " ".join(_visible(_line_end.sub(" ", text)).split())
+    return joined if len(joined) <= limit else f"{joined[: limit - 1]}…"
+
+
+def _visible(text: str) -> str:
+    """Return text without characters that hide or reorder others: controls, and the marks that turn writing around."""
+    return "".join(" " if char == "\t" else char for char in text if char == "\t" or not _hides(char))
+
+
+def _hides(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cf", "Cs") and char not in "\u200c\u200d"
 
 
 TOOLS: Mapping[str, ToolKind] = {

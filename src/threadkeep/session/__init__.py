@@ -8,7 +8,7 @@ async with threadkeep.open("agent.db") as tk:
 from __future__ import annotations
 
 from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, Returned, Said, Trouble
-from threadkeep.session.session import Session
+from threadkeep.session.session import Session, StreamsItems
 from threadkeep.session.tools import Tool, tool_from
 from threadkeep.session.wire import Call
 
@@ -22,6 +22,7 @@ __all__ = [
     "Returned",
     "Said",
     "Session",
+    "StreamsItems",
     "Tool",
     "Trouble",
     "tool_from",

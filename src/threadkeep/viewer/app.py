@@ -1,4 +1,4 @@
-"""The viewer: who asks, what for, and which page answers."""
+"""The viewer: checks who asks, finds the page, and carries out changes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from threadkeep.errors import BadInput, ThreadkeepError
 from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller
 from threadkeep.gateway.headers import first
-from threadkeep.gateway.record_events import follow
+from threadkeep.gateway.record_events import ALIVE, OPENING, Silence, Telling, follow, woken
 from threadkeep.gateway.statuses import status_of
-from threadkeep.viewer.acting import Done, act
-from threadkeep.viewer.answers import Answer, asset, assets_version, redirect
-from threadkeep.viewer.live import follow_threads, stream
+from threadkeep.store import ThreadStore
+from threadkeep.viewer.login import Guest, Tickets, cookie_name, set_cookie, ticket_in
 from threadkeep.viewer.pages import RECORD_PAGES, THREAD_PAGES, Sight, Values, memory_page, number_in, raw_record, threads_page
-from threadkeep.viewer.series import Lives
-from threadkeep.viewer.sizes import Sizes
-from threadkeep.viewer.templating import render, thread_url
-from threadkeep.viewer.tickets import Guest, Tickets, cookie_name, set_cookie, ticket_in
+from threadkeep.viewer.renderer import render, thread_url
+from threadkeep.viewer.responses import GUARDS, Answer, asset, assets_version, redirect
+from threadkeep.viewer.size_history import Lives
+from threadkeep.viewer.window_sizes import Sizes
 
 FORM_LIMIT = 64 * 1024
 
@@ -256,3 +255,98 @@ def _after(done: Done) -> Answer:
     entry = f"&entry={done.entry}#entry-{done.entry}" if done.entry else ""
     page = thread_url(done.thread, done.page) if done.page else thread_url(done.thread)
     return redirect(f"{page}?done={done.what}{at}{entry}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What was done, in a word for the address of the next page.
+
+    `thread` is where to go on, `at` the record it made, `entry` the one of the session state it is about, shown on `page`.
+    """
+
+    what: str
+    thread: str
+    at: int | None = None
+    page: str = ""
+    entry: str = ""
+
+
+async def act(what: str, thread: Thread, form: Mapping[str, str]) -> Done:
+    """Do what a form asks for.
+
+    Raises:
+        BadInput: The form does not say what it must, or there is no such change.
+        ThreadkeepError: What the library says to the same.
+    """
+    match what:
+        case "note":
+            noted = await thread.note(form.get("text", ""), pinned=bool(form.get("pinned")))
+            return Done(what=what, thread=thread.id, at=noted.record)
+        case "pin" | "unpin":
+            remarked = await (thread.pin if what == "pin" else thread.unpin)(form.get("entry", ""))
+            return Done(what=what, thread=thread.id, page="state", entry=remarked.entries[0].id)
+        case "compact":
+            report = await thread.compact(strategy=form.get("strategy") or None, focus=form.get("focus", "").strip() or None)
+            return Done(what=what, thread=thread.id, at=report.checkpoint)
+        case "undo":
+            return Done(what=what, thread=thread.id, at=await thread.undo())
+        case "fork":
+            child = await thread.fork(at=_number(form, "at"), new_id=form.get("name", "").strip() or None)
+            return Done(what=what, thread=child.id)
+        case "rollback":
+            went = await thread.rollback(turns=_number(form, "turns") or 1)
+            return Done(what=what, thread=thread.id, at=went.at)
+        case _:
+            raise BadInput(f"there is no change called {what!r}")
+
+
+def _number(form: Mapping[str, str], name: str) -> int | None:
+    said = form.get(name, "").strip().removeprefix("#")
+    if not said:
+        return None
+    if not (said.isascii() and said.isdecimal()) or len(said) > 15:
+        raise BadInput(f"{name} must be a number, not {said!r}")
+    return int(said)
+
+
+# A list need not move as fast as the work it lists.
+LOOK_SECONDS = 1.0
+
+
+async def follow_threads(store: Telling, *, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+    """Yield an event whenever any thread was written, until `stopping` is set."""
+    seen = await _newest(store)
+    yield OPENING
+    silence = Silence()
+    async with store.watch() as watch:
+        while not stopping.is_set():
+            newest = await _newest(store)
+            if newest != seen:
+                seen = newest
+                silence.broken()
+                yield b"event: written\ndata: {}\n\n"
+            await woken(watch, stopping, within_s=LOOK_SECONDS)
+            if silence.is_long():
+                yield ALIVE
+
+
+async def _newest(store: ThreadStore) -> tuple[str, int] | None:
+    for row in await store.threads(limit=1):
+        return row.id, row.next
+    return None
+
+
+async def stream(caller: Caller, events: AsyncIterator[bytes], *, admitted: Callable[[], bool]) -> None:
+    """Write events until they end, the page is closed, or who looks is no longer admitted."""
+
+    async def write() -> None:
+        await caller.start(
+            200, [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"), *GUARDS]
+        )
+        async for chunk in events:
+            if not admitted():
+                break
+            await caller.write(chunk)
+        await caller.end()
+
+    await caller.stay_for(write())

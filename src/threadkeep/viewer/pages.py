@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -12,24 +12,23 @@ from threadkeep.compaction import Section, ledger_of
 from threadkeep.compaction.comparison import compare
 from threadkeep.compaction.failed_attempts import newest_in_vain
 from threadkeep.compaction.strategies import DEFAULT, STRATEGIES
-from threadkeep.errors import BadInput, StoreCorrupt
+from threadkeep.errors import BadInput, InvalidPointer, StoreCorrupt
+from threadkeep.memory import Kept
+from threadkeep.memory.memory import Memories
+from threadkeep.threads import Pointer, parse_pointer
 from threadkeep.threads.reader import current_turn, live_path
 from threadkeep.threads.titles import description
 from threadkeep.tokens import Pressure
 from threadkeep.viewer import compactions
-from threadkeep.viewer.answers import Answer
-from threadkeep.viewer.archive import archive_of
-from threadkeep.viewer.changes import groups_of
-from threadkeep.viewer.family import family_of
-from threadkeep.viewer.letters import correspondence_of
-from threadkeep.viewer.listing import Filter, list_threads, title_of
-from threadkeep.viewer.remembered import remembered
-from threadkeep.viewer.series import Lives
-from threadkeep.viewer.sizes import Sizes, pressure_on
-from threadkeep.viewer.templating import render, thread_url
+from threadkeep.viewer.diffs import PAGE, groups_of, positions, side_by_side
+from threadkeep.viewer.losses import Places, archive_of, verdict_of
+from threadkeep.viewer.relations import correspondence_of, family_of
+from threadkeep.viewer.renderer import render, thread_url
+from threadkeep.viewer.responses import Answer
+from threadkeep.viewer.size_history import Lives
+from threadkeep.viewer.thread_list import Filter, list_threads, title_of
 from threadkeep.viewer.timeline import SIDES, Place, open_record, timeline
-from threadkeep.viewer.verdict import Places, verdict_of
-from threadkeep.viewer.windows import PAGE, positions, side_by_side
+from threadkeep.viewer.window_sizes import Sizes, pressure_on
 
 Query = Mapping[str, str]
 Values = dict[str, object]
@@ -241,3 +240,47 @@ def number_in(query: Query, name: str) -> int | None:
     if not (said.isascii() and said.isdecimal()) or len(said) > 15:
         raise BadInput(f"{name} must be a number, not {said!r}")
     return int(said)
+
+
+# The most useful ones; a search finds the rest.
+MOST_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A memory and the records behind it."""
+
+    memory: Kept
+    sources: tuple[Pointer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """Memories that fit, of how many; threads that were read and wait to be taken in, and those to be tried again."""
+
+    found: tuple[Memory, ...]
+    total: int
+    pending: int
+    failures: int
+
+
+async def remembered(tk: Threadkeep, words: str) -> Remembered:
+    """Return the memories that match some words; without any, the most useful ones."""
+    memories = Memories(tk.backend)
+    state = await memories.state()
+    found = await memories.search(words, limit=MOST_SHOWN) if words else state.memories[:MOST_SHOWN]
+    return Remembered(
+        found=tuple(Memory(memory=kept, sources=tuple(_pointers(kept.sources))) for kept in found),
+        total=len(state.memories),
+        pending=len(state.pending),
+        failures=len(state.failures),
+    )
+
+
+def _pointers(sources: Sequence[str]) -> Iterator[Pointer]:
+    """Yield what can be linked; a source written by hand may be anything."""
+    for source in sources:
+        try:
+            yield parse_pointer(source)
+        except InvalidPointer:
+            continue

@@ -11,7 +11,7 @@ from threadkeep.errors import RecordNotFound
 from threadkeep.items import Item
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
 from threadkeep.threads.reader import live_path
-from threadkeep.viewer.wording import Told, said_in, told
+from threadkeep.viewer.record_lines import Told, said_in, told
 
 PAGE = 100
 # A page that follows an agent grows to so many lines; then its oldest give way.

@@ -1,23 +1,30 @@
-"""The clients that `threadkeep setup` knows: where they keep their settings, and what to write there."""
+"""The clients that `threadkeep setup` knows: where their settings are, and what setup writes into them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from threadkeep.adapters.client_hooks.clients import CLIENTS as HOOK_CLIENTS
-from threadkeep.adapters.client_hooks.clients import HookClient, is_ours, wanted_groups
 from threadkeep.adapters.client_settings.settings_file import Add, Form, Put, SettingsFile
+from threadkeep.transfer.formats import Format
 
 Way = Literal["gateway", "hooks"]
+
+# A client shows its model only part of a hook's output: Codex 2,500 tokens of four bytes, Claude Code 10,000 characters; it
+# writes the rest to a file. A longer state is sent in parts, each by a handler of its own.
+PART_BYTES = 9_000
+PARTS = 4
+# The client kills the hook after this time; the hook ends itself long before.
+TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What setup knows about the user: environment, home, working folder, the folder for notes and the gateway's address."""
+    """The user's environment, home, working folder, the folder for undo notes, and the gateway's address."""
 
     environ: Mapping[str, str]
     home: Path
@@ -27,22 +34,21 @@ class Surroundings:
     anthropic_upstream: str = ""
 
     def folder(self, variable: str, default: str) -> Path:
-        """Return the folder a variable names, or the default one below the home."""
+        """Return the folder an environment variable names, or the default below the home folder."""
         named = self.environ.get(variable)
         return Path(named) if named else self.home / default
 
-    def file(self, path: Path, form: Form, *, purpose: str) -> SettingsFile:
-        """Return a settings file whose notes are kept in the notes folder."""
+    def file(self, path: Path, form: Form, *, purpose: str = "gateway") -> SettingsFile:
         return SettingsFile(path=path, form=form, purpose=purpose, notes=self.notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to write into which file.
+    """The edits of one settings file.
 
     Attributes:
         remarks: What else the user should know.
-        missing: What the client lacks, and how to get it, where nothing can be written yet.
+        missing: Why nothing can be written yet, and what to do about it.
     """
 
     file: SettingsFile
@@ -52,15 +58,32 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookClient:
+    """The hooks of a client.
+
+    Attributes:
+        name: The client's name in `threadkeep hook run NAME`.
+        form: The format of its transcripts.
+        file: The settings file, relative to the client's folder.
+        project_file: The settings file, relative to a project's folder.
+    """
+
+    name: str
+    form: Format
+    file: str
+    project_file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A client.
+    """A client that setup knows.
 
     Attributes:
         name: What people type after `threadkeep setup`.
-        command: The program it is started with.
-        folder: Returns the folder of its settings.
-        gateway: Returns what points it at the gateway.
-        hooks: Its hooks, where it has some that setup knows.
+        command: The program that starts it.
+        folder: Finds the folder of its settings.
+        gateway: Plans the edits that point it at the gateway.
+        hooks: Its hooks, if setup can write them.
     """
 
     name: str
@@ -72,53 +95,76 @@ class Client:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """What setup can do for it."""
         return ("gateway",) if self.hooks is None else ("gateway", "hooks")
 
 
-def plan_hooks(client: HookClient, around: Surroundings, *, program: Sequence[str], store: str | None, scope: str) -> Plan:
-    """Return what puts threadkeep's hooks into a client's settings."""
-    path = client.settings(scope, environ={**around.environ, "HOME": str(around.home)}, project=around.project)
+def plan_hooks(client: Client, around: Surroundings, *, program: Sequence[str], store: str | None, scope: str) -> Plan:
+    """Plan the edits that make a client call `program` when it compacts; `scope` is `user` or `project`."""
+    hooks = client.hooks
+    assert hooks is not None
+    path = around.project / hooks.project_file if scope == "project" else client.folder(around) / hooks.file
     edits = [
-        Add(path=("hooks", event), value=group, replaces=lambda element: is_ours(element, client))
-        for event, group in wanted_groups(program, client, store=store).items()
+        Add(path=("hooks", event), value=group, replaces=lambda element: _is_our_group(element, hooks.name))
+        for event, group in _hook_groups(program, hooks.name, store=store).items()
     ]
-    remarks = (
-        ("Codex runs hooks only after you trusted them; it asks for that in its terminal.",) if client.name == "codex" else ()
+    remarks = ("Codex asks in its terminal whether you trust these hooks, and runs them only then.",)
+    file = around.file(path, "json", purpose="hooks")
+    return Plan(file=file, edits=edits, remarks=remarks if client.name == "codex" else ())
+
+
+def _hook_groups(program: Sequence[str], name: str, *, store: str | None) -> dict[str, dict[str, object]]:
+    """Return one group of handlers for each event.
+
+    A handler never fails: Claude Code takes exit code 2, which a misspelt argument causes, as an order not to compact.
+    """
+    line = shlex.join((*program, "hook", "run", name, *(("--store", store) if store else ())))
+    parts = [_handler(f"{line} --part {part}") for part in range(1, PARTS + 1)]
+    return {"PreCompact": {"hooks": [_handler(line)]}, "SessionStart": {"matcher": "compact", "hooks": parts}}
+
+
+def _handler(line: str) -> dict[str, object]:
+    return {"type": "command", "command": f"{line} || exit 0", "timeout": TIMEOUT_S}
+
+
+def _is_our_group(group: object, name: str) -> bool:
+    """Whether threadkeep wrote a group of handlers, on any machine and in any release."""
+    handlers = group.get("hooks") if isinstance(group, dict) else None
+    commands = [each.get("command") for each in handlers if isinstance(each, dict)] if isinstance(handlers, list) else []
+    return bool(commands) and all(
+        isinstance(line, str) and "threadkeep" in line and f" hook run {name}" in line for line in commands
     )
-    return Plan(file=around.file(path, "json", purpose="hooks"), edits=edits, remarks=remarks)
 
 
 def has_chatgpt_login(around: Surroundings) -> bool:
-    """Whether Codex is logged in with a ChatGPT account and no API key, so that a base URL cannot serve it."""
-    login = _codex_login(around)
+    """Whether Codex uses a ChatGPT login without an API key, which does not work through a base URL."""
+    login = _read_codex_login(around)
     return bool(login.get("tokens")) and not login.get("OPENAI_API_KEY") and not around.environ.get("OPENAI_API_KEY")
 
 
-def _claude_folder(around: Surroundings) -> Path:
+def _find_claude_folder(around: Surroundings) -> Path:
     return around.folder("CLAUDE_CONFIG_DIR", ".claude")
 
 
-def _claude(around: Surroundings) -> Plan:
+def _plan_claude(around: Surroundings) -> Plan:
     edits = [Put(path=("env", "ANTHROPIC_BASE_URL"), value=around.url)]
     if around.anthropic_upstream.startswith("https://api.anthropic.com"):
-        # Behind a foreign base URL Claude Code withholds the 1M window unless it is told that Anthropic answers there.
+        # With another base URL Claude Code hides the 1M window unless it is told that Anthropic answers.
         edits.append(Put(path=("env", "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"), value="1"))
     remark = (
-        "Claude Code goes on compacting by itself. To have threadkeep do it, put these lines into "
+        "Claude Code still compacts by itself. To let threadkeep do it, add these lines to "
         '~/.config/threadkeep/threadkeep.toml: [auto_compact_for] and, below it, claude-code = "on".'
     )
-    file = around.file(_claude_folder(around) / "settings.json", "json", purpose="gateway")
+    file = around.file(_find_claude_folder(around) / "settings.json", "json")
     return Plan(file=file, edits=edits, remarks=(remark,))
 
 
-def _codex_folder(around: Surroundings) -> Path:
+def _find_codex_folder(around: Surroundings) -> Path:
     return around.folder("CODEX_HOME", ".codex")
 
 
-def _codex(around: Surroundings) -> Plan:
+def _plan_codex(around: Surroundings) -> Plan:
     # With a login of its own, Codex keeps the key in auth.json and does not read a variable.
-    has_key = bool(_codex_login(around).get("OPENAI_API_KEY"))
+    has_key = bool(_read_codex_login(around).get("OPENAI_API_KEY"))
     key: dict[str, object] = {"requires_openai_auth": True} if has_key else {"env_key": "OPENAI_API_KEY"}
     provider = {
         "name": "threadkeep",
@@ -139,29 +185,27 @@ def _codex(around: Surroundings) -> Plan:
         )
     elif not has_key and not around.environ.get("OPENAI_API_KEY"):
         remarks.append("Codex will read its key from OPENAI_API_KEY, which is not set here.")
-    return Plan(
-        file=around.file(_codex_folder(around) / "config.toml", "toml", purpose="gateway"), edits=edits, remarks=tuple(remarks)
-    )
+    return Plan(file=around.file(_find_codex_folder(around) / "config.toml", "toml"), edits=edits, remarks=tuple(remarks))
 
 
-def _codex_login(around: Surroundings) -> Mapping[str, object]:
+def _read_codex_login(around: Surroundings) -> Mapping[str, object]:
     try:
-        login = json.loads((_codex_folder(around) / "auth.json").read_bytes())
+        login = json.loads((_find_codex_folder(around) / "auth.json").read_bytes())
     except (OSError, ValueError):
         return {}
     return login if isinstance(login, dict) else {}
 
 
-def _opencode_folder(around: Surroundings) -> Path:
+def _find_opencode_folder(around: Surroundings) -> Path:
     return around.folder("XDG_CONFIG_HOME", ".config") / "opencode"
 
 
-def _opencode(around: Surroundings) -> Plan:
-    folder = _opencode_folder(around)
-    # opencode reads all three; of two that say the same thing, the first in this list counts.
+def _plan_opencode(around: Surroundings) -> Plan:
+    folder = _find_opencode_folder(around)
+    # opencode reads all three; the first in this list wins.
     names = ("opencode.jsonc", "opencode.json", "config.json")
-    files = [around.file(folder / name, "jsonc", purpose="gateway") for name in names]
-    # One that setup wrote to stays the one, so that an undo finds it.
+    files = [around.file(folder / name, "jsonc") for name in names]
+    # Keep to a file that setup wrote to before, so that an undo finds it.
     noted = next((file for file in files if file.is_noted), None)
     file = noted or next((file for file in files if file.path.exists()), files[1])
     edits = [
@@ -170,80 +214,93 @@ def _opencode(around: Surroundings) -> Plan:
     return Plan(file=file, edits=edits)
 
 
-def _pi_folder(around: Surroundings) -> Path:
+def _find_pi_folder(around: Surroundings) -> Path:
     return around.folder("PI_CODING_AGENT_DIR", ".pi/agent")
 
 
-def _pi(around: Surroundings) -> Plan:
+def _plan_pi(around: Surroundings) -> Plan:
     # Only the address: pi keeps the models and the credentials of its own providers.
     edits = [
         Put(path=("providers", "openai", "baseUrl"), value=f"{around.url}/v1"),
         Put(path=("providers", "anthropic", "baseUrl"), value=around.url),
     ]
-    return Plan(file=around.file(_pi_folder(around) / "models.json", "jsonc", purpose="gateway"), edits=edits)
+    return Plan(file=around.file(_find_pi_folder(around) / "models.json", "jsonc"), edits=edits)
 
 
-def _qwen_folder(around: Surroundings) -> Path:
+def _find_qwen_folder(around: Surroundings) -> Path:
     return around.home / ".qwen"
 
 
-def _qwen(around: Surroundings) -> Plan:
-    file = around.file(_qwen_folder(around) / "settings.json", "jsonc", purpose="gateway")
+def _plan_qwen(around: Surroundings) -> Plan:
+    file = around.file(_find_qwen_folder(around) / "settings.json", "jsonc")
     settings = file.read()
     assert isinstance(settings, dict)
     remarks = []
     if settings.get("modelProviders"):
-        remarks.append("Models below modelProviders have addresses of their own; set their baseUrl yourself where you want to.")
+        remarks.append("Models below modelProviders have their own addresses; set their baseUrl yourself if needed.")
     security = settings.get("security")
     auth = security.get("auth") if isinstance(security, dict) else None
     if not isinstance(auth, dict) or auth.get("selectedType") != "openai":
-        remarks.append("qwen uses this address only with an API key of an OpenAI-compatible provider: choose that with /auth.")
+        remarks.append("qwen uses this address only with an API key of an OpenAI-compatible provider; choose one with /auth.")
     edits = [Put(path=("security", "auth", "baseUrl"), value=f"{around.url}/v1")]
     return Plan(file=file, edits=edits, remarks=tuple(remarks))
 
 
-def _cline_folder(around: Surroundings) -> Path:
+def _find_cline_folder(around: Surroundings) -> Path:
     return around.home / ".cline"
 
 
-def _cline(around: Surroundings) -> Plan:
-    file = around.file(_cline_folder(around) / "data" / "settings" / "providers.json", "json", purpose="gateway")
+def _plan_cline(around: Surroundings) -> Plan:
+    file = around.file(_find_cline_folder(around) / "data" / "settings" / "providers.json", "json")
     settings = file.read()
     providers = settings.get("providers") if isinstance(settings, dict) else None
     names = [name for name in ("anthropic", "openai-native") if isinstance(providers, dict) and name in providers]
     missing = (
-        f"{file.path} has no provider that a gateway can stand in front of; "
+        f"{file.path} has no provider that a gateway can serve; "
         "run `cline auth -p anthropic -k KEY -m MODEL` (or -p openai-native) first"
     )
     edits = [Put(path=("providers", name, "settings", "baseUrl"), value=f"{around.url}/v1") for name in names]
     return Plan(file=file, edits=edits, missing=None if edits else missing)
 
 
-def _aider(around: Surroundings) -> Plan:
+def _find_aider_file(around: Surroundings) -> Path:
+    return around.home / ".aider.conf.yml"
+
+
+def _plan_aider(around: Surroundings) -> Plan:
     edits = [
         Put(path=("openai-api-base",), value=f"{around.url}/v1"),
         Put(path=("set-env",), value=[f"ANTHROPIC_API_BASE={around.url}"]),
     ]
-    return Plan(file=around.file(around.home / ".aider.conf.yml", "yaml", purpose="gateway"), edits=edits)
+    return Plan(file=around.file(_find_aider_file(around), "yaml"), edits=edits)
 
 
-def _every() -> Iterator[Client]:
-    yield Client(
-        name="claude",
-        title="Claude Code",
-        command="claude",
-        folder=_claude_folder,
-        gateway=_claude,
-        hooks=HOOK_CLIENTS["claude-code"],
+CLIENTS: Mapping[str, Client] = {
+    client.name: client
+    for client in (
+        Client(
+            name="claude",
+            title="Claude Code",
+            command="claude",
+            folder=_find_claude_folder,
+            gateway=_plan_claude,
+            hooks=HookClient(
+                name="claude-code", form=Format.CLAUDE_CODE, file="settings.json", project_file=".claude/settings.json"
+            ),
+        ),
+        Client(
+            name="codex",
+            title="Codex",
+            command="codex",
+            folder=_find_codex_folder,
+            gateway=_plan_codex,
+            hooks=HookClient(name="codex", form=Format.CODEX, file="hooks.json", project_file=".codex/hooks.json"),
+        ),
+        Client(name="opencode", title="opencode", command="opencode", folder=_find_opencode_folder, gateway=_plan_opencode),
+        Client(name="pi", title="pi", command="pi", folder=_find_pi_folder, gateway=_plan_pi),
+        Client(name="qwen", title="Qwen Code", command="qwen", folder=_find_qwen_folder, gateway=_plan_qwen),
+        Client(name="cline", title="Cline", command="cline", folder=_find_cline_folder, gateway=_plan_cline),
+        Client(name="aider", title="aider", command="aider", folder=_find_aider_file, gateway=_plan_aider),
     )
-    yield Client(name="codex", title="Codex", command="codex", folder=_codex_folder, gateway=_codex, hooks=HOOK_CLIENTS["codex"])
-    yield Client(name="opencode", title="opencode", command="opencode", folder=_opencode_folder, gateway=_opencode)
-    yield Client(name="pi", title="pi", command="pi", folder=_pi_folder, gateway=_pi)
-    yield Client(name="qwen", title="Qwen Code", command="qwen", folder=_qwen_folder, gateway=_qwen)
-    yield Client(name="cline", title="Cline", command="cline", folder=_cline_folder, gateway=_cline)
-    yield Client(
-        name="aider", title="aider", command="aider", folder=lambda around: around.home / ".aider.conf.yml", gateway=_aider
-    )
-
-
-CLIENTS: Mapping[str, Client] = {client.name: client for client in _every()}
+}
+HOOK_CLIENTS: Mapping[str, HookClient] = {client.hooks.name: client.hooks for client in CLIENTS.values() if client.hooks}

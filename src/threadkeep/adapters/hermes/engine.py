@@ -18,8 +18,7 @@ from uuid import uuid4
 
 from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.hermes.messages import Message, count_in, messages_in, rough_tokens, split_head, unstored
-from threadkeep.adapters.hermes.recalling import ARGUMENT, NAME, SCHEMA
-from threadkeep.adapters.hermes.session import Asked, Compacted, HostSession
+from threadkeep.adapters.hermes.session import ARGUMENT, NAME, SCHEMA, Asked, Compacted, HostSession
 
 T = TypeVar("T")
 

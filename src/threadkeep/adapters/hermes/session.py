@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from threadkeep.adapters.bridge import Reach, thread_id_of
 from threadkeep.adapters.hermes.messages import (
     Message,
     faults_in,
@@ -19,13 +20,12 @@ from threadkeep.adapters.hermes.messages import (
     size_of,
     unjoined,
 )
-from threadkeep.adapters.hermes.recalling import answer
-from threadkeep.adapters.reaching import Reach, thread_id_of
 from threadkeep.client import CompactionReport, Thread, Threadkeep, config_of, resolve
 from threadkeep.client.host_history import follow
 from threadkeep.compaction.order import Order
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput, NothingToCompact, ThreadNotFound
+from threadkeep.recall.tool import ARGUMENT, DESCRIPTION, NAME, PARAMETERS, recalled_by_tool
 from threadkeep.tokens import Limits
 
 log = logging.getLogger("threadkeep.hermes")
@@ -192,3 +192,16 @@ def _figures(report: CompactionReport) -> Compacted:
         kept=audit["kept"],
         repaired=audit["repaired"],
     )
+
+
+__all__ = ["ARGUMENT", "NAME", "SCHEMA", "answer"]
+
+SCHEMA: Final[dict[str, Any]] = {"name": NAME, "description": DESCRIPTION, "parameters": dict(PARAMETERS)}
+# How an answer begins on the wire, so that a later question does not find it in place of the original.
+OPENING: Final = '{"recalled"'
+
+
+async def answer(thread: Thread, query: str) -> dict[str, Any]:
+    """Return the originals that answer `query`, best first, with their pointers."""
+    found = await recalled_by_tool(thread, query)
+    return {"recalled": [{"pointer": str(hit.pointer), "text": hit.text} for hit in found]}

@@ -1,0 +1,122 @@
+"""The viewer as a server of its own (`threadkeep view`), and below `/ui` of a gateway (`threadkeep serve`)."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Callable, Collection
+
+from threadkeep.client import Threadkeep
+from threadkeep.dialects import DEFAULT
+from threadkeep.gateway.call import Call
+from threadkeep.gateway.caller import Caller, Receive, Scope, Send
+from threadkeep.gateway.doorway import turned_away
+from threadkeep.gateway.keys import digest_of
+from threadkeep.gateway.mount import Ground, MakePages
+from threadkeep.viewer.app import Viewer, without_own_origin
+from threadkeep.viewer.login import Guest
+from threadkeep.viewer.responses import Answer, redirect
+
+
+class StandAlone:
+    """An ASGI application around a viewer. `passes` open it: the store's control token, and one made for this run."""
+
+    def __init__(
+        self, tk: Threadkeep, *, passes: Collection[str], allow_changes: bool, now: Callable[[], float] = time.time
+    ) -> None:
+        self._tk = tk
+        self._passes = tuple(passes)
+        self._stopping = asyncio.Event()
+        self._viewer = Viewer(
+            self._store,
+            unlock=self._unlock,
+            admits=self._admits,
+            secret="\n".join(passes),
+            stopping=self._stopping,
+            allow_changes=allow_changes,
+            now=now,
+        )
+
+    def stop(self) -> None:
+        """End what would not end by itself."""
+        self._stopping.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"the viewer speaks HTTP, not {scope['type']}")
+        call = Call.of(scope)
+        caller = Caller(receive, send, has_body=call.has_body)
+        refusal = turned_away(without_own_origin(call), hosts=frozenset())
+        if refusal is not None:
+            body = DEFAULT.wire.render_error(refusal.status, refusal.code, refusal.message)
+            await Answer(status=refusal.status, body=body, content_type=b"application/json").write(caller)
+        elif call.path == b"/ui" or call.path.startswith(b"/ui/"):
+            await self._viewer.answer(call, caller)
+        else:
+            await redirect("/ui/").write(caller)
+
+    async def _store(self, _: str | None) -> Threadkeep:
+        return self._tk
+
+    def _unlock(self, credential: str) -> Guest | None:
+        known = [hmac.compare_digest(credential.encode(), each.encode()) for each in self._passes]
+        return Guest(tenant=None) if any(known) else None
+
+    def _admits(self, _: Guest) -> bool:
+        """Passes and the secret that signs tickets are those of this run: none is ever taken back before it ends."""
+        return True
+
+
+def mounted_viewer(*, allow_changes: bool = False) -> MakePages:
+    """Return what makes a gateway's pages."""
+
+    def make(ground: Ground) -> MountedViewer:
+        return MountedViewer(ground, allow_changes=allow_changes)
+
+    return make
+
+
+class MountedViewer:
+    """A viewer as a gateway mounts it. Who comes with a key needs no other ticket; the rest show theirs.
+
+    A key that was taken out opens nothing from the next request on, and ends what was opened with it.
+    """
+
+    def __init__(self, ground: Ground, *, allow_changes: bool) -> None:
+        self._ground = ground
+        self._viewer = Viewer(
+            ground.stores,
+            unlock=self._unlock,
+            admits=self._admits,
+            secret=ground.token,
+            stopping=ground.stopping,
+            allow_changes=allow_changes,
+        )
+
+    def forgives(self, call: Call) -> Call:
+        return without_own_origin(call)
+
+    async def serve(self, call: Call, caller: Caller, *, tenant: str | None, known: bool) -> None:
+        # Which of the tenant's keys it was is not told here; so a ticket rests on all of them.
+        guest = Guest(tenant=tenant, keys=self._held_by(tenant)) if known else None
+        await self._viewer.answer(call, caller, guest=guest)
+
+    def _unlock(self, credential: str) -> Guest | None:
+        opened = self._ground.opens(credential)
+        if opened is None:
+            return None
+        digest = digest_of(credential)
+        return Guest(tenant=opened[0], keys=frozenset(key for key in self._held_by(opened[0]) if digest.startswith(key)))
+
+    def _admits(self, guest: Guest) -> bool:
+        """Whether every key that a guest's ticket rests on still opens; that of the control token rests on its signature."""
+        return guest.tenant is None or (bool(guest.keys) and guest.keys <= self._held_by(guest.tenant))
+
+    def _held_by(self, tenant: str | None) -> frozenset[str]:
+        keys = self._ground.keys
+        if keys is None or tenant is None:
+            return frozenset()
+        # A file of keys is read again when it is asked about one, whichever.
+        keys.tenant_of("")
+        return frozenset(shown.rstrip("…") for shown in keys.held_by(tenant))
