@@ -104,7 +104,7 @@ class _Threadkeep:
     async def opened(cls, folder: Path) -> Contender:
         path = folder / "threadkeep.db"
         database = await SqliteDatabase.open(path, searchable=render_search_text)
-        return cls(database, await database.tenant(), path)
+        return cls(database, await database.open_tenant(), path)
 
     async def append(self, thread: str, rows: Sequence[Row]) -> None:
         if thread not in self._next:
@@ -117,7 +117,7 @@ class _Threadkeep:
         """Read the whole thread, as the others do; what a compacted one costs is measured apart."""
         database = await SqliteDatabase.open(self._path, searchable=render_search_text)
         try:
-            store = await database.tenant()
+            store = await database.open_tenant()
             row = await store.get(thread)
             records = await store.read(Span(thread_id=thread, start=row.start, stop=row.next))
         finally:

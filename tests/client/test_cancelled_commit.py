@@ -17,7 +17,7 @@ from threadkeep.hooks import Facts, FunctionHook, HookEvent, Hooks
 from threadkeep.store import NewRecord, RecordKind
 
 if TYPE_CHECKING:
-    from threadkeep.store.base import Backing
+    from threadkeep.store.base import FullStore
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ SPEECH = SPEECHES[0]
 class SlowToWrite:
     """A store that says when an append has begun, and carries it out when the test lets it."""
 
-    def __init__(self, store: Backing) -> None:
+    def __init__(self, store: FullStore) -> None:
         self._store = store
         self.begun = asyncio.Event()
         self.go_on = asyncio.Event()
@@ -79,7 +79,7 @@ class Stage:
         self.hooks = hooks
         self.told = told
         self.store = SlowToWrite(tk.backend.store)
-        object.__setattr__(tk.backend, "store", cast("Backing", self.store))
+        object.__setattr__(tk.backend, "store", cast("FullStore", self.store))
 
     async def checkpoints(self) -> list[int]:
         return [record.ordinal for record in await of_kind(self.thread, RecordKind.CHECKPOINT)]

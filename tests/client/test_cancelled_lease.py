@@ -16,7 +16,7 @@ from threadkeep.threads.lease import Lease
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
 
-    from threadkeep.store.base import Backing
+    from threadkeep.store.base import FullStore
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ SPEECH = SPEECHES[0]
 class SlowToAnswer:
     """A store that commits what is asked of a lease, and answers when the test lets it; `trouble` is what it answers then."""
 
-    def __init__(self, store: Backing, *, trouble: Exception | None = None) -> None:
+    def __init__(self, store: FullStore, *, trouble: Exception | None = None) -> None:
         self._store = store
         self.trouble = trouble
         self.committed = asyncio.Event()
@@ -51,7 +51,7 @@ class SlowToAnswer:
 
 def slowed(tk: Threadkeep, *, trouble: Exception | None = None) -> SlowToAnswer:
     store = SlowToAnswer(tk.backend.store, trouble=trouble)
-    object.__setattr__(tk.backend, "store", cast("Backing", store))
+    object.__setattr__(tk.backend, "store", cast("FullStore", store))
     return store
 
 

@@ -18,7 +18,7 @@ from threadkeep.threads import lease
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
 
-    from threadkeep.store.base import Backing
+    from threadkeep.store.base import FullStore
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ KEY = "compact:t"
 class TroubledStore:
     """A store whose leases go as a test says: `outcomes` by the number of the attempt, 0 for giving back; else as they should."""
 
-    def __init__(self, store: Backing, outcomes: dict[int, bool | Exception]) -> None:
+    def __init__(self, store: FullStore, outcomes: dict[int, bool | Exception]) -> None:
         self._store = store
         self._outcomes = outcomes
         self._turned = asyncio.Event()
@@ -75,7 +75,7 @@ async def thread(tk: Threadkeep) -> Thread:
 
 def troubled(tk: Threadkeep, outcomes: dict[int, bool | Exception]) -> TroubledStore:
     store = TroubledStore(tk.backend.store, outcomes)
-    object.__setattr__(tk.backend, "store", cast("Backing", store))
+    object.__setattr__(tk.backend, "store", cast("FullStore", store))
     return store
 
 

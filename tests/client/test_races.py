@@ -19,7 +19,7 @@ from threadkeep.dialects.responses.dialect import ResponsesDialect
 from threadkeep.errors import CompactionRunning, Conflict, NothingToCompact, OrdinalConflict, StaleCheckpoint
 from threadkeep.items import Item
 from threadkeep.store import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
-from threadkeep.store.base import Backing
+from threadkeep.store.base import FullStore
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
@@ -171,7 +171,7 @@ async def test_of_two_handles_that_write_one_is_told_to_look_again(tk: Threadkee
 class InterruptedStore:
     """A store that lets another writer in right after the window was read for the first time."""
 
-    def __init__(self, store: Backing, interrupt: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, store: FullStore, interrupt: Callable[[], Awaitable[object]]) -> None:
         self._store = store
         self._interrupt: Callable[[], Awaitable[object]] | None = interrupt
 

@@ -71,14 +71,14 @@ async def test_a_provider_that_refuses_anything_else_is_not_asked_again(tk: Thre
 def test_chat_servers_are_told_in_the_word_they_understand(url: str, name: str) -> None:
     """OpenAI's newer models refuse the older word; other servers know no other."""
     model: ProviderModel = open_model(f"m@{url}", environ={})
-    assert model.bounded(Request(fields={}, head=(), items=()), answer_tokens=7).fields == {name: b"7"}
+    assert model.bound(Request(fields={}, head=(), items=()), answer_tokens=7).fields == {name: b"7"}
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
 def test_a_bound_of_the_request_itself_stays(name: str) -> None:
     """What a turn says of its answers counts for the draft that extends it."""
     request = Request(fields={name: b"5"}, head=(), items=())
-    assert open_model("m@http://127.0.0.1:1", environ={}).bounded(request, answer_tokens=7) == request
+    assert open_model("m@http://127.0.0.1:1", environ={}).bound(request, answer_tokens=7) == request
 
 
 @given(window_tokens=st.integers(min_value=40, max_value=2_000_000))

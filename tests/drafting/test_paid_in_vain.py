@@ -23,7 +23,7 @@ from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.threads import Attempt, ReplyBody, decode_body, is_in_vain
 
 if TYPE_CHECKING:
-    from threadkeep.store.base import Backing
+    from threadkeep.store.base import FullStore
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,7 @@ def bill(outcome: str, *attempts: Attempt) -> ReplyBody:
 class Troubled:
     """A store whose appends of what was paid in vain first meet some trouble each."""
 
-    def __init__(self, store: Backing, *troubles: StoreError | OrdinalConflict) -> None:
+    def __init__(self, store: FullStore, *troubles: StoreError | OrdinalConflict) -> None:
         self._store = store
         self._troubles = list(troubles)
 
@@ -95,7 +95,7 @@ class Troubled:
 
 
 def meeting(tk: Threadkeep, *troubles: StoreError | OrdinalConflict) -> None:
-    object.__setattr__(tk.backend, "store", cast("Backing", Troubled(tk.backend.store, *troubles)))
+    object.__setattr__(tk.backend, "store", cast("FullStore", Troubled(tk.backend.store, *troubles)))
 
 
 async def test_what_a_useless_draft_cost_is_one_record_beside_the_history(tk: Threadkeep, speech: Speech) -> None:

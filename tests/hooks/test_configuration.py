@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from threadkeep.client.config import resolve
 from threadkeep.errors import BadInput
-from threadkeep.hooks import CommandHook, HookEvent, Hooks, Matcher, hooks_from
+from threadkeep.hooks import CommandHook, HookEvent, Hooks, Matcher, parse_hooks
 from threadkeep.hooks.hook import HookGroup
 
 WRITTEN = """
@@ -36,7 +36,7 @@ command = "cat NOTES.md"
 
 def test_a_table_is_read_in_its_order() -> None:
     """Each hook is named by its place; the time is 600 s if none is given, and 1 s at least."""
-    assert hooks_from(tomllib.loads(WRITTEN)["hooks"]) == Hooks(
+    assert parse_hooks(tomllib.loads(WRITTEN)["hooks"]) == Hooks(
         groups=(
             HookGroup(
                 event=HookEvent.PRE_COMPACT,
@@ -62,7 +62,7 @@ def test_a_table_is_read_in_its_order() -> None:
 
 def test_an_empty_table_holds_no_hooks() -> None:
     """So does an event without groups."""
-    assert hooks_from({}) == hooks_from({"PreCompact": []}) == Hooks()
+    assert parse_hooks({}) == parse_hooks({"PreCompact": []}) == Hooks()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_an_empty_table_holds_no_hooks() -> None:
 def test_a_mistake_is_named_with_its_place(table: dict[str, object], message: str) -> None:
     """The message says where, what, and what is known instead."""
     with pytest.raises(BadInput) as caught:
-        hooks_from(table)
+        parse_hooks(table)
     assert str(caught.value) == message
 
 
@@ -102,14 +102,14 @@ def test_a_mistake_is_named_with_its_place(table: dict[str, object], message: st
 def test_a_command_is_a_line_or_a_program_with_arguments(command: object) -> None:
     """Anything else is refused before it could be started."""
     with pytest.raises(BadInput, match=r"^hooks\.PostCompact\[0\]\.hooks\[0\]\.command must be a line for the shell"):
-        hooks_from({"PostCompact": [{"hooks": [{"type": "command", "command": command}]}]})
+        parse_hooks({"PostCompact": [{"hooks": [{"type": "command", "command": command}]}]})
 
 
 @pytest.mark.parametrize("timeout", ["30", 1.5, True, -1, 86_401, None])
 def test_a_timeout_is_a_whole_number_of_seconds(timeout: object) -> None:
     """Up to a day."""
     with pytest.raises(BadInput, match=r"\.timeout must be a whole number of seconds up to 86400"):
-        hooks_from({"PostCompact": [{"hooks": [{"type": "command", "command": "true", "timeout": timeout}]}]})
+        parse_hooks({"PostCompact": [{"hooks": [{"type": "command", "command": "true", "timeout": timeout}]}]})
 
 
 words = st.sampled_from(["PreCompact", "SessionStart", "hooks", "matcher", "type", "command", "timeout", "x"])
@@ -124,7 +124,7 @@ anything = st.recursive(
 def test_any_table_is_hooks_or_bad_input(table: dict[str, object]) -> None:
     """No other error comes out of a configuration."""
     try:
-        read = hooks_from(table)
+        read = parse_hooks(table)
     except BadInput:
         return
     assert len(read.groups) == sum(len(groups) for groups in table.values() if isinstance(groups, list))

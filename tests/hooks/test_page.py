@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.hooks.samples import committed, compaction, started
 
-from threadkeep.hooks import CommandHook, HookEvent, HookReply, Hooks, hooks_from, run_hooks
+from threadkeep.hooks import CommandHook, HookEvent, HookReply, Hooks, parse_hooks, run_hooks
 from threadkeep.hooks.reply import read_reply
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def shown(language: str) -> list[str]:
 async def test_the_configuration_saves_notes_before_and_shows_them_after(tmp_path: Path) -> None:
     """The table is valid, its commands run, and what the second prints is what the model is told."""
     (written,) = shown("toml")
-    hooks = hooks_from(tomllib.loads(written)["hooks"])
+    hooks = parse_hooks(tomllib.loads(written)["hooks"])
     (tmp_path / "save-notes.sh").write_text("echo Port 4621. > NOTES.md\n")
     before = await run_hooks(hooks, compaction(tmp_path, trigger="auto"), environ=ENVIRON)
     after = await run_hooks(hooks, started(tmp_path, source="compact"), environ=ENVIRON)

@@ -81,7 +81,7 @@ class _SpeakingModel:
         raise ModelRejected(self.name, status=400, reason="it writes no summaries")
 
     async def stream_items(
-        self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
+        self, request: Request, *, on_delta: Callable[[Delta], None], on_item: Callable[[Item], Awaitable[None]]
     ) -> ModelReply:
         language = find_dialect(self.dialect)
         window = [_unmarked(decode_json(item.raw)) for item in request.items]
@@ -93,7 +93,7 @@ class _SpeakingModel:
                 continue
             item = language.parse(each)
             self._called += language.view(item).opens
-            await completed(item)
+            await on_item(item)
         return ModelReply(text="")
 
     async def answer_call(self, arguments: Json) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
-from threadkeep.llm.failures import MAX_REASON_CHARS, Complaint, failed, presentable, refused, retry_after_s
+from threadkeep.llm.failures import MAX_REASON_CHARS, ErrorDetails, clean_reason, parse_retry_after, read_failure, read_refusal
 
 
 def error(message: str, **more: Any) -> dict[str, Any]:
@@ -45,7 +45,7 @@ OVERFLOWS = [
 def test_an_overflow_is_recognised_in_any_servers_words(status: int, body: dict[str, Any] | str, limit: int | None) -> None:
     """The limit comes along wherever it is said."""
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    meant = refused("m", status=status, body=raw, headers={})
+    meant = read_refusal("m", status=status, body=raw, headers={})
     assert isinstance(meant, ModelOverflow)
     assert meant.limit_tokens == limit
 
@@ -61,27 +61,27 @@ def test_an_overflow_is_recognised_in_any_servers_words(status: int, body: dict[
 )
 def test_other_errors_that_speak_of_limits_are_no_overflow(status: int, body: dict[str, Any]) -> None:
     """Sending less history would not help against them."""
-    assert not isinstance(refused("m", status=status, body=json.dumps(body).encode(), headers={}), ModelOverflow)
+    assert not isinstance(read_refusal("m", status=status, body=json.dumps(body).encode(), headers={}), ModelOverflow)
 
 
 def test_an_empty_account_is_not_worth_asking_again() -> None:
     """It comes with the status of a rate limit and will not pass like one."""
     body = json.dumps(error("You exceeded your current quota", code="insufficient_quota")).encode()
-    assert isinstance(refused("m", status=429, body=body, headers={"retry-after": "1"}), ModelRejected)
+    assert isinstance(read_refusal("m", status=429, body=body, headers={"retry-after": "1"}), ModelRejected)
 
 
 @pytest.mark.parametrize(("told", "kind"), [("true", ModelUnavailable), ("false", ModelRejected)])
 def test_a_provider_that_says_whether_to_ask_again_is_believed(told: str, kind: type[ModelError]) -> None:
     """Its own word counts more than what its status usually means."""
     status = 400 if told == "true" else 503
-    assert isinstance(refused("m", status=status, body=b"{}", headers={"x-should-retry": told}), kind)
+    assert isinstance(read_refusal("m", status=status, body=b"{}", headers={"x-should-retry": told}), kind)
 
 
 def test_a_compaction_that_cannot_be_made_now_may_be_asked_for_again() -> None:
     """Anthropic says so with a code, whatever the status is."""
     details = {"error_code": "compaction_unavailable"}
     body = json.dumps(error("try later", type="invalid_request_error", details=details)).encode()
-    assert isinstance(refused("m", status=400, body=body, headers={}), ModelUnavailable)
+    assert isinstance(read_refusal("m", status=400, body=body, headers={}), ModelUnavailable)
 
 
 NOON = "Mon, 16 Nov 2026 12:00:00 GMT"
@@ -108,13 +108,13 @@ NOON = "Mon, 16 Nov 2026 12:00:00 GMT"
 )
 def test_when_to_come_back_is_read_from_seconds_milliseconds_and_dates(headers: dict[str, str], expected: float | None) -> None:
     """A date counts from the answer's own clock; what cannot be read says nothing."""
-    assert retry_after_s(headers) == expected
+    assert parse_retry_after(headers) == expected
 
 
 @given(text=st.text(), secret=st.text(min_size=8))
 def test_words_of_a_provider_are_one_short_line_without_the_credential(text: str, secret: str) -> None:
     """Whatever a provider writes, an error stays a sentence and the credential stays unsaid."""
-    line = presentable(f"{text}{secret}{text}", secrets=(secret,))
+    line = clean_reason(f"{text}{secret}{text}", secrets=(secret,))
     assert len(line) <= MAX_REASON_CHARS
     assert line.isprintable()
     assert secret not in line.replace("[credential]", "")
@@ -123,10 +123,10 @@ def test_words_of_a_provider_are_one_short_line_without_the_credential(text: str
 @given(body=st.binary(), status=st.integers(300, 599))
 def test_any_refusal_means_something(body: bytes, status: int) -> None:
     """Hostile bytes are refused, unavailable or an overflow, and never an error of another kind."""
-    assert isinstance(refused("m", status=status, body=body, headers={}), ModelError)
+    assert isinstance(read_refusal("m", status=status, body=body, headers={}), ModelError)
 
 
 @given(message=st.text(), codes=st.frozensets(st.text()), status=st.none() | st.integers(400, 599))
 def test_any_complaint_means_something(message: str, codes: frozenset[str], status: int | None) -> None:
     """So does an error within a stream."""
-    assert isinstance(failed("m", Complaint(message=message, codes=codes, status=status)), ModelError)
+    assert isinstance(read_failure("m", ErrorDetails(message=message, codes=codes, status=status)), ModelError)

@@ -80,7 +80,7 @@ async def listened(dialect: str, chunks: Sequence[bytes]) -> tuple[ModelReply, l
 
     model = ProviderModel("m", model="m", dialect=find_dialect(dialect), path="/x", connect=lambda: transport)
     question = {"input" if dialect == "responses" else "messages": [{"role": "user", "content": "Go."}]}
-    return await model.stream_items(request_of(dialect, question), heard=unheard, completed=take), told
+    return await model.stream_items(request_of(dialect, question), on_delta=unheard, on_item=take), told
 
 
 async def test_every_item_is_told_once_as_soon_as_it_is_whole() -> None:

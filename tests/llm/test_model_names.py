@@ -23,7 +23,7 @@ from threadkeep.llm.base import ModelName
 )
 def test_a_name_is_taken_apart_as_people_write_it(name: str, provider: str, model: str) -> None:
     """The last @ before an address divides, else the first colon; a name with neither says nothing of who serves it."""
-    assert ModelName.read(name) == ModelName(provider=provider, model=model)
+    assert ModelName.parse(name) == ModelName(provider=provider, model=model)
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_a_name_is_taken_apart_as_people_write_it(name: str, provider: str, mode
 )
 def test_models_are_served_together_only_where_that_is_known(one: str, other: str, *, together: bool) -> None:
     """By the same provider, or, where one name does not say by whom, as the same model; and either way round."""
-    first, second = ModelName.read(one), ModelName.read(other)
+    first, second = ModelName.parse(one), ModelName.parse(other)
     assert (first.is_served_with(second), second.is_served_with(first)) == (together, together)

@@ -11,7 +11,7 @@ from tests.llm.wires import CREDENTIAL, MESSAGES, RESPONSES, Wire, request_of
 
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
 from threadkeep.items import Item
-from threadkeep.llm import RemoteCompaction, RemoteCompactor, issuer_of, open_model
+from threadkeep.llm import RemoteCompaction, RemoteCompactor, name_issuer, open_model
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +70,7 @@ async def test_openai_is_sent_the_history_and_what_its_prefix_is_made_of() -> No
     assert received.body == {name: value for name, value in turn.items() if name not in left_behind} | {"model": "gpt-test"}
     assert made == RemoteCompaction(
         items=(Item(_as_sent(USER)), Item(_as_sent(SEALED))),
-        issuer=issuer_of(f"{server.origin}/v1", credential=CREDENTIAL),
+        issuer=name_issuer(f"{server.origin}/v1", credential=CREDENTIAL),
         input_tokens=900,
         output_tokens=50,
         cached_tokens=800,
@@ -136,7 +136,7 @@ async def test_anthropic_is_asked_to_summarise_the_history() -> None:
     }
     assert made == RemoteCompaction(
         items=(Item(b'{"role":"assistant","content":[' + _as_sent(BLOCK) + b"]}"),),
-        issuer=issuer_of(server.origin, credential=CREDENTIAL),
+        issuer=name_issuer(server.origin, credential=CREDENTIAL),
         input_tokens=900,
         output_tokens=50,
         cached_tokens=800,
@@ -227,11 +227,11 @@ async def test_a_compaction_that_came_out_empty_may_be_asked_for_again() -> None
 
 def test_an_issuer_tells_accounts_and_addresses_apart_and_names_no_credential() -> None:
     """Same address and credential, same issuer; anything else, another one."""
-    first = issuer_of("https://api.example/v1", credential=CREDENTIAL)
-    assert first == issuer_of("https://api.example/v1", credential=CREDENTIAL)
+    first = name_issuer("https://api.example/v1", credential=CREDENTIAL)
+    assert first == name_issuer("https://api.example/v1", credential=CREDENTIAL)
     assert first.startswith("https://api.example/v1#")
     assert CREDENTIAL not in first
-    others = {issuer_of("https://api.example/v1", credential="k2"), issuer_of("https://b.example/v1", credential=CREDENTIAL)}
+    others = {name_issuer("https://api.example/v1", credential="k2"), name_issuer("https://b.example/v1", credential=CREDENTIAL)}
     assert first.partition("#")[2] not in {other.partition("#")[2] for other in others}
 
 

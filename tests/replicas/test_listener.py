@@ -74,13 +74,13 @@ async def test_a_commit_is_told_after_listening_began(postgres_server: PostgresS
     only_told(monkeypatch)
     url = await postgres_server.new_store()
     mail = NewRecord(kind=RecordKind.MAIL, at_ms=0, turn=0, tokens=0, body=b"{}")
-    here, there = [await (await PostgresDatabase.open(url, searchable=lambda _, body: "")).tenant() for _ in range(2)]
+    here, there = [await (await PostgresDatabase.open(url, searchable=lambda _, body: "")).open_tenant() for _ in range(2)]
     await here.create(NewThread(id="t", dialect="chat", created_at_ms=0), [])
     async with asyncio.timeout(SECONDS), there.watch("t") as one, there.watch() as every:
-        assert [await watch.changed(within_s=2 * SECONDS) for watch in (one, every)] == [True, True]
+        assert [await watch.wait(within_s=2 * SECONDS) for watch in (one, every)] == [True, True]
         for ordinal in range(3):
             await here.append("t", [mail], expected=ordinal)
-            assert [await watch.changed(within_s=2 * SECONDS) for watch in (one, every)] == [True, True]
+            assert [await watch.wait(within_s=2 * SECONDS) for watch in (one, every)] == [True, True]
     await here.close()
     await there.close()
 
@@ -88,7 +88,7 @@ async def test_a_commit_is_told_after_listening_began(postgres_server: PostgresS
 async def test_mail_and_checkpoints_are_told_by_number_and_nothing_else_is(postgres_server: PostgresServer) -> None:
     """A listener hears the numbers of tenant and thread for those two kinds, once a commit, and no word of what was said."""
     url = await postgres_server.new_store()
-    store = await (await PostgresDatabase.open(url, searchable=lambda _, body: "")).tenant()
+    store = await (await PostgresDatabase.open(url, searchable=lambda _, body: "")).open_tenant()
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as heard:
         await heard.execute(b"LISTEN threadkeep")
         for name in ("first", "second"):

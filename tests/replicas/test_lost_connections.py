@@ -21,7 +21,7 @@ WRITERS = ("a", "b", "c")
 
 
 async def opened(url: str) -> PostgresStore:
-    return await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).tenant()
+    return await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).open_tenant()
 
 
 async def check_lanes(store: PostgresStore, reached: dict[str, int]) -> None:

@@ -12,7 +12,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.cli import main
 from threadkeep.errors import BadInput, CopyConflict
 from threadkeep.store import Record, Span
-from threadkeep.store.base import Backing
+from threadkeep.store.base import FullStore
 from threadkeep.store.locations import open_database
 from threadkeep.transfer.store_copy import copy_threads
 
@@ -43,11 +43,11 @@ async def places(request: pytest.FixtureRequest, postgres_server: PostgresServer
     return source, target
 
 
-async def opened(location: str, *, key: bytes | None = None) -> Backing:
-    return await (await open_database(location)).tenant("local", key=key)
+async def opened(location: str, *, key: bytes | None = None) -> FullStore:
+    return await (await open_database(location)).open_tenant("local", key=key)
 
 
-async def everything(store: Backing) -> dict[str, list[Record]]:
+async def everything(store: FullStore) -> dict[str, list[Record]]:
     rows = await store.threads(limit=100)
     return {row.id: await store.read(Span(thread_id=row.id, start=0, stop=10**6)) for row in rows}
 
@@ -182,9 +182,9 @@ def test_a_tenant_that_is_not_there_is_not_copied_nor_made(
 async def test_a_server_knows_its_tenants_without_making_one(postgres_server: PostgresServer) -> None:
     """Asking whether a tenant is there leaves everything as it was."""
     database = await open_database(await postgres_server.new_store())
-    asked = [await database.knows("team"), await database.knows("team")]
-    await database.tenant("team")
-    assert [*asked, await database.knows("team"), await database.knows("other")] == [False, False, True, False]
+    asked = [await database.has_tenant("team"), await database.has_tenant("team")]
+    await database.open_tenant("team")
+    assert [*asked, await database.has_tenant("team"), await database.has_tenant("other")] == [False, False, True, False]
     await database.close()
 
 

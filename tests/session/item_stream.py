@@ -9,7 +9,7 @@ from typing import Any
 from threadkeep.dialects import Request, find_dialect
 from threadkeep.items import Item
 from threadkeep.llm import Delta, ModelReply
-from threadkeep.llm.answers import speech_in
+from threadkeep.llm.answers import read_speech
 
 # An item, or something that happens elsewhere before the next one.
 Told = dict[str, Any] | Callable[[], Awaitable[object]]
@@ -31,7 +31,7 @@ class UnfoldingModel:
         raise AssertionError("it is listened to item by item")
 
     async def stream_items(
-        self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
+        self, request: Request, *, on_delta: Callable[[Delta], None], on_item: Callable[[Item], Awaitable[None]]
     ) -> ModelReply:
         self.bodies.append(json.loads(self._language.join(request, request.items)))
         items: list[Item] = []
@@ -40,8 +40,10 @@ class UnfoldingModel:
                 await told()
             else:
                 items.append(self._language.parse(told))
-                await completed(items[-1])
-        return ModelReply(text=speech_in(items, dialect=self.dialect).text, items=tuple(items), input_tokens=10, output_tokens=2)
+                await on_item(items[-1])
+        return ModelReply(
+            text=read_speech(items, dialect=self.dialect).text, items=tuple(items), input_tokens=10, output_tokens=2
+        )
 
     def close(self) -> None:
         """Check that every answer was asked for."""

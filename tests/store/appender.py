@@ -38,10 +38,10 @@ async def open_store(location: str) -> ThreadStore:
     if location.startswith("postgresql://"):
         from threadkeep.store.postgres import PostgresDatabase
 
-        return await (await PostgresDatabase.open(location, searchable=searchable)).tenant()
+        return await (await PostgresDatabase.open(location, searchable=searchable)).open_tenant()
     from threadkeep.store.sqlite import SqliteDatabase
 
-    return await (await SqliteDatabase.open(location, searchable=searchable)).tenant()
+    return await (await SqliteDatabase.open(location, searchable=searchable)).open_tenant()
 
 
 async def fill(store: ThreadStore, lane: str, count: int) -> None:

@@ -27,7 +27,7 @@ async def opened(path: Path) -> StoreError | None:
     except StoreError as error:
         return error
     try:
-        store = await database.tenant()
+        store = await database.open_tenant()
         await store.threads()
         await store.search([Span(thread_id="t", start=0, stop=9)], "word", limit=3)
     except StoreError as error:
@@ -40,7 +40,7 @@ async def opened(path: Path) -> StoreError | None:
 async def written(path: Path) -> bytes:
     """Return the bytes of a store with a thread in it."""
     database = await SqliteDatabase.open(path, searchable=searchable)
-    store = await database.tenant()
+    store = await database.open_tenant()
     item = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=1, body=b'{"role":"user"}' * 90)
     await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item] * 5)
     await database.close()

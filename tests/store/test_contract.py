@@ -26,7 +26,7 @@ def memory() -> StoreMaker[MemoryStore]:
 
     async def make(*, tenant: str = "local", beside: ThreadStore | None = None) -> MemoryStore:
         place = MemoryDatabase(searchable=text_of) if beside is None else places[id(beside)]
-        store = await place.tenant(tenant)
+        store = await place.open_tenant(tenant)
         places[id(store)] = place
         return store
 
@@ -39,7 +39,7 @@ def sqlite(tmp_path: Path) -> StoreMaker[SqliteStore]:
 
     async def make(*, tenant: str = "local", beside: ThreadStore | None = None) -> SqliteStore:
         place = tmp_path / f"{len(places)}.db" if beside is None else places[id(beside)]
-        store = await (await SqliteDatabase.open(place, searchable=text_of)).tenant(tenant)
+        store = await (await SqliteDatabase.open(place, searchable=text_of)).open_tenant(tenant)
         places[id(store)] = place
         return store
 
@@ -53,7 +53,7 @@ async def postgres(postgres_server: PostgresServer) -> AsyncIterator[StoreMaker[
 
     async def make(*, tenant: str = "local", beside: ThreadStore | None = None) -> PostgresStore:
         place = await postgres_server.new_store() if beside is None else places[id(beside)]
-        store = await (await PostgresDatabase.open(place, searchable=text_of)).tenant(tenant)
+        store = await (await PostgresDatabase.open(place, searchable=text_of)).open_tenant(tenant)
         places[id(store)] = place
         opened.append(store)
         return store

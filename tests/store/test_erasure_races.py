@@ -14,7 +14,7 @@ from tests.postgres import PostgresServer
 
 from threadkeep.errors import StoreError
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
-from threadkeep.store.base import Backing
+from threadkeep.store.base import FullStore
 from threadkeep.store.locations import open_database
 
 pytestmark = pytest.mark.anyio
@@ -35,9 +35,9 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def stores(place: str) -> AsyncIterator[tuple[Backing, Backing]]:
+async def stores(place: str) -> AsyncIterator[tuple[FullStore, FullStore]]:
     """Two openers of one place, as two processes have it, with a thread `t` and a thread `u`."""
-    one, other = [await (await open_database(place)).tenant() for _ in range(2)]
+    one, other = [await (await open_database(place)).open_tenant() for _ in range(2)]
     await one.create(NewThread(id="t", dialect="chat", created_at_ms=0), [SECRET])
     await one.create(NewThread(id="u", dialect="chat", created_at_ms=0), [])
     yield one, other
@@ -79,7 +79,7 @@ async def file_held(path: str) -> AsyncIterator[Callable[[int], Awaitable[None]]
     connection.close()
 
 
-async def erased_by(store: Backing, thread_id: str, ordinals: list[int]) -> int:
+async def erased_by(store: FullStore, thread_id: str, ordinals: list[int]) -> int:
     """Erase, again if another opener kept the log, and return how many records lost their bytes by it."""
     try:
         return await store.erase(thread_id, ordinals, at_ms=1)
@@ -89,12 +89,12 @@ async def erased_by(store: Backing, thread_id: str, ordinals: list[int]) -> int:
         return -1
 
 
-async def standing(store: Backing) -> dict[str, list[tuple[bytes, bool]]]:
+async def standing(store: FullStore) -> dict[str, list[tuple[bytes, bool]]]:
     found = {name: await store.read(Span(thread_id=name, start=0, stop=10**6)) for name in ("t", "u")}
     return {name: [(record.body, record.erased) for record in records] for name, records in found.items()}
 
 
-async def test_an_erasure_that_waits_for_an_append_counts_its_record(stores: tuple[Backing, Backing], held: Held) -> None:
+async def test_an_erasure_that_waits_for_an_append_counts_its_record(stores: tuple[FullStore, FullStore], held: Held) -> None:
     """Both stand in line for the same bytes: whoever is first, each record has its bytes or is a tombstone that was counted."""
     one, other = stores
     async with held() as in_line:
@@ -110,7 +110,7 @@ async def test_an_erasure_that_waits_for_an_append_counts_its_record(stores: tup
     assert found["u"] in ([(b"", True)], [(SECRET.body, False)])
 
 
-async def test_two_that_erase_the_same_bytes_both_succeed(stores: tuple[Backing, Backing], held: Held) -> None:
+async def test_two_that_erase_the_same_bytes_both_succeed(stores: tuple[FullStore, FullStore], held: Held) -> None:
     """One of them finds something to erase, the other nothing; neither is an error, and no record is counted twice."""
     one, other = stores
     async with held() as in_line:
@@ -121,16 +121,16 @@ async def test_two_that_erase_the_same_bytes_both_succeed(stores: tuple[Backing,
     assert await standing(other) == {"t": [(b"", True)], "u": []}
 
 
-async def test_appends_and_erasures_race(stores: tuple[Backing, Backing]) -> None:
+async def test_appends_and_erasures_race(stores: tuple[FullStore, FullStore]) -> None:
     """The same bytes are appended here and erased there, over and over: none is half gone, comes back, or is missed."""
     one, other = stores
     ends = {"t": 1, "u": 0}
 
-    async def append(store: Backing, name: str) -> None:
+    async def append(store: FullStore, name: str) -> None:
         for _ in range(ROUNDS):
             ends[name] = await store.append(name, [SECRET], expected=ends[name])
 
-    async def erase(store: Backing, name: str) -> list[int]:
+    async def erase(store: FullStore, name: str) -> list[int]:
         return [await erased_by(store, name, list(range(ends[name]))) for _ in range(ROUNDS)]
 
     _, _, *counts = await asyncio.gather(append(one, "t"), append(other, "u"), erase(other, "t"), erase(one, "u"))

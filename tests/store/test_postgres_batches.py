@@ -28,7 +28,7 @@ def thread(name: str, *, parent: str | None = None, start: int = 0) -> NewThread
 @pytest.fixture
 async def store(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
     url = await postgres_server.new_store()
-    opened = await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).tenant()
+    opened = await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).open_tenant()
     yield opened
     await opened.close()
 

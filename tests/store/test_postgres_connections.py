@@ -37,7 +37,7 @@ async def test_a_server_that_says_nothing_gives_way_to_the_next_one(
         f"postgresql://{OWNER}@/{folder['dbname']}?host=127.0.0.1,{folder['host']}&port={silent_port},{folder.get('port', 5432)}"
     )
     database = await PostgresDatabase.open(url, searchable=lambda _, body: "")
-    store = await database.tenant()
+    store = await database.open_tenant()
     assert await store.threads() == []
     await database.close()
 

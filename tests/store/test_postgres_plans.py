@@ -37,7 +37,7 @@ def anyio_backend() -> str:
 async def filled(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[tuple[str, PostgresStore]]:
     """Some threads of some thousand records, of which the planner knows nothing yet, or everything."""
     url = await postgres_server.new_store()
-    store = await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).tenant()
+    store = await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).open_tenant()
     for thread in range(6):
         await store.create(
             NewThread(id=f"t{thread}", dialect="chat", created_at_ms=0), [record(number) for number in range(RECORDS)]

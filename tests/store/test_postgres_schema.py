@@ -40,7 +40,7 @@ EVERYTHING = {
 
 
 async def opened(url: str) -> PostgresStore:
-    return await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).tenant()
+    return await (await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())).open_tenant()
 
 
 async def described(url: str) -> dict[str, list[tuple[object, ...]]]:

@@ -58,7 +58,7 @@ async def place(request: pytest.FixtureRequest, postgres_server: PostgresServer)
     if request.param == "superuser":
         url = url.replace(f"//{OWNER}:@", "//postgres:@")
     database = await PostgresDatabase.open(url, searchable=lambda _, body: body.decode())
-    mine, theirs = await database.tenant("mine"), await database.tenant("theirs")
+    mine, theirs = await database.open_tenant("mine"), await database.open_tenant("theirs")
     for store, text in ((mine, b"mine"), (theirs, b"theirs")):
         await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item(text), item(text + b" too")])
         await store.create(NewThread(id="erased", dialect="chat", created_at_ms=0), [item(text + b" gone")])

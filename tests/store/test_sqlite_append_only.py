@@ -20,7 +20,7 @@ from threadkeep.store.sqlite.queries import QUERIES
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     database = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode())
-    opened = await database.tenant()
+    opened = await database.open_tenant()
     item = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"kept")
     gone = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"gone")
     await opened.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item, item])

@@ -29,7 +29,7 @@ def test_a_body_takes_its_smaller_form(body: bytes, form: Form) -> None:
 async def test_the_forms_are_those_the_database_takes_and_damage_shows(tmp_path: Path) -> None:
     """A form nobody knows is refused; bytes that do not inflate are given as they are, and their digest gives them away."""
     database = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode())
-    store = await database.tenant()
+    store = await database.open_tenant()
     records = [NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=body) for body in (SMALL, LARGE, NOISE)]
     await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), records)
     everything = Span(thread_id="t", start=0, stop=9)

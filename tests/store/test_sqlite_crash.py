@@ -18,7 +18,7 @@ KILLS = 100
 
 
 async def open_store(path: Path) -> SqliteStore:
-    return await (await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())).tenant()
+    return await (await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())).open_tenant()
 
 
 def killed_after(acknowledgements: int, path: Path) -> dict[str, int]:

@@ -25,7 +25,7 @@ def text(thread_id: str, number: int) -> bytes:
 
 
 async def open_store(path: Path) -> SqliteStore:
-    return await (await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())).tenant()
+    return await (await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())).open_tenant()
 
 
 async def made(path: Path) -> Path:

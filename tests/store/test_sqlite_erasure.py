@@ -25,7 +25,7 @@ def item(body: bytes) -> NewRecord:
 
 
 async def open_store(path: Path) -> SqliteStore:
-    return await (await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())).tenant()
+    return await (await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())).open_tenant()
 
 
 def on_disk(folder: Path, needle: bytes) -> list[str]:

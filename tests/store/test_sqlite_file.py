@@ -21,7 +21,7 @@ NOTE = NewRecord(kind=RecordKind.NOTE, at_ms=0, turn=0, tokens=0, body=b"kept")
 
 
 async def open_store(path: Path) -> SqliteStore:
-    return await (await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())).tenant()
+    return await (await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())).open_tenant()
 
 
 async def made(path: Path) -> Path:
@@ -157,7 +157,7 @@ from threadkeep.store.sqlite import SqliteDatabase
 async def main():
     sys.stdin.readline()
     database = await SqliteDatabase.open(sys.argv[1], searchable=lambda dialect, body: "")
-    print((await database.tenant()).tenant.key.hex())
+    print((await database.open_tenant()).tenant.key.hex())
     await database.close()
 asyncio.run(main())
 """

@@ -24,7 +24,7 @@ def item(body: bytes) -> NewRecord:
 
 
 async def open_store(path: Path) -> SqliteStore:
-    store = await (await SqliteDatabase.open(path, searchable=lambda _, body: body.hex())).tenant()
+    store = await (await SqliteDatabase.open(path, searchable=lambda _, body: body.hex())).open_tenant()
     if not await store.threads():
         await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [])
     return store

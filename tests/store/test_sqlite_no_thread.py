@@ -54,10 +54,10 @@ async def test_a_write_without_a_thread_is_refused_and_the_next_goes_through(dat
     """The error says what is missing and what to do; nothing was written, nothing hangs, and closing works."""
     machine.refused = ("threadkeep-writer",)
     with pytest.raises(StoreError, match=r"no more threads.*try again") as refused:
-        await database.tenant()
+        await database.open_tenant()
     assert refused.value.code == "store_error"
     machine.refused = ()
-    store = await database.tenant()
+    store = await database.open_tenant()
     await store.create(new("t"), [])
     assert [row.id for row in await store.threads()] == ["t"]
 
@@ -66,7 +66,7 @@ async def test_a_store_that_never_got_a_thread_to_write_closes(database: SqliteD
     """Neither the refused write nor closing leaves anything behind; the fixture looks."""
     machine.refused = ("threadkeep-writer",)
     with pytest.raises(StoreError, match="no more threads"):
-        await database.tenant()
+        await database.open_tenant()
 
 
 async def test_a_first_read_without_a_thread_is_refused_and_the_next_goes_through(
@@ -76,9 +76,9 @@ async def test_a_first_read_without_a_thread_is_refused_and_the_next_goes_throug
     machine.refused = ("threadkeep-reader",)
     for _ in range(3):
         with pytest.raises(StoreError, match=r"no more threads.*try again"):
-            await database.knows("local")
+            await database.has_tenant("local")
     machine.refused = ()
-    assert [await database.knows("local") for _ in range(5)] == [False] * 5
+    assert [await database.has_tenant("local") for _ in range(5)] == [False] * 5
     assert sum(thread.name.startswith("threadkeep-reader") for thread in threading.enumerate()) == 1
 
 
@@ -86,7 +86,7 @@ async def test_a_read_that_gets_no_thread_of_its_own_waits_for_one_that_is_there
     database: SqliteDatabase, machine: Machine
 ) -> None:
     """With one thread all reads are answered, one after another."""
-    store: SqliteStore = await database.tenant()
+    store: SqliteStore = await database.open_tenant()
     machine.refused = ("threadkeep-reader",)
     answers = await asyncio.gather(*(store._readers.run(answer_to_everything) for _ in range(12)))
     assert answers == [(42,)] * 12

@@ -32,7 +32,7 @@ async def open_database(path: Path) -> SqliteDatabase:
 
 async def made(path: Path) -> SqliteStore:
     """Return an open store with one thread in it, whose words are indexed."""
-    store = await (await open_database(path)).tenant()
+    store = await (await open_database(path)).open_tenant()
     await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item("kept words")])
     await store.search([EVERYTHING], "words", limit=1)
     return store
@@ -78,7 +78,7 @@ async def test_a_store_that_cannot_be_written_is_read(folder: Path) -> None:
     before = (folder / "s.db").read_bytes()
     with nothing_writable(folder):
         database = await open_database(folder / "s.db")
-        store = await database.tenant()
+        store = await database.open_tenant()
         assert (database.read_only, await bodies(store), (await store.get("t")).next) == (True, [b"kept words"], 1)
         assert [hit.ordinal for hit in await store.search([EVERYTHING], "words", limit=9)] == [0]
         assert [row.id for row in await store.threads()] == ["t"]
@@ -91,14 +91,14 @@ async def test_a_store_that_cannot_be_written_is_read(folder: Path) -> None:
         with pytest.raises(StoreReadOnly):
             await store.acquire("k", holder="a", now_ms=0, ttl_ms=1)
         with pytest.raises(StoreReadOnly):
-            await database.tenant("unknown")
+            await database.open_tenant("unknown")
         assert await bodies(store) == [b"kept words"]
         await store.close()
         assert names(folder) == ["s.db"]
     assert (folder / "s.db").read_bytes() == before
     database = await open_database(folder / "s.db")
     assert database.read_only is False
-    assert await (await database.tenant()).append("t", [item("writable again")], expected=1) == 2
+    assert await (await database.open_tenant()).append("t", [item("writable again")], expected=1) == 2
     await database.close()
 
 
@@ -107,7 +107,7 @@ async def test_a_read_only_file_in_a_writable_folder_leaves_nothing_beside_it(fo
     await (await made(folder / "s.db")).close()
     with nothing_writable(folder, folder_mode=0o777):
         database = await open_database(folder / "s.db")
-        assert (database.read_only, await bodies(await database.tenant())) == (True, [b"kept words"])
+        assert (database.read_only, await bodies(await database.open_tenant())) == (True, [b"kept words"])
         await database.close()
         assert names(folder) == ["s.db"]
 
@@ -116,7 +116,7 @@ async def test_a_reader_without_rights_sees_what_a_writer_appends(folder: Path) 
     """Beside a living writer the log is read too: what it acknowledged is there, before and after the file was opened."""
     writer = await made(folder / "s.db")
     with nothing_writable(folder):
-        reader = await (await open_database(folder / "s.db")).tenant()
+        reader = await (await open_database(folder / "s.db")).open_tenant()
         assert await bodies(reader) == [b"kept words"]
     await writer.append("t", [item("appended meanwhile")], expected=1)
     assert await bodies(reader) == [b"kept words", b"appended meanwhile"]
@@ -130,7 +130,7 @@ async def test_a_search_that_would_have_to_index_is_refused(folder: Path) -> Non
     await store.append("t", [item("later words")], expected=1)
     await store.close()
     with nothing_writable(folder):
-        reader = await (await open_database(folder / "s.db")).tenant()
+        reader = await (await open_database(folder / "s.db")).open_tenant()
         with pytest.raises(StoreReadOnly):
             await reader.search([EVERYTHING], "words", limit=9)
         await reader.close()
@@ -156,7 +156,7 @@ async def test_what_cannot_be_made_or_brought_up_to_date_is_refused(folder: Path
 
 async def append_from_elsewhere(path: Path, texts: list[str]) -> None:
     """Append to the thread the way a process does that opens the store for it alone."""
-    store = await (await open_database(path)).tenant()
+    store = await (await open_database(path)).open_tenant()
     await store.append("t", [item(text) for text in texts], expected=(await store.get("t")).next)
     await store.close()
 
@@ -165,7 +165,7 @@ async def test_a_reader_sees_what_was_written_after_nobody_wrote(folder: Path) -
     """A file that was taken as it lay is read as it lies now, however often it was written and closed meanwhile."""
     await (await made(folder / "s.db")).close()
     with nothing_writable(folder):
-        reader = await (await open_database(folder / "s.db")).tenant()
+        reader = await (await open_database(folder / "s.db")).open_tenant()
         assert await bodies(reader) == [b"kept words"]
     for count in (1, 2):
         await append_from_elsewhere(folder / "s.db", [f"round {count}"])
@@ -179,9 +179,9 @@ async def test_a_reader_goes_over_to_the_log_of_a_writer_that_came_later(folder:
     """What a writer acknowledged is seen, though it lies in a log that was not there when the reader began."""
     await (await made(folder / "s.db")).close()
     with nothing_writable(folder):
-        reader = await (await open_database(folder / "s.db")).tenant()
+        reader = await (await open_database(folder / "s.db")).open_tenant()
         assert await bodies(reader) == [b"kept words"]
-    writer = await (await open_database(folder / "s.db")).tenant()
+    writer = await (await open_database(folder / "s.db")).open_tenant()
     await writer.append("t", [item("in the log")], expected=1)
     with nothing_writable(folder):
         assert await bodies(reader) == [b"kept words", b"in the log"]
@@ -196,7 +196,7 @@ async def test_a_healthy_file_that_was_rewritten_is_not_called_damaged(folder: P
     await (await made(folder / "s.db")).close()
     everything = Span(thread_id="t", start=0, stop=10_000)
     with nothing_writable(folder):
-        reader = await (await open_database(folder / "s.db")).tenant()
+        reader = await (await open_database(folder / "s.db")).open_tenant()
         assert await bodies(reader) == [b"kept words"]
     written = [f"{number} {os.urandom(300).hex()}" for number in range(400)]
     await append_from_elsewhere(folder / "s.db", written)
@@ -262,7 +262,7 @@ async def test_damage_is_told_once_a_new_connection_saw_it_too(folder: Path) -> 
         raise Damaged("no threadkeep wrote this")
 
     with nothing_writable(folder):
-        reader = await (await open_database(folder / "s.db")).tenant()
+        reader = await (await open_database(folder / "s.db")).open_tenant()
         assert await bodies(reader) == [b"kept words"]
         with pytest.raises(StoreCorrupt):
             await reader._readers.run(damaged)
@@ -277,7 +277,7 @@ async def test_a_file_that_another_took_the_place_of_is_looked_at_as_when_openin
     await (await made(path)).close()
     (folder / "ours.db").write_bytes(path.read_bytes())
     with nothing_writable(folder):
-        reader = await (await open_database(path)).tenant()
+        reader = await (await open_database(path)).open_tenant()
         assert await bodies(reader) == [b"kept words"]
     (folder / "theirs.db").write_bytes(b"not ours")
     (folder / "theirs.db").replace(path)
@@ -293,12 +293,12 @@ async def test_who_watches_a_file_nobody_wrote_is_told_of_the_first_write(folder
     """A connection without locks never notices a write by itself."""
     await (await made(folder / "s.db")).close()
     with nothing_writable(folder):
-        reader = await (await open_database(folder / "s.db")).tenant()
+        reader = await (await open_database(folder / "s.db")).open_tenant()
         async with reader.watch() as watch:
-            while not await watch.changed(within_s=10):
+            while not await watch.wait(within_s=10):
                 pass
             touch(folder / "s.db", at_ns=1)
-            assert await watch.changed(within_s=10) is True
+            assert await watch.wait(within_s=10) is True
         await reader.close()
 
 
@@ -307,7 +307,7 @@ async def test_a_link_of_another_name_leads_to_the_log_too(folder: Path) -> None
     writer = await made(folder / "real.db")
     (folder / "link.db").symlink_to("real.db")
     with nothing_writable(folder):
-        reader = await (await open_database(folder / "link.db")).tenant()
+        reader = await (await open_database(folder / "link.db")).open_tenant()
         assert await bodies(reader) == [b"kept words"]
         await reader.close()
     await writer.close()

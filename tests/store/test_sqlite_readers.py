@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     database = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode())
-    opened = await database.tenant()
+    opened = await database.open_tenant()
     yield opened
     await opened.close()
 
@@ -92,9 +92,9 @@ async def test_who_only_reads_starts_no_writer(tmp_path: Path) -> None:
     """A store that is opened and read has no thread that writes; the log is folded into the file all the same."""
     path = tmp_path / "s.db"
     database = await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())
-    await (await database.tenant()).close()
+    await (await database.open_tenant()).close()
     database = await SqliteDatabase.open(path, searchable=lambda _, body: body.decode())
-    assert await (await database.tenant()).threads() == []
+    assert await (await database.open_tenant()).threads() == []
     assert at_work("threadkeep-writer") == 0
     await database.close()
     assert [file.name for file in tmp_path.iterdir()] == ["s.db"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
-from threadkeep.store.search_words import spaced
+from threadkeep.store.search_words import space_cjk
 from threadkeep.store.sqlite import SqliteDatabase
 from threadkeep.store.sqlite.search import BATCH_BYTES, BATCH_RECORDS, match_expression
 
@@ -37,7 +37,7 @@ def test_a_query_is_words(query: str, expression: str) -> None:
 
 def test_text_is_spaced_for_the_tokenizer() -> None:
     """CJK characters become words of their own, and half a surrogate becomes a question mark."""
-    assert spaced("the 端口, \ud83d end") == "the  端  口 , ? end"
+    assert space_cjk("the 端口, \ud83d end") == "the  端  口 , ? end"
 
 
 def item(text: str) -> NewRecord:
@@ -54,7 +54,7 @@ async def test_the_index_catches_up_over_many_batches(tmp_path: Path) -> None:
         return body.decode()
 
     database = await SqliteDatabase.open(tmp_path / "s.db", searchable=searchable)
-    store = await database.tenant()
+    store = await database.open_tenant()
     records = [item(f"needle w{number}") for number in range(2 * BATCH_RECORDS + 1)]
     records += [item("needle " + "x" * BATCH_BYTES), item("last needle")]
     await store.create(NewThread(id="t", dialect="messages", created_at_ms=0), records)
@@ -70,7 +70,7 @@ async def test_the_index_catches_up_over_many_batches(tmp_path: Path) -> None:
 async def test_text_no_database_takes_does_not_stop_the_index(tmp_path: Path) -> None:
     """A record whose text holds half a surrogate or a NUL is indexed, and so is all that follows it."""
     database = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode("utf-8", "surrogateescape"))
-    store = await database.tenant()
+    store = await database.open_tenant()
     hostile = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"before \xff\0 behind")
     await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [hostile, item("after")])
     found = [(await store.search([EVERYTHING], word, limit=9))[0].ordinal for word in ("before", "behind", "after")]
@@ -82,7 +82,7 @@ async def test_text_no_database_takes_does_not_stop_the_index(tmp_path: Path) ->
 async def test_two_openers_index_a_record_once(tmp_path: Path) -> None:
     """Searches through two openers of one file share the index and find each record once."""
     databases = [await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode()) for _ in range(2)]
-    first, second = [await database.tenant() for database in databases]
+    first, second = [await database.open_tenant() for database in databases]
     await first.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item("needle")])
     hits = await first.search([EVERYTHING], "needle", limit=9)
     assert await second.search([EVERYTHING], "needle", limit=9) == hits

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     database = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode())
-    opened = await database.tenant()
+    opened = await database.open_tenant()
     await opened.create(NewThread(id="t", dialect="chat", created_at_ms=0), [])
     yield opened
     await opened.close()

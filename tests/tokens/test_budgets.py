@@ -100,10 +100,14 @@ def test_one_odd_report_among_three_changes_nothing() -> None:
     """Neither a count of one token nor one of a million moves what two others agree on."""
     usual = [Calibration(estimated=1_000, counted=1_100), Calibration(estimated=2_000, counted=2_400)]
     silent, stormy = Calibration(estimated=1_000, counted=1), Calibration(estimated=1_000, counted=1_000_000)
-    assert (Calibration.settled([silent, *usual]), Calibration.settled([*usual, stormy])) == (usual[0], usual[1])
+    assert (Calibration.pick_median([silent, *usual]), Calibration.pick_median([*usual, stormy])) == (usual[0], usual[1])
 
 
 def test_of_two_reports_the_one_that_compacts_sooner_is_believed() -> None:
     """Reports without a count are left out, and none at all teach nothing."""
     low, high, none = (Calibration(estimated=100, counted=counted) for counted in (90, 120, 0))
-    assert (Calibration.settled([high, none, low]), Calibration.settled([none]), Calibration.settled([])) == (high, None, None)
+    assert (Calibration.pick_median([high, none, low]), Calibration.pick_median([none]), Calibration.pick_median([])) == (
+        high,
+        None,
+        None,
+    )

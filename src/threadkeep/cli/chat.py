@@ -65,7 +65,7 @@ async def _begin(chat: TerminalChat, thread_id: str | None) -> None:
     elif model is None:
         raise BadInput(NO_MODEL)
     else:
-        asked = chat.tk.backend.models.named(model)
+        asked = chat.tk.backend.models.get(model)
         await chat.go_to(await chat.tk.thread(thread_id, dialect=asked.dialect), model=model)
 
 

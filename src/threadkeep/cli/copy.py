@@ -14,8 +14,8 @@ from threadkeep.cli.opening import is_there, settings_of, without_password
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import config_of
 from threadkeep.errors import BadInput, StoreMissing
-from threadkeep.store.base import Backing
-from threadkeep.store.locations import IN_MEMORY, is_file, open_database, sqlite_path
+from threadkeep.store.base import FullStore
+from threadkeep.store.locations import IN_MEMORY, is_file, open_database, parse_sqlite_path
 from threadkeep.threads.clock import SystemClock
 from threadkeep.transfer.store_copy import CopiedThread, CopyProgress, copy_threads
 
@@ -52,14 +52,14 @@ def run(args: Namespace) -> int:
 async def _copy(args: Namespace) -> list[CopiedThread]:
     if IN_MEMORY in (args.source, args.target):
         raise BadInput("a store in memory ends with its process; name a path or postgresql://… to copy from and to")
-    if is_file(args.source) and not is_there(path := sqlite_path(args.source)):
+    if is_file(args.source) and not is_there(path := parse_sqlite_path(args.source)):
         raise StoreMissing(str(path))
-    if is_file(args.source) and is_file(args.target) and _same(sqlite_path(args.source), sqlite_path(args.target)):
+    if is_file(args.source) and is_file(args.target) and _same(parse_sqlite_path(args.source), parse_sqlite_path(args.target)):
         raise BadInput("this is one store, not two; name another to copy to")
     tenant = args.tenant or config_of(settings_of(args)).tenant
     source = await _known(args.source, tenant)
     try:
-        target = await (await open_database(args.target)).tenant(tenant, key=source.tenant.key)
+        target = await (await open_database(args.target)).open_tenant(tenant, key=source.tenant.key)
         try:
             return await copy_threads(source, target, only=args.threads, told=_tell, at_ms=SystemClock().now_ms())
         finally:
@@ -68,15 +68,15 @@ async def _copy(args: Namespace) -> list[CopiedThread]:
         await source.close()
 
 
-async def _known(location: str, tenant: str) -> Backing:
+async def _known(location: str, tenant: str) -> FullStore:
     """Return a tenant's store that is there already: asked for by a mistyped name, one would be made.
 
     Raises:
         BadInput: There is no such tenant.
     """
     database = await open_database(location)
-    if await database.knows(tenant):
-        return await database.tenant(tenant)
+    if await database.has_tenant(tenant):
+        return await database.open_tenant(tenant)
     await database.close()
     raise BadInput(f"{without_password(location)} has no tenant called {tenant!r}; nothing was copied, name another by --tenant")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from threadkeep.client import Config, Setting, Threadkeep, config_of, resolve
 from threadkeep.client.config import DEFAULT_STORE
 from threadkeep.errors import StoreMissing
-from threadkeep.store.addresses import UNREADABLE, told_address
-from threadkeep.store.locations import SERVERS, is_file, sqlite_path
+from threadkeep.store.addresses import UNREADABLE, redact_address
+from threadkeep.store.locations import SERVERS, is_file, parse_sqlite_path
 
 
 def settings_of(args: Namespace) -> list[Setting]:
@@ -37,7 +37,7 @@ def own_settings_of(args: Namespace) -> list[Setting]:
 
 def store_path(config: Config) -> Path:
     """Return the file the store is in, or would be."""
-    return sqlite_path(config.store)
+    return parse_sqlite_path(config.store)
 
 
 def store_name(config: Config) -> str:
@@ -48,7 +48,7 @@ def store_name(config: Config) -> str:
 def without_password(address: str) -> str:
     """Return the address of a server as it may be shown: without who is let in, and by what."""
     if address.startswith(SERVERS):
-        return told_address(address) or UNREADABLE
+        return redact_address(address) or UNREADABLE
     scheme, there, rest = address.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if there else address
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from threadkeep.compaction.strategies import STRATEGIES
 from threadkeep.errors import BadInput
-from threadkeep.hooks import hooks_from
+from threadkeep.hooks import parse_hooks
 from threadkeep.memory import Bounds, patterns_of
 from threadkeep.memory.consolidation import DAY_MS
 from threadkeep.memory.settings import POLLUTING_TOOLS, MemorySettings
@@ -371,7 +371,7 @@ def _table(name: str, value: object, origin: str) -> Mapping[str, object]:
 def _check_hooks(table: Mapping[str, object], origin: str) -> None:
     """Say where a hook is written that cannot be run, which is known here and not where hooks are made of the table."""
     try:
-        hooks_from(table)
+        parse_hooks(table)
     except BadInput as error:
         raise BadInput(f"{origin}: {error}") from None
 

@@ -223,7 +223,7 @@ class Thread:
         Raises:
             UnknownModel: There is no such model, or what speaks to it is not installed.
         """
-        return self._backend.models.named(name)
+        return self._backend.models.get(name)
 
     def sibling(self, thread_id: str) -> Thread:
         """Return another thread of the store that speaks the same language."""
@@ -302,7 +302,7 @@ class Thread:
             NothingToCompact: Too little happened since the last checkpoint.
             CompactionStopped: A hook said so.
         """
-        asked = self._backend.models.named(model) if isinstance(model, str) else model
+        asked = self._backend.models.get(model) if isinstance(model, str) else model
         order = Order(strategy=strategy, model=asked, target=target, focus=focus, dry_run=dry_run)
         known = head or self._head
         return await self._carried_out(order, beside=None if known is None else self._own_request(known))
@@ -369,7 +369,7 @@ class Thread:
 
     def _is_own(self, model: Model, *, last: str | None) -> bool:
         """Whether this is the thread's own model, as far as anybody said who was asked `last`."""
-        return model.dialect == self.dialect.name and (last is None or last in (model.name, ModelName.read(model.name).model))
+        return model.dialect == self.dialect.name and (last is None or last in (model.name, ModelName.parse(model.name).model))
 
     async def started_anew(self, *, model: str | None = None) -> str | None:
         """Run the SessionStart hooks where they were not yet, since the thread was compacted; return why one stops the turn.
@@ -378,7 +378,7 @@ class Thread:
         """
         store = self._backend.store
         path = await live_path(store, self.id)
-        if path.checkpoint is None or not self._backend.policy.hooks.any_on(HookEvent.SESSION_START):
+        if path.checkpoint is None or not self._backend.policy.hooks.has_any(HookEvent.SESSION_START):
             return None
         ordinal, made = path.checkpoint.ordinal, await load_checkpoint(store, path.checkpoint)
         if not made.start_due or await load_start(store, path, checkpoint=ordinal) is not None:
@@ -592,7 +592,7 @@ class Thread:
         try:
             async with asyncio.timeout(timeout_s), self._backend.store.watch(self.id) as watch:
                 while not (box := await self.mail()).starts_turn:
-                    await watch.changed(within_s=LOOK_ANYWAY_S)
+                    await watch.wait(within_s=LOOK_ANYWAY_S)
         except TimeoutError:
             return await self.mail()
         return box

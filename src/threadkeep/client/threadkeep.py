@@ -27,11 +27,11 @@ from threadkeep.errors import (
     ThreadExists,
     ThreadNotFound,
 )
-from threadkeep.hooks import Hooks, hooks_from
+from threadkeep.hooks import Hooks, parse_hooks
 from threadkeep.llm.models import Models
 from threadkeep.memory.memory import Memories
 from threadkeep.store import RecordKind, Span, ThreadRow
-from threadkeep.store.base import Backing
+from threadkeep.store.base import FullStore
 from threadkeep.store.locations import Database, open_database
 from threadkeep.threads import Persistence, TurnBody, checked_thread_id
 from threadkeep.threads.backend import Redact
@@ -45,7 +45,7 @@ from threadkeep.tokens import Limits, Scope
 
 def backend_of(
     config: Config,
-    store: Backing,
+    store: FullStore,
     *,
     clock: Clock,
     environ: Mapping[str, str],
@@ -62,7 +62,7 @@ def backend_of(
     scope = cast(Scope, config.model_auto_compact_token_limit_scope)
     policy = CompactionPolicy(
         strategy=config.compact_strategy,
-        model=models.named(config.compact_model) if config.compact_model else None,
+        model=models.get(config.compact_model) if config.compact_model else None,
         prompt=config.compact_prompt,
         user_tokens=config.compact_user_message_tokens,
         state_budget=StateBudget(
@@ -80,7 +80,7 @@ def backend_of(
             output_tokens=config.compact_draft_output_tokens,
             cents=config.compact_draft_cents,
         ),
-        hooks=hooks_from(config.hooks) + (hooks or Hooks()),
+        hooks=parse_hooks(config.hooks) + (hooks or Hooks()),
         observer=installed_observer(),
         cwd=str(Path.cwd()),
         environ=dict(environ),
@@ -148,7 +148,7 @@ class Threadkeep:
     async def __aenter__(self) -> Threadkeep:
         self._database = database = await open_database(self.config.store, listen=self.config.store_listen)
         try:
-            store = await database.tenant(self.config.tenant)
+            store = await database.open_tenant(self.config.tenant)
             self._backend = backend_of(
                 self.config, store, clock=self._clock, environ=self._environ, redact=self._redact, hooks=self._hooks
             )
@@ -186,7 +186,7 @@ class Threadkeep:
         policy = replace(known.policy, observer=observer) if observer is not None else known.policy
         other = copy(self)
         other.config = replace(self.config, tenant=name)
-        other._backend = replace(known, store=await self._database.tenant(name), policy=policy)
+        other._backend = replace(known, store=await self._database.open_tenant(name), policy=policy)
         return other
 
     @property

@@ -198,7 +198,7 @@ async def _compact(
         )
     usage = await last_usage(backend.store, basis.path, basis.history.checkpoint)
     drafted = _remembering(outcome.checkpoint, usage)
-    starts = policy.hooks.any_on(HookEvent.SESSION_START)
+    starts = policy.hooks.has_any(HookEvent.SESSION_START)
     checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason, start_due=starts)
     if order.dry_run:
         return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=None, runs=()), facts=facts)

@@ -11,7 +11,15 @@ from threadkeep.compaction.fallback import Speak
 from threadkeep.compaction.order import CompactionPolicy, DraftBudget, Order, Patience
 from threadkeep.dialects import Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected
-from threadkeep.llm import Bounds, Model, ModelReply, RemoteCompaction, RemoteCompactor, ask_patiently, compact_patiently
+from threadkeep.llm import (
+    BoundableModel,
+    Model,
+    ModelReply,
+    RemoteCompaction,
+    RemoteCompactor,
+    ask_with_retries,
+    compact_with_retries,
+)
 from threadkeep.llm.provider import EVERY_BOUND
 from threadkeep.threads import History, Pointer
 from threadkeep.threads.pressure import request_window
@@ -58,7 +66,7 @@ def _voice(
 ) -> Voice:
     patience = policy.patience
     patiently = partial(
-        ask_patiently,
+        ask_with_retries,
         model,
         attempts=patience.attempts,
         sleep=patience.sleep,
@@ -74,7 +82,7 @@ def _voice(
             expected = (meter.cost_micro_usd or 0) + price * request_tokens(request)
             if most <= 0 or expected > budget.cents * MICRO_USD_IN_A_CENT:
                 raise NotAsked(OVER_BUDGET)
-        bounded = model.bounded(request, answer_tokens=most) if isinstance(model, Bounds) else request
+        bounded = model.bound(request, answer_tokens=most) if isinstance(model, BoundableModel) else request
         try:
             reply = await patiently(bounded)
         except ModelRejected as rejected:
@@ -112,7 +120,7 @@ def answer_tokens(window_tokens: int) -> int:
 
 def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> AskRemote:
     async def compact(request: Request) -> RemoteCompaction:
-        made = await compact_patiently(
+        made = await compact_with_retries(
             model,
             request,
             attempts=patience.attempts,

@@ -12,7 +12,7 @@ from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.gateway.exchange import AnswerTooLong, SendBeside
 from threadkeep.gateway.own_model import OwnModel
 from threadkeep.llm.base import ModelReply, RemoteCompaction, RemoteCompactor
-from threadkeep.llm.failures import refused
+from threadkeep.llm.failures import read_refusal
 from threadkeep.llm.provider import IDLE_SECONDS, NO_HEADERS, Incoming
 from threadkeep.llm.remote import COMPACTORS
 
@@ -42,7 +42,7 @@ class ClientTransport:
         except ConnectionError as error:
             raise ModelUnavailable(self._name, reason=str(error)) from error
         if heard.status >= 400:
-            raise refused(self._name, status=heard.status, body=heard.body, headers=heard.headers)
+            raise read_refusal(self._name, status=heard.status, body=heard.body, headers=heard.headers)
         yield Incoming(content_type=heard.headers.get("content-type", ""), chunks=_once(heard.body))
 
     async def aclose(self) -> None:

@@ -8,9 +8,9 @@ from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.gateway.exchange import AnswerTooLong, SendAlike
 from threadkeep.items import Item
-from threadkeep.llm.answers import AnswerReader, answer_in
+from threadkeep.llm.answers import AnswerReader, read_answer
 from threadkeep.llm.base import ModelReply
-from threadkeep.llm.failures import refused
+from threadkeep.llm.failures import read_refusal
 
 
 class OwnModel:
@@ -69,9 +69,9 @@ class OwnModel:
         except ConnectionError as error:
             raise ModelUnavailable(self._name, reason=str(error)) from error
         if heard.status >= 400:
-            raise refused(self._name, status=heard.status, body=heard.body, headers=heard.headers)
+            raise read_refusal(self._name, status=heard.status, body=heard.body, headers=heard.headers)
         if "json" in heard.headers.get("content-type", ""):
-            return answer_in(heard.body, name=self._name, dialect=self._dialect)
+            return read_answer(heard.body, name=self._name, dialect=self._dialect)
         reader = AnswerReader(self._dialect)
         reader.feed(heard.body)
         return reader.reply(self._name)

@@ -69,7 +69,7 @@ class Silence:
 
 async def woken(watch: Watch, stopping: asyncio.Event, *, within_s: float) -> None:
     """Return when it is time to look again: told of something, told to stop, or `within_s` later."""
-    told, stop = asyncio.create_task(watch.changed(within_s=within_s)), asyncio.create_task(stopping.wait())
+    told, stop = asyncio.create_task(watch.wait(within_s=within_s)), asyncio.create_task(stopping.wait())
     try:
         await asyncio.wait((told, stop), return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -43,7 +43,7 @@ class Starts:
         standing, told = known.standing, known.told
         if standing is None or not standing.checkpoint.start_due or (told is not None and told.started == standing.ordinal):
             return False
-        return self._backend.policy.hooks.any_on(HookEvent.SESSION_START)
+        return self._backend.policy.hooks.has_any(HookEvent.SESSION_START)
 
     async def ran(self, known: Known, arrived: Arrived) -> Known:
         """Run the hooks for a window that is about to be sent; return the thread with what they add recorded.

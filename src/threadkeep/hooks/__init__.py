@@ -7,7 +7,7 @@ decided above.
 from __future__ import annotations
 
 from threadkeep.hooks.events import CompactionFacts, Facts, HookEvent, SessionFacts, StartSource, Trigger
-from threadkeep.hooks.hook import CommandHook, FunctionHook, Hook, Hooks, Matcher, hooks_from
+from threadkeep.hooks.hook import CommandHook, FunctionHook, Hook, Hooks, Matcher, parse_hooks
 from threadkeep.hooks.reply import HookReply, HookRun, RunOutcome, Verdict
 from threadkeep.hooks.runner import run_hooks
 
@@ -27,6 +27,6 @@ __all__ = [
     "StartSource",
     "Trigger",
     "Verdict",
-    "hooks_from",
+    "parse_hooks",
     "run_hooks",
 ]

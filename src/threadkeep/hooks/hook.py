@@ -112,7 +112,7 @@ class Hooks:
     def __add__(self, other: Hooks) -> Hooks:
         return Hooks(groups=self.groups + other.groups)
 
-    def any_on(self, event: HookEvent) -> bool:
+    def has_any(self, event: HookEvent) -> bool:
         """Whether there is a hook for an event at all."""
         return any(group.event is event for group in self.groups)
 
@@ -131,7 +131,7 @@ HOOK_KEYS: Final = ("command", "timeout", "type")
 LONGEST_TIMEOUT_S: Final = 86_400
 
 
-def hooks_from(table: Mapping[str, object]) -> Hooks:
+def parse_hooks(table: Mapping[str, object]) -> Hooks:
     """Return the hooks of a `[hooks]` table.
 
     A command written as a text is a line for the shell; written as a list it is a program and its arguments. `timeout` is in

@@ -6,14 +6,23 @@ async with open_model("openai:NAME", environ=os.environ) as model:
 
 from __future__ import annotations
 
-from threadkeep.llm.base import Bounds, Delta, Ending, Model, ModelReply, RemoteCompaction, RemoteCompactor, Streams
+from threadkeep.llm.base import (
+    BoundableModel,
+    Delta,
+    Ending,
+    Model,
+    ModelReply,
+    RemoteCompaction,
+    RemoteCompactor,
+    StreamingModel,
+)
 from threadkeep.llm.models import open_model
 from threadkeep.llm.provider import ProviderModel
-from threadkeep.llm.remote import issuer_of
-from threadkeep.llm.retry import ask_patiently, compact_patiently
+from threadkeep.llm.remote import name_issuer
+from threadkeep.llm.retry import ask_with_retries, compact_with_retries
 
 __all__ = [
-    "Bounds",
+    "BoundableModel",
     "Delta",
     "Ending",
     "Model",
@@ -21,9 +30,9 @@ __all__ = [
     "ProviderModel",
     "RemoteCompaction",
     "RemoteCompactor",
-    "Streams",
-    "ask_patiently",
-    "compact_patiently",
-    "issuer_of",
+    "StreamingModel",
+    "ask_with_retries",
+    "compact_with_retries",
+    "name_issuer",
     "open_model",
 ]

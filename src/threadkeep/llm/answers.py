@@ -16,7 +16,7 @@ from threadkeep.dialects.sse import EventReader
 from threadkeep.errors import ModelUnavailable
 from threadkeep.items import Item, ItemKind
 from threadkeep.llm.base import Delta, Ending, ModelReply
-from threadkeep.llm.failures import Complaint, complaint_of, failed
+from threadkeep.llm.failures import ErrorDetails, parse_error, read_failure
 
 # Servers that do not take a model's thoughts apart leave them at the beginning of what it says.
 _THOUGHTS: Final = re.compile(r"\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
@@ -30,7 +30,7 @@ class Speech:
     refused: bool
 
 
-def speech_in(items: Iterable[Item], *, dialect: str) -> Speech:
+def read_speech(items: Iterable[Item], *, dialect: str) -> Speech:
     """Return what the model said in `items`, its reasoning and its calls left out."""
     spoken = [_spoken(read_object(item.raw) or {}, dialect=dialect) for item in items]
     said = [one for one in spoken if one.text]
@@ -150,7 +150,7 @@ class Circumstances:
     """What an answer says beside what was produced."""
 
     reason: str | None = None
-    complaint: Complaint | None = None
+    complaint: ErrorDetails | None = None
     cost_usd: float | None = None
 
 
@@ -182,8 +182,8 @@ class AnswerReader:
         return new
 
     def reply(self, name: str, *, secrets: Sequence[str] = ()) -> ModelReply:
-        """Return the whole answer of the model called `name`; see `concluded` for what is raised."""
-        return concluded(self._reader.reply, self._beside, name=name, dialect=self._dialect, secrets=secrets)
+        """Return the whole answer of the model called `name`; see `conclude_reply` for what is raised."""
+        return conclude_reply(self._reader.reply, self._beside, name=name, dialect=self._dialect, secrets=secrets)
 
     def _take_item(self, event: Fields) -> None:
         # The dialect's reader has the same items, but only all of them at once: looking there for each costs their square.
@@ -195,24 +195,26 @@ class AnswerReader:
             self._new.append(item)
 
 
-def answer_in(body: bytes, *, name: str, dialect: Dialect, secrets: Sequence[str] = ()) -> ModelReply:
-    """Return the answer of a server that does not stream, though it was asked to; see `concluded` for what is raised."""
+def read_answer(body: bytes, *, name: str, dialect: Dialect, secrets: Sequence[str] = ()) -> ModelReply:
+    """Return the answer of a server that does not stream, though it was asked to; see `conclude_reply` for what is raised."""
     answer = read_fields(body)
     beside = Circumstances() if answer is None else _noticed(answer, Circumstances())
-    return concluded(dialect.wire.read_reply(body), beside, name=name, dialect=dialect, secrets=secrets)
+    return conclude_reply(dialect.wire.read_reply(body), beside, name=name, dialect=dialect, secrets=secrets)
 
 
-def concluded(reply: Reply, beside: Circumstances, *, name: str, dialect: Dialect, secrets: Sequence[str] = ()) -> ModelReply:
+def conclude_reply(
+    reply: Reply, beside: Circumstances, *, name: str, dialect: Dialect, secrets: Sequence[str] = ()
+) -> ModelReply:
     """Return what was answered, if it was answered.
 
     Raises:
         ModelOverflow, ModelUnavailable, ModelRejected: The answer failed, for the reason it gives; it broke off.
     """
     if reply.outcome == "failed":
-        raise failed(name, beside.complaint or Complaint(), secrets=secrets)
+        raise read_failure(name, beside.complaint or ErrorDetails(), secrets=secrets)
     if reply.outcome == "cut":
         raise ModelUnavailable(name, reason=BROKE_OFF)
-    speech = speech_in(reply.items, dialect=dialect.name)
+    speech = read_speech(reply.items, dialect=dialect.name)
     return ModelReply(
         text=speech.text,
         items=reply.items,
@@ -254,10 +256,10 @@ def _reason(event: Fields, response: Fields) -> str | None:
     return next((reason for reason in places if reason), None)
 
 
-def _complaint(event: Fields, response: Fields) -> Complaint | None:
+def _complaint(event: Fields, response: Fields) -> ErrorDetails | None:
     if event.text("type") == "error" or event.span("error") != ABSENT:
-        return complaint_of(event)
-    return complaint_of(response) if response.object("error") is not None else None
+        return parse_error(event)
+    return parse_error(response) if response.object("error") is not None else None
 
 
 def _cost(response: Fields) -> float | None:

@@ -23,7 +23,7 @@ class ModelReply:
     Attributes:
         text: What the model said, its reasoning left out.
         items: Everything it produced, in output order.
-        ending: `length` if it ran out of room, `refused` if it or the provider's filter would not answer.
+        ending: `length` if it ran out of room, `read_refusal` if it or the provider's filter would not answer.
         called_tools: Whether it called a tool instead of, or beside, saying something.
         cost_usd: What the provider says it cost, where it says so.
     """
@@ -51,7 +51,7 @@ class ModelName:
     model: str
 
     @classmethod
-    def read(cls, name: str) -> ModelName:
+    def parse(cls, name: str) -> ModelName:
         """Take apart what a person, or a host, calls a model."""
         model, at, url = name.rpartition("@")
         if at and url.lower().startswith(("http://", "https://")):
@@ -107,22 +107,22 @@ class Delta:
 
 
 @runtime_checkable
-class Streams(Protocol):
+class StreamingModel(Protocol):
     """A model that can be listened to while it answers."""
 
-    async def stream(self, request: Request, *, heard: Callable[[Delta], None]) -> ModelReply:
-        """Send `request`, tell `heard` each piece as it comes, and return the whole answer; everything else as `Model.ask`.
+    async def stream(self, request: Request, *, on_delta: Callable[[Delta], None]) -> ModelReply:
+        """Send `request`, call `on_delta` with each piece as it comes, and return the whole answer; else as `Model.ask`.
 
-        What was heard of an answer that breaks off is no answer, and is heard again where it is asked again.
+        Pieces of an answer that breaks off are no answer; a retry sends all of them again.
         """
         ...
 
 
 @runtime_checkable
-class Bounds(Protocol):
+class BoundableModel(Protocol):
     """A model that can be told how much it may answer."""
 
-    def bounded(self, request: Request, *, answer_tokens: int) -> Request:
+    def bound(self, request: Request, *, answer_tokens: int) -> Request:
         """Return the request with that bound, in the provider's own words; one that says so itself stays as it is."""
         ...
 
@@ -144,7 +144,7 @@ class RemoteCompaction:
 
 
 @runtime_checkable
-class Issuing(Protocol):
+class SealingModel(Protocol):
     """A model whose provider seals parts of its answers, and that can tell for whom."""
 
     @property
@@ -154,7 +154,7 @@ class Issuing(Protocol):
 
 
 @runtime_checkable
-class RemoteCompactor(Issuing, Protocol):
+class RemoteCompactor(SealingModel, Protocol):
     """A model whose provider compacts histories by itself."""
 
     async def compact(self, request: Request) -> RemoteCompaction:

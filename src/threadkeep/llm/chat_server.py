@@ -10,7 +10,7 @@ from typing import Final
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
 from threadkeep.errors import ModelError, ModelUnavailable
-from threadkeep.llm.failures import refused
+from threadkeep.llm.failures import read_refusal
 from threadkeep.llm.provider import CONNECT_SECONDS, IDLE_SECONDS, NO_HEADERS, Incoming
 
 # Everything aiohttp raises over a request: its own tree, the sockets' errors and timeouts.
@@ -90,7 +90,7 @@ class ChatServer:
             if len(body) > MAX_REFUSAL_BYTES:
                 break
         lowered = {name.lower(): value for name, value in response.headers.items()}
-        return refused(self._name, status=response.status, body=body, headers=lowered, secrets=self.secrets)
+        return read_refusal(self._name, status=response.status, body=body, headers=lowered, secrets=self.secrets)
 
     def _unavailable(self, error: BaseException) -> ModelUnavailable:
         # The text of a client's error can hold the whole URL, and more; its kind says enough.

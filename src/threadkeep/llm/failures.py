@@ -59,7 +59,7 @@ def is_overflow(*, codes: frozenset[str], message: str) -> bool:
     return not codes.isdisjoint(CODES) or any(pattern.search(message) for pattern in _SENTENCES)
 
 
-def window_in(message: str) -> int | None:
+def find_window(message: str) -> int | None:
     """Return the window that a sentence about an overflow names; None where it names none."""
     for pattern in _SENTENCES:
         found = pattern.search(message)
@@ -69,7 +69,7 @@ def window_in(message: str) -> int | None:
     return None
 
 
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """Return how many seconds the provider asks to wait; None where it does not say, or not so that it can be read.
 
     `headers` has lower-case names. Milliseconds are the most exact and win. A date is measured from the answer's own `Date`, so
@@ -135,7 +135,7 @@ PASSING: Final = frozenset({"compaction_unavailable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
+class ErrorDetails:
     """What an error says.
 
     Attributes:
@@ -150,15 +150,15 @@ class Complaint:
     window_tokens: int | None = None
 
 
-def complaint_in(body: bytes) -> Complaint:
+def parse_error_body(body: bytes) -> ErrorDetails:
     """Return what the body of a refusal says; a body that is no JSON object is its own message."""
     fields = read_fields(body)
     if fields is None:
-        return Complaint(message=body[:MAX_COMPLAINT_CHARS].decode(errors="replace"))
-    return complaint_of(fields)
+        return ErrorDetails(message=body[:MAX_COMPLAINT_CHARS].decode(errors="replace"))
+    return parse_error(fields)
 
 
-def complaint_of(fields: Fields) -> Complaint:
+def parse_error(fields: Fields) -> ErrorDetails:
     """Return what an error object says: OpenAI's, Anthropic's, llama.cpp's, vLLM's, or a bare sentence."""
     error = fields.object("error") or fields
     code = error.integer("code")
@@ -168,7 +168,7 @@ def complaint_of(fields: Fields) -> Complaint:
         error.inner("details").text("error_code"),
     )
     message = error.text("message") or fields.text("error") or fields.text("message") or fields.text("detail") or ""
-    return Complaint(
+    return ErrorDetails(
         codes=frozenset(name for name in named if name),
         message=message[:MAX_COMPLAINT_CHARS],
         status=code if code is not None and 400 <= code < 600 else None,
@@ -176,18 +176,18 @@ def complaint_of(fields: Fields) -> Complaint:
     )
 
 
-def refused(name: str, *, status: int, body: bytes, headers: Mapping[str, str], secrets: Sequence[str] = ()) -> ModelError:
+def read_refusal(name: str, *, status: int, body: bytes, headers: Mapping[str, str], secrets: Sequence[str] = ()) -> ModelError:
     """Return what an answer with an error status means for whoever asked `name`; `headers` has lower-case names."""
-    complaint = complaint_in(body)
+    complaint = parse_error_body(body)
     if status == TOO_LARGE or is_overflow(codes=complaint.codes, message=complaint.message):
         return _overflow(name, complaint)
-    reason = presentable(complaint.message, secrets=secrets) or "it gave no reason"
+    reason = clean_reason(complaint.message, secrets=secrets) or "it gave no reason"
     if _may_pass(status, complaint.codes, told=headers.get("x-should-retry")):
-        return ModelUnavailable(name, reason=f"HTTP {status}, {reason}", retry_after_s=retry_after_s(headers))
+        return ModelUnavailable(name, reason=f"HTTP {status}, {reason}", retry_after_s=parse_retry_after(headers))
     return ModelRejected(name, status=status, reason=reason)
 
 
-def failed(name: str, complaint: Complaint, *, secrets: Sequence[str] = ()) -> ModelError:
+def read_failure(name: str, complaint: ErrorDetails, *, secrets: Sequence[str] = ()) -> ModelError:
     """Return what an error within a stream means for whoever asked `name`.
 
     An unknown error is one that may pass: the provider took the request before it failed.
@@ -196,13 +196,13 @@ def failed(name: str, complaint: Complaint, *, secrets: Sequence[str] = ()) -> M
         return _overflow(name, complaint)
     known = [STATUS_OF_CODE[code] for code in sorted(complaint.codes) if code in STATUS_OF_CODE]
     status = complaint.status or (known[0] if known else 402 if complaint.codes & SPENT else 500)
-    reason = presentable(complaint.message, secrets=secrets) or "it failed without a reason"
+    reason = clean_reason(complaint.message, secrets=secrets) or "it failed without a reason"
     if _may_pass(status, complaint.codes, told=None):
         return ModelUnavailable(name, reason=reason)
     return ModelRejected(name, status=status, reason=reason)
 
 
-def presentable(text: str, *, secrets: Sequence[str] = ()) -> str:
+def clean_reason(text: str, *, secrets: Sequence[str] = ()) -> str:
     """Return a provider's words as a part of one sentence: one line, not long, without a credential it echoes."""
     for secret in secrets:
         text = text.replace(secret, "[credential]")
@@ -210,8 +210,8 @@ def presentable(text: str, *, secrets: Sequence[str] = ()) -> str:
     return line if len(line) <= MAX_REASON_CHARS else f"{line[: MAX_REASON_CHARS - 1]}…"
 
 
-def _overflow(name: str, complaint: Complaint) -> ModelOverflow:
-    return ModelOverflow(name, limit_tokens=complaint.window_tokens or window_in(complaint.message))
+def _overflow(name: str, complaint: ErrorDetails) -> ModelOverflow:
+    return ModelOverflow(name, limit_tokens=complaint.window_tokens or find_window(complaint.message))
 
 
 def _may_pass(status: int, codes: frozenset[str], *, told: str | None) -> bool:

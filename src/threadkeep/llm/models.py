@@ -12,7 +12,7 @@ from threadkeep.dialects.chat import CHAT
 from threadkeep.errors import UnknownModel
 from threadkeep.llm.base import Model
 from threadkeep.llm.provider import OPENAI_CHAT_BOUND, ProviderModel, Transport
-from threadkeep.llm.remote import AnthropicModel, OpenAIModel, issuer_of
+from threadkeep.llm.remote import AnthropicModel, OpenAIModel, name_issuer
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
@@ -72,7 +72,7 @@ def _openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAIModel
 
         return connect_openai(name, base_url=base_url, key=key, organization=organization, project=project)
 
-    return OpenAIModel(name, model=model, issuer=issuer_of(base_url, credential=key), connect=connect)
+    return OpenAIModel(name, model=model, issuer=name_issuer(base_url, credential=key), connect=connect)
 
 
 def _anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> AnthropicModel:
@@ -89,7 +89,7 @@ def _anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> Anthropi
 
         return connect_anthropic(name, base_url=base_url, api_key=api_key, auth_token=auth_token)
 
-    return AnthropicModel(name, model=model, issuer=issuer_of(base_url, credential=credential), connect=connect)
+    return AnthropicModel(name, model=model, issuer=name_issuer(base_url, credential=credential), connect=connect)
 
 
 def _require_extra(extra: str, *, name: str) -> None:
@@ -124,7 +124,7 @@ class Models:
         self._environ = environ
         self._opened: dict[str, ProviderModel] = {}
 
-    def named(self, name: str) -> Model:
+    def get(self, name: str) -> Model:
         """Return the model a person calls `name`; nothing is sent before it is asked.
 
         Raises:

@@ -14,7 +14,7 @@ import msgspec
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import ModelRejected
 from threadkeep.items import Item
-from threadkeep.llm.answers import AnswerReader, DeltaReader, answer_in
+from threadkeep.llm.answers import AnswerReader, DeltaReader, read_answer
 from threadkeep.llm.base import Delta, ModelReply
 
 CONNECT_SECONDS: Final = 30
@@ -75,11 +75,11 @@ class Transport(Protocol):
 Connect = Callable[[], Transport]
 
 
-def _unheard(delta: Delta) -> None:
+def _ignore_delta(delta: Delta) -> None:
     """Where nobody listens."""
 
 
-async def _unkept(item: Item) -> None:
+async def _ignore_item(item: Item) -> None:
     """Where only the whole answer counts."""
 
 
@@ -117,23 +117,23 @@ class ProviderModel:
         """None: no provider says it with an answer, so what is configured for the name counts."""
         return None
 
-    def bounded(self, request: Request, *, answer_tokens: int) -> Request:
-        """See `threadkeep.llm.base.Bounds`."""
+    def bound(self, request: Request, *, answer_tokens: int) -> Request:
+        """See `threadkeep.llm.base.BoundableModel`."""
         if EVERY_BOUND & request.fields.keys():
             return request
         return replace(request, fields={**request.fields, self._bound_by: str(answer_tokens).encode()})
 
     async def ask(self, request: Request) -> ModelReply:
-        return await self.stream(request, heard=_unheard)
+        return await self.stream(request, on_delta=_ignore_delta)
 
-    async def stream(self, request: Request, *, heard: Callable[[Delta], None]) -> ModelReply:
-        """Ask, and tell `heard` what is said while it comes in; see `threadkeep.llm.base.Streams` for the contract."""
-        return await self.stream_items(request, heard=heard, completed=_unkept)
+    async def stream(self, request: Request, *, on_delta: Callable[[Delta], None]) -> ModelReply:
+        """Ask, and call `on_delta` with each piece as it comes; see `threadkeep.llm.base.StreamingModel` for the contract."""
+        return await self.stream_items(request, on_delta=on_delta, on_item=_ignore_item)
 
     async def stream_items(
-        self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
+        self, request: Request, *, on_delta: Callable[[Delta], None], on_item: Callable[[Item], Awaitable[None]]
     ) -> ModelReply:
-        """Ask as `stream` does, and await `completed` with each item as soon as it is whole; what that raises ends the call.
+        """Ask as `stream` does, and await `on_item` with each item as soon as it is whole; what that raises ends the call.
 
         Where a dialect's answer is one message, that is at its end.
         """
@@ -143,23 +143,23 @@ class ProviderModel:
             is_told = False
             if not incoming.is_stream:
                 whole = await self._whole(incoming)
-                reply = answer_in(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
+                reply = read_answer(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
             else:
                 reader, words = AnswerReader(self._language), DeltaReader(self._language.name)
                 size = 0
                 async for chunk in incoming.chunks:
                     size += len(chunk)
-                    for delta in words.feed(chunk) if heard is not _unheard else ():
-                        heard(delta)
+                    for delta in words.feed(chunk) if on_delta is not _ignore_delta else ():
+                        on_delta(delta)
                     is_over = reader.feed(chunk)
                     for item in reader.new_items():
                         is_told = True
-                        await completed(item)
+                        await on_item(item)
                     if is_over or size > MAX_ANSWER_BYTES:
                         break
                 reply = reader.reply(self._name, secrets=transport.secrets)
             for item in () if is_told else reply.items:
-                await completed(item)
+                await on_item(item)
             return reply
 
     async def aclose(self) -> None:

@@ -18,7 +18,7 @@ from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.llm.answers import BROKE_OFF
 from threadkeep.llm.base import RemoteCompaction
-from threadkeep.llm.failures import complaint_of, failed
+from threadkeep.llm.failures import parse_error, read_failure
 from threadkeep.llm.provider import DEFAULT_MAX_TOKENS, Connect, ProviderModel
 
 # Nothing comes until all of it does, and a whole window is read first.
@@ -54,7 +54,7 @@ INLINE_BETA: Final = "compact-2026-01-12"
 ANTHROPIC_UNWANTED: Final = frozenset({"context_management", "stop_sequences", "output_format", "stream"})
 
 
-def issuer_of(base_url: str, *, credential: str) -> str:
+def name_issuer(base_url: str, *, credential: str) -> str:
     """Return who can read what a provider made opaque: its address, and a digest that tells accounts apart.
 
     The digest is keyed with the address and short: it cannot be turned back, and says nothing about another provider's account.
@@ -165,7 +165,7 @@ def _reply_in(body: bytes, *, dialect: Dialect, name: str, secrets: Sequence[str
     """
     reply = dialect.wire.read_reply(body)
     if reply.outcome == "failed" and (answer := read_fields(body)) is not None:
-        raise failed(name, complaint_of(answer), secrets=secrets)
+        raise read_failure(name, parse_error(answer), secrets=secrets)
     if reply.outcome == "cut":
         raise ModelUnavailable(name, reason=BROKE_OFF)
     return reply

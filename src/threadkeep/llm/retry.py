@@ -24,7 +24,7 @@ def _unheard(number: int) -> None:
     """Where nobody counts the attempts."""
 
 
-async def ask_patiently(
+async def ask_with_retries(
     model: Model, request: Request, *, attempts: int, sleep: Sleep, jitter: Jitter, attempted: Attempted = _unheard
 ) -> ModelReply:
     """Ask until a whole answer comes, `attempts` are used up, or asking again cannot help.
@@ -43,10 +43,10 @@ async def ask_patiently(
     return await _patiently(lambda: model.ask(request), attempts, sleep=sleep, jitter=jitter, attempted=attempted)
 
 
-async def compact_patiently(
+async def compact_with_retries(
     model: RemoteCompactor, request: Request, *, attempts: int, sleep: Sleep, jitter: Jitter, attempted: Attempted = _unheard
 ) -> RemoteCompaction:
-    """Have a provider compact a history, with the arguments and the errors of `ask_patiently`."""
+    """Have a provider compact a history, with the arguments and the errors of `ask_with_retries`."""
     return await _patiently(lambda: model.compact(request), attempts, sleep=sleep, jitter=jitter, attempted=attempted)
 
 

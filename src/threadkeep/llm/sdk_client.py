@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import httpx2
 
 from threadkeep.errors import ModelError, ModelUnavailable
-from threadkeep.llm.failures import refused
+from threadkeep.llm.failures import read_refusal
 from threadkeep.llm.provider import CONNECT_SECONDS, IDLE_SECONDS, NO_HEADERS, Incoming
 
 # What the HTTP client below both SDKs raises over a request, or while an answer is read.
@@ -129,4 +129,4 @@ def name_sdk_error(error: Exception, *, errors: SdkErrors, name: str, secrets: t
         # The text of a client's error can hold the whole URL, and more; its kind says enough.
         return ModelUnavailable(name, reason=f"the connection failed or was closed ({type(error).__name__})")
     headers = {key.lower(): value for key, value in answer.headers.items()}
-    return refused(name, status=answer.status_code, body=answer.content, headers=headers, secrets=secrets)
+    return read_refusal(name, status=answer.status_code, body=answer.content, headers=headers, secrets=secrets)

@@ -110,7 +110,7 @@ class Work:
             UnknownModel: The model that is to choose cannot be asked; nothing was done.
         """
         named = self._settings.model
-        model = self._backend.models.named(named) if isinstance(named, str) else named
+        model = self._backend.models.get(named) if isinstance(named, str) else named
         done: Counter[str] = Counter()
         await self._thread.clear()
         for row in await self._due(await self._thread.load()):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from threadkeep.memory.records import Cited, Extracted, Failed, Kept, MemoryRecord, Snapshot
-from threadkeep.store.search_words import phrases, spaced
+from threadkeep.store.search_words import space_cjk, split_phrases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ STEM_CHARS = 4
 
 def found(memories: Sequence[Kept], query: str, *, limit: int) -> list[Kept]:
     """Return the memories that share most words with `query`, of equals the most useful first; none that shares no word."""
-    asked = [_stem(word) for word in phrases(query.casefold())]
+    asked = [_stem(word) for word in split_phrases(query.casefold())]
     scored = [(sum(word in _words(memory) for word in asked), rank(memory), memory) for memory in memories]
     best = sorted((each for each in scored if each[0]), key=lambda each: each[:2], reverse=True)
     return [memory for _, _, memory in best[:limit]]
@@ -97,7 +97,7 @@ def cited_in(text: str) -> list[str]:
 
 
 def _words(memory: Kept) -> str:
-    return f" {spaced(memory.text.casefold())} ".replace("  ", " ")
+    return f" {space_cjk(memory.text.casefold())} ".replace("  ", " ")
 
 
 def _stem(word: str) -> str:

@@ -21,8 +21,8 @@ from threadkeep.errors import (
     UnknownModel,
 )
 from threadkeep.items import Item, decode_json, repair_surrogates
-from threadkeep.llm import Delta, Model, ModelReply, Streams, ask_patiently
-from threadkeep.llm.answers import speech_in
+from threadkeep.llm import Delta, Model, ModelReply, StreamingModel, ask_with_retries
+from threadkeep.llm.answers import read_speech
 from threadkeep.memory.memory import Memories
 from threadkeep.recall.tool import DESCRIPTION, PARAMETERS, recalled_text
 from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Said, Trouble, nobody_hears
@@ -95,7 +95,7 @@ class Session:
     @classmethod
     async def open(cls, tk: Threadkeep, thread_id: str | None = None, *, model: str | Model, **more: Any) -> Self:
         """Return an agent on a thread of `tk` that is resumed or created in the model's dialect; `more` as in `Session`."""
-        asked = tk.backend.models.named(model) if isinstance(model, str) else model
+        asked = tk.backend.models.get(model) if isinstance(model, str) else model
         return cls(await tk.thread(thread_id, dialect=asked.dialect), model=asked, **more)
 
     async def ask(self, said: str | Sequence[Mapping[str, Any]] | None = None, *, hear: Hear = nobody_hears) -> Answer:
@@ -237,7 +237,7 @@ class Session:
         beside = self.head.request(dialect, cache_key=window.cache_key)
         items = tuple(dialect.parse(item) for item in window)
         patience = self._patience
-        return await ask_patiently(
+        return await ask_with_retries(
             listener,
             replace(beside, items=warmed(dialect.name, items)),
             attempts=patience.attempts,
@@ -294,11 +294,11 @@ class StreamsItems(Protocol):
     """A model that tells of each item of its answer as soon as that one is whole."""
 
     async def stream_items(
-        self, request: Request, *, heard: Callable[[Delta], None], completed: Callable[[Item], Awaitable[None]]
+        self, request: Request, *, on_delta: Callable[[Delta], None], on_item: Callable[[Item], Awaitable[None]]
     ) -> ModelReply:
         """Send `request` and return the whole answer; everything else as `Streams.stream`.
 
-        `completed` is awaited with each item, in output order, before more of the answer is read. What it raises ends the call,
+        `on_item` is awaited with each item, in output order, before more of the answer is read. What it raises ends the call,
         and closes the connection.
         """
         ...
@@ -335,7 +335,7 @@ class Listener:
         """
         try:
             # Where an answer is one message, there is nothing to record before its end.
-            whole_anyway = self.dialect != "responses" and isinstance(self._model, Streams)
+            whole_anyway = self.dialect != "responses" and isinstance(self._model, StreamingModel)
             if isinstance(self._model, StreamsItems) and not whole_anyway:
                 return await self._recorded_as_it_came(self._model, request)
             return await self._recorded_whole(await self._answered(request))
@@ -348,7 +348,7 @@ class Listener:
             return self._so_far()
 
     async def _recorded_as_it_came(self, model: StreamsItems, request: Request) -> ModelReply:
-        reply = await model.stream_items(request, heard=self._heard, completed=self._record)
+        reply = await model.stream_items(request, on_delta=self._heard, on_item=self._record)
         # The answer is in the window by now, and what the provider counted for the window is both.
         counted = (reply.input_tokens or 0) + (reply.output_tokens or 0)
         await self._turn.record([], usage={"input_tokens": counted, "output_tokens": reply.output_tokens or 0})
@@ -367,8 +367,8 @@ class Listener:
         return reply
 
     async def _answered(self, request: Request) -> ModelReply:
-        if isinstance(self._model, Streams):
-            return await self._model.stream(request, heard=self._heard)
+        if isinstance(self._model, StreamingModel):
+            return await self._model.stream(request, on_delta=self._heard)
         return await self._model.ask(request)
 
     async def _record(self, item: Item) -> None:
@@ -391,4 +391,4 @@ class Listener:
 
 
 def _said(items: Sequence[Item], *, dialect: str) -> str:
-    return speech_in(items, dialect=dialect).text
+    return read_speech(items, dialect=dialect).text

@@ -19,7 +19,7 @@ HOW_TO_WRITE_IT = (
 )
 
 
-def told_address(address: str) -> str | None:
+def redact_address(address: str) -> str | None:
     """Return a server's address without user, password and parameters; None where it cannot be told which part is which."""
     scheme = next((each for each in _SCHEMES if address.startswith(each)), None)
     if scheme is None:

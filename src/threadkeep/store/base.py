@@ -260,7 +260,7 @@ class Erasure(Protocol):
 class Watch(Protocol):
     """Waiting for word of what is written."""
 
-    async def changed(self, *, within_s: float) -> bool:
+    async def wait(self, *, within_s: float) -> bool:
         """Return True once mail or a checkpoint was written that no call here told of; False after `within_s`, or sooner.
 
         True is a reason to look, never a promise that there is something new. Records of other kinds may be told of, and may
@@ -282,5 +282,5 @@ class Notify(Protocol):
         ...
 
 
-class Backing(ThreadStore, Search, Leases, Erasure, Notify, Protocol):
+class FullStore(ThreadStore, Search, Leases, Erasure, Notify, Protocol):
     """A backend with all its abilities."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from threadkeep.dialects import render_search_text
 from threadkeep.errors import BadInput
-from threadkeep.store.base import Backing
+from threadkeep.store.base import FullStore
 from threadkeep.store.memory import MemoryDatabase
 from threadkeep.store.sqlite import SqliteDatabase
 
@@ -18,9 +18,9 @@ SERVERS = ("postgresql://", "postgres://")
 class Database(Protocol):
     """Where the stores of all tenants live."""
 
-    async def tenant(self, name: str = ..., *, key: bytes | None = ...) -> Backing: ...
+    async def open_tenant(self, name: str = ..., *, key: bytes | None = ...) -> FullStore: ...
 
-    async def knows(self, name: str) -> bool: ...
+    async def has_tenant(self, name: str) -> bool: ...
 
     async def close(self) -> None: ...
 
@@ -42,7 +42,7 @@ async def open_database(location: str, *, listen: str | None = None) -> Database
         return MemoryDatabase(searchable=render_search_text)
     if location.startswith(SERVERS):
         return await _postgres(location, listen=listen)
-    return await SqliteDatabase.open(sqlite_path(location), searchable=render_search_text)
+    return await SqliteDatabase.open(parse_sqlite_path(location), searchable=render_search_text)
 
 
 async def _postgres(location: str, *, listen: str | None) -> Database:
@@ -54,7 +54,7 @@ async def _postgres(location: str, *, listen: str | None) -> Database:
     return await PostgresDatabase.open(location, searchable=render_search_text, listen_url=listen)
 
 
-def sqlite_path(location: str) -> Path:
+def parse_sqlite_path(location: str) -> Path:
     """Return the file a store location names.
 
     Raises:

@@ -14,7 +14,7 @@ from math import log
 from threadkeep.errors import OrdinalConflict, StoreClosed, ThreadExists, ThreadNotFound
 from threadkeep.items import digest_body
 from threadkeep.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
-from threadkeep.store.search_words import phrases, spaced
+from threadkeep.store.search_words import space_cjk, split_phrases
 from threadkeep.store.watchers import Watchers
 
 _KEY_BYTES = 32
@@ -92,7 +92,7 @@ class MemoryDatabase:
         self._searchable = searchable
         self._shelves: dict[str, _Shelf] = {}
 
-    async def tenant(self, name: str = "local", *, key: bytes | None = None) -> MemoryStore:
+    async def open_tenant(self, name: str = "local", *, key: bytes | None = None) -> MemoryStore:
         """Return a store of the tenant called `name`; all of them share what it holds, each is closed on its own.
 
         `key` is the one it is made with if it is not there yet: that of the store its threads are copied from.
@@ -102,7 +102,7 @@ class MemoryDatabase:
             shelf = self._shelves[name] = _Shelf(Tenant(name=name, key=key or secrets.token_bytes(_KEY_BYTES)))
         return MemoryStore(shelf, searchable=self._searchable)
 
-    async def knows(self, name: str) -> bool:
+    async def has_tenant(self, name: str) -> bool:
         """Whether there is a tenant called `name`; none is made."""
         return name in self._shelves
 
@@ -178,7 +178,7 @@ class MemoryStore:
         return [each for _, each in sorted(found, key=lambda match: match[0], reverse=True)]
 
     async def search(self, spans: Sequence[Span], query: str, *, limit: int) -> list[Hit]:
-        wanted = [tuple(_tokens(phrase)) for phrase in phrases(query)]
+        wanted = [tuple(_tokens(phrase)) for phrase in split_phrases(query)]
         places: dict[int, tuple[str, int]] = {}
         texts: dict[int, list[str]] = {}
         for span in spans:
@@ -186,7 +186,7 @@ class MemoryStore:
                 if row.new.kind is RecordKind.ITEM and row.body.erased_at_ms is None:
                     dialect = self._shelf.threads[span.thread_id].made.dialect
                     places[row.number] = (span.thread_id, ordinal)
-                    texts[row.number] = _tokens(spaced(self._searchable(dialect, row.body.data)))
+                    texts[row.number] = _tokens(space_cjk(self._searchable(dialect, row.body.data)))
         best = sorted(((score, number) for number, score in _bm25(texts, wanted).items()), reverse=True)
         return [Hit(thread_id=places[at][0], ordinal=places[at][1], score=score) for score, at in best[:limit]]
 

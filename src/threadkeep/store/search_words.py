@@ -35,7 +35,7 @@ FUNCTION_WORDS = frozenset(
 )
 
 
-def spaced(text: str) -> str:
+def space_cjk(text: str) -> str:
     """Return `text` as a tokenizer must see it: every CJK character a word of its own, and no half surrogate.
 
     A transcript may say `\\ud83d` alone, which no database takes; one such record must not stop the index for good.
@@ -43,7 +43,7 @@ def spaced(text: str) -> str:
     return _CJK_CHARACTER.sub(r" \1 ", text.encode("utf-8", "replace").decode("utf-8"))
 
 
-def phrases(query: str) -> list[str]:
+def split_phrases(query: str) -> list[str]:
     """Return what a text must hold one of to match `query`, each once; nothing if it has no word.
 
     A phrase is a word, or characters that stand next to each other with a space between them. A run of CJK characters
@@ -58,6 +58,6 @@ def _phrases(query: str) -> Iterator[str]:
     for word in _WORD.findall(query):
         if _CJK_CHARACTER.match(word):
             pairs = [word[at : at + 2] for at in range(len(word) - 1)] or [word]
-            yield from (" ".join(spaced(pair).split()) for pair in pairs)
+            yield from (" ".join(space_cjk(pair).split()) for pair in pairs)
         elif any(character.isalnum() for character in word):
             yield word

@@ -59,7 +59,7 @@ class Watcher:
     def wake(self) -> None:
         self._told.set()
 
-    async def changed(self, *, within_s: float) -> bool:
+    async def wait(self, *, within_s: float) -> bool:
         patience = within_s if self._watchers.is_told else min(within_s, self._pause)
         try:
             async with asyncio.timeout(patience):

@@ -296,7 +296,7 @@ async def wait_for_change(watch: Watch) -> str:
     """Return "told" once the watch reports a change, "never told" if none comes in time."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not await watch.changed(within_s=PATIENCE_SECONDS):
+            while not await watch.wait(within_s=PATIENCE_SECONDS):
                 pass
     except TimeoutError:
         return "never told"
@@ -305,7 +305,7 @@ async def wait_for_change(watch: Watch) -> str:
 
 async def drain_watch(watch: Watch) -> None:
     """Read what a watch reports about its own start."""
-    while await watch.changed(within_s=0.05):
+    while await watch.wait(within_s=0.05):
         pass
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from threadkeep.errors import OrdinalConflict
 from threadkeep.store import NewRecord, NewThread
-from threadkeep.store.base import Backing
+from threadkeep.store.base import FullStore
 from threadkeep.threads.clock import Clock
 from threadkeep.threads.records import Persistence, keep
 from threadkeep.tokens import Limits, Scope
@@ -28,7 +28,7 @@ class ThreadBackend:
         scope: Whether the automatic limit counts the whole window or what came after its prefix.
     """
 
-    store: Backing
+    store: FullStore
     clock: Clock
     limits: Limits
     holder: str

@@ -320,7 +320,7 @@ class Post:
         try:
             async with asyncio.timeout(timeout_s), self._backend.store.watch(self._thread_id) as watch:
                 while not (box := await self.look()).pending:
-                    await watch.changed(within_s=LOOK_ANYWAY_S)
+                    await watch.wait(within_s=LOOK_ANYWAY_S)
         except TimeoutError:
             return await self.look()
         return box

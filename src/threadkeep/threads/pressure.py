@@ -18,7 +18,7 @@ NAMING = frozenset({RecordKind.TURN, RecordKind.CONTEXT})
 
 def limits_named(backend: ThreadBackend, name: str | None) -> Limits | None:
     """Return what is known of a model's limits, by its name as it is or without its provider; None where nobody said."""
-    names = [] if name is None else [name, ModelName.read(name).model]
+    names = [] if name is None else [name, ModelName.parse(name).model]
     return next((backend.limits_for(each) for each in names if backend.knows_window_of(each)), None)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import has_sealed
-from threadkeep.llm.base import Issuing, Model, ModelName
+from threadkeep.llm.base import Model, ModelName, SealingModel
 from threadkeep.store import Span, ThreadStore
 from threadkeep.threads import AskedBody, History, LivePath, Pointer, WindowEntry
 from threadkeep.threads.pressure import NAMING, asked_in
@@ -40,12 +40,12 @@ class Reader:
             return self.issuer == turn.issuer
         if self.model is None or turn.model is None:
             return True
-        return ModelName.read(self.model).is_served_with(ModelName.read(turn.model))
+        return ModelName.parse(self.model).is_served_with(ModelName.parse(turn.model))
 
 
 def account_of(model: Model) -> str | None:
     """Return the account a model answers with, where its provider seals items that only that account can read."""
-    return model.issuer if isinstance(model, Issuing) else None
+    return model.issuer if isinstance(model, SealingModel) else None
 
 
 async def legible_to(reader: Reader, history: History, *, store: ThreadStore, thread_id: str, dialect: Dialect) -> History:

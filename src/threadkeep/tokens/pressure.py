@@ -69,7 +69,7 @@ class Calibration:
     counted: int
 
     @classmethod
-    def settled(cls, reports: Sequence[Calibration]) -> Calibration | None:
+    def pick_median(cls, reports: Sequence[Calibration]) -> Calibration | None:
         """Return the report whose ratio is the median of `reports`, the higher of two in the middle; None without any.
 
         A single odd report among three changes nothing. Reports without a count are no reports.

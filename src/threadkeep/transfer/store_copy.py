@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from threadkeep.errors import BadInput, CopyConflict, StoreReadOnly, ThreadNotFound
 from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, NewThread, Record, Span, ThreadRow
-from threadkeep.store.base import Backing
+from threadkeep.store.base import FullStore
 
 PAGE = 500
 PROBE_MS = 60_000
@@ -45,7 +45,7 @@ Told = Callable[[CopyProgress], None]
 
 
 async def copy_threads(
-    source: Backing, target: Backing, *, only: Collection[str] | None = None, told: Told = lambda _: None, at_ms: int
+    source: FullStore, target: FullStore, *, only: Collection[str] | None = None, told: Told = lambda _: None, at_ms: int
 ) -> list[CopiedThread]:
     """Copy threads, those they were forked from first, and return what became of each. Durable thread by thread.
 
@@ -80,7 +80,7 @@ async def copy_threads(
     return report
 
 
-async def _is_one_store(source: Backing, target: Backing, *, at_ms: int) -> bool:
+async def _is_one_store(source: FullStore, target: FullStore, *, at_ms: int) -> bool:
     """Whether what is taken in the target is taken in the source: two addresses may lead to one database."""
     key = f"copy:{secrets.token_hex(16)}"
     await target.acquire(key, holder="target", now_ms=at_ms, ttl_ms=PROBE_MS)
@@ -96,7 +96,7 @@ async def _is_one_store(source: Backing, target: Backing, *, at_ms: int) -> bool
     return not is_free
 
 
-async def _chosen(source: Backing, only: Collection[str] | None) -> list[ThreadRow]:
+async def _chosen(source: FullStore, only: Collection[str] | None) -> list[ThreadRow]:
     """Return the threads to copy, the least recently written first: in the target, too, the newest is then the newest."""
     every = list(reversed(await source.threads(limit=EVERY)))
     if only is None:
@@ -105,7 +105,7 @@ async def _chosen(source: Backing, only: Collection[str] | None) -> list[ThreadR
     return [row for row in every if row.id in wanted]
 
 
-async def _parents_first(source: Backing, rows: Sequence[ThreadRow]) -> list[ThreadRow]:
+async def _parents_first(source: FullStore, rows: Sequence[ThreadRow]) -> list[ThreadRow]:
     """Return threads and those they were forked from, none before the one it was forked from."""
     order: dict[str, ThreadRow] = {}
     for row in rows:
@@ -117,7 +117,7 @@ async def _parents_first(source: Backing, rows: Sequence[ThreadRow]) -> list[Thr
 
 
 async def _copy(
-    source: Backing, target: Backing, row: ThreadRow, *, there: int, tell: Callable[[int], None], at_ms: int
+    source: FullStore, target: FullStore, row: ThreadRow, *, there: int, tell: Callable[[int], None], at_ms: int
 ) -> CopiedThread:
     copied = erased = 0
     for start in range(row.start, row.next, PAGE):
@@ -137,7 +137,7 @@ async def _copy(
     return CopiedThread(id=row.id, records=row.next - row.start, copied=copied, erased=erased)
 
 
-async def _there(target: Backing, row: ThreadRow) -> int:
+async def _there(target: FullStore, row: ThreadRow) -> int:
     """Return how far the target has the thread; it is made there if it is not."""
     try:
         found = await target.get(row.id)
@@ -174,7 +174,7 @@ def _as_new(record: Record) -> NewRecord:
     )
 
 
-async def _erase(target: Backing, ours: Sequence[Record], theirs: Sequence[Record], *, at_ms: int) -> int:
+async def _erase(target: FullStore, ours: Sequence[Record], theirs: Sequence[Record], *, at_ms: int) -> int:
     """Make tombstones of what is one in the source, also where an earlier copy did not come to it."""
     gone = {record.ordinal for record in theirs if record.erased}
     wanted = [record.ordinal for record in ours if record.erased and record.ordinal not in gone]
@@ -183,7 +183,7 @@ async def _erase(target: Backing, ours: Sequence[Record], theirs: Sequence[Recor
     return sum(record.erased for record in ours)
 
 
-async def _prove(target: Backing, added: Sequence[Record]) -> None:
+async def _prove(target: FullStore, added: Sequence[Record]) -> None:
     """Read back what was written and hold every byte against its digest in the source."""
     if not added:
         return

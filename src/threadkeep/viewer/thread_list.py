@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threadkeep.client import Threadkeep
 from threadkeep.dialects import DIALECTS, find_dialect
 from threadkeep.store import Hit, RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.store.base import Backing
+from threadkeep.store.base import FullStore
 from threadkeep.threads import MetaBody, Pointer, TurnBody
 from threadkeep.threads.reader import current_turn, readable
 from threadkeep.viewer.record_lines import Told, told
@@ -181,7 +181,7 @@ async def _listed(store: ThreadStore, known: _Known, *, sizes: Sizes) -> ListedT
     )
 
 
-async def _mentions(store: Backing, asked: Filter) -> Mentions:
+async def _mentions(store: FullStore, asked: Filter) -> Mentions:
     stop = asked.said_from + SEARCHED_THREADS
     rows = await store.threads(limit=stop + 1)
     dialects = {row.id: row.dialect for row in rows}

@@ -9,7 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from threadkeep.errors import StoreError
-from threadkeep.store.addresses import HOW_TO_WRITE_IT, UNREADABLE, told_address
+from threadkeep.store.addresses import HOW_TO_WRITE_IT, UNREADABLE, redact_address
 from threadkeep.store.base import Tenant
 from threadkeep.store.postgres.connections import Connection, Connections, reach
 from threadkeep.store.postgres.listener import Listener
@@ -64,7 +64,7 @@ class PostgresDatabase:
         listener = Listener(listen_url or url, location=connections.location)
         return cls(connections, listener=listener, role=role, searchable=searchable)
 
-    async def tenant(self, name: str = "local", *, key: bytes | None = None) -> PostgresStore:
+    async def open_tenant(self, name: str = "local", *, key: bytes | None = None) -> PostgresStore:
         """Return the store of the tenant called `name`; it and its random key are made when it is first asked for.
 
         `key` is the one it is made with if it is not there yet: that of the store its threads are copied from.
@@ -92,7 +92,7 @@ class PostgresDatabase:
             close=self.close,
         )
 
-    async def knows(self, name: str) -> bool:
+    async def has_tenant(self, name: str) -> bool:
         """Whether there is a tenant called `name`; none is made."""
 
         async def find(connection: Connection) -> bool:
@@ -143,7 +143,7 @@ def shown(url: str) -> str:
     Raises:
         StoreError: It can be read in more than one way, or in none. What the driver says of it is not told: it quotes it.
     """
-    told = told_address(url)
+    told = redact_address(url)
     try:
         conninfo_to_dict(url)
     except psycopg.ProgrammingError:

@@ -17,7 +17,7 @@ from threadkeep.store.postgres.listener import Listener
 from threadkeep.store.postgres.operations import Append, Creation, Known, append_all, create_all, known_thread, record, thread_row
 from threadkeep.store.postgres.queries import QUERIES
 from threadkeep.store.postgres.writer import Writer
-from threadkeep.store.search_words import phrases, spaced
+from threadkeep.store.search_words import space_cjk, split_phrases
 
 # The dictionary knows the forms of English words; those of other languages are found by how a longer word begins.
 BEGINNING_CHARS: Final = 6
@@ -31,12 +31,12 @@ def words_of(text: str) -> str:
 
     The parser would take `src/part_1.py`, a host or a version for one word, and then neither `part_1` nor `py` for words of it.
     """
-    return _BETWEEN_WORDS.sub(" ", spaced(text[:INDEXED_CHARS]))[:INDEXED_CHARS]
+    return _BETWEEN_WORDS.sub(" ", space_cjk(text[:INDEXED_CHARS]))[:INDEXED_CHARS]
 
 
 def query_of(query: str) -> str:
     """Return an expression that matches any phrase of `query`, or nothing if it has none; each phrase is quoted."""
-    found = phrases(query)
+    found = split_phrases(query)
     begun = dict.fromkeys(
         f"{_quoted(word[:BEGINNING_CHARS])}:*" for word in found if len(word) > BEGINNING_CHARS and word.isalpha()
     )

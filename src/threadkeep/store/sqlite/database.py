@@ -66,7 +66,7 @@ class SqliteDatabase:
         """Whether it was opened to be read only, because the file or its folder cannot be written."""
         return self._read_only
 
-    async def tenant(self, name: str = "local", *, key: bytes | None = None) -> SqliteStore:
+    async def open_tenant(self, name: str = "local", *, key: bytes | None = None) -> SqliteStore:
         """Return the store of the tenant called `name`; it and its random key are made when it is first asked for.
 
         `key` is the one it is made with if it is not there yet: that of the store its threads are copied from.
@@ -94,7 +94,7 @@ class SqliteDatabase:
             close=self.close,
         )
 
-    async def knows(self, name: str) -> bool:
+    async def has_tenant(self, name: str) -> bool:
         """Whether there is a tenant called `name`; none is made."""
 
         def find(connection: sqlite3.Connection) -> bool:

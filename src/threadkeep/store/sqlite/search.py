@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from threadkeep.store.base import Hit, Span
-from threadkeep.store.search_words import phrases, spaced
+from threadkeep.store.search_words import space_cjk, split_phrases
 from threadkeep.store.sqlite.operations import unpack
 from threadkeep.store.sqlite.queries import QUERIES
 
@@ -45,7 +45,7 @@ def match_expression(query: str) -> str:
     Phrases are quoted, so operators, column names and quotes in a query are data. Where phrases that are near each other in the
     query are so in a text, they count once more; of a longer word its beginning counts as well.
     """
-    found = phrases(query)
+    found = split_phrases(query)
     quoted = [f'"{phrase}"' for phrase in found]
     begun = dict.fromkeys(f'"{phrase[:BEGINNING_CHARS]}"*' for phrase in found if _inflected(phrase))
     pairs = [(first, then) for at, first in enumerate(quoted[:MOST_PAIRED]) for then in quoted[at + 1 : at + PAIR_REACH]]
@@ -66,7 +66,7 @@ def gather(connection: sqlite3.Connection, *, was: Reach, searchable: Callable[[
     rows: list[tuple[int, str]] = []
     size = 0
     for record, dialect, form, data in _unindexed(connection, upto=was.upto, newest=was.newest):
-        text = spaced(searchable(dialect, unpack(form, data)))
+        text = space_cjk(searchable(dialect, unpack(form, data)))
         rows.append((record, text))
         size += len(text)
         if len(rows) == BATCH_RECORDS or size > BATCH_BYTES:
