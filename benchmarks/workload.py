@@ -8,8 +8,8 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-from threadkeep.demo.session import Turn, turn_items
-from threadkeep.demo.story import long_session
+from benchmarks.story.generator import long_session
+from benchmarks.story.session import Turn, turn_items
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.items import seed_chain
 from threadkeep.store import NewRecord, RecordKind

@@ -7,8 +7,8 @@ from random import Random
 
 from benchmarks.cases.manifest import Bundle, SessionRecipe, StepRecipe
 from benchmarks.retention.rendering import Json, turn_json
-from threadkeep.demo import Step, Turn
-from threadkeep.demo.words import exit_text
+from benchmarks.story.session import Step, Turn
+from benchmarks.story.words import exit_text
 
 DIALECT = "chat"
 

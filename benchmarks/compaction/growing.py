@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
+from benchmarks.story.generator import long_session
+from benchmarks.story.session import context_items, turn_items
 from threadkeep.compaction import Outcome, compact
-from threadkeep.demo.session import context_items, turn_items
-from threadkeep.demo.story import long_session
 from threadkeep.dialects import Dialect
 from threadkeep.items import digest_body, seed_chain
 from threadkeep.store import NewRecord, Record, RecordKind

@@ -11,7 +11,7 @@ from random import Random
 
 from benchmarks.readers.questions import AGENT_OTHER, AGENT_SHARED, Question
 from benchmarks.retention.blindness import stands
-from threadkeep.demo import Turn
+from benchmarks.story.session import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

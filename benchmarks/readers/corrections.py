@@ -12,7 +12,7 @@ from random import Random
 
 from benchmarks.readers.agent_facts import draw_values
 from benchmarks.readers.questions import CORRECTION, Question
-from threadkeep.demo import Turn
+from benchmarks.story.session import Turn
 
 EARLY, FIRST, SECOND, PASTED = (0.0, 0.12), (0.25, 0.38), (0.4, 0.5), 0.55
 PASTE_LINES = 30

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from threadkeep.demo import words
-from threadkeep.demo.lines import Shape, joined, numbered
-from threadkeep.demo.session import DemandKind
+from benchmarks.story import words
+from benchmarks.story.demand_lines import Shape, joined, numbered
+from benchmarks.story.session import DemandKind
 
 
 class FactKind(StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.retention.facts import Fact
-from threadkeep.demo import Turn
+from benchmarks.story.session import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadkeep.demo.lines import DEMAND_LINES, Line
+from benchmarks.story.demand_lines import DEMAND_LINES, Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
-from threadkeep.demo import Step, Turn, turn_items
-from threadkeep.demo.session import PARALLEL_TOOLS
+from benchmarks.story.session import PARALLEL_TOOLS, Step, Turn, turn_items
 
 Json = dict[str, object]
 

@@ -12,10 +12,10 @@ from benchmarks.retention.facts import OF_DEMAND, PRINTED, SPOKEN, Fact, FactKin
 from benchmarks.retention.planted import Planted, hop_ends
 from benchmarks.retention.questions import asked_about
 from benchmarks.retention.working import work_under_way
-from threadkeep.demo import Demand, Step, Turn, context_items, long_session
-from threadkeep.demo.lines import Shape
-from threadkeep.demo.session import CWD
-from threadkeep.demo.words import exit_text
+from benchmarks.story.demand_lines import Shape
+from benchmarks.story.generator import long_session
+from benchmarks.story.session import CWD, Demand, Step, Turn, context_items
+from benchmarks.story.words import exit_text
 
 MOST_DRAWS = 400
 # Tickets that were set aside are numbered from here on; no session has as many hops.

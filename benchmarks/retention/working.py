@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from threadkeep.demo import Step, words
-from threadkeep.demo.session import CWD
+from benchmarks.story import words
+from benchmarks.story.session import CWD, Step
 
 _VERBS = ("compare", "reconcile", "replay", "recount", "re-sign")
 _OBJECTS = ("totals", "tickets", "ledgers", "batches", "slips")

@@ -10,8 +10,9 @@ from tests.across.script import check_window
 from tests.dialects.samples import ChatSamples, MessagesSamples
 from tests.retention.test_forty_demands import reads_as_current, said_in_window
 
+from benchmarks.story.generator import long_session
+from benchmarks.story.session import context_items, turn_items
 from threadkeep import Config, Threadkeep
-from threadkeep.demo import context_items, long_session, turn_items
 from threadkeep.testing.dialect_samples import DialectSamples
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,7 @@ import pytest
 from tests.cli.stories import Cli, surroundings
 
 from threadkeep import __version__
-from threadkeep.cli.argument_values import FEWEST_DEMO_TURNS
 from threadkeep.cli.parser import COMMANDS
-from threadkeep.demo.story import FEWEST_TURNS
 
 HEAVY = ("aiohttp", "threadkeep.client", "msgspec", "rich", "sqlite3", "uvicorn")
 
@@ -61,11 +59,6 @@ def test_help_loads_nothing_it_does_not_need() -> None:
     assert ran.stdout.startswith("usage: threadkeep ")
 
 
-def test_the_shortest_demo_is_the_story_s() -> None:
-    """The parser refuses exactly the sessions that the story cannot tell."""
-    assert FEWEST_DEMO_TURNS == FEWEST_TURNS
-
-
 def test_nothing_asked_is_a_usage_error(cli: Cli) -> None:
     """Without a command the help goes to stderr, and the exit code says that nothing was done."""
     ran = cli()
@@ -101,7 +94,7 @@ def test_the_version_is_the_package_s(cli: Cli) -> None:
         "serve --port 65536",
         "serve --auto-compact maybe",
         "demo --json",
-        "demo --turns 9",
+        "demo --turns 30",
         "--json demo",
         "--store x.db demo",
         "threads --stor x.db",

@@ -7,23 +7,31 @@ import io
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 
 import msgspec
 import pytest
+import zstandard
+from msgspec.structs import replace
 from rich.console import Console
 
+from benchmarks.story.record import RECORD, render_record
 from threadkeep import Config, Threadkeep
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, render_state
 from threadkeep.compaction.ledger import Claim
-from threadkeep.demo import Demand, DemandKind, long_session
-from threadkeep.demo.play import play_demo, play_session
-from threadkeep.demo.retention import Older, judge, newest_only, outputs_cleared, user_messages_only
-from threadkeep.demo.screen import plot
+from threadkeep.demo.checks import judge
+from threadkeep.demo.play import play_session
+from threadkeep.demo.report import plot
+from threadkeep.demo.session import Demand, Session, load_session
 from threadkeep.threads import Pointer
 
 TURNS = 24
 WINDOW = 15_000
+
+
+def shorten(session: Session, *, turns: int, window_tokens: int = WINDOW) -> Session:
+    """Return the first turns of the recorded session, with the demands they make."""
+    demands = tuple(demand for demand in session.demands if demand.turn < turns)
+    return replace(session, turns=session.turns[:turns], demands=demands, window_tokens=window_tokens)
 
 
 def recording(*, terminal: bool = False) -> Console:
@@ -48,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def short_run() -> tuple[int, str]:
     """The exit code and the output of one short run without a terminal; several tests read the same one."""
     console = recording()
-    code = asyncio.run(play_demo(turns=TURNS, seed=1, console=console, window_tokens=WINDOW))
+    code = asyncio.run(play_session(shorten(load_session(), turns=TURNS), console=console))
     return code, printed(console)
 
 
@@ -61,7 +69,7 @@ def numbers(text: str, line: str) -> list[int]:
 def test_a_short_session_is_kept_whole(short_run: tuple[int, str]) -> None:
     """Every demand stands in the last request, every check holds, and the exit code says so."""
     code, text = short_run
-    assert (code, "✗" in text, "kept: 40 of 40" in text) == (0, False, True)
+    assert (code, "✗" in text, "kept: 35 of 35" in text) == (0, False, True)
     assert "All 10 held." in text
 
 
@@ -87,7 +95,7 @@ def test_without_a_terminal_each_compaction_is_one_line(short_run: tuple[int, st
     assert len(lines) >= 3
     assert [turn for turn, _, _ in shown] == sorted(turn for turn, _, _ in shown)
     assert all(after < before for _, before, after in shown)
-    assert [cause for *_, cause in lines].count("/compact, typed by the user") == 1
+    assert [cause for *_, cause in lines].count("typed: /compact") == 1
     assert f"{len(lines)} compactions, {len(lines)} moves in" in text
     assert "\x1b" not in text
 
@@ -105,33 +113,43 @@ async def test_the_store_it_names_can_be_opened_afterwards(short_run: tuple[int,
 
 
 @pytest.mark.anyio
-async def test_a_terminal_sees_a_live_picture() -> None:
-    """In a terminal the session is drawn as it goes on; the report follows it."""
+async def test_a_terminal_sees_the_progress() -> None:
+    """In a terminal a bar moves with the session; the report follows it."""
     console = recording(terminal=True)
-    assert await play_demo(turns=12, seed=2, console=console) == 0
+    assert await play_session(shorten(load_session(), turns=12), console=console) == 0
     assert "the model receives" in printed(console)
     assert "\x1b[" in printed(console)
 
 
 @pytest.mark.anyio
+async def test_the_report_fits_80_columns() -> None:
+    """No line is wider, and none of the figures is cut off."""
+    console = Console(file=io.StringIO(), width=80)
+    assert await play_session(shorten(load_session(), turns=12), console=console) == 0
+    before = printed(console).partition("Look for yourself")[0]
+    assert max(map(len, before.splitlines())) <= 80
+    assert numbers(before, "requests") != []
+
+
+@pytest.mark.anyio
 async def test_a_lost_demand_fails_the_demo() -> None:
-    """What the user is said to have demanded and no request holds is named, in red, and the exit code is 1."""
-    session = long_session(seed=1, turns=12)
-    lost = Demand(kind=DemandKind.RULE, said="The tide table is kept in Crozon.", needle="tide table is kept in Crozon", turn=0)
+    """A demand that no request holds is named, in red, and the exit code is 1."""
+    session = shorten(load_session(), turns=12)
+    lost = Demand(kind="rule", said="The tide table is kept in Crozon.", needle="tide table is kept in Crozon", turn=0)
     console = recording()
-    code = await play_session(replace(session, demands=(*session.demands, lost)), console=console, window_tokens=WINDOW)
+    assert await play_session(replace(session, demands=(*session.demands, lost)), console=console) == 1
     text = printed(console)
-    assert code == 1
-    assert "kept: 40 of 41" in text
+    count = len(session.demands)
+    assert f"kept: {count} of {count + 1}" in text
     assert re.search(r"✗ +1 +rule +The tide table is kept in Crozon\. +nowhere", text)
     assert re.search(r"1 of \d+ did not hold\.", text)
 
 
 @pytest.mark.anyio
 async def test_a_window_too_small_for_the_users_words_stops_the_demo() -> None:
-    """A provider refuses what is over its window, as a real one does; the demo says so and fails."""
+    """A provider refuses a request over its window, as a real one does; the demo says so and fails."""
     console = recording()
-    assert await play_session(long_session(seed=1, turns=TURNS), console=console, window_tokens=1_500) == 1
+    assert await play_session(shorten(load_session(), turns=TURNS, window_tokens=1_500), console=console) == 1
     assert "did not reach its end: request" in printed(console)
     assert "context_length_exceeded" in printed(console)
 
@@ -140,8 +158,14 @@ async def test_a_window_too_small_for_the_users_words_stops_the_demo() -> None:
 async def test_a_session_that_needs_no_compaction_shows_nothing() -> None:
     """Where nothing was compacted, nothing is claimed."""
     console = recording()
-    assert await play_session(long_session(seed=1, turns=10), console=console, window_tokens=200_000) == 1
+    assert await play_session(shorten(load_session(), turns=10, window_tokens=200_000), console=console) == 1
     assert "nothing had to be compacted" in printed(console)
+
+
+def test_the_recorded_session_is_the_generated_one() -> None:
+    """`python -m benchmarks.story.record` writes the file again, and nothing else has changed it."""
+    text = zstandard.ZstdDecompressor().decompress(RECORD.read_bytes())
+    assert text == render_record()
 
 
 def entry(number: int, text: str, *, section: Section = Section.ACTIVE, claim: str | None = None) -> LedgerEntry:
@@ -154,44 +178,32 @@ def message(text: str, *, role: str = "user") -> bytes:
     return msgspec.json.encode({"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]})
 
 
-PORT = Demand(kind=DemandKind.CORRECTION, said="It is 8443 now, not 7443.", needle="8443", turn=5, stale="7443")
+PORT = Demand(kind="correction", said="It is 8443 now, not 7443.", needle="8443", turn=5, stale="7443")
 
 
 @pytest.mark.parametrize(
-    ("entries", "messages", "where", "older"),
+    ("entries", "messages", "place", "is_outdated"),
     [
-        ([entry(1, "Staging uses 8443.")], [], "active memory", Older.GONE),
-        ([entry(1, "It uses 8443.", section=Section.OBJECTIVE)], [], "objective", Older.GONE),
-        ([], ["Staging uses 8443."], "recent message", Older.GONE),
-        ([entry(1, "It uses 7443."), entry(2, "It is 8443 now.")], [], "active memory", Older.BESIDE),
-        ([entry(1, "It is 8443 now."), entry(2, "It uses 7443.")], [], "active memory", Older.ALONE),
-        ([entry(1, "It uses 7443.", section=Section.INACTIVE, claim="It is 8443 now.")], [], None, Older.INACTIVE),
-        ([entry(1, "Use 8443 there.", section=Section.EVIDENCE)], [], None, Older.GONE),
-        ([entry(1, "It uses 7443.")], ["It is 8443 now."], "recent message", Older.BESIDE),
-        ([], ["It uses 7443.", "It is 8443 now."], "recent message", Older.BESIDE),
-        ([], ["It is 8443 now.", "It uses 7443."], "recent message", Older.ALONE),
+        ([entry(1, "Staging uses 8443.")], [], "active memory", False),
+        ([entry(1, "It uses 8443.", section=Section.OBJECTIVE)], [], "objective", False),
+        ([], ["Staging uses 8443."], "recent message", False),
+        ([entry(1, "It uses 7443."), entry(2, "It is 8443 now.")], [], "active memory", False),
+        ([entry(1, "It is 8443 now."), entry(2, "It uses 7443.")], [], "active memory", True),
+        ([entry(1, "It uses 7443.", section=Section.INACTIVE, claim="It is 8443 now.")], [], None, False),
+        ([entry(1, "Use 8443 there.", section=Section.EVIDENCE)], [], None, False),
+        ([entry(1, "It uses 7443.")], ["It is 8443 now."], "recent message", False),
+        ([], ["It uses 7443.", "It is 8443 now."], "recent message", False),
+        ([], ["It is 8443 now.", "It uses 7443."], "recent message", True),
     ],
 )
 def test_only_what_the_model_is_told_to_hold_counts(
-    entries: list[LedgerEntry], messages: list[str], where: str | None, older: Older
+    entries: list[LedgerEntry], messages: list[str], place: str | None, *, is_outdated: bool
 ) -> None:
     """A value under Inactive Changes or Evidence is not kept; an older one is at fault where it stands without the newer."""
     state = message(render_state(Ledger(entries=tuple(entries))))
     (judged,) = judge([PORT], [message("before: 8443"), state, message("8443", role="assistant"), *map(message, messages)])
-    assert (judged.where, judged.older) == (where, older)
-    assert judged.holds == (where is not None and older is not Older.ALONE)
-
-
-def test_other_ways_of_shortening_stay_within_the_budget() -> None:
-    """The newest are kept whole and in order; outputs go before messages; one way keeps the user's messages alone."""
-    output = msgspec.json.encode({"type": "function_call_output", "call_id": "c", "output": "x" * 4_000})
-    history = [message("first"), output, message("an answer", role="assistant"), message("last")]
-    assert newest_only(history, budget_tokens=60) == history[2:]
-    assert outputs_cleared(history, budget_tokens=10_000) == history
-    cleared = outputs_cleared(history, budget_tokens=200)
-    assert [len(item) for item in cleared] == [len(history[0]), len(cleared[1]), len(history[2]), len(history[3])]
-    assert len(cleared[1]) < 120
-    assert user_messages_only(history, budget_tokens=100) == [history[0], history[3]]
+    assert (judged.place, judged.is_outdated) == (place, is_outdated)
+    assert judged.holds == (place is not None and not is_outdated)
 
 
 def test_the_plot_shows_size_over_time() -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.story.generator import long_session
+from benchmarks.story.session import Demand, context_items, turn_items
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Section, Speaker
 from threadkeep.compaction.speech import shorten
-from threadkeep.demo import Demand, context_items, long_session, turn_items
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from benchmarks.retention.blindness import gives_away, stands
 from benchmarks.retention.facts import FactKind
 from benchmarks.retention.frozen.lines import PrintedLine, SaidLine
 from benchmarks.retention.frozen.shapes import SHAPES
-from threadkeep.demo import Step
+from benchmarks.story.session import Step
 
 MOST_DRAWS = 600
 

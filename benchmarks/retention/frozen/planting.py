@@ -18,7 +18,7 @@ from benchmarks.retention.frozen.under_way import Card, card
 from benchmarks.retention.frozen.weaving import Remark, message
 from benchmarks.retention.frozen.work import around, steps
 from benchmarks.retention.planted import Planted, hop_ends
-from threadkeep.demo import Step, Turn
+from benchmarks.story.session import Step, Turn
 
 FOREIGN_PER_LANGUAGE = 2
 TURN_CHARS = 5_600

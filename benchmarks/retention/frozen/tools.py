@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from threadkeep.demo import Step
+from benchmarks.story.session import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from random import Random
 from benchmarks.retention.frozen.lines import Domain
 from benchmarks.retention.frozen.tools import Toolset
 from benchmarks.retention.working import Part
-from threadkeep.demo import Step
+from benchmarks.story.session import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

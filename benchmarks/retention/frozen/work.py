@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from benchmarks.retention.frozen.tools import Toolset
-from threadkeep.demo import Step
+from benchmarks.story.session import Step
 
 _VERBS = ("load", "merge", "check", "build", "apply", "read", "map", "collect", "drop", "fold", "trim", "sort", "count", "join")
 _THINGS = ("row", "batch", "page", "frame", "chunk", "slot", "key", "block", "entry", "node", "group", "table", "field", "unit")

@@ -7,9 +7,7 @@ from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import Any
 
-# As the demo's story has it; its own module is too heavy to be asked here.
-FEWEST_DEMO_TURNS = 10
-# The clients of `threadkeep.launch`, for the same reason.
+# The clients of `threadkeep.launch`, whose own modules are too heavy to import here.
 CLIENT_NAMES = ("claude", "codex", "opencode", "pi", "qwen", "cline", "aider")
 MODES = ("off", "background", "on")
 
@@ -20,12 +18,6 @@ _target = re.compile(r"\d{1,15}|(?:\d{1,2}|100)%")
 def at_least_one(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number above zero")
-    return int(text)
-
-
-def session_length(text: str) -> int:
-    if at_least_one(text) < FEWEST_DEMO_TURNS:
-        raise ArgumentTypeError(f"a long session has at least {FEWEST_DEMO_TURNS} turns, not {text}")
     return int(text)
 
 

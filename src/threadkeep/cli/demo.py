@@ -9,6 +9,6 @@ from threadkeep.cli.output import open_screen
 from threadkeep.demo.play import play_demo
 
 
-def run(args: Namespace) -> int:
-    """Play a session and print what was kept."""
-    return asyncio.run(play_demo(turns=args.turns, seed=args.seed, console=open_screen().console))
+def run(_: Namespace) -> int:
+    """Play the recorded session and print what was kept."""
+    return asyncio.run(play_demo(console=open_screen().console))

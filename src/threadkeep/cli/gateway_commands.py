@@ -7,25 +7,16 @@ from collections.abc import Mapping
 
 from threadkeep.cli.argument_values import (
     CLIENT_NAMES,
-    FEWEST_DEMO_TURNS,
     GatheredModes,
     client_mode,
     client_name,
     port,
-    session_length,
 )
 from threadkeep.cli.command import Command
 
 
-def _demo(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--turns",
-        type=session_length,
-        default=60,
-        metavar="N",
-        help=f"how long the session is, at least {FEWEST_DEMO_TURNS} turns (default: %(default)s)",
-    )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which session is played (default: %(default)s)")
+def _demo(_: ArgumentParser) -> None:
+    """It takes none."""
 
 
 def _serve(parser: ArgumentParser) -> None:
@@ -131,7 +122,7 @@ GATEWAY: Mapping[str, Command] = {
     ),
     "demo": Command(
         does="play a long session through the real gateway and many compactions, no key needed",
-        example="threadkeep demo --turns 120 --seed 7",
+        example="threadkeep demo",
         entry="demo:run",
         arguments=_demo,
         opens_store=False,

@@ -1,214 +1,243 @@
-"""What test runners, type checkers and linters print."""
+"""What the demo claims about a played session, each claim checked against the run.
+
+Demands are judged closed book, by the last request alone: no store, no recall, no earlier request. Everything else is checked
+against the store and against what both ends of the wire saw.
+"""
 
 from __future__ import annotations
 
-from threadkeep.demo import words
-from threadkeep.demo.scene import Scene, command
-from threadkeep.demo.session import Step
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-_TEST_NAMES = (
-    "keeps_its_{f}_after_an_update",
-    "rounds_half_to_even",
-    "is_swept_once",
-    "of_another_shop_is_hidden",
-    "survives_a_restart",
-    "with_empty_{f}_is_refused",
-    "is_printed_with_its_{f}",
-    "can_be_reopened_by_a_manager",
-    "sorts_by_{f}_then_id",
-    "reports_the_line_of_a_bad_{f}",
-    "is_idempotent",
-    "needs_a_second_person",
-    "has_a_stable_etag",
-    "writes_one_outbox_row",
-)
-_FAILURES = (
-    ("assert {a} == {b}", "AssertionError: assert {a} == {b}", "E         where {a} = len([<{N} id={i}>, <{N} id={j}>])"),
-    ('    seen = (await http.get(url)).json()["{f}"]', "KeyError: '{f}'", "E       the answer had: id, version, note"),
-    (
-        "    await first.take({n})",
-        "psycopg.errors.LockNotAvailable: canceling statement due to lock timeout",
-        'E       CONTEXT:  while locking tuple ({i},{j}) in relation "{n}s"',
-    ),
-    ('    assert str(total) == "37.50"', "AssertionError: assert '37.5{b}' == '37.50'", "E         - 37.50\nE         + 37.5{b}"),
-    (
-        "    job = await queue.claim(timeout=1)",
-        "TimeoutError: no job of kind '{n}.changed' within 1 s",
-        "E       queue held: label.print x{a}, basket.closed x{b}",
-    ),
-    (
-        "    draft = {N}Draft.from_json(body)",
-        "TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'",
-        "E       body was {{'{f}': None, 'quantity': {a}}}",
-    ),
-)
+from threadkeep.client import Thread, Threadkeep
+from threadkeep.compaction import Section
+from threadkeep.compaction.state_text import HEADINGS, TAG
+from threadkeep.demo.client import DemoClient
+from threadkeep.demo.provider import DemoProvider
+from threadkeep.demo.session import Demand, Session, read_message
+from threadkeep.store import RecordKind
+
+BEFORE_COMPACTION = "demo-before-compaction"
+UNDONE = "demo-undone"
+CLIENT_RECORDS = frozenset({RecordKind.ITEM, RecordKind.NOTE})
 
 
-def _names(scene: Scene, count: int) -> list[str]:
-    rng = scene.rng
-    folder = rng.choice(words.AREAS)
-    names = []
-    for _ in range(count):
-        what = rng.choice(_TEST_NAMES).format(f=rng.choice(words.FIELDS))
-        noun = scene.noun if rng.random() < 0.6 else rng.choice(words.NOUNS)
-        names.append(f"tests/{folder}/test_{noun}s.py::test_{noun}_{what}")
-    return sorted(set(names))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One claim, whether it held in this run, and the figures it rests on."""
+
+    claim: str
+    held: bool
+    detail: str
 
 
-def tests_pass(scene: Scene) -> Step:
-    """A verbose run in which everything passes."""
-    names = _names(scene, scene.count(22, 46))
-    count = len(names)
-    lines = [
-        f"{'=' * 30} test session starts {'=' * 30}",
-        "platform linux -- Python 3.12, pytest 8, pluggy 1",
-        f"collected {count} items",
-        "",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """One compaction and how long the request or command that caused it waited.
+
+    `request` is the index of the first request the provider received after it, `items` the length of the client's history then,
+    `figures` those of its checkpoint.
+    """
+
+    ordinal: int
+    turn: int
+    request: int
+    items: int
+    by_command: bool
+    figures: Mapping[str, int]
+    wait_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A session that was played to its end. `command_answer` is the gateway's answer to `/compact`, None without one."""
+
+    session: Session
+    client: DemoClient
+    provider: DemoProvider
+    compactions: tuple[Compaction, ...]
+    command_answer: str | None
+    store: str
+    thread: str
+    seconds: float
+
+    @property
+    def sent_items(self) -> int:
+        """How many items of the history the client had sent in the end."""
+        return self.client.sent[-1].items
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A demand and its place in a request, None where no active part of the request holds it.
+
+    `is_outdated` says that the value it replaces stands there without the newer one after it.
+    """
+
+    demand: Demand
+    place: str | None
+    is_outdated: bool
+
+    @property
+    def holds(self) -> bool:
+        return self.place is not None and not self.is_outdated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What the report is made from. The demo succeeds if every check held."""
+
+    played: Played
+    judged: tuple[Judged, ...]
+    checks: tuple[Check, ...]
+
+
+async def check_run(tk: Threadkeep, played: Played) -> Findings:
+    """Check everything the report claims. Leaves two forks in the store, named above."""
+    judged = tuple(judge(played.session.demands, played.provider.received[-1].items))
+    thread = await tk.find(played.thread)
+    checks = (
+        *_check_demands(judged),
+        _check_prefix(played),
+        *_check_command(played),
+        await _check_bytes(thread, played),
+        *await _check_recall(thread, played),
+        await _check_fork(thread, played),
+        await _check_undo(thread, played),
+        await _check_store(tk),
+    )
+    return Findings(played=played, judged=judged, checks=checks)
+
+
+def judge(demands: Sequence[Demand], items: Sequence[bytes]) -> list[Judged]:
+    """Judge demands by the items of one request.
+
+    A demand is kept if its needle stands under Objective or Active Memory of the state, or in a message of the user after it.
+    """
+    sections: dict[Section, list[str]] = {section: [] for section in Section}
+    messages: list[str] = []
+    for item in map(read_message, items):
+        if f"<{TAG}>\n" in item.text and f"\n</{TAG}>" in item.text:
+            sections = _parse_state(item.text.partition(f"<{TAG}>\n")[2].rpartition(f"\n</{TAG}>")[0])
+            messages = []
+        elif item.role == "user":
+            messages.append(item.text)
+    places = {"objective": sections[Section.OBJECTIVE], "active memory": sections[Section.ACTIVE], "recent message": messages}
+    return [_judge_demand(demand, places) for demand in demands]
+
+
+def _judge_demand(demand: Demand, places: Mapping[str, list[str]]) -> Judged:
+    place = next((name for name, texts in places.items() if any(demand.needle in text for text in texts)), None)
+    # The state lists messages in the order they were sent, and those after it are newer: the later one decides.
+    texts = [text for found in places.values() for text in found]
+    newest = max((index for index, text in enumerate(texts) if demand.needle in text), default=-1)
+    is_outdated = demand.stale is not None and any(demand.stale in text for text in texts[newest + 1 :])
+    return Judged(demand=demand, place=place, is_outdated=is_outdated)
+
+
+def _parse_state(block: str) -> dict[Section, list[str]]:
+    headings = {heading: section for section, heading in HEADINGS.items()}
+    lines: dict[Section, list[str]] = {section: [] for section in Section}
+    section: Section | None = None
+    for line in block.splitlines():
+        section = headings.get(line, section)
+        if section is not None and line not in headings:
+            lines[section].append(line)
+    return lines
+
+
+def _check_demands(judged: Sequence[Judged]) -> list[Check]:
+    missing = [each.demand.needle for each in judged if each.place is None]
+    outdated = [str(each.demand.stale) for each in judged if each.is_outdated]
+    kept = f"{len(judged) - len(missing)} of {len(judged)} stand in the last request"
+    replaced = sum(each.demand.stale is not None for each in judged)
+    return [
+        Check(claim="every demand is kept", held=not missing, detail="; missing: ".join((kept, *missing[:3]))),
+        Check(
+            claim="no outdated value stands alone",
+            held=not outdated,
+            detail=f"{replaced} values were replaced; alone or last: {', '.join(outdated) or 'none'}",
+        ),
     ]
-    for index, name in enumerate(names):
-        lines.append(
-            f"{name} {'SKIPPED (needs a printer)' if scene.rng.random() < 0.04 else 'PASSED'} [{(index + 1) * 100 // count:3d}%]"
+
+
+def _check_prefix(played: Played) -> Check:
+    received, count = played.provider.received, len(played.compactions)
+    moves = [place for place, request in enumerate(received) if not request.grew]
+    held = count > 0 and moves == [compaction.request for compaction in played.compactions]
+    between = "between them it only grew, byte for byte" if held else f"it moved at requests {moves}"
+    detail = f"{count} compactions, {len(moves)} moves in {len(received)} requests; {between}"
+    return Check(claim="the prompt moves only when it is compacted", held=held, detail=detail)
+
+
+def _check_command(played: Played) -> list[Check]:
+    if played.command_answer is None:
+        return []
+    commanded = [compaction.turn for compaction in played.compactions if compaction.by_command]
+    aside = {played.client.history[place] for place in played.client.aside}
+    leaked = any(item in aside for request in played.provider.received for item in request.items)
+    when = f"typed after turn {commanded[0]}" if commanded else "typed without effect"
+    answer = played.command_answer.partition("\n")[0]
+    return [
+        Check(
+            claim="/compact is obeyed and kept from the model",
+            held=len(commanded) == 1 and not leaked,
+            detail=f"{when}; the gateway's answer: {answer}",
         )
-    lines += ["", f"{'=' * 22} {count} passed in {words.seconds(scene.rng, about=count / 6)} {'=' * 22}"]
-    return command(scene, f"pytest -v tests -k {scene.noun}", "\n".join(lines), about_seconds=9)
+    ]
 
 
-def tests_fail(scene: Scene) -> Step:
-    """A run with one to three failures, each with source, error and captured log."""
-    rng = scene.rng
-    failing = _names(scene, rng.randrange(1, 4))
-    passing = [name for name in _names(scene, scene.count(9, 20)) if name not in failing]
-    count = len(failing) + len(passing)
-    lines = [f"collected {count} items", ""]
-    lines += [f"{name} PASSED" for name in passing]
-    lines += [f"{name} FAILED" for name in failing] + ["", f"{'=' * 34} FAILURES {'=' * 34}"]
-    for name in failing:
-        code, error, detail = rng.choice(_FAILURES)
-        slots = {"a": rng.randrange(2, 9), "b": rng.randrange(10, 30), "i": rng.randrange(100, 999), "j": rng.randrange(10, 99)}
-        slots_text = {**slots, "n": scene.noun, "N": words.camel(scene.noun), "f": rng.choice(words.FIELDS)}
-        lines += [f"{'_' * 12} {name.rpartition('::')[2]} {'_' * 12}", ""]
-        lines += ["".join(("    ", line)) for line in scene.tree.read(scene.path).splitlines()[20:32]]
-        lines += [">   " + code.format(**slots_text).strip(), "E   " + error.format(**slots_text), detail.format(**slots_text)]
-        lines += ["", f"{name.partition('::')[0]}:{rng.randrange(20, 240)}: {error.partition(':')[0].rpartition('.')[2]}"]
-        lines += ["-" * 28 + " Captured log call " + "-" * 28]
-        for at in words.moments(rng, count=rng.randrange(3, 9), mean_gap_ms=40):
-            lines.append(
-                f"{at[11:]} INFO     quillback.{rng.choice(words.AREAS)}:{scene.noun}s.py:{rng.randrange(10, 260)} {_happening(scene)}"
-            )
-    lines += [f"{'=' * 26} short test summary info {'=' * 26}", *(f"FAILED {name}" for name in failing)]
-    lines.append(f"{'=' * 16} {len(failing)} failed, {len(passing)} passed in {words.seconds(rng, about=count / 4)} {'=' * 16}")
-    return command(scene, f"pytest -x -q tests -k {scene.noun} --tb=long", "\n".join(lines), code=1, about_seconds=7)
+async def _check_bytes(thread: Thread, played: Played) -> Check:
+    stored = [record.body for record in await thread.records() if record.kind in CLIENT_RECORDS and record.chain is not None]
+    sent = played.client.history[: played.sent_items]
+    same = f"all {len(sent):,} items the client sent, {sum(map(len, sent)):,} bytes, read back byte for byte"
+    differ = f"the client sent {len(sent):,} items; the {len(stored):,} in the store differ"
+    return Check(claim="nothing is lost", held=stored == sent, detail=same if stored == sent else differ)
 
 
-def _happening(scene: Scene) -> str:
-    rng = scene.rng
-    return rng.choice(
-        (
-            f"{scene.noun} {rng.randrange(100, 9999)} claimed by till {rng.randrange(1, 9)}",
-            f"outbox drained, {rng.randrange(1, 60)} rows in {words.milliseconds(rng)}",
-            f"lock on {scene.noun}s released after {words.milliseconds(rng)}",
-            f"printing {words.sku(rng)} on {words.address(rng)}:{words.port(rng)}",
-            f"session opened for {rng.choice(words.PEOPLE).lower()} in {rng.choice(words.SHOPS)}",
-        )
-    )
+async def _check_recall(thread: Thread, played: Played) -> list[Check]:
+    """Ask for the first demand in its own words without the value, then by the pointer of the hit."""
+    demand = played.session.demands[0]
+    question = " ".join(demand.said.replace(demand.needle, " ").split())
+    hits = [hit for hit in await thread.recall(question) if demand.needle in hit.text]
+    claim = "what was compacted away comes back by its words"
+    if not hits:
+        return [Check(claim=claim, held=False, detail=f"{question!r} did not find {demand.needle!r}")]
+    pointer = f"#{hits[0].pointer.ordinal}"
+    original = (await thread.recall(pointer))[0].text
+    whole = original == read_message(played.session.turns[demand.turn].user).text
+    short = question if len(question) <= 40 else question[:39] + "…"
+    message = f"{pointer} is {'' if whole else 'not '}the user's whole message of turn {demand.turn + 1}"
+    return [
+        Check(claim=claim, held=True, detail=f"“{short}” finds {demand.needle!r} in {pointer}"),
+        Check(claim="and by its pointer", held=whole, detail=message),
+    ]
 
 
-def types(scene: Scene) -> Step:
-    """A type checker's complaints."""
-    rng = scene.rng
-    complaints = (
-        'Argument 1 to "take" has incompatible type "int | None"; expected "int"  [arg-type]',
-        'Item "None" of "Row | None" has no attribute "version"  [union-attr]',
-        'Missing type parameters for generic type "AsyncConnection"  [type-arg]',
-        'Incompatible return value type (got "list[Row]", expected "tuple[Row, ...]")  [return-value]',
-        "Function is missing a return type annotation  [no-untyped-def]",
-        'Unused "type: ignore" comment  [unused-ignore]',
-        f'Module "quillback.store.rows" has no attribute "{words.camel(scene.noun)}Row"  [attr-defined]',
-    )
-    found = scene.count(9, 26)
-    lines = sorted(
-        f"src/quillback/{rng.choice(words.AREAS)}/{rng.choice(words.NOUNS)}s.py:{rng.randrange(8, 330)}: error: {rng.choice(complaints)}"
-        for _ in range(found)
-    )
-    lines.append(
-        f"Found {found} errors in {min(found, rng.randrange(4, 12))} files (checked {rng.randrange(90, 140)} source files)"
-    )
-    return command(scene, "mypy --strict src", "\n".join(lines), code=1, about_seconds=14)
+async def _check_fork(thread: Thread, played: Played) -> Check:
+    first = played.compactions[0]
+    fork = await thread.fork(at=first.ordinal, new_id=BEFORE_COMPACTION)
+    seen = [item.raw for item in (await fork.history()).items]
+    held = seen == played.client.select_history(stop=first.items)
+    detail = f"forked before #{first.ordinal}: {len(seen)} items, {'exactly' if held else 'not'} those the client had sent"
+    return Check(claim="a fork from before a compaction sees none of it", held=held, detail=detail)
 
 
-def lint(scene: Scene) -> Step:
-    """A linter's findings, with the lines they are about."""
-    rng = scene.rng
-    rules = (
-        ("F401", "`asyncio` imported but unused"),
-        ("B904", "raise inside `except` without `from`"),
-        ("E711", "comparison to `None`"),
-        ("SIM108", "use a ternary here"),
-        ("UP007", "write `X | Y` for a union"),
-        ("RUF006", "keep a reference to this task"),
-    )
-    source = [line for line in scene.tree.read(scene.path).splitlines() if line.strip()]
-    lines = []
-    for _ in range(scene.count(5, 14)):
-        code, text = rng.choice(rules)
-        number = rng.randrange(len(source))
-        line = source[number]
-        lines += [
-            f"{code} {text}",
-            f"  --> {scene.path}:{number + 1}:{len(line) - len(line.lstrip()) + 1}",
-            "   |",
-            f"{number + 1:3d}| {line}",
-        ]
-        lines += ["   | " + " " * (len(line) - len(line.lstrip())) + "^" * max(3, len(line.strip()) // 2), ""]
-    lines.append(f"{len(lines) // 6} findings, {rng.randrange(0, 4)} fixable.")
-    return command(scene, "ruff check src tests", "\n".join(lines), code=1)
+async def _check_undo(thread: Thread, played: Played) -> Check:
+    last = played.compactions[-1]
+    fork = await thread.fork(new_id=UNDONE)
+    await fork.undo()
+    seen = [item.raw for item in (await fork.history()).items]
+    # The request before the last compaction, without its developer message, and all that was said since.
+    before = played.provider.received[last.request - 1].items[1:]
+    since = played.client.select_history(played.client.sent[last.request - 1].items, played.sent_items)
+    held = seen == [*before, *since]
+    window = f"without #{last.ordinal} the window is {'exactly' if held else 'not'} what it was ({len(before)} items)"
+    return Check(claim="a compaction can be undone", held=held, detail=f"{window}, plus the {len(since)} since")
 
 
-def coverage(scene: Scene) -> Step:
-    """A coverage table with the lines that no test reaches."""
-    rng = scene.rng
-    lines = [f"{'Name':52} {'Stmts':>6} {'Miss':>5} {'Branch':>7} {'Cover':>6}   Missing", "-" * 104]
-    for _ in range(scene.count(20, 38)):
-        statements = rng.randrange(18, 320)
-        missed = int(statements * rng.betavariate(1.2, 8))
-        gaps = ", ".join(f"{at}-{at + rng.randrange(1, 9)}" for at in sorted(rng.sample(range(10, 400), min(4, missed))))
-        name = f"src/quillback/{rng.choice(words.AREAS)}/{rng.choice(words.NOUNS)}s.py"
-        lines.append(
-            f"{name:52} {statements:6d} {missed:5d} {statements // 4:7d} {100 - missed * 100 // statements:5d}%   {gaps}"
-        )
-    return command(scene, "coverage report --show-missing --skip-covered", "\n".join(lines), about_seconds=2)
-
-
-def audit(scene: Scene) -> Step:
-    """Installed packages beside what could be installed."""
-    rng = scene.rng
-    packages = (
-        "starlette",
-        "psycopg",
-        "anyio",
-        "uvicorn",
-        "httpx",
-        "structlog",
-        "msgspec",
-        "rich",
-        "pytest",
-        "hypothesis",
-        "mypy",
-        "ruff",
-        "cryptography",
-        "zeroconf",
-        "segno",
-        "babel",
-        "pillow",
-        "python-barcode",
-        "tzdata",
-        "typing-extensions",
-        "coverage",
-    )
-    lines = [f"{'package':24} {'locked':>10} {'newest':>10}  note"]
-    for name in rng.sample(packages, rng.randrange(14, len(packages))):
-        note = rng.choice(("", "", "", "major", "drops 3.10", "wheel for arm64 missing", "changelog mentions a deadlock"))
-        major, minor = rng.randrange(1, 9), rng.randrange(10, 30)
-        locked, newest = f"{major}.{minor}.{rng.randrange(10)}", f"{major + (note == 'major')}.{minor + rng.randrange(1, 9)}.0"
-        lines.append(f"{name:24} {locked:>10} {newest:>10}  {note}".rstrip())
-    return command(scene, "python -m quillback.dev.outdated", "\n".join(lines), about_seconds=3)
+async def _check_store(tk: Threadkeep) -> Check:
+    verdict = await tk.verify()
+    found = "; ".join(f"{problem.pointer}: {problem.text}" for problem in verdict.problems[:3])
+    checked = f"{verdict.records:,} records of {verdict.threads} threads: digests, order, chain, pairs, pointers"
+    return Check(claim="the store verifies", held=verdict.ok, detail=found or checked)

@@ -1,7 +1,6 @@
-"""The demo's stand-in for a model provider: it answers what the story says and keeps what it was sent.
+"""The demo's model provider: it gives the recorded replies and keeps the requests it received.
 
-It serves the OpenAI Responses API on loopback, as strict as a real one where that matters here: a request larger than the
-model's window is refused.
+It serves the OpenAI Responses API on loopback and, like a real provider, refuses a request larger than the model's window.
 """
 
 from __future__ import annotations
@@ -14,15 +13,11 @@ from dataclasses import dataclass
 import msgspec
 from aiohttp import web
 
-from threadkeep.demo.session import Session, turn_items
+from threadkeep.demo.session import Session
 from threadkeep.tokens import estimate_bytes
-
-Json = dict[str, object]
 
 MODEL = "demo-model"
 LARGEST_BODY = 64 * 1024 * 1024
-DELTA_CHARS = 24
-FROM_CLIENT = ("user", "function_call_output")
 
 
 class _Body(msgspec.Struct):
@@ -31,109 +26,82 @@ class _Body(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """One request as it reached the provider: its items as exact bytes, and how it continues the request before it.
+    """One request as it reached the provider, its items as exact bytes.
 
-    `unchanged` counts the leading items that are byte for byte those of the request before; `grew` says that all of them are.
+    `unchanged_tokens` is the size of the leading items that are byte for byte those of the request before; `grew` says that all
+    of them are.
     """
 
     items: tuple[bytes, ...]
     tokens: int
-    unchanged: int
     unchanged_tokens: int
     grew: bool
     at: float
 
 
-def script_of(session: Session) -> list[list[Json]]:
-    """Return what the model says to each request of the session, in order: reasoning and calls, or a turn's answer."""
-    script: list[list[Json]] = []
-    for number, turn in enumerate(session.turns):
-        asked = True
-        for item in turn_items(turn, number=number):
-            if item.get("role", item["type"]) in FROM_CLIENT:
-                asked = True
-            elif asked:
-                script.append([item])
-                asked = False
-            else:
-                script[-1].append(item)
-    return script
-
-
 class DemoProvider:
-    """Answers each request with the next part of the script. `received` is everything it accepted, oldest first."""
+    """Answers each request with the next recorded reply. `received` is every request it accepted, oldest first."""
 
-    def __init__(self, script: Sequence[Sequence[Json]], *, window_tokens: int) -> None:
+    def __init__(self, session: Session) -> None:
         self.received: list[Received] = []
-        self._script = script
-        self._window_tokens = window_tokens
+        self._replies = [step.reply for turn in session.turns for step in turn.steps]
+        self._window_tokens = session.window_tokens
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
-        """Serve on a free port of the loopback interface inside the block, which is given the URL."""
+    async def serve(self) -> AsyncIterator[str]:
+        """Serve on a free port of the loopback interface inside the block; yields the base URL."""
         app = web.Application(client_max_size=LARGEST_BODY)
         app.router.add_post("/v1/responses", self._respond)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            port: int = runner.addresses[0][1]
-            yield f"http://127.0.0.1:{port}/v1"
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
         finally:
             await runner.cleanup()
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read()
-        received = self._noted(body, at=time.perf_counter())
+        received = self._read_request(await request.read())
         if received.tokens > self._window_tokens:
-            return _refusal("context_length_exceeded", f"{received.tokens} tokens; this model holds {self._window_tokens}")
-        if len(self.received) >= len(self._script):
-            return _refusal("nothing_to_say", "the story is over")
-        output = self._script[len(self.received)]
+            return _refuse("context_length_exceeded", f"{received.tokens} tokens; this model holds {self._window_tokens}")
+        if len(self.received) >= len(self._replies):
+            return _refuse("nothing_to_say", "the recorded session is over")
+        reply = self._replies[len(self.received)]
         self.received.append(received)
         response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-cache"})
         await response.prepare(request)
-        for sequence, event in enumerate(_events(output, received, number=len(self.received))):
-            await response.write(_written(event, sequence=sequence))
+        for event in _list_events(reply, received, number=len(self.received)):
+            await response.write(b"data: " + msgspec.json.encode(event) + b"\n\n")
         await response.write_eof()
         return response
 
-    def _noted(self, body: bytes, *, at: float) -> Received:
-        items = tuple(bytes(raw) for raw in msgspec.json.decode(body, type=_Body).input)
+    def _read_request(self, body: bytes) -> Received:
+        at = time.perf_counter()
+        items = tuple(map(bytes, msgspec.json.decode(body, type=_Body).input))
         before = self.received[-1].items if self.received else ()
         pairs = zip(before, items, strict=False)
         unchanged = next((index for index, (old, new) in enumerate(pairs) if old != new), min(len(before), len(items)))
         return Received(
             items=items,
             tokens=estimate_bytes(len(body)),
-            unchanged=unchanged,
             unchanged_tokens=estimate_bytes(sum(len(item) + 1 for item in items[:unchanged])),
             grew=unchanged == len(before),
             at=at,
         )
 
 
-def _refusal(code: str, message: str) -> web.Response:
+def _refuse(code: str, message: str) -> web.Response:
     return web.json_response({"error": {"type": "invalid_request_error", "code": code, "message": message}}, status=400)
 
 
-def _events(output: Sequence[Json], received: Received, *, number: int) -> Iterator[Json]:
-    """Yield the events of one answer: each item is announced, its text streamed in pieces, and reported done."""
-    begun: Json = {"id": f"resp_{number}", "object": "response", "model": MODEL, "status": "in_progress", "output": []}
-    yield {"type": "response.created", "response": begun}
+def _list_events(output: Sequence[msgspec.Raw], received: Received, *, number: int) -> Iterator[dict[str, object]]:
+    """Yield the events of one streamed reply."""
+    response = {"id": f"resp_{number}", "object": "response", "model": MODEL, "status": "in_progress", "output": []}
+    yield {"type": "response.created", "response": response}
     for index, item in enumerate(output):
-        yield {"type": "response.output_item.added", "output_index": index, "item": _announced(item)}
-        for piece in _pieces(item):
-            yield {
-                "type": "response.output_text.delta",
-                "item_id": item["id"],
-                "output_index": index,
-                "content_index": 0,
-                "delta": piece,
-            }
+        yield {"type": "response.output_item.added", "output_index": index, "item": item}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    written = estimate_bytes(len(msgspec.json.encode(output)))
+    written = estimate_bytes(sum(len(bytes(item)) for item in output))
     usage = {
         "input_tokens": received.tokens,
         "input_tokens_details": {"cached_tokens": received.unchanged_tokens},
@@ -141,23 +109,4 @@ def _events(output: Sequence[Json], received: Received, *, number: int) -> Itera
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": received.tokens + written,
     }
-    yield {"type": "response.completed", "response": begun | {"status": "completed", "output": list(output), "usage": usage}}
-
-
-def _announced(item: Json) -> Json:
-    """Return an item as it looks before any of its text has come."""
-    return item | {name: type(item[name])() for name in ("content", "arguments") if name in item}
-
-
-def _pieces(item: Json) -> list[str]:
-    if item["type"] != "message":
-        return []
-    text = "".join(
-        part["text"] for part in msgspec.convert(item["content"], list[dict[str, object]]) if isinstance(part["text"], str)
-    )
-    return [text[start : start + DELTA_CHARS] for start in range(0, len(text), DELTA_CHARS)]
-
-
-def _written(event: Json, *, sequence: int) -> bytes:
-    line = msgspec.json.encode({"type": event["type"], "sequence_number": sequence} | event)
-    return f"event: {event['type']}\n".encode() + b"data: " + line + b"\n\n"
+    yield {"type": "response.completed", "response": response | {"status": "completed", "output": output, "usage": usage}}

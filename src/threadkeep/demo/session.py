@@ -1,175 +1,84 @@
-"""A played session: its values, and the form a client would send it in.
+"""The recorded session that the demo plays: hours of invented work, with demands of the user that must not be lost.
 
-Nothing here draws anything: ids and opaque reasoning are derived from the turn's number and content, so that the same
-turn is the same bytes wherever it is rendered.
+The record is a file of JSON lines beside this module. Its first line holds everything but the turns; each further line is a turn.
 """
 
 from __future__ import annotations
 
-import json
-from base64 import urlsafe_b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from hashlib import blake2b
-from itertools import groupby
+from importlib.resources import files
 
-CWD = "/srv/quillback"
-PARALLEL_TOOLS = frozenset({"read_file", "grep"})
-BYTES_PER_TOKEN = 4
+import msgspec
+import zstandard
 
-# Demands are found by exact text, and some are plain numbers. Opaque text without digits can never hold one by chance.
-_DIGITLESS = str.maketrans("0123456789", "qzkvxwjyhu")
+RECORD = "session.jsonl.zst"
 
 
-class DemandKind(StrEnum):
-    """In which way a user's words bind later work."""
-
-    PROHIBITION = "prohibition"
-    RULE = "rule"
-    BINDING = "binding"
-    SCOPE = "scope"
-    LATE = "late_constraint"
-    CORRECTION = "correction"
-    WITHDRAWAL = "withdrawal"
-    PREFERENCE = "preference"
-    NAME = "name"
-    FOREIGN = "other_language"
-    LOOK_ALIKE = "look_alike"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One tool call and what came back."""
-
-    tool: str
-    arguments: dict[str, object]
-    output: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What a user asked, what the agent did about it, and what it said in the end."""
-
-    user: str
-    steps: tuple[Step, ...]
-    answer: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """Something the user said that must still hold when the session ends.
 
     Attributes:
-        said: The exact sentence, as it stands in the user's message.
-        needle: Exact text of that sentence which occurs nowhere else in the session; an active place of the window
-            must hold it from `turn` on.
-        turn: Index of the turn whose user message says it.
-        stale: What the user had said about it in an earlier turn and now takes back; once `turn` was played, it may
-            be active only with the needle beside it.
+        kind: How it binds later work: a prohibition, a correction, a name and so on.
+        said: The exact sentence, as it stands in the user's message of `turn`.
+        needle: Exact text of that sentence which occurs nowhere else in the session.
+        stale: The earlier value that this demand replaces; it must not stand without the newer one after it.
     """
 
-    kind: DemandKind
+    kind: str
     said: str
     needle: str
     turn: int
     stale: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """A whole session and what it demands, in the order it was said."""
+class Step(msgspec.Struct, frozen=True):
+    """One reply of the model, and the outputs of the tools it called; the last reply of a turn calls none."""
 
-    turns: tuple[Turn, ...]
-    demands: tuple[Demand, ...]
-
-
-def context_items() -> list[dict[str, object]]:
-    """Return what a client puts before the first turn: its developer instructions and a description of its world."""
-    developer = (
-        "You are a coding agent working in a checkout of quillback, the inventory service of a chain of boat chandlers.\n"
-        "Use the tools to look before you change things, and report what you did in a few sentences.\n"
-        "Commands run in a sandbox that may write below the working directory and has no network."
-    )
-    world = (
-        "<environment_context>\n"
-        f"  <cwd>{CWD}</cwd>\n"
-        "  <shell>bash</shell>\n"
-        "  <filesystem>workspace-write</filesystem>\n"
-        "  <network>restricted</network>\n"
-        "  <timezone>Europe/Oslo</timezone>\n"
-        "</environment_context>"
-    )
-    return [
-        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": developer}]},
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": world}]},
-    ]
+    reply: tuple[msgspec.Raw, ...]
+    outputs: tuple[msgspec.Raw, ...]
 
 
-def turn_items(turn: Turn, *, number: int) -> list[dict[str, object]]:
-    """Return the turn in the OpenAI Responses dialect; `number` keeps its ids apart from those of other turns.
+class Turn(msgspec.Struct, frozen=True):
+    """A message of the user and the model's steps until its answer."""
 
-    Neighbouring steps that only look (reading, searching) are called in parallel: all calls, then all outputs. About
-    two of three groups of calls follow an opaque reasoning item.
+    user: msgspec.Raw
+    steps: tuple[Step, ...]
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole session, every item as its exact bytes in the OpenAI Responses dialect.
+
+    `developer` holds the client's instructions, sent in front of every request; `environment` is the first item of the history.
     """
-    items: list[dict[str, object]] = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": turn.user}]}]
-    numbered = list(enumerate(turn.steps))
-    for _, run in groupby(numbered, key=lambda pair: pair[1].tool if pair[1].tool in PARALLEL_TOOLS else pair[0]):
-        items.extend(_call_group(list(run), number=number))
-    items.append(
-        {
-            "type": "message",
-            "id": f"msg_{_opaque(f'answer {number} {turn.answer}', length=24)}",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": turn.answer, "annotations": []}],
-        }
-    )
-    return items
+
+    developer: msgspec.Raw
+    environment: msgspec.Raw
+    demands: tuple[Demand, ...]
+    window_tokens: int
+    turns: tuple[Turn, ...] = ()
 
 
-def approximate_tokens(session: Session) -> int:
-    """Return the size of the whole session as sent, in tokens of four bytes of compact JSON."""
-    size = json_bytes(context_items())
-    size += sum(json_bytes(turn_items(turn, number=number)) for number, turn in enumerate(session.turns))
-    return size // BYTES_PER_TOKEN
+class _Part(msgspec.Struct):
+    text: str = ""
 
 
-def json_bytes(items: Sequence[dict[str, object]]) -> int:
-    """Return how many bytes the items take as compact JSON in UTF-8."""
-    return sum(len(json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()) for item in items)
+class Message(msgspec.Struct):
+    """The fields of a message that the demo reads; any other item has none of them."""
+
+    role: str = ""
+    content: list[_Part] = []
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.content)
 
 
-def _call_group(steps: list[tuple[int, Step]], *, number: int) -> list[dict[str, object]]:
-    first = steps[0][0]
-    draw = blake2b(f"group {number} {first}".encode(), digest_size=2).digest()
-    items: list[dict[str, object]] = []
-    if draw[0] % 3:
-        items.append(
-            {
-                "type": "reasoning",
-                "id": f"rs_{_opaque(f'reasoning {number} {first}', length=24)}",
-                "summary": [],
-                "encrypted_content": _opaque(f"thought {number} {first} {steps[0][1].output}", length=200 + draw[1] * 600 // 255),
-            }
-        )
-    call_ids = {index: f"call_{_opaque(f'call {number} {index}', length=24)}" for index, _ in steps}
-    items.extend(
-        {
-            "type": "function_call",
-            "name": step.tool,
-            "arguments": json.dumps(step.arguments, ensure_ascii=False),
-            "call_id": call_ids[index],
-        }
-        for index, step in steps
-    )
-    items.extend({"type": "function_call_output", "call_id": call_ids[index], "output": step.output} for index, step in steps)
-    return items
+def read_message(raw: bytes | msgspec.Raw) -> Message:
+    return msgspec.json.decode(raw, type=Message)
 
 
-def _opaque(origin: str, *, length: int) -> str:
-    text = ""
-    block = 0
-    while len(text) < length:
-        text += urlsafe_b64encode(blake2b(f"{block} {origin}".encode(), digest_size=48).digest()).decode()
-        block += 1
-    return text[:length].translate(_DIGITLESS)
+def load_session() -> Session:
+    """Return the recorded session."""
+    text = zstandard.ZstdDecompressor().decompress(files(__package__).joinpath(RECORD).read_bytes())
+    first, *lines = text.splitlines()
+    turns = tuple(msgspec.json.decode(line, type=Turn) for line in lines)
+    return msgspec.structs.replace(msgspec.json.decode(first, type=Session), turns=turns)

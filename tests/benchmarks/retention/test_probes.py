@@ -12,7 +12,7 @@ from benchmarks.retention.planted import Planted
 from benchmarks.retention.probes import LETTERS, Probe, make_probes
 from benchmarks.retention.questions import QUESTIONS
 from benchmarks.retention.run import FAMILIES
-from threadkeep.demo.lines import DEMAND_LINES
+from benchmarks.story.demand_lines import DEMAND_LINES
 
 SEEDS = (1, 2, 3, 4, 5, 6)
 

@@ -1,4 +1,4 @@
-"""The demo's session is long, varied, reproducible, and makes demands that only the user's own words can meet."""
+"""The generated session is long, varied, reproducible, and makes demands that only the user's own words can meet."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from functools import cache
 
 import pytest
 
-from threadkeep.demo import Demand, DemandKind, Session, Step, Turn, approximate_tokens, context_items, long_session, turn_items
-from threadkeep.demo.demands import MOST_DEMANDS, kept_apart
+from benchmarks.story.demands import MOST_DEMANDS, kept_apart
+from benchmarks.story.generator import long_session
+from benchmarks.story.session import Demand, DemandKind, Session, Step, Turn, approximate_tokens, context_items, turn_items
 
 SEEDS = range(3)
 CUE_WORDS = re.compile(
@@ -58,7 +59,8 @@ def outputs(session: Session) -> list[str]:
 def test_the_same_seed_gives_the_same_bytes_in_any_process() -> None:
     """Nothing depends on hashing, the clock or what ran before."""
     program = (
-        "import hashlib, json; from threadkeep.demo import long_session, turn_items; s = long_session(seed=5, turns=40);"
+        "import hashlib, json; from benchmarks.story.generator import long_session;"
+        "from benchmarks.story.session import turn_items; s = long_session(seed=5, turns=40);"
         "t = json.dumps([turn_items(turn, number=n) for n, turn in enumerate(s.turns)]) + repr(s.demands);"
         "import sys; sys.stdout.write(hashlib.sha256(t.encode()).hexdigest())"
     )

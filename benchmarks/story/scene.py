@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from threadkeep.demo.session import CWD, Step
-from threadkeep.demo.tree import Tree
-from threadkeep.demo.words import exit_text
+from benchmarks.story.checkout import Tree
+from benchmarks.story.session import CWD, Step
+from benchmarks.story.words import exit_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

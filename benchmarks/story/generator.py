@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from threadkeep.demo import words
-from threadkeep.demo.abroad import ABROAD
-from threadkeep.demo.demands import FEWEST_DEMANDS, MOST_DEMANDS, kept_apart, plan_demands
-from threadkeep.demo.episodes import SERVICE, Ask, Episode
-from threadkeep.demo.scene import Scene
-from threadkeep.demo.session import BYTES_PER_TOKEN, Session, Step, Turn, json_bytes, turn_items
-from threadkeep.demo.toolbox import LENGTHENED, LOOKING, MAKERS
-from threadkeep.demo.tree import Tree, path_of
-from threadkeep.demo.upkeep import FOLLOW_UPS, UPKEEP
-from threadkeep.demo.weaving import Woven, pasted_log, woven
+from benchmarks.story import words
+from benchmarks.story.checkout import Tree, path_of
+from benchmarks.story.demands import FEWEST_DEMANDS, MOST_DEMANDS, kept_apart, plan_demands
+from benchmarks.story.foreign_tasks import ABROAD
+from benchmarks.story.maintenance_tasks import FOLLOW_UPS, UPKEEP
+from benchmarks.story.messages import Woven, pasted_log, woven
+from benchmarks.story.scene import Scene
+from benchmarks.story.service_tasks import SERVICE, Ask, Episode
+from benchmarks.story.session import BYTES_PER_TOKEN, Session, Step, Turn, json_bytes, turn_items
+from benchmarks.story.tools import LENGTHENED, LOOKING, MAKERS
 
 FEWEST_TURNS = 10
 FOLLOW_UP_SHARE = 0.22

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from threadkeep.demo import traffic
-from threadkeep.demo.demands import Remark
-from threadkeep.demo.scene import Scene
+from benchmarks.story import logs
+from benchmarks.story.demands import Remark
+from benchmarks.story.scene import Scene
 
 BULLETS_FROM = 3
 
@@ -70,8 +70,8 @@ def pasted_log(scene: Scene, *, ask: str, likely: bool) -> str:
     if rng.random() > (0.55 if likely else 0.15) or len(ask) < 60:
         return ""
     if rng.random() < 0.5:
-        return traffic.trace_text(scene)
-    return traffic.json_log_lines(scene, rng.randrange(5, 22))
+        return logs.trace_text(scene)
+    return logs.json_log_lines(scene, rng.randrange(5, 22))
 
 
 def woven(parts: Woven, *, rng: Random) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from threadkeep.demo import words
-from threadkeep.demo.scene import Scene, command
-from threadkeep.demo.session import Step
+from benchmarks.story import words
+from benchmarks.story.scene import Scene, command
+from benchmarks.story.session import Step
 
 _EVENTS = (
     "job.claimed",

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from threadkeep.demo import words
-from threadkeep.demo.session import DemandKind as Kind
+from benchmarks.story import words
+from benchmarks.story.session import DemandKind as Kind
 
 Shape = Callable[[Random], str]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
-from threadkeep.demo.words import FIELDS, NOUNS, camel
+from benchmarks.story.words import FIELDS, NOUNS, camel
 
 _HEADS = {
     "api": "from starlette.requests import Request\nfrom starlette.responses import JSONResponse\n\nfrom quillback.api.errors import NotThere, Refused\n",

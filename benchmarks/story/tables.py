@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from threadkeep.demo import words
-from threadkeep.demo.scene import Scene, command
-from threadkeep.demo.session import Step
-from threadkeep.demo.traffic import rows_json
+from benchmarks.story import words
+from benchmarks.story.logs import rows_json
+from benchmarks.story.scene import Scene, command
+from benchmarks.story.session import Step
 
 
 def query(scene: Scene) -> Step:

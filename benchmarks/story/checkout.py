@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from random import Random
 
-from threadkeep.demo import papers, sources
-from threadkeep.demo.words import AREAS, NOUNS
+from benchmarks.story import documents, source_code
+from benchmarks.story.words import AREAS, NOUNS
 
 _REMARK_PREFIX = {"md": "", "sql": "-- ", "toml": "# ", "yaml": "    # "}
 
@@ -34,9 +34,9 @@ class Tree:
         before = self.read(path)
         lines = before.splitlines()
         at = rng.choice([index for index in range(5, len(lines)) if _between_statements(lines, index)] or [len(lines)])
-        added = sources.addition(rng, noun=noun)
+        added = source_code.addition(rng, noun=noun)
         if not path.endswith(".py"):
-            added = [_REMARK_PREFIX[path.rpartition(".")[2]] + papers.remark(rng, noun=noun)]
+            added = [_REMARK_PREFIX[path.rpartition(".")[2]] + documents.remark(rng, noun=noun)]
         lines[at:at] = added
         self._committed.setdefault(path, before)
         self._texts[path] = "\n".join(lines) + "\n"
@@ -93,13 +93,13 @@ def _first_text(rng: Random, path: str) -> str:
     noun = next((noun for noun in sorted(NOUNS, key=len, reverse=True) if noun in name), NOUNS[0])
     match name.rpartition(".")[2]:
         case "md":
-            return papers.page(rng, noun=noun)
+            return documents.page(rng, noun=noun)
         case "sql":
-            return papers.migration(rng, noun=noun)
+            return documents.migration(rng, noun=noun)
         case "yaml":
-            return papers.api_description(rng, noun=noun)
+            return documents.api_description(rng, noun=noun)
         case "toml":
-            return papers.settings(rng)
+            return documents.settings(rng)
         case _:
             area = "tests" if path.startswith("tests/") else folder.rpartition("/")[2]
-            return sources.python_source(rng, area=area, noun=noun)
+            return source_code.python_source(rng, area=area, noun=noun)

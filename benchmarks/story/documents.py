@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from threadkeep.demo import words
+from benchmarks.story import words
 
 _PARAGRAPHS = (
     "A {n} belongs to exactly one shop. Moving it to another one closes it there and opens a copy here, so that the "

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import chain, count, zip_longest
 from random import Random
 
-from threadkeep.demo.lines import DEMAND_LINES, Line
-from threadkeep.demo.session import Demand, DemandKind
-from threadkeep.demo.words import SHOPS
+from benchmarks.story.demand_lines import DEMAND_LINES, Line
+from benchmarks.story.session import Demand, DemandKind
+from benchmarks.story.words import SHOPS
 
 EARLY_SHARE = 0.15
 LATER_SHARES = (0.25, 0.6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threadkeep.demo.episodes import Ask, Episode
+from benchmarks.story.service_tasks import Ask, Episode
 
 ABROAD = (
     Episode(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from threadkeep.demo import words
-from threadkeep.demo.scene import Scene, command
-from threadkeep.demo.session import Step
-from threadkeep.demo.traffic import trace_text
-from threadkeep.demo.tree import path_of
+from benchmarks.story import words
+from benchmarks.story.checkout import path_of
+from benchmarks.story.logs import trace_text
+from benchmarks.story.scene import Scene, command
+from benchmarks.story.session import Step
 
 _SUBJECTS = (
     "take the lock before reading the {f}",

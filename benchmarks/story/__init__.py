@@ -1,0 +1,1 @@
+"""Generates the story family of long sessions: hours of invented work, full of demands that must not be lost."""
