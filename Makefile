@@ -27,7 +27,7 @@ NOT_QUICK := --ignore tests/clients $(SDKS:%=--ignore tests/adapters/test_%.py)
 # Where Python writes no compiled files, each of the many processes that tests start compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 # What goes through a store, and has to hold on a server as on a file.
-ON_POSTGRES := tests/gateway tests/scenarios tests/drafting tests/living tests/client tests/threads
+ON_POSTGRES := tests/gateway tests/parity tests/drafting tests/client tests/threads
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow test-postgres test-clients test-chaos test-models test-browser test-hosts bench lint check coverage lock docs build clean

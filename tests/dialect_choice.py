@@ -9,15 +9,15 @@ import pytest
 
 DIALECTS = ("chat", "messages", "responses")
 # Tests of behaviour that does not depend on the wire. `make test` runs each in one dialect, `make test-slow` in the others.
-# The dialects themselves, the models, the rules of providers and the core contract (tests/across) always run in every dialect.
+# The dialects themselves, the models, the rules of providers and `tests/client/every_dialect` always run in every dialect.
 ONE_IS_ENOUGH = tuple(
     f"tests/{folder}/"
     for folder in (
-        *("drafting", "gateway", "hooks", "living", "memory", "recall", "retention", "runtime", "scenarios", "session"),
+        *("client", "drafting", "gateway", "hooks", "memory", "parity", "recall", "retention", "session", "threads"),
         *("transfer", "viewer"),
     )
 )
-EVERY_DIALECT = ("tests/gateway/test_provider_rules.py", "tests/gateway/test_proxy_")
+EVERY_DIALECT = ("tests/client/every_dialect/", "tests/gateway/test_provider_rules.py", "tests/gateway/test_proxy_")
 
 
 def mark_other_dialects_slow(items: list[pytest.Item]) -> None:

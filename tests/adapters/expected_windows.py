@@ -5,8 +5,8 @@ from __future__ import annotations
 from threadkeep import Thread, Threadkeep
 from threadkeep.items import Item, Role
 from threadkeep.store import RecordKind
-from threadkeep.threads.open_calls import closed
 from threadkeep.threads.reader import live_path, load_history
+from threadkeep.threads.window import closed
 
 
 async def windows_before_answers(tk: Threadkeep, thread: Thread, *, joined: bool = True) -> list[list[Item]]:

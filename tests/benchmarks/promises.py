@@ -1,4 +1,4 @@
-"""The promises of threadkeep and the tests that can break each; docs/promises.md is generated from this.
+"""What threadkeep promises, and the tests that can break each promise; docs/promises.md is made of this.
 
 `python -m tests.benchmarks.promises` writes the page anew.
 """
@@ -31,14 +31,14 @@ PROMISES: Final = (
     Promise(
         number=1,
         title="Nothing is lost",
-        says="Every recorded item can be read back byte for byte: after compactions, forks and rollbacks, and after the "
-        "process was killed.",
+        says="Whatever was recorded can be read back, byte for byte: after compactions, forks, rollbacks, and a process that was "
+        "killed.",
         tests=(
             "store/test_sqlite_crash.py::test_a_hundred_kills_lose_nothing_acknowledged",
             "store/test_sqlite_full.py::test_a_full_disk_costs_the_append_and_nothing_else",
             "store/test_sqlite_append_only.py::test_history_cannot_be_rewritten",
-            "across/test_core.py::test_what_is_recorded_is_the_window",
-            "across/test_core.py::test_forks_before_and_after_a_checkpoint",
+            "client/every_dialect/test_thread.py::test_what_is_recorded_is_the_window",
+            "client/every_dialect/test_thread.py::test_forks_before_and_after_a_checkpoint",
             "client/test_nothing_lost.py::test_what_was_rolled_back_is_read_back_byte_for_byte",
             "recall/test_recall.py::test_what_was_rolled_back_is_not_found_by_words_but_by_pointer",
             "client/test_verify.py::test_a_flipped_byte_is_found",
@@ -47,11 +47,10 @@ PROMISES: Final = (
     Promise(
         number=2,
         title="Code never overrules a person",
-        says="People's messages are in the window in their own words and in order. If two contradict each other, both "
-        "stay and the reader sees which is later. A message leaves Active Memory only by an operation that names "
-        "it: a person's own, or a model's that quotes a later message of that person, and code finds the quotation."
-        " An empty, cut-off, malformed or hostile summary changes nothing. Messages without room are shortened or "
-        "left out with a pointer, and come back when there is room.",
+        says="What people said stands in the window in their own words, in the order they said it; the later one decides. A "
+        "message leaves Active Memory only by an operation that names it: a person's own, or a model's that quotes a later "
+        "message of that person which code then finds. A summary that is empty, cut off, malformed or hostile changes "
+        "nothing. What there is no room for is shortened or left out with a pointer, and told again where there is room.",
         tests=(
             "compaction/test_merge.py::test_each_message_is_one_entry_in_order_and_nothing_is_concluded",
             "compaction/test_merge.py::test_what_no_operation_mentions_is_retained",
@@ -65,16 +64,15 @@ PROMISES: Final = (
             "compaction/test_budget.py::test_what_a_model_wrote_takes_no_room_from_what_people_said",
             "compaction/test_engine.py::test_a_wide_compaction_shows_again_what_a_tight_one_left_out",
             "drafting/test_ladder.py::test_a_bad_draft_changes_nothing_that_the_model_free_one_would_not",
-            "across/test_long_work.py::test_forty_demands_outlive_twenty_compactions",
+            "client/every_dialect/test_long_work.py::test_forty_demands_outlive_twenty_compactions",
         ),
     ),
     Promise(
         number=3,
         title="Every line of the state is true, and the audit proves it",
-        says="A quotation is found in its message. A file is listed as changed only if a tool changed it, a call as open"
-        " only if nothing answered it, an error as the last only if nothing fixed it since. Tool output and a "
-        "model's text never become a rule. Claims of a draft that the source does not support are flagged and "
-        "removed.",
+        says="A quotation is found in its message. A file is changed only if a tool changed it, a call open only if nothing "
+        "answered it, an error the last only if nothing since has put it right. Tool output and a model's text never become a "
+        "rule. What a draft claims and the source lacks is flagged and taken out.",
         tests=(
             "compaction/test_audit.py::test_what_code_makes_of_any_records_is_true",
             "compaction/test_audit.py::test_every_message_is_in_the_ledger_whatever_the_draft",
@@ -84,7 +82,7 @@ PROMISES: Final = (
             "compaction/test_audit.py::test_what_a_model_invents_is_taken_out_and_flagged",
             "compaction/test_facts.py::test_a_call_answered_with_an_error_changes_nothing",
             "compaction/test_facts.py::test_an_error_goes_when_it_is_put_right",
-            "across/test_core.py::test_every_demand_is_in_force_word_for_word",
+            "client/every_dialect/test_thread.py::test_every_demand_is_in_force_word_for_word",
         ),
     ),
     Promise(
@@ -95,14 +93,14 @@ PROMISES: Final = (
             "recall/test_recall.py::test_every_pointer_a_compaction_leaves_leads_to_the_original",
             "recall/test_recall.py::test_what_was_rolled_back_is_not_found_by_words_but_by_pointer",
             "recall/test_recall.py::test_a_pointer_to_nothing_is_an_error",
-            "across/test_core.py::test_an_original_is_recalled",
+            "client/every_dialect/test_thread.py::test_an_original_is_recalled",
         ),
     ),
     Promise(
         number=5,
         title="It always shrinks, never loops, never ratchets",
-        says="A draft that does not shrink the window is rejected, and the next strategy is tried; the last one needs no"
-        " model. Two compactions need growth between them.",
+        says="A draft that does not shrink the window is not taken, the next form is tried, and the last needs no model. There "
+        "are no two compactions without growth between them.",
         tests=(
             "compaction/test_engine.py::test_a_second_compaction_without_growth_is_refused",
             "compaction/test_engine.py::test_a_second_compaction_after_a_few_words_is_refused",
@@ -115,8 +113,8 @@ PROMISES: Final = (
     Promise(
         number=6,
         title="No turn is lost to a compaction",
-        says="If a compaction fails, the input is recorded, the turn goes on with the best window there is, and the "
-        "error is reported. Every compaction can be undone.",
+        says="Where one fails, the input is recorded, the turn goes on with the best window there is, and the error is said. Any "
+        "compaction can be undone.",
         tests=(
             "client/test_turn.py::test_a_compaction_that_fails_costs_nothing_and_says_why",
             "client/test_branching.py::test_undo_restores_the_exact_window_again_and_again",
@@ -128,15 +126,14 @@ PROMISES: Final = (
     Promise(
         number=7,
         title="Pairs, roles and bytes",
-        says="There is no call without its output and no output without its call. Where a provider forbids two user "
-        "messages in a row, there are none. Reasoning stays with its item, and unknown fields survive. The current "
-        "request is whole, and last.",
+        says="No call without its output, no output without its call, no two messages of a user in a row where that is "
+        "forbidden; reasoning stays with its item; unknown fields survive. The current request is whole, and last.",
         tests=(
             "compaction/test_plan_properties.py::test_no_cut_orphans_an_output",
             "compaction/test_plan_properties.py::test_reasoning_stays_with_the_item_it_belongs_to",
             "compaction/test_plan_properties.py::test_the_newest_request_is_in_the_window_byte_for_byte",
-            "across/test_core.py::test_unknown_items_are_kept_or_replaced_whole",
-            "across/test_core.py::test_the_request_is_whole_and_last",
+            "client/every_dialect/test_thread.py::test_unknown_items_are_kept_or_replaced_whole",
+            "client/every_dialect/test_thread.py::test_the_request_is_whole_and_last",
             "drafting/test_handoff.py::test_roles_alternate_where_they_must",
             "gateway/test_provider_rules.py::test_rule_21_roles_alternate_through_compactions",
         ),
@@ -144,9 +141,8 @@ PROMISES: Final = (
     Promise(
         number=8,
         title="A stable prefix",
-        says="Between two checkpoints, what is sent to the provider only grows, and a checkpoint changes its beginning "
-        "once. The prompt-cache key survives compactions and restarts. A fork before a checkpoint sees the history "
-        "as it was.",
+        says="Between two checkpoints what goes upstream only grows, and it moves once a checkpoint; the prompt-cache key "
+        "survives compactions and restarts; a fork before a checkpoint sees the history as it was.",
         tests=(
             "drafting/test_session.py::test_turns_after_it_only_grow_the_window",
             "client/test_turn.py::test_the_cache_key_outlives_compactions_and_is_a_forks_own",
@@ -161,10 +157,10 @@ PROMISES: Final = (
     Promise(
         number=9,
         title="Rollback and resume mean what they say",
-        says="Across any number of checkpoints: what was taken back does not count, and what is left is unchanged.",
+        says="Across any number of checkpoints: what was taken back does not count, and what is left is what was there.",
         tests=(
-            "across/test_core.py::test_rollback_goes_back_across_three_checkpoints",
-            "across/test_core.py::test_a_thread_resumes_after_reopening",
+            "client/every_dialect/test_thread.py::test_rollback_goes_back_across_three_checkpoints",
+            "client/every_dialect/test_thread.py::test_a_thread_resumes_after_reopening",
             "drafting/test_branching.py::test_a_rollback_into_an_older_span_brings_its_window_back",
             "client/test_branching.py::test_a_rollback_of_a_rollback_counts_the_turns_that_are_left",
             "client/test_branching.py::test_a_thread_resumed_after_closing_is_the_thread_it_was",
@@ -173,7 +169,7 @@ PROMISES: Final = (
     Promise(
         number=10,
         title="Waiting is optional",
-        says="A compaction is prepared in the background at the soft limit and used when it is ready; only the hard limit waits.",
+        says="A compaction is prepared in the background at the soft limit and swapped in; only the hard limit waits.",
         tests=(
             "gateway/test_upkeep.py::test_background_compaction_hinders_no_request_and_is_swapped_in",
             "client/test_background.py::test_a_turn_that_ends_past_the_soft_limit_has_a_compaction_made_beside_the_next",
@@ -186,25 +182,25 @@ PROMISES: Final = (
     Promise(
         number=11,
         title="Bad input gets a clear error",
-        says="It is refused with a named error and changes nothing in the store.",
+        says="It is refused by name, and costs nothing that was stored.",
         tests=(
             "client/test_turn.py::test_bad_input_records_nothing",
-            "client/test_following.py::test_bad_input_is_refused_before_anything_is_written",
+            "adapters/test_host_history.py::test_bad_input_is_refused_before_anything_is_written",
             "store/test_any_file.py::test_any_bytes_as_a_file_are_a_named_error_and_stay_as_they_are",
             "gateway/test_fuzz.py::test_hostile_traffic_breaks_nothing",
-            "client/test_config.py::test_a_value_of_the_wrong_kind_is_refused_by_name",
+            "config/test_config.py::test_a_value_of_the_wrong_kind_is_refused_by_name",
         ),
     ),
     Promise(
         number=12,
         title="Whose thread it is, is checked",
-        says="Without a key nothing can be read. Tenants share no digest, no search result and no memory.",
+        says="Without a key nothing is read; tenants share no digest, no search result and no memory.",
         tests=(
             "gateway/test_keys.py::test_without_a_key_nothing_is_served",
             "gateway/test_tenants.py::test_a_search_finds_only_ones_own",
             "gateway/test_tenants.py::test_the_same_history_under_two_keys_is_two_threads",
             "gateway/test_memory.py::test_another_tenant_is_shown_nothing",
-            "store/test_postgres_tenants.py::test_a_tenant_sees_its_own_rows_alone",
+            "store/test_postgres_wall.py::test_a_tenant_sees_its_own_rows_alone",
             "client/test_facade.py::test_no_tenant_sees_anothers_threads",
         ),
     ),
@@ -264,13 +260,13 @@ def page() -> str:
     lines = [
         "# Promises",
         "",
-        "What threadkeep promises, and the tests that fail if a promise is broken. `python -m tests.benchmarks.promises` "
-        "generates this page from the tests; a test fails if it is out of date.",
+        "What threadkeep promises, and the tests that can break each promise. This page is made from the suite: `python -m "
+        "tests.benchmarks.promises` writes it, and a test fails where it and the suite differ.",
         "",
     ]
     for promise in PROMISES:
         lines += [f"## {promise.number}. {promise.title}", "", promise.says, ""]
-        lines += ["| test | what it checks |", "| --- | --- |"]
+        lines += ["| test | states |", "| --- | --- |"]
         lines += [f"| `tests/{test}` | {docstring_of(test).replace('|', '∣')} |" for test in promise.tests]
         lines.append("")
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import ManualClock
 from tests.drafting.replies import block
-from tests.scenarios.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config, play
+from tests.parity.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config, play
 
 from threadkeep import Config, Session, Thread, Threadkeep
 from threadkeep.compaction import trigger as making_room

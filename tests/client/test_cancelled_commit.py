@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from tests.scenarios.vocabulary import SPEECHES, config, of_kind, play
+from tests.parity.vocabulary import SPEECHES, config, of_kind, play
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.compaction.telemetry import CompactionAttempt, CompactionFigures, Unobserved

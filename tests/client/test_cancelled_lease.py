@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from tests.scenarios.vocabulary import SPEECHES, play
+from tests.parity.vocabulary import SPEECHES, play
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.errors import StoreBusy, StoreUnreachable

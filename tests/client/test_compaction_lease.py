@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from tests.drafting.replies import SUMMARY
-from tests.scenarios.vocabulary import SPEECHES, of_kind, play
+from tests.parity.vocabulary import SPEECHES, of_kind, play
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.errors import CompactionRunning, StaleCheckpoint, StoreBusy

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.client.test_background import LONG, Pending, near_the_limit, one_turn
-from tests.scenarios.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config, play
+from tests.parity.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config, play
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.compaction.fallback import Deadline

@@ -17,7 +17,7 @@ from threadkeep.compaction.order import CompactionPolicy
 from threadkeep.errors import BadInput, EntryNotFound
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import MetaBody, Pointer, encode_body
-from threadkeep.transfer.import_files import Importer
+from threadkeep.transfer.importer import Importer
 
 pytestmark = pytest.mark.anyio
 

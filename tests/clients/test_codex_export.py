@@ -16,9 +16,9 @@ from tests.drivers.gateway_process import gateway_process
 
 from threadkeep import Config, Threadkeep
 from threadkeep.items import decode_json
-from threadkeep.transfer.codex_rollout import file_name
+from threadkeep.transfer.codex import file_name
 from threadkeep.transfer.export import ExportFormat, codex_session, export_thread
-from threadkeep.transfer.import_files import Importer
+from threadkeep.transfer.importer import Importer
 
 REASON = "a thread is resumed from two rollouts, or from one that was compacted in between"
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason=REASON)]

@@ -15,7 +15,7 @@ from tests.drivers.pi import pi_process
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects.messages import MESSAGES
-from threadkeep.transfer.import_files import Importer
+from threadkeep.transfer.importer import Importer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="the clients compact by themselves")]
 

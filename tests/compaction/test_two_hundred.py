@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 import pytest
-from tests.across.script import check_window
+from tests.client.every_dialect.script import check_window
 from tests.dialects.samples import SAMPLES, Json
 
 from threadkeep import Config, Thread, Threadkeep

@@ -12,7 +12,7 @@ from pathlib import Path
 import threadkeep
 from threadkeep import Config, errors
 from threadkeep.cli.parser import COMMANDS, build_parser
-from threadkeep.client.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
+from threadkeep.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
 from threadkeep.errors import ThreadkeepError
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.scenarios.vocabulary import SPEECHES, Speech
+from tests.parity.vocabulary import SPEECHES, Speech
 
 
 @pytest.fixture(params=SPEECHES, ids=[speech.dialect for speech in SPEECHES])

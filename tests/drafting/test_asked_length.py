@@ -6,7 +6,7 @@ import re
 
 import pytest
 from tests.drafting.replies import block
-from tests.scenarios.vocabulary import Speech, play
+from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
 from threadkeep.compaction.handoff import SUMMARY_TOKENS

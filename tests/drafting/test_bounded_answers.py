@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.doubles.model_server import ModelServer, object_reply, streamed
 from tests.drafting.replies import SUMMARY
 from tests.llm.wires import WIRES, Wire
-from tests.scenarios.vocabulary import Speech, play
+from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
 from threadkeep.compaction.asking import ANSWER_TOKENS, HEADROOM_PERCENT

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.drafting.replies import SUMMARY, block
-from tests.scenarios.vocabulary import SPEECHES, Json, Speech, config, of_kind, play, turn, turns
+from tests.parity.vocabulary import SPEECHES, Json, Speech, config, of_kind, play, turn, turns
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.store import RecordKind

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.drafting.test_branching import CASES, ISSUER, ROOM, Case, shown, steps
-from tests.scenarios.vocabulary import Json, config, of_kind, play, turn, turns
+from tests.parity.vocabulary import Json, config, of_kind, play, turn, turns
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.errors import NothingToUndo

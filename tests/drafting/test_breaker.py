@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.drafting.replies import SUMMARY, block
-from tests.scenarios.vocabulary import Speech, play
+from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.compaction.fallback import FAILURES_IN_A_ROW, REST_MS, Breaker

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.drafting.test_erased_meanwhile import RULE, WORD, told
 from tests.drafting.test_inline_compaction import OFFERED, inline
-from tests.scenarios.vocabulary import Speech, of_kind, play
+from tests.parity.vocabulary import Speech, of_kind, play
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.client.host_history import record_reply
+from threadkeep.adapters.host_history import record_reply
 from threadkeep.erasure.erase import ErasurePlan, erase, plan_erasure
 from threadkeep.store import RecordKind
 

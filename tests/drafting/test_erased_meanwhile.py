@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 from tests.drafting.replies import block
-from tests.scenarios.vocabulary import Speech, of_kind, play
+from tests.parity.vocabulary import Speech, of_kind, play
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.erasure.erase import erase, plan_erasure

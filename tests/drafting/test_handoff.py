@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.drafting.replies import SUMMARY, block
-from tests.scenarios.vocabulary import STATE, Json, Speech, context, play, seen, turn
+from tests.parity.vocabulary import STATE, Json, Speech, context, play, seen, turn
 
 from threadkeep import Config, Threadkeep
 from threadkeep.compaction.ledger import Section

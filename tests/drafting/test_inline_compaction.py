@@ -10,7 +10,7 @@ from tests.doubles.model_server import HttpReply, ModelServer, events, streamed
 from tests.drafting.replies import block
 from tests.drafting.test_branching import opaque
 from tests.llm.wires import MESSAGES, RESPONSES
-from tests.scenarios.vocabulary import ROOM, SPEECHES, Json, Speech, checkpoints, sent, turn
+from tests.parity.vocabulary import ROOM, SPEECHES, Json, Speech, checkpoints, sent, turn
 
 from threadkeep import Config, Session, Thread, Threadkeep
 from threadkeep.compaction.inline import parted

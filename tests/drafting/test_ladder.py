@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import ManualClock
 from tests.drafting.replies import SUMMARY, block
-from tests.scenarios.vocabulary import STATE, Speech, of_kind, play, seen, turn, turns
+from tests.parity.vocabulary import STATE, Speech, of_kind, play, seen, turn, turns
 
 from threadkeep import Config, Head, Thread, Threadkeep
 from threadkeep.compaction.asking import request_tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.drafting.replies import SUMMARY, block
-from tests.scenarios.vocabulary import Speech, play
+from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
 from threadkeep.compaction.report import CompactionReport

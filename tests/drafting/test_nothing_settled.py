@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.scenarios.vocabulary import Speech, play
+from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
 from threadkeep.compaction import handoff, session

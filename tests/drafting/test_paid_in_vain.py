@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.drafting.replies import SUMMARY
 from tests.drafting.test_what_was_paid import HUGE, PRICED, ROOM, Thinking, long_thread
-from tests.scenarios.vocabulary import Speech, config, of_kind, play, seen
+from tests.parity.vocabulary import Speech, config, of_kind, play, seen
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.compaction.fallback import Futility

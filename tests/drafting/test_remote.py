@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.drafting.test_branching import opaque
-from tests.scenarios.vocabulary import SPEECHES, STATE, Speech, play, seen, turn, turns
+from tests.parity.vocabulary import SPEECHES, STATE, Speech, play, seen, turn, turns
 
 from threadkeep import Threadkeep
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, refuses

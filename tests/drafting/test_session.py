@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.drafting.replies import block
-from tests.scenarios.vocabulary import STATE, Json, Speech, context, of_kind, play, seen, turn, turns
+from tests.parity.vocabulary import STATE, Json, Speech, context, of_kind, play, seen, turn, turns
 
 from threadkeep import Config, Head, Thread, Threadkeep
 from threadkeep.compaction.ledger import LedgerEntry, Section, Speaker

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.drafting.replies import block
-from tests.scenarios.vocabulary import STATE, Speech, of_kind, play, seen, turn
+from tests.parity.vocabulary import STATE, Speech, of_kind, play, seen, turn
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.errors import CompactionStopped

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from tests.drafting.replies import SUMMARY, block
-from tests.scenarios.vocabulary import Speech, checkpoints, play
+from tests.parity.vocabulary import Speech, checkpoints, play
 
 from threadkeep import Threadkeep
 from threadkeep.dialects import Request

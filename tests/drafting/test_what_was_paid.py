@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.drafting.replies import SUMMARY
-from tests.scenarios.vocabulary import Speech, checkpoints, play
+from tests.parity.vocabulary import Speech, checkpoints, play
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent

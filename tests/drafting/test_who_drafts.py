@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.drafting.replies import block
-from tests.scenarios.vocabulary import ROOM, Speech, checkpoints, config, play
+from tests.parity.vocabulary import ROOM, Speech, checkpoints, config, play
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.testing.scripted_model import ScriptedModel, says

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.drafting.replies import block
 from tests.drafting.test_branching import opaque
-from tests.scenarios.vocabulary import Json, Speech, play, sent, turn, turns
+from tests.parity.vocabulary import Json, Speech, play, sent, turn, turns
 
 from threadkeep import Head, Thread, Threadkeep
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, says

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.drafting.replies import block
-from tests.scenarios.vocabulary import Speech, checkpoints, play, turn
+from tests.parity.vocabulary import Speech, checkpoints, play, turn
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction.asking import request_tokens

@@ -11,7 +11,7 @@ from tests.gateway.talking import WIRES, Client, answer, person, records, talk, 
 
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import RecordKind
-from threadkeep.threads.titles import description
+from threadkeep.threads.reader import load_metadata
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName
@@ -42,7 +42,7 @@ async def worked(client: Client, *, demand: str = DEMAND) -> None:
 
 async def edges(tk: Threadkeep) -> list[str | None]:
     """Return, for each thread, the one it continues."""
-    return [(await description(tk.backend.store, thread.id)).continues for thread in await threads(tk)]
+    return [(await load_metadata(tk.backend.store, thread.id)).continues for thread in await threads(tk)]
 
 
 async def checkpoints(tk: Threadkeep) -> int:

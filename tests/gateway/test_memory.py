@@ -16,8 +16,8 @@ from tests.gateway.talking import Client, person, records, talk, text_of, thread
 from threadkeep import Config, Threadkeep
 from threadkeep.gateway.exchange import Forward, Incoming
 from threadkeep.gateway.rules import Rules, rules_of
-from threadkeep.memory.consolidation import DAY_MS
 from threadkeep.memory.memory_thread import MEMORY_THREAD
+from threadkeep.memory.settings import DAY_MS
 from threadkeep.store import RecordKind
 from threadkeep.tokens import estimate_text
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.client.config import resolve
+from threadkeep.config import resolve
 from threadkeep.errors import BadInput
 from threadkeep.hooks import CommandHook, HookEvent, Hooks, Matcher, parse_hooks
 from threadkeep.hooks.hook import HookGroup

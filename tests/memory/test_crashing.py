@@ -15,10 +15,10 @@ from tests.memory.conftest import HOUR_MS, ran, say, texts, user
 from tests.memory.dying import READS, WRITES, Dying, PowerCut
 
 from threadkeep import Config, Threadkeep
-from threadkeep.memory import Extracted, read_record
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.memory.pipeline import MemoryPass
+from threadkeep.memory.records import Extracted, read_record
 from threadkeep.store import Span
 from threadkeep.threads.lease import LEASE_MS
 

@@ -10,10 +10,10 @@ from tests.memory.conftest import HOUR_MS, say, texts
 from tests.postgres import PostgresServer
 
 from threadkeep import Config, Threadkeep
-from threadkeep.memory import Extracted, Failed, read_record
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.memory.pipeline import MemoryPass
+from threadkeep.memory.records import Extracted, Failed, read_record
 from threadkeep.memory.settings import MemorySettings
 from threadkeep.store import Span
 from threadkeep.testing.scripted_model import ScriptedModel, says

@@ -20,7 +20,7 @@ from threadkeep.dialects import find_dialect
 from threadkeep.erasure.erase import ErasureReport, erase, plan_erasure
 from threadkeep.items import Item, decode_json, find_orphans
 from threadkeep.store import NewRecord, RecordKind
-from threadkeep.threads.pointer import Pointer
+from threadkeep.threads.records import Pointer
 from threadkeep.threads.tombstones import ErasureNote, Half, placeholders, read_note
 from threadkeep.transfer.export import export_thread
 

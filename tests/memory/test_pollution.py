@@ -16,12 +16,11 @@ from tests.memory.conftest import HOUR_MS, say, texts, user
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
 from threadkeep.erasure.erase import erase, plan_erasure
-from threadkeep.memory import is_polluting, patterns_of
-from threadkeep.memory.extraction import tools_called
+from threadkeep.memory.extraction import is_polluting, tools_called
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.memory.pipeline import MemoryPass
-from threadkeep.memory.settings import MemorySettings
+from threadkeep.memory.settings import MemorySettings, parse_tool_patterns
 from threadkeep.store import RecordKind, Span
 
 pytestmark = pytest.mark.anyio
@@ -91,10 +90,10 @@ def test_one_call_among_many_is_enough(tools: list[str]) -> None:
     """A path is polluted exactly if it holds a call that a pattern names, wherever that stands, however it is capitalised."""
     speaks = find_dialect("responses")
     items = [speaks.parse({"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"}) for name in tools]
-    patterns = patterns_of(Config().memory_polluting_tools)
+    patterns = parse_tool_patterns(Config().memory_polluting_tools)
     assert is_polluting(items, patterns) == bool({"web_search", "WebFetch", "browser_open"} & set(tools))
-    assert is_polluting(items, patterns_of("none")) is False
-    assert is_polluting(items, patterns_of("mcp__*")) == ("mcp__docs__read" in tools)
+    assert is_polluting(items, parse_tool_patterns("none")) is False
+    assert is_polluting(items, parse_tool_patterns("mcp__*")) == ("mcp__docs__read" in tools)
 
 
 @pytest.mark.parametrize("brought", [[SEARCH], fetched("WebFetch"), fetched("web_search")])
@@ -170,7 +169,7 @@ async def test_which_tools_pollute_is_a_setting(tk: Threadkeep, clock: ManualClo
     await (await tk.thread("web")).record([user(RULES[0]), *fetched("web_search")])
     await (await tk.thread("docs")).record([user(RULES[1]), *fetched("mcp__docs__read")])
     clock.ms += 7 * HOUR_MS
-    memories = Memories(tk.backend, MemorySettings(polluting_tools=patterns_of("mcp__docs__*")))
+    memories = Memories(tk.backend, MemorySettings(polluting_tools=parse_tool_patterns("mcp__docs__*")))
     assert await memories.run() == MemoryPass(extracted=1, empty=0, failed=0, polluted=1, memories=1)
     assert texts((await memories.state()).memories) == [RULES[0]]
 

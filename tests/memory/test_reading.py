@@ -12,11 +12,10 @@ from tests.memory.conftest import HOUR_MS, say, texts
 from threadkeep import Threadkeep
 from threadkeep.cli import main
 from threadkeep.errors import BadInput
-from threadkeep.memory import Bounds, cited_in
-from threadkeep.memory.consolidation import DAY_MS
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.memory_thread import MEMORY_THREAD
-from threadkeep.memory.settings import MemorySettings
+from threadkeep.memory.records import cited_in
+from threadkeep.memory.settings import DAY_MS, MemorySettings
 from threadkeep.store import Span
 from threadkeep.tokens import estimate_text
 
@@ -27,14 +26,14 @@ RULES = [
 ]
 
 
-async def remembered(tk: Threadkeep, clock: ManualClock, **bounds: int) -> Memories:
+async def remembered(tk: Threadkeep, clock: ManualClock, memories: int = 256, unused_ms: int = 30 * DAY_MS) -> Memories:
     for number, rule in enumerate(RULES):
         await say(tk, f"thread-{number}", rule)
     clock.ms += 7 * HOUR_MS
-    memories = Memories(tk.backend, MemorySettings(bounds=Bounds(**bounds)))
-    await memories.run()
-    assert texts((await memories.state()).memories) == RULES
-    return memories
+    memory = Memories(tk.backend, MemorySettings(memories=memories, unused_ms=unused_ms))
+    await memory.run()
+    assert texts((await memory.state()).memories) == RULES
+    return memory
 
 
 async def stored_bytes(tk: Threadkeep) -> bytes:
@@ -75,7 +74,7 @@ async def test_only_the_most_useful_are_kept(tk: Threadkeep, clock: ManualClock)
     await memories.cite([used.id])
     await say(tk, "later", "You must never rename the pallet table.")
     clock.ms += 7 * HOUR_MS
-    smaller = Memories(tk.backend, MemorySettings(bounds=Bounds(memories=2)))
+    smaller = Memories(tk.backend, MemorySettings(memories=2))
     await smaller.run()
     assert texts((await smaller.state()).memories) == [RULES[2], "You must never rename the pallet table."]
 

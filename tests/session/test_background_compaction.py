@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import ManualClock
 from tests.drafting.replies import SUMMARY, block
-from tests.scenarios.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config, play, seen, sent
+from tests.parity.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config, play, seen, sent
 
 from threadkeep import Session, Thread, Threadkeep
 from threadkeep.compaction import trigger as making_room

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.scenarios.vocabulary import SPEECHES, Speech
+from tests.parity.vocabulary import SPEECHES, Speech
 
 from threadkeep import Session, Threadkeep
 from threadkeep.store import NewRecord

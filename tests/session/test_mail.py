@@ -17,7 +17,7 @@ from threadkeep.items import Item
 from threadkeep.session import Answer
 from threadkeep.testing.scripted_model import ScriptedModel, Unavailable, says
 from threadkeep.threads.mailbox import Way, letter
-from threadkeep.threads.turn_progress import TurnState
+from threadkeep.threads.turns import TurnState
 
 pytestmark = pytest.mark.anyio
 

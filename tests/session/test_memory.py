@@ -10,9 +10,8 @@ from tests.conftest import ManualClock
 from tests.session.answers import DIALECTS, calling, outputs_of
 
 from threadkeep import Config, Session, Threadkeep
-from threadkeep.memory.consolidation import DAY_MS
 from threadkeep.memory.memory import Memories
-from threadkeep.memory.settings import MemorySettings
+from threadkeep.memory.settings import DAY_MS, MemorySettings
 from threadkeep.testing.scripted_model import ScriptedModel
 from threadkeep.tokens import estimate_text
 

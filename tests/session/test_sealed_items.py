@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.drafting.test_branching import opaque
 from tests.drafting.test_whose_prefix import SEAL, thought
-from tests.scenarios.vocabulary import ROOM, SPEECHES, Json, Speech, play, sent, turn
+from tests.parity.vocabulary import ROOM, SPEECHES, Json, Speech, play, sent, turn
 
 from threadkeep import Config, Session, Thread, Threadkeep
 from threadkeep.llm import Model

@@ -1,87 +1,165 @@
-"""Laying items down: turns, chain, exact bytes."""
+"""Turns that end in any way, or in none: what a reader sees of them afterwards, and that a provider accepts what is left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import SupportsIndex, overload
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from tests.histories import KEY, RESPONSES, Json, Rollout, answered, developer, environment, said
-from tests.strategies import histories
+from tests.histories import RESPONSES as RESPONSES_DIALECT
+from tests.histories import answered, call, output, reasoning, said
+from tests.parity.vocabulary import Json, Speech, config, crashed_copy
+from tests.threads.agent import recorded, refusal, run_turn
 
-from threadkeep.items import link_chain, seed_chain
-from threadkeep.store import RecordKind
-from threadkeep.threads import Arrival, Tip, TurnBody, decode_body, lay_down
-from threadkeep.threads.writer import arrival
+from threadkeep import Config, Threadkeep
+from threadkeep.client.turn import LEASE_MS
+from threadkeep.errors import OrdinalConflict
+from threadkeep.threads.turns import TurnState
+from threadkeep.threads.window import closed
 
+if TYPE_CHECKING:
+    from tests.conftest import ManualClock
 
-@settings(max_examples=80, deadline=None)
-@given(histories())
-def test_every_item_is_laid_down_once_in_its_own_bytes_and_linked(items: list[Json]) -> None:
-    """The item records are the items, and their chain is the chain over them."""
-    rollout = Rollout(items)
-    link = seed_chain(KEY, dialect="responses")
-    for depth, (record, value) in enumerate(zip(rollout.items, items, strict=True), start=1):
-        item = RESPONSES.parse(value)
-        link = link_chain(KEY, link, RESPONSES.canonical(item))
-        assert (record.body, record.chain, record.depth) == (item.raw, link, depth)
+pytestmark = pytest.mark.anyio
+
+STOPS = ["opened", "tools", "one of two outputs", "sampling", "committed", "closed", "aborted"]
+EXPECTED = {"one of two outputs": "tools"}
 
 
-@settings(max_examples=80, deadline=None)
-@given(histories())
-def test_recording_at_once_or_one_by_one_gives_the_same_window_and_chain(items: list[Json]) -> None:
-    """How a client batches its items is no part of what it said."""
-    whole, piecemeal = Rollout(items), Rollout()
-    for item in items:
-        piecemeal.add([item])
-    assert piecemeal.history().items == whole.history().items
-    assert (piecemeal.tip.chain, piecemeal.tip.turn) == (whole.tip.chain, whole.tip.turn)
-
-
-def test_what_a_host_says_right_before_a_request_belongs_to_its_turn() -> None:
-    """A turn begins with the context that leads up to a person's message."""
-    rollout = Rollout([said("one"), answered("yes"), environment("/b"), developer("<mode>x</mode>"), said("two\nlines")])
-    kinds = [(record.kind, record.turn) for record in rollout.records]
-    assert kinds == [
-        (RecordKind.TURN, 1),
-        (RecordKind.ITEM, 1),
-        (RecordKind.ITEM, 1),
-        (RecordKind.TURN, 2),
-        (RecordKind.ITEM, 2),
-        (RecordKind.ITEM, 2),
-        (RecordKind.ITEM, 2),
+async def left(tk: Threadkeep, speech: Speech, stop: str) -> None:
+    """Play a turn up to a state and leave it there, as a process that dies would."""
+    thread = await tk.thread("t", dialect=speech.dialect)
+    await run_turn(thread, speech, [speech.said("Before.")], [speech.answered("Yes.")])
+    scope = thread.turn([speech.said("Go.")])
+    turn = await scope.__aenter__()
+    await turn.window()
+    steps: list[tuple[str, list[Json]]] = [
+        ("opened", []),
+        ("tools", [speech.call("a")]),
+        ("sampling", [speech.output("a")]),
+        ("one of two outputs", [speech.call("b"), speech.output("b"), speech.call("c")]),
+        ("committed", [speech.output("c"), speech.answered("Done.")]),
     ]
-    assert decode_body(rollout.records[3].body, TurnBody).preview == "two lines"
+    for state, items in steps:
+        if items:
+            await turn.record(items)
+        if state == stop:
+            return
+    if stop == "closed":
+        await scope.__aexit__(None, None, None)
+    else:
+        await scope.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
 
 
-class Counted(list[Arrival]):
-    """Items that count how often one of them is visited or copied."""
+@pytest.mark.parametrize("stop", STOPS)
+async def test_a_reader_after_a_crash_knows_where_the_turn_stands(
+    tmp_path: Path, store_file: Path, clock: ManualClock, speech: Speech, stop: str
+) -> None:
+    """Whatever was left, the copy of the file says in which state, and what was sent next is accepted."""
+    async with Threadkeep(config(store_file), clock=clock) as tk:
+        await left(tk, speech, stop)
+        copy = crashed_copy(store_file, tmp_path / "copy.db")
+    clock.ms += LEASE_MS
+    async with Threadkeep(config(copy), clock=clock) as after:
+        thread = await after.thread("t", dialect=speech.dialect)
+        states = [turn.state for turn in await thread.turns()]
+        assert states == [TurnState.CLOSED, TurnState(EXPECTED.get(stop, stop))]
+        before = await recorded(thread)
+        resumed: list[Json] = [] if stop in ("committed", "closed") else [speech.answered("Resumed.")]
+        if resumed:
+            await run_turn(thread, speech, [], resumed)
+        await run_turn(thread, speech, [speech.said("Next.")], [speech.answered("Well.")])
+        added = [*resumed, speech.said("Next."), speech.answered("Well.")]
+        assert await recorded(thread) == [*before, *added], "what closes a call is shown and never recorded"
+        assert (await after.verify()).problems == ()
 
-    visits = 0
 
-    def __iter__(self) -> Iterator[Arrival]:
-        for each in super().__iter__():
-            self.visits += 1
-            yield each
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Arrival: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Arrival]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> Arrival | list[Arrival]:
-        found = super().__getitem__(index)
-        self.visits += len(found) if isinstance(found, list) else 1
-        return found
+async def test_a_turn_left_without_a_mark_is_over_once_another_follows(tk: Threadkeep, speech: Speech) -> None:
+    """Closed where its answer was there, else aborted."""
+    thread = await tk.thread("t", dialect=speech.dialect)
+    await thread.record([speech.said("One."), speech.answered("1.")])
+    await thread.record([speech.said("Two."), speech.call("c")])
+    await thread.record([speech.said("Three.")])
+    states = [turn.state for turn in await thread.turns()]
+    assert states == [TurnState.CLOSED, TurnState.ABORTED, TurnState.OPENED]
 
 
-@pytest.mark.parametrize("value", [said("m"), environment("/b")], ids=["messages", "host context"])
-def test_twice_the_items_are_twice_the_visits(value: Json) -> None:
-    """However many turns the items make, laying them down visits each a fixed number of times."""
-    one = arrival(RESPONSES, RESPONSES.parse(value))
-    tip = Tip(next=0, turn=0, depth=0, chain=seed_chain(KEY, dialect="responses"))
-    counted = [Counted([one] * size) for size in (100, 200, 400)]
-    for arrivals in counted:
-        lay_down(tip, arrivals, key=KEY, at_ms=0)
-    first = counted[0].visits
-    assert [each.visits for each in counted] == [first, 2 * first, 4 * first]
+async def test_an_unfinished_turn_goes_on_where_it_was_left(tk: Threadkeep, speech: Speech) -> None:
+    """Without input, the turn is the same one, and mail joins it like any turn under way."""
+    thread = await tk.thread("t", dialect=speech.dialect)
+    await thread.record([speech.said("Go."), speech.call("c"), speech.output("c")])
+    await thread.deliver("hurry", sender="lead")
+    await run_turn(thread, speech, [], [speech.answered("Done.")])
+    assert [(turn.number, turn.opened_by, turn.state) for turn in await thread.turns()] == [(1, "", TurnState.CLOSED)]
+    assert (await thread.mail()).pending == ()
+
+
+async def test_an_output_that_comes_late_takes_the_place_of_the_aborted_one(tk: Threadkeep, speech: Speech) -> None:
+    """A tool that outlives the interruption is heard all the same, right behind its call."""
+    thread = await tk.thread("t", dialect=speech.dialect)
+    await thread.record([speech.said("Go."), speech.call("c"), speech.said("Never mind.")])
+    shown = await thread.window()
+    assert "aborted" in str(shown)
+    assert refusal(speech.dialect, shown) is None
+    await thread.record([speech.output("c", "late result")])
+    shown = await thread.window()
+    assert ("aborted" in str(shown), "late result" in str(shown)) == (False, True)
+    assert refusal(speech.dialect, shown) is None
+
+
+async def test_a_call_under_way_is_left_alone_until_it_is_sent(tk: Threadkeep) -> None:
+    """Whoever only looks sees the call waiting."""
+    thread = await tk.thread("t")
+    await thread.record([said("Go."), call("c")])
+    assert list(await thread.window()) == [said("Go."), call("c")]
+    assert list(await thread.window(to_send=True)) == [said("Go."), call("c"), output("c", "aborted")]
+
+
+def test_only_what_is_broken_is_changed() -> None:
+    """Pairs and thoughts that are whole stay as they are; one that led to nothing is left out, an output without call stays."""
+    whole = [said("a"), reasoning("1"), call("c"), call("d"), output("d"), output("c"), reasoning("2"), answered("b")]
+    broken = [said("x"), reasoning("3"), said("y"), output("z"), reasoning("4")]
+    parsed = [RESPONSES_DIALECT.parse(item) for item in (*whole, *broken)]
+    shown = closed(parsed, dialect=RESPONSES_DIALECT, under_way=False)
+    assert shown == [RESPONSES_DIALECT.parse(item) for item in (*whole, said("x"), said("y"), output("z"))]
+    assert closed(parsed, dialect=RESPONSES_DIALECT, under_way=True)[-1] == parsed[-1]
+
+
+async def test_mail_never_makes_a_writer_stale_and_a_rival_always_does(tk: Threadkeep) -> None:
+    """Deliveries and marks move the tip and not the history: who runs the turn records on; who recorded items wins."""
+    mine, other = await tk.thread("t"), await tk.thread("t")
+    await mine.record([said("Go.")])
+    await other.deliver("hello", sender="x")
+    await mine.record([answered("Going.")])
+    await other.record([said("Stop.")])
+    with pytest.raises(OrdinalConflict):
+        await mine.record([answered("Gone.")])
+    assert await recorded(mine) == [said("Go."), answered("Going."), said("Stop.")]
+
+
+async def test_usage_is_noted_although_mail_comes_in(tk: Threadkeep) -> None:
+    """What a provider counted is beside the history, and mail beside it does no harm."""
+    thread = await tk.thread("t")
+    async with thread.turn([said("Go.")]) as turn:
+        await turn.window()
+        await (await tk.thread("t")).deliver("hello")
+        await turn.record([answered("Done.")], usage={"input_tokens": 10, "output_tokens": 2})
+    assert await recorded(thread) == [said("Go."), answered("Done.")]
+
+
+async def test_the_smallest_record_of_a_thread_still_tells_how_its_turns_ended(store_file: Path) -> None:
+    """What `limited` keeps is enough for the mailbox and for every state."""
+    async with Threadkeep(Config(store=str(store_file), persistence="limited")) as tk:
+        thread = await tk.thread("t")
+        await thread.deliver("first", sender="a", mail_id="1")
+        async with thread.turn([]) as turn:
+            await turn.window()
+            await turn.record([answered("Heard.")], usage={"input_tokens": 10, "output_tokens": 2})
+        with pytest.raises(ConnectionError):
+            async with thread.turn([said("Go.")]):
+                raise ConnectionError
+    async with Threadkeep(Config(store=str(store_file), persistence="limited")) as tk:
+        thread = await tk.thread("t")
+        assert [turn.state for turn in await thread.turns()] == [TurnState.CLOSED, TurnState.ABORTED]
+        assert ((await thread.mail()).pending, (await thread.deliver("first", mail_id="1")).is_new) == ((), False)

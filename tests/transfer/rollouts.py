@@ -10,7 +10,7 @@ from typing import Any
 from threadkeep import Threadkeep
 from threadkeep.items import decode_json
 from threadkeep.store import RecordKind
-from threadkeep.transfer.import_files import Importer, ImportReport
+from threadkeep.transfer.importer import Importer, ImportReport
 
 Json = dict[str, Any]
 

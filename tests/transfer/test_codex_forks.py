@@ -9,7 +9,7 @@ import pytest
 from tests.transfer.rollouts import FORK, THREAD, Json, bring_in, event, kinds, meta, put, spoken, turn, window
 
 from threadkeep import Config, Threadkeep
-from threadkeep.transfer.import_files import MOST_BASES, ImportProblem
+from threadkeep.transfer.importer import MOST_BASES, ImportProblem
 
 pytestmark = pytest.mark.anyio
 

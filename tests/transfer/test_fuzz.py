@@ -15,7 +15,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.dialects import DIALECTS
 from threadkeep.transfer.export import ExportFormat, export_thread
 from threadkeep.transfer.formats import FORMATS, Format
-from threadkeep.transfer.import_files import Importer, ImportReport
+from threadkeep.transfer.importer import Importer, ImportReport
 from threadkeep.transfer.rows import row_of
 
 ROLLOUT = written(

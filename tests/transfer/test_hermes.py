@@ -13,7 +13,7 @@ from tests.transfer.rollouts import Json, bring_in, window
 
 from threadkeep import Threadkeep
 from threadkeep.errors import UnreadableTranscript
-from threadkeep.transfer.import_files import ImportProblem, ImportReport
+from threadkeep.transfer.importer import ImportProblem, ImportReport
 
 pytestmark = pytest.mark.anyio
 

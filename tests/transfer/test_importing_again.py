@@ -9,7 +9,7 @@ from tests.transfer.rollouts import THREAD, bodies, bring_in, event, item, line,
 
 from threadkeep import Config, Threadkeep
 from threadkeep.store import RecordKind
-from threadkeep.transfer.import_files import Importer
+from threadkeep.transfer.importer import Importer
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 from tests.transfer.rollouts import THREAD, answer, bring_in, call, event, item, line, meta, output, user, window, written
 
 from threadkeep import Config, Threadkeep
-from threadkeep.transfer.import_files import Importer
+from threadkeep.transfer.importer import Importer
 from threadkeep.transfer.thread_builder import BLOCK_TURNS, Place
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ IMPORT = """
 import asyncio, os, resource, sys
 from pathlib import Path
 from threadkeep import Config, Threadkeep
-from threadkeep.transfer.import_files import Importer
+from threadkeep.transfer.importer import Importer
 
 async def main(store, source, stop):
     def progress(path, read):

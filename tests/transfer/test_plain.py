@@ -10,7 +10,7 @@ from tests.transfer.rollouts import Json, answer, bring_in, call, output, put, u
 
 from threadkeep import Threadkeep
 from threadkeep.errors import UnknownFormat
-from threadkeep.transfer.import_files import Importer
+from threadkeep.transfer.importer import Importer
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from tests.transfer.rollouts import FORK, THREAD, bring_in, event, line, meta, p
 
 from threadkeep import Config, Threadkeep
 from threadkeep.errors import UnreadableTranscript
-from threadkeep.transfer.import_files import Importer, ImportProblem
+from threadkeep.transfer.importer import Importer, ImportProblem
 
 pytestmark = pytest.mark.anyio
 

@@ -37,9 +37,9 @@ from langchain.messages import AnyMessage
 from langchain_core.messages import BaseMessage, messages_from_dict
 
 from threadkeep.adapters.bridge import Reach, StoreName, thread_id_of
+from threadkeep.adapters.host_history import follow
 from threadkeep.adapters.window import fitting_window
 from threadkeep.client import Head, Thread, Threadkeep
-from threadkeep.client.host_history import follow
 from threadkeep.compaction.engine import Phase
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput

@@ -23,9 +23,9 @@ except ImportError as error:
 import msgspec
 
 from threadkeep.adapters.bridge import Reach, StoreName, thread_for, thread_id_of
+from threadkeep.adapters.host_history import follow, record_reply
 from threadkeep.adapters.window import fitting_window
 from threadkeep.client import Head, Thread, Threadkeep, Window
-from threadkeep.client.host_history import follow, record_reply
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase
 from threadkeep.dialects import CHAT

@@ -32,16 +32,16 @@ from typing import Final
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelRequestPart, ModelResponse
 
 from threadkeep.adapters.bridge import Reach, StoreName, thread_id_of
+from threadkeep.adapters.host_history import follow
 from threadkeep.adapters.window import fitting_window
 from threadkeep.client import Head, Thread, Threadkeep
-from threadkeep.client.host_history import follow
 from threadkeep.compaction.engine import Phase
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput
 from threadkeep.items import decode_json
 from threadkeep.llm.base import Model
 from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
-from threadkeep.threads.open_calls import closed
+from threadkeep.threads.window import closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from threadkeep.client import config_of
 from threadkeep.errors import BadInput, StoreMissing
 from threadkeep.store.base import FullStore
 from threadkeep.store.locations import IN_MEMORY, is_file, open_database, parse_sqlite_path
-from threadkeep.threads.clock import SystemClock
+from threadkeep.threads.backend import SystemClock
 from threadkeep.transfer.store_copy import CopiedThread, CopyProgress, copy_threads
 
 if TYPE_CHECKING:

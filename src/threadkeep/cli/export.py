@@ -17,7 +17,7 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import RESPONSES
 from threadkeep.errors import BadInput
-from threadkeep.transfer.codex_rollout import file_name
+from threadkeep.transfer.codex import file_name
 from threadkeep.transfer.export import ExportFormat, codex_session, export_thread
 
 UUID_CHARS = 36

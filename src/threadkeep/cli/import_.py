@@ -16,7 +16,7 @@ from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.repetition import repeat_until_terminated
 from threadkeep.client import Threadkeep, config_of
-from threadkeep.transfer.import_files import Importer, ImportReport, Progress
+from threadkeep.transfer.importer import Importer, ImportReport, Progress
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

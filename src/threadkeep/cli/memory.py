@@ -16,9 +16,9 @@ from threadkeep.cli.opening import existing_store
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.repetition import repeat_until_terminated
 from threadkeep.errors import BadInput
-from threadkeep.memory import Kept
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.pipeline import MemoryPass
+from threadkeep.memory.records import Kept
 
 WATCH_SECONDS = 60.0
 

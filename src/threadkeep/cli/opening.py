@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from threadkeep.client import Config, Setting, Threadkeep, config_of, resolve
-from threadkeep.client.config import DEFAULT_STORE
+from threadkeep.config import DEFAULT_STORE
 from threadkeep.errors import StoreMissing
 from threadkeep.store.addresses import UNREADABLE, redact_address
 from threadkeep.store.locations import SERVERS, is_file, parse_sqlite_path

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from threadkeep.client.config import Config, Setting, config_of, resolve
 from threadkeep.client.thread import Thread
-from threadkeep.client.threadkeep import Threadkeep
+from threadkeep.client.threadkeep import Problem, Threadkeep, ThreadSummary, Verdict
 from threadkeep.client.turn import TurnScope
 from threadkeep.compaction.pins import Remarked
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.threads.head import Head
-from threadkeep.threads.reports import Branched, Problem, ThreadSummary, Verdict, Window
+from threadkeep.config import Config, Setting, config_of, resolve
+from threadkeep.threads.branches import Branched
+from threadkeep.threads.window import Head, Window
 
 __all__ = [
     "Branched",

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from threadkeep.client.start_hooks import run_start_hooks
-from threadkeep.client.turn import Opened, TurnLease, TurnScope
+from threadkeep.client.turn import Opened, TurnLease, TurnScope, run_start_hooks
 from threadkeep.compaction import Ledger, ledger_of
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.fallback import Deadline
@@ -30,18 +29,15 @@ from threadkeep.store import Record, RecordKind, Span
 from threadkeep.threads import Arrival, AskedBody, History, ReplyBody, StartBody, Tip, encode_body, parse_pointer
 from threadkeep.threads.agents import Edge, Spawning, children_of, descendants_of, report_to_parent, spawn_thread
 from threadkeep.threads.baseline import Telling, World, append_told, checked_world, plan_telling, told_world
-from threadkeep.threads.branches import ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
-from threadkeep.threads.head import Head
+from threadkeep.threads.branches import Branched, ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
 from threadkeep.threads.mailbox import LOOK_ANYWAY_S, Choose, Delivery, Letter, Mail, Mailbox, Post, TurnOver, Way
-from threadkeep.threads.open_calls import closed
 from threadkeep.threads.pressure import asked_last, limits_named, limits_of, model_before, pressure_of
-from threadkeep.threads.reader import live_path, load_checkpoint, load_history, load_start, load_tip
+from threadkeep.threads.reader import live_path, load_checkpoint, load_history, load_metadata, load_start, load_tip
 from threadkeep.threads.records import SpawnBody
-from threadkeep.threads.reports import Branched, Window
 from threadkeep.threads.sealed_items import Reader, legible_to
-from threadkeep.threads.titles import describe, description
-from threadkeep.threads.turn_progress import Phase, Progress, TurnStanding, every_turn, newest_turn
-from threadkeep.threads.writer import append_beside, arrival
+from threadkeep.threads.turns import Phase, Progress, TurnStanding, every_turn, newest_turn
+from threadkeep.threads.window import Head, Window, closed
+from threadkeep.threads.writer import append_beside, arrival, update_metadata
 
 
 class Thread:
@@ -133,7 +129,7 @@ class Thread:
 
     async def is_archived(self) -> bool:
         """Whether the thread was taken out of the usual list."""
-        return (await description(self._backend.store, self.id)).archived
+        return (await load_metadata(self._backend.store, self.id)).archived
 
     async def recall(self, query: str, *, limit: int = 5) -> list[Recalled]:
         """Return originals: the record that `query` points at (`#12`, `THREAD#12`), else those that match its words."""
@@ -442,17 +438,17 @@ class Thread:
 
     async def rename(self, title: str) -> None:
         """Give the thread a title of its own, in place of the first line a person said in it."""
-        await describe(self._backend, self.id, title=title)
+        await update_metadata(self._backend, self.id, title=title)
         self._tip = None
 
     async def archive(self) -> None:
         """Take the thread out of the usual list. Nothing else changes: it can be read, resumed, and unarchived."""
-        await describe(self._backend, self.id, archived=True)
+        await update_metadata(self._backend, self.id, archived=True)
         self._tip = None
 
     async def unarchive(self) -> None:
         """Put the thread back into the usual list."""
-        await describe(self._backend, self.id, archived=False)
+        await update_metadata(self._backend, self.id, archived=False)
         self._tip = None
 
     async def state(self) -> Ledger:

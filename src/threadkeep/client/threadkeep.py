@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import cast
 
-from threadkeep.client.config import Config, memory_settings_of
+import msgspec
+
 from threadkeep.client.thread import Thread
-from threadkeep.client.verification import verify_thread
+from threadkeep.compaction import load_ledger
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.budget import StateBudget
 from threadkeep.compaction.order import CompactionPolicy, DraftBudget
 from threadkeep.compaction.telemetry import CompactionObserver, installed_observer
-from threadkeep.dialects import DEFAULT, find_dialect
+from threadkeep.config import Config, memory_settings_of
+from threadkeep.dialects import DEFAULT, Dialect, find_dialect
 from threadkeep.errors import (
     AmbiguousThread,
+    InvalidPointer,
     RecordNotFound,
     StoreClosed,
     StoreCorrupt,
@@ -28,17 +31,26 @@ from threadkeep.errors import (
     ThreadNotFound,
 )
 from threadkeep.hooks import Hooks, parse_hooks
+from threadkeep.items import Item, digest_body, find_orphans, format_digest, link_chain, seed_chain
 from threadkeep.llm.models import Models
 from threadkeep.memory.memory import Memories
-from threadkeep.store import RecordKind, Span, ThreadRow
+from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.store.base import FullStore
 from threadkeep.store.locations import Database, open_database
-from threadkeep.threads import Persistence, TurnBody, checked_thread_id
-from threadkeep.threads.backend import Redact
-from threadkeep.threads.clock import Clock, SystemClock
-from threadkeep.threads.reader import current_turn, live_path, load_history, readable
-from threadkeep.threads.reports import Problem, ThreadSummary, Verdict
-from threadkeep.threads.titles import description
+from threadkeep.threads import (
+    Checkpoint,
+    KeepEntry,
+    LivePath,
+    MetaBody,
+    Persistence,
+    Pointer,
+    StubEntry,
+    TurnBody,
+    checked_thread_id,
+    decode_body,
+)
+from threadkeep.threads.backend import Clock, Redact, SystemClock
+from threadkeep.threads.reader import current_turn, live_path, load_history, load_metadata, readable
 from threadkeep.threads.writer import create_thread
 from threadkeep.tokens import Limits, Scope
 
@@ -111,6 +123,44 @@ def _limits(config: Config, window: int, *, scope: Scope) -> Limits:
 
 EVERY = 1_000_000
 MATCHES_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadSummary:
+    """A thread in a list."""
+
+    id: str
+    title: str
+    dialect: str
+    records: int
+    turns: int
+    checkpoints: int
+    tokens: int
+    updated_at_ms: int
+    parent: str | None
+    archived: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something `verify` found wrong."""
+
+    pointer: Pointer
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What `verify` looked at and found."""
+
+    threads: int
+    records: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
 
 
 class Threadkeep:
@@ -275,7 +325,7 @@ class Threadkeep:
         store = self.backend.store
         own = Span(thread_id=row.id, start=row.start, stop=row.next)
         checkpoints = await store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
-        known = await description(store, row.id)
+        known = await load_metadata(store, row.id)
         return ThreadSummary(
             id=row.id,
             title=known.title or await self._title(row),
@@ -308,3 +358,145 @@ class Threadkeep:
             if row.parent is None:
                 return ""
             row = await self.backend.store.get(row.parent)
+
+
+PAGE = 512
+
+
+async def verify_thread(store: ThreadStore, row: ThreadRow, *, dialect: Dialect) -> tuple[int, list[Problem]]:
+    """Return how many records a thread has and everything that is wrong with them. Reads in pages; changes nothing."""
+    problems: list[Problem] = []
+    named: set[Pointer] = set()
+    count = 0
+    expected = row.start
+    async for record in _records(store, Span(thread_id=row.id, start=row.start, stop=row.next), problems):
+        count += 1
+        problems.extend(_gap(row, expected, record.ordinal))
+        expected = record.ordinal + 1
+        problems.extend(_digest_problems(record))
+        if record.kind is RecordKind.CHECKPOINT and not record.erased:
+            named |= _pointers(record, problems)
+    problems.extend(_gap(row, expected, row.next))
+    problems.extend(await _chain_problems(store, row, dialect))
+    problems.extend([problem for pointer in sorted(named) if (problem := await _dangling(store, row, pointer))])
+    problems.extend(await _window_problems(store, row, dialect))
+    return count, list(dict.fromkeys(problems))
+
+
+async def _records(store: ThreadStore, span: Span, problems: list[Problem]) -> AsyncIterator[Record]:
+    """Yield the records of a span. Where a page cannot be read its records are read one by one, and the broken ones named."""
+    start = span.start
+    while start < span.stop:
+        part = Span(thread_id=span.thread_id, start=start, stop=min(start + PAGE, span.stop))
+        try:
+            page = await store.read(part)
+        except StoreCorrupt:
+            page = await _one_by_one(store, part, problems)
+        for record in page:
+            yield record
+        start = part.stop
+
+
+async def _one_by_one(store: ThreadStore, span: Span, problems: list[Problem]) -> list[Record]:
+    found: list[Record] = []
+    for ordinal in range(span.start, span.stop):
+        one = Span(thread_id=span.thread_id, start=ordinal, stop=ordinal + 1)
+        try:
+            found.extend(await store.read(one))
+        except StoreCorrupt as error:
+            problems.append(_problem(Pointer(span.thread_id, ordinal), "unreadable", f"its body cannot be read: {error.detail}"))
+            found.extend(await store.read(one, bodies=False))
+    return found
+
+
+def _gap(row: ThreadRow, expected: int, found: int) -> list[Problem]:
+    if found <= expected:
+        return []
+    missing = f"record #{expected} is missing" if found == expected + 1 else f"records #{expected} to #{found - 1} are missing"
+    return [_problem(Pointer(row.id, expected), "gap", missing)]
+
+
+def _digest_problems(record: Record) -> list[Problem]:
+    if record.erased:
+        return []
+    found = digest_body(record.body)
+    if found == record.digest:
+        return []
+    text = f"its bytes are {format_digest(found)}, its digest says {format_digest(record.digest)}"
+    return [_problem(Pointer(record.thread_id, record.ordinal), "bad_digest", text)]
+
+
+def _pointers(record: Record, problems: list[Problem]) -> set[Pointer]:
+    """Return every record a checkpoint names, or say why it cannot be read."""
+    try:
+        checkpoint = decode_body(record.body, Checkpoint)
+        entries = load_ledger(bytes(checkpoint.state)).entries
+    except (msgspec.MsgspecError, InvalidPointer) as error:
+        pointer = Pointer(record.thread_id, record.ordinal)
+        problems.append(_problem(pointer, "unreadable", f"this checkpoint cannot be read: {error}"))
+        return set()
+    named = {Pointer(entry.thread, entry.ordinal) for entry in checkpoint.layout if isinstance(entry, KeepEntry | StubEntry)}
+    for entry in entries:
+        named.update(entry.sources)
+        if entry.claim:
+            named.add(entry.claim.source)
+    return named
+
+
+async def _chain_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
+    """Derive the chain along the live path again; the first wrong link is named, those after it follow from it.
+
+    A record that was redacted, erased or cannot be read proves nothing, and is not wrong for it: its link is taken as given.
+    """
+    path = await live_path(store, row.id, whole=True)
+    key = store.tenant.key
+    link = seed_chain(key, dialect=dialect.name, agent=await _agent(store, path))
+    depth = 0
+    for span in reversed(path.spans):
+        unread: list[Problem] = []
+        async for record in _records(store, span, unread):
+            if record.chain is None:
+                continue
+            depth += 1
+            link = link_chain(key, link, dialect.canonical(Item(record.body)))
+            broken = {problem.pointer for problem in unread}
+            pointer = Pointer(record.thread_id, record.ordinal)
+            if record.redacted or record.erased or pointer in broken:
+                link = record.chain
+            elif record.chain != link or record.depth != depth:
+                return [_problem(pointer, "bad_chain", "its chain digest does not follow from its history")]
+    return []
+
+
+async def _agent(store: ThreadStore, path: LivePath) -> str:
+    """Return whose chain a path holds, as its root says."""
+    for record in await store.read(path.spans[-1], kinds={RecordKind.META}, limit=1):
+        try:
+            return decode_body(record.body, MetaBody).agent
+        except msgspec.MsgspecError:
+            break
+    return ""
+
+
+async def _dangling(store: ThreadStore, row: ThreadRow, pointer: Pointer) -> Problem | None:
+    span = Span(thread_id=pointer.thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
+    if await store.read(span, bodies=False):
+        return None
+    return _problem(pointer, "dangling_pointer", f"a checkpoint of {row.id} points at it, but it is not there")
+
+
+async def _window_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
+    """Return outputs in the window whose call is not, or why there is no window."""
+    tip = Pointer(row.id, row.next - 1)
+    try:
+        history = await load_history(store, await live_path(store, row.id))
+    except RecordNotFound as error:
+        return [_problem(Pointer(error.thread_id, error.ordinal), "dangling_pointer", str(error))]
+    except StoreCorrupt as error:
+        return [_problem(tip, "no_window", f"the window cannot be put together: {error.detail}")]
+    lost = find_orphans([dialect.view(item) for item in history.items])
+    return [_problem(tip, "orphan_output", f"the window has an output for {call_id} but no call") for call_id in lost]
+
+
+def _problem(pointer: Pointer, code: str, text: str) -> Problem:
+    return Problem(pointer=pointer, code=code, text=text)

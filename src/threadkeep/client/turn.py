@@ -17,17 +17,52 @@ from threadkeep.compaction.inline import parted
 from threadkeep.compaction.order import Order, Reason
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.trigger import MakingRoom, adoption, order_beside, order_for
+from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionStopped, StoreError, TurnRunning, TurnTakenOver
+from threadkeep.hooks import SessionFacts, run_hooks
 from threadkeep.items import Item, View
 from threadkeep.llm.base import Model
 from threadkeep.threads import History
-from threadkeep.threads.head import Head
+from threadkeep.threads.agents import agent_names
 from threadkeep.threads.lease import Lease
 from threadkeep.threads.mailbox import Choose, Mail, Mailbox, Standing, TurnOver, breaks, goes_on, items_of, joining, left_over
-from threadkeep.threads.reports import Window
 from threadkeep.threads.sealed_items import account_of
-from threadkeep.threads.turn_progress import Progress, TurnState, progress_of
+from threadkeep.threads.turns import Progress, TurnState, progress_of
+from threadkeep.threads.window import Head, Window
 from threadkeep.tokens import Limits
+
+SESSION_START: Final = "<session_start>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What SessionStart hooks want said, each in an item that is the host's, and why the turn is to end, if it is."""
+
+    items: tuple[Item, ...] = ()
+    stopped_by: str | None = None
+
+
+async def run_start_hooks(
+    backend: Backend, thread_id: str, *, dialect: Dialect, model: str | None, checkpoint: int | None
+) -> Started:
+    """Run the SessionStart hooks for a thread that goes on after `checkpoint`; nothing is recorded."""
+    policy, whose = backend.policy, await agent_names(backend.store, thread_id)
+    facts = SessionFacts(
+        thread_id=thread_id,
+        cwd=policy.cwd,
+        source="compact",
+        model=model or "",
+        checkpoint=checkpoint,
+        session_id=whose.session_id,
+        agent_id=whose.agent_id,
+        agent_type=whose.agent_type,
+    )
+    verdict = await run_hooks(policy.hooks, facts, environ=policy.environ)
+    return Started(
+        items=tuple(dialect.make_state_item(f"{SESSION_START}{text}</session_start>") for text in verdict.added_context),
+        stopped_by=None if verdict.goes_on else verdict.stop_reason or "no reason given",
+    )
+
 
 # Long enough for a failover and for clocks that differ by seconds, short enough to wait for where a host was killed.
 LEASE_MS = 20_000
@@ -149,7 +184,6 @@ class TurnThread(Protocol):
 
 # Told to the model, in the host's own element, so that it does not take its unfinished work for done.
 INTERRUPTED: Final = "<turn_aborted>\nThe turn was interrupted on purpose. What was under way may be half done.\n</turn_aborted>"
-SESSION_START: Final = "<session_start>"
 
 
 class TurnScope:

@@ -8,8 +8,7 @@ from threadkeep.compaction import Ledger, ledger_of
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import remembered
 from threadkeep.dialects import find_dialect
-from threadkeep.threads.reader import live_path, load_history
-from threadkeep.threads.titles import description
+from threadkeep.threads.reader import live_path, load_history, load_metadata
 
 # More rewritings of one history than this are a circle that somebody made by hand.
 HOPS = 64
@@ -46,7 +45,7 @@ async def _continued(backend: Backend, thread_id: str) -> list[str]:
     walked: set[str] = set()
     while thread_id not in walked and len(walked) < HOPS:
         walked.add(thread_id)
-        continues = (await description(backend.store, thread_id)).continues
+        continues = (await load_metadata(backend.store, thread_id)).continues
         if continues is not None:
             found.append(continues)
             if (await live_path(backend.store, continues)).checkpoint is not None:

@@ -16,7 +16,7 @@ from threadkeep.compaction.engine import EXTRACTIVE, NOTHING_NEW, Outcome, Propo
 from threadkeep.compaction.strategies import DRAFTERS
 from threadkeep.errors import BrokenWindow, ModelError, NothingToCompact
 from threadkeep.threads import Attempt
-from threadkeep.threads.clock import Clock
+from threadkeep.threads.backend import Clock
 
 
 class Deadline:

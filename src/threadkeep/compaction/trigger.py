@@ -14,7 +14,7 @@ from threadkeep.errors import CompactionError, CompactionRunning, CompactionStop
 from threadkeep.hooks import HookEvent
 from threadkeep.llm.base import Model
 from threadkeep.threads.lease import LEASE_MS
-from threadkeep.threads.reports import Window
+from threadkeep.threads.window import Window
 from threadkeep.tokens import Pressure
 
 # How long another process is waited for: who is not done by then, nor let its lease run out, is alive.

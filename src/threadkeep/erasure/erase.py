@@ -22,9 +22,9 @@ from threadkeep.memory.memory import Memories
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import MetaBody, ReplyBody, is_in_vain
 from threadkeep.threads.branches import undo_compaction
-from threadkeep.threads.reader import live_path, readable
-from threadkeep.threads.titles import describe, description
+from threadkeep.threads.reader import live_path, load_metadata, readable
 from threadkeep.threads.tombstones import ErasureNote, Half, erased_call, half_of, read_note
+from threadkeep.threads.writer import update_metadata
 
 EVERY = 10_000_000
 # Kinds whose body quotes what stands in an item of the same turn.
@@ -145,7 +145,7 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
     # Whoever read a thread for the memory before its bytes were gone may have written it down since.
     await memories.read_again([*plan.checkpoints, plan.thread])
     if plan.whole:
-        await describe(backend, plan.thread, title="", archived=True)
+        await update_metadata(backend, plan.thread, title="", archived=True)
     remade: list[str] = []
     for thread_id in sorted(undone):
         if plan.whole and thread_id == plan.thread:
@@ -255,7 +255,7 @@ def _calls(views: dict[int, View]) -> set[str]:
 async def _who_sees(backend: Backend, row: ThreadRow, *, first: int) -> list[ThreadRow]:
     """Return the thread, those forked from it after its record `first`, theirs in turn, and those that continue one of them."""
     rows = await backend.store.threads(limit=EVERY)
-    continued = {each.id: (await description(backend.store, each.id)).continues for each in rows}
+    continued = {each.id: (await load_metadata(backend.store, each.id)).continues for each in rows}
     seen, waiting = {row.id: row}, [row]
     while waiting:
         at = waiting.pop()

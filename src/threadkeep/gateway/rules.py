@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
-from threadkeep.client.config import Config
+from threadkeep.config import Config
 from threadkeep.gateway.commands import CommandNames
 
 # `off`: only when a person asks. `background`: prepared at the soft limit while requests go on, and only the hard limit waits.

@@ -17,12 +17,6 @@ from threadkeep.memory.records import Entry, Kind, memory_id
 # Any item of any dialect that calls a tool says one of these.
 SIGNS = (b"call", b"tool")
 USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-NOBODY = "none"
-
-
-def patterns_of(setting: str) -> tuple[str, ...]:
-    """Return the names in a setting, `*` standing for anything; `none` names no tool."""
-    return tuple(name.casefold() for name in setting.split() if name != NOBODY)
 
 
 def is_polluting(items: Iterable[Item], patterns: Sequence[str]) -> bool:

@@ -11,8 +11,7 @@ import msgspec
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import DEFAULT
 from threadkeep.errors import OrdinalConflict, ThreadExists, ThreadNotFound
-from threadkeep.memory import MemoryState, Snapshot, folded, read_record, written
-from threadkeep.memory.records import MemoryRecord
+from threadkeep.memory.records import MemoryRecord, MemoryState, Snapshot, folded, read_record, written
 from threadkeep.store import NewRecord, NewThread, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import MetaBody, encode_body
 

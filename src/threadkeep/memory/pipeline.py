@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -16,27 +16,14 @@ from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.errors import ModelError, NotFound, StoreCorrupt, ThreadkeepError
 from threadkeep.items import Item, ItemKind
 from threadkeep.llm import Model
-from threadkeep.memory import (
-    Candidate,
-    Entry,
-    Extracted,
-    Failed,
-    MemoryState,
-    Snapshot,
-    consolidated,
-    extracted,
-    instruction,
-    is_polluting,
-    parsed,
-)
+from threadkeep.memory.extraction import Candidate, extracted, instruction, is_polluting, parsed
 from threadkeep.memory.memory_thread import MEMORY_THREAD, MemoryThread
-from threadkeep.memory.records import memory_id
+from threadkeep.memory.records import Entry, Extracted, Failed, Kept, MemoryState, Snapshot, memory_id, rank
 from threadkeep.memory.settings import MemorySettings
 from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import EntryKind
 from threadkeep.threads.lease import held
-from threadkeep.threads.reader import live_path, load_history
-from threadkeep.threads.titles import description
+from threadkeep.threads.reader import live_path, load_history, load_metadata
 
 mask = masked
 
@@ -130,8 +117,8 @@ class Work:
 
     def snapshot(self, state: MemoryState, *, forget: list[str] | None = None, polluted: list[str] | None = None) -> Snapshot:
         """Return the memory with everything pending taken in, without what these threads said."""
-        now, bounds = self._backend.clock.now_ms(), self._settings.bounds
-        return consolidated(state, now_ms=now, bounds=bounds, forget=forget or (), polluted=polluted or ())
+        now = self._backend.clock.now_ms()
+        return consolidated(state, now_ms=now, settings=self._settings, forget=forget or (), polluted=polluted or ())
 
     async def _due(self, state: MemoryState) -> list[ThreadRow]:
         now = self._backend.clock.now_ms()
@@ -147,7 +134,7 @@ class Work:
 
     async def _extract(self, row: ThreadRow, model: Model | None) -> str | None:
         state, now = await self._thread.load(), self._backend.clock.now_ms()
-        if not self._wants(state, row, now) or (await description(self._backend.store, row.id)).archived:
+        if not self._wants(state, row, now) or (await load_metadata(self._backend.store, row.id)).archived:
             return None
         done = Extracted(thread=row.id, watermark=row.next, at_ms=row.updated_at_ms, entries=[])
         try:
@@ -248,3 +235,79 @@ async def _asked(model: Model, said: Statements) -> list[Entry]:
     asked = dialect.make_state_item(instruction(said.candidates, mask=mask))
     reply = await model.ask(replace(request, items=(asked,)))
     return parsed(reply.text, said.candidates, model=model.name, mask=mask)
+
+
+def consolidated(
+    state: MemoryState,
+    *,
+    now_ms: int,
+    settings: MemorySettings,
+    forget: Collection[str] = (),
+    polluted: Collection[str] = (),
+) -> Snapshot:
+    """Return the memory with everything pending taken in. The same state gives the same memory, whoever computes it.
+
+    A thread's newest extraction stands in place of its older ones: what it no longer says loses that thread as a source, and a
+    memory without a source is gone unless a person pinned it. Rules of several threads stand beside each other, each with its
+    time: which of them replaces which is not for code to say. `forget` names threads to drop, now and for good; `polluted` those
+    that are dropped because of what they read.
+    """
+    before = state.snapshot
+    forgotten = {*before.forgotten, *forget}
+    unclean = {*before.polluted, *polluted, *(each.thread for each in state.pending.values() if each.polluted)}
+    held = {memory.id: memory for memory in before.memories}
+    no_longer = {*state.pending, *forgotten, *unclean}
+    held = {name: _without(memory, no_longer, erased=forgotten) for name, memory in held.items()}
+    for pending in sorted(state.pending.values(), key=lambda each: (each.at_ms, each.thread)):
+        if pending.thread not in forgotten | unclean:
+            _set_aside(held, pending)
+            _take_in(held, pending, removed=before.removed)
+    alive = [memory for memory in held.values() if memory.pinned or (memory.sources and not _idle(memory, now_ms, settings))]
+    kept = sorted(alive, key=rank, reverse=True)[: settings.memories]
+    return msgspec.structs.replace(
+        before,
+        at_ms=now_ms,
+        memories=sorted(kept, key=lambda memory: memory.id),
+        watermarks={**before.watermarks, **{each.thread: each.watermark for each in state.pending.values()}},
+        forgotten=sorted(forgotten),
+        polluted=sorted(unclean),
+    )
+
+
+def _set_aside(held: dict[str, Kept], pending: Extracted) -> None:
+    """Drop what a thread held to once and took back."""
+    older = {name for name, memory in held.items() if not memory.pinned and memory.seen_ms <= pending.at_ms}
+    for name in older.intersection(pending.superseded):
+        del held[name]
+
+
+def _take_in(held: dict[str, Kept], pending: Extracted, *, removed: Collection[str]) -> None:
+    for entry in pending.entries:
+        name = memory_id(entry.text)
+        if name in removed:
+            continue
+        known = held.get(name)
+        if known is None:
+            known = Kept(id=name, kind=entry.kind, text=entry.text, sources=[], seen_ms=pending.at_ms)
+        said = {**_said(known), pending.thread: entry.source}
+        held[name] = msgspec.structs.replace(_from(known, said), seen_ms=max(known.seen_ms, pending.at_ms))
+
+
+def _without(memory: Kept, threads: Collection[str], *, erased: Collection[str]) -> Kept:
+    """Return a memory as the other threads say it; of what stands in an `erased` thread's records, no fork says it either."""
+    said = _said(memory)
+    left = {name: at for name, at in said.items() if name not in threads and at.rpartition("#")[0] not in erased}
+    return memory if left == said else _from(memory, left)
+
+
+def _from(memory: Kept, said: dict[str, str]) -> Kept:
+    return msgspec.structs.replace(memory, said=dict(sorted(said.items())), sources=sorted(set(said.values())))
+
+
+def _said(memory: Kept) -> dict[str, str]:
+    """Return who says it; a snapshot of an older threadkeep has only where it was said."""
+    return memory.said or {source.rpartition("#")[0]: source for source in memory.sources}
+
+
+def _idle(memory: Kept, now_ms: int, settings: MemorySettings) -> bool:
+    return max(memory.used_ms, memory.seen_ms) + settings.unused_ms < now_ms

@@ -1,28 +1,36 @@
-"""How memory is made and shown: one value, made from the configuration."""
+"""Settings of the memory: when threads are read, by which model, and how much is kept and shown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from threadkeep.llm import Model
-from threadkeep.memory import Bounds, patterns_of
 
 HOUR_MS = 3_600_000
-# Tools that bring in text from outside, which a memory must not take for truth.
+DAY_MS = 24 * HOUR_MS
+# Tools that bring in text from outside, which the memory must not take for truth.
 POLLUTING_TOOLS = "web_search* web_fetch* web_extract* websearch* webfetch* browser_*"
+NO_TOOL = "none"
+
+
+def parse_tool_patterns(setting: str) -> tuple[str, ...]:
+    """Return the tool names in a setting, in lower case; `*` matches anything, and `none` names no tool."""
+    return tuple(name.casefold() for name in setting.split() if name != NO_TOOL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """How memory is made.
+    """How memory is made and shown.
 
     Attributes:
-        idle_ms: A thread is read once nothing was added to it for so long.
-        model: Who chooses what is worth remembering, or that model's name; nobody, and code does, if None.
-        attempts: How often a thread is tried with the model before code does it.
+        idle_ms: A thread is read once nothing was added to it for this long.
+        model: The model that chooses what to remember, or its name; None uses code alone.
+        attempts: How often the model is tried on a thread before code chooses instead.
         threads: How many threads one pass looks at, the most recently written first.
-        summary_tokens: What a model is shown never costs more than this.
-        polluting_tools: A thread that called one of these is not read; names in lower case, `*` standing for anything.
+        memories: How many memories are kept.
+        unused_ms: A memory that nobody said or cited for this long is dropped.
+        summary_tokens: The most tokens the summary may have.
+        polluting_tools: Threads that called one of these tools are not read.
     """
 
     idle_ms: int = 6 * HOUR_MS
@@ -30,6 +38,7 @@ class MemorySettings:
     attempts: int = 3
     retry_ms: int = HOUR_MS
     threads: int = 5_000
+    memories: int = 256
+    unused_ms: int = 30 * DAY_MS
     summary_tokens: int = 2_500
-    polluting_tools: tuple[str, ...] = patterns_of(POLLUTING_TOOLS)
-    bounds: Bounds = field(default_factory=Bounds)
+    polluting_tools: tuple[str, ...] = parse_tool_patterns(POLLUTING_TOOLS)

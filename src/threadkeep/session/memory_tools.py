@@ -7,8 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from threadkeep.memory import Kept
 from threadkeep.memory.memory import Memories
+from threadkeep.memory.records import Kept
 
 HITS = 8
 NOTHING = "Nothing that is remembered says that."

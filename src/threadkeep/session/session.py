@@ -30,7 +30,7 @@ from threadkeep.session.memory_tools import memory_tools
 from threadkeep.session.tools import Tool, returned_by, tool_from
 from threadkeep.session.wire import Call, calls_in, output_item, tool_field, user_item, warmed
 from threadkeep.threads.sealed_items import account_of
-from threadkeep.threads.turn_progress import TurnState
+from threadkeep.threads.turns import TurnState
 
 # How often a request the provider refused for its size is made smaller, and by how much each time.
 OVERFLOWS = 2

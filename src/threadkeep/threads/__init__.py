@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from threadkeep.threads.item_records import Arrival, Tip, lay_down
 from threadkeep.threads.path import Ask, LivePath, PathWalk
-from threadkeep.threads.pointer import Pointer, checked_thread_id, parse_pointer
 from threadkeep.threads.records import (
     AskedBody,
     Attempt,
@@ -17,6 +16,7 @@ from threadkeep.threads.records import (
     MetaBody,
     Persistence,
     PinBody,
+    Pointer,
     Remark,
     RemarkBody,
     ReplyBody,
@@ -29,11 +29,13 @@ from threadkeep.threads.records import (
     UndoBody,
     UnpinBody,
     bill_of,
+    checked_thread_id,
     decode_body,
     encode_body,
     is_in_vain,
     is_remark,
     keep,
+    parse_pointer,
     remark_of,
     tried_in_vain,
 )

@@ -13,8 +13,7 @@ from threadkeep.errors import BadInput, InvalidTarget, ThreadExists, ThreadNotFo
 from threadkeep.items import find_boundaries, seed_chain
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, LivePath, MetaBody, checked_thread_id, encode_body
-from threadkeep.threads.backend import ThreadBackend
-from threadkeep.threads.clock import new_thread_id
+from threadkeep.threads.backend import ThreadBackend, new_thread_id
 from threadkeep.threads.mailbox import Delivery, Letter, Post, Way, letter
 from threadkeep.threads.reader import live_path, load_history, readable, turns_back
 from threadkeep.threads.records import MailBody, SpawnBody, correspondence

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from threadkeep.errors import OrdinalConflict
 from threadkeep.store import NewRecord, NewThread
 from threadkeep.store.base import FullStore
-from threadkeep.threads.clock import Clock
 from threadkeep.threads.records import Persistence, keep
 from threadkeep.tokens import Limits, Scope
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int: ...
+
+
+class SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+def new_thread_id(now_ms: int) -> str:
+    """Return an id that sorts by time and that nobody has to type in full."""
+    return f"t{now_ms:011x}{secrets.token_hex(4)}"
+
 
 # Given an item's JSON, returns what may be written of it: the same bytes, or JSON of the same shape with less in it.
 Redact = Callable[[bytes], bytes]

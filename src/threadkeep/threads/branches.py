@@ -9,10 +9,8 @@ from threadkeep.errors import InvalidTarget, NotEnoughTurns, NothingToUndo, Reco
 from threadkeep.items import Item, View
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.threads import LivePath, MetaBody, RollbackBody, UndoBody, checked_thread_id, encode_body
-from threadkeep.threads.backend import ThreadBackend
-from threadkeep.threads.clock import new_thread_id
+from threadkeep.threads.backend import ThreadBackend, new_thread_id
 from threadkeep.threads.reader import Turn, current_turn, live_path, newest_turns, turn_starting
-from threadkeep.threads.reports import Branched
 from threadkeep.threads.writer import Opening
 
 
@@ -23,6 +21,15 @@ class ForkPoint:
     at: int | None = None
     before_turn: int | None = None
     after_turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branched:
+    """Where a fork or rollback took a thread: `at` is the ordinal it goes on from."""
+
+    thread: str
+    parent: str | None
+    at: int
 
 
 async def fork_thread(backend: ThreadBackend, thread_id: str, place: ForkPoint, *, new_id: str | None = None) -> Branched:

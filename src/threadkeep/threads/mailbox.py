@@ -29,7 +29,7 @@ from threadkeep.threads.records import (
     correspondence,
     encode_body,
 )
-from threadkeep.threads.turn_progress import Phase, Progress
+from threadkeep.threads.turns import Phase, Progress
 from threadkeep.threads.writer import arrival
 
 

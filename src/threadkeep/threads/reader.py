@@ -18,6 +18,7 @@ from threadkeep.threads import (
     History,
     KeepEntry,
     LivePath,
+    MetaBody,
     PathWalk,
     Pointer,
     Remark,
@@ -301,3 +302,13 @@ async def _newest_chained(store: ThreadStore, path: LivePath) -> Record | None:
                     return record
             stop = page[-1].ordinal
     return None
+
+
+async def load_metadata(store: ThreadStore, thread_id: str) -> MetaBody:
+    """Return a thread's newest metadata: title, archived, spawning thread, memory pin."""
+    row = await store.get(thread_id)
+    own = Span(thread_id=row.id, start=row.start, stop=row.next)
+    for record in await store.read(own, kinds={RecordKind.META}, newest_first=True, limit=1):
+        if (known := readable(record, MetaBody)) is not None:
+            return known
+    return MetaBody(dialect=row.dialect, parent=row.parent)

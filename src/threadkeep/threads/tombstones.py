@@ -13,7 +13,7 @@ import msgspec
 
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, Role, View
-from threadkeep.threads.pointer import Pointer
+from threadkeep.threads.records import Pointer
 
 ERASED: Final = "(erased)"
 NAME: Final = "erased"

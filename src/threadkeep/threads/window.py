@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 
-from threadkeep.errors import RecordNotFound
-from threadkeep.items import Item
+from threadkeep.dialects import Dialect, Request
+from threadkeep.errors import BadInput, RecordNotFound
+from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind
-from threadkeep.threads.pointer import Pointer
-from threadkeep.threads.records import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, Remark, StateEntry, StubEntry
-from threadkeep.tokens import estimate_item
+from threadkeep.threads.records import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, Pointer, Remark, StateEntry, StubEntry
+from threadkeep.tokens import Pressure, estimate_bytes, estimate_item, estimate_text
 
 
 class EntryKind(StrEnum):
@@ -172,3 +173,128 @@ def _placed_record(
         depth=record.depth,
         after_cut=False,
     )
+
+
+# An item without any of these, in any dialect, neither opens nor closes a call and is no thought. Most of a history is text, and
+# finding out who really said it is what makes a view dear.
+MARKS: Final = (b"call", b"tool", b"reasoning", b"thinking", b"thought", b"mcp")
+_MESSAGE: Final = View(kind=ItemKind.MESSAGE, role=Role.USER)
+
+
+@dataclass(slots=True)
+class _Pairs:
+    """Which outputs come too late, by the call they go back to, and which calls nobody answered."""
+
+    late: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    unanswered: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+
+def closed(items: Sequence[Item], *, dialect: Dialect, under_way: bool) -> list[Item]:
+    """Return `items` with every call answered: by its output, else by one that says it was aborted.
+
+    An output behind a message that came meanwhile goes back to its call. Deterministic, and stable under appending.
+
+    Args:
+        under_way: Whether the end is still being worked on: calls and thoughts that no message follows are then left as they are.
+    """
+    views = [dialect.view(item) if any(mark in item.raw for mark in MARKS) else _MESSAGE for item in items]
+    last_message = max((at for at, view in enumerate(views) if view.kind is ItemKind.MESSAGE), default=-1)
+    settled = last_message if under_way else len(items)
+    pairs = _pairs(views, settled=settled)
+    moved = {at for outputs in pairs.late.values() for at in outputs}
+    shown: list[Item] = []
+    for at, item in enumerate(items):
+        if at in moved or (at < settled and _is_loose_thought(views[at], items[at + 1 : at + 2], dialect=dialect)):
+            continue
+        shown.append(item)
+        shown.extend(items[output] for output in pairs.late.get(at, ()))
+        shown.extend(dialect.abort_calls(item, pairs.unanswered[at]) if at in pairs.unanswered else ())
+    return shown
+
+
+def _pairs(views: Sequence[View], *, settled: int) -> _Pairs:
+    pairs = _Pairs()
+    opened: dict[str, int] = {}
+    messages = 0
+    messages_at: list[int] = []
+    for at, view in enumerate(views):
+        messages_at.append(messages)
+        messages += view.kind is ItemKind.MESSAGE
+        callers = [opened.pop(call_id) for call_id in view.closes if call_id in opened]
+        if callers and view.kind is ItemKind.OUTPUT and messages_at[max(callers)] < messages_at[at]:
+            pairs.late[max(callers)].append(at)
+        for call_id in view.opens:
+            if call_id in opened:
+                pairs.unanswered[opened[call_id]].append(call_id)
+            opened[call_id] = at
+    for call_id, at in opened.items():
+        if at < settled:
+            pairs.unanswered[at].append(call_id)
+    return pairs
+
+
+def _is_loose_thought(view: View, following: Sequence[Item], *, dialect: Dialect) -> bool:
+    """Whether a thought led to nothing: what follows it is not the model's own message or call."""
+    if view.kind is not ItemKind.REASONING:
+        return False
+    after = [dialect.view(item) for item in following]
+    return not after or after[0].role is not Role.ASSISTANT or after[0].kind is ItemKind.REASONING
+
+
+# What a thread, or the model that is asked, says by itself in every request.
+SAID_BY_OTHERS: Final = frozenset({"model", "stream", "input", "messages", "system", "instructions", "tools", "prompt_cache_key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What goes out with every request beside the history; it counts against the window and is never compacted.
+
+    Attributes:
+        fields: What else the provider is to be told, in its own words: `reasoning`, `temperature`, `context_management`.
+    """
+
+    system: str | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if taken := sorted(SAID_BY_OTHERS & self.fields.keys()):
+            reason = "the history, system, tools and model have their own place"
+            raise BadInput(f"a head's fields cannot hold {', '.join(taken)}: {reason}")
+
+    @property
+    def tokens(self) -> int:
+        """What it weighs in a window."""
+        tools = estimate_bytes(len(msgspec.json.encode(list(self.tools)))) if self.tools else 0
+        return tools + (estimate_text(self.system) if self.system else 0)
+
+    def request(self, dialect: Dialect, *, cache_key: str) -> Request:
+        """Return a thread's request without its history."""
+        said = dialect.compose(system=self.system, tools=self.tools, cache_key=cache_key)
+        more = {name: msgspec.json.encode(value) for name, value in self.fields.items()}
+        return replace(said, fields={**said.fields, **more})
+
+
+class Window(list[dict[str, Any]]):
+    """What to send next: provider JSON, oldest first, and what is known about it."""
+
+    def __init__(
+        self,
+        items: list[dict[str, Any]],
+        *,
+        tokens: int,
+        cache_key: str,
+        checkpoint: int | None,
+        pressure: Pressure,
+        trouble: str | None = None,
+        holds_compaction: bool = False,
+    ) -> None:
+        super().__init__(items)
+        self.tokens = tokens
+        self.cache_key = cache_key
+        self.checkpoint = checkpoint
+        self.pressure = pressure
+        self.trouble = trouble
+        """Why a compaction that was due did not happen, in words for a person."""
+        self.holds_compaction = holds_compaction
+        """Whether the provider compacted by itself in an answer, and no checkpoint stands for that yet."""

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import msgspec
+
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, link_chain, seed_chain
 from threadkeep.store import Found, NewRecord, NewThread, RecordKind, ThreadStore
 from threadkeep.threads import Arrival, MetaBody, Tip, checked_thread_id, encode_body, lay_down
-from threadkeep.threads.backend import Redact, ThreadBackend
-from threadkeep.threads.clock import new_thread_id
-from threadkeep.threads.reader import current_turn
+from threadkeep.threads.backend import Redact, ThreadBackend, new_thread_id
+from threadkeep.threads.reader import current_turn, load_metadata
 from threadkeep.tokens import estimate_item
 
 # The newest few digests answer for nearly every request; each further question reaches eight times as far back.
@@ -142,3 +143,36 @@ async def deepest_known(store: ThreadStore, chain: Sequence[bytes]) -> list[Foun
             return [match for match in found if known[match.chain] == deepest]
         stop, reach = start, reach * GALLOP
     return []
+
+
+async def update_metadata(
+    backend: ThreadBackend,
+    thread_id: str,
+    *,
+    title: str | None = None,
+    archived: bool | None = None,
+    memory: str | None = None,
+) -> None:
+    """Record what changed in a thread's metadata; None leaves a field as it is.
+
+    Raises:
+        OrdinalConflict: Another writer appended meanwhile.
+    """
+    known = await load_metadata(backend.store, thread_id)
+    changed = msgspec.structs.replace(
+        known,
+        title=known.title if title is None else title,
+        archived=known.archived if archived is None else archived,
+        memory=known.memory if memory is None else memory,
+    )
+    if changed == known:
+        return
+    row = await backend.store.get(thread_id)
+    record = NewRecord(
+        kind=RecordKind.META,
+        at_ms=backend.clock.now_ms(),
+        turn=await current_turn(backend.store, row, stop=row.next),
+        tokens=0,
+        body=encode_body(changed),
+    )
+    await backend.append(thread_id, [record], expected=row.next)

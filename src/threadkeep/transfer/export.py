@@ -16,9 +16,17 @@ from threadkeep.errors import CannotExport
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, EntryKind, LivePath, TurnBody
-from threadkeep.threads.reader import live_path, load_history, readable, with_stand_ins
-from threadkeep.threads.titles import description
-from threadkeep.transfer import codex_rollout as rollout
+from threadkeep.threads.reader import live_path, load_history, load_metadata, readable, with_stand_ins
+from threadkeep.transfer.codex import (
+    Session,
+    compacted_line,
+    event_line,
+    item_line,
+    meta_line,
+    note_line,
+    session_id,
+    working_folder,
+)
 from threadkeep.transfer.rows import Row, on_one_line, row_of, text_in
 
 _ticks = re.compile(r"`{3,}")
@@ -119,7 +127,7 @@ async def export_thread(backend: Backend, thread: Thread, form: str) -> AsyncIte
         yield line + b"\n"
 
 
-async def codex_session(backend: Backend, thread: Thread) -> rollout.Session:
+async def codex_session(backend: Backend, thread: Thread) -> Session:
     """Return what an exported rollout says about itself: from the rollout it came from, else from what was recorded."""
     store = backend.store
     path = await live_path(store, thread.id, whole=True)
@@ -130,15 +138,15 @@ async def codex_session(backend: Backend, thread: Thread) -> rollout.Session:
     seed = b"\0".join((newest.chain or b"" if newest else b"", *(item.raw for item in history.items)))
     meta = await _newest_meta(store, path)
     known = text_in(meta, "cwd") if meta else ""
-    cwd = known or rollout.working_folder([thread.dialect.view(item).text for item in history.items]) or "/"
+    cwd = known or working_folder([thread.dialect.view(item).text for item in history.items]) or "/"
     instructions = None if meta else await _instructions(store, path)
-    session = rollout.Session(id=rollout.session_id(seed, at_ms=at_ms), at_ms=at_ms, meta=meta, cwd=cwd)
+    session = Session(id=session_id(seed, at_ms=at_ms), at_ms=at_ms, meta=meta, cwd=cwd)
     return replace(session, instructions=instructions)
 
 
 async def _codex(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
     session = await codex_session(backend, thread)
-    yield rollout.meta_line(session)
+    yield meta_line(session)
     writer = _Rollout(backend.store, thread.dialect, events=session.meta is None)
     path = await live_path(backend.store, thread.id, whole=True)
     pending = await _cuts(backend.store, path, newest=(await live_path(backend.store, thread.id)).checkpoint)
@@ -204,7 +212,7 @@ class _Rollout:
         if row is not None and text_in(row, "type") == "compacted":
             self._said = row_of(row.get("payload", b"null"))
             return self.rest()
-        line = rollout.note_line(record.body)
+        line = note_line(record.body)
         return [*self.rest(), *([line] if line else [])]
 
     def rest(self, *, envelope: Row | None = None) -> list[bytes]:
@@ -213,8 +221,8 @@ class _Rollout:
         if record is None:
             return []
         item = Item(record.body)
-        lines = [rollout.item_line(item, at_ms=record.at_ms, envelope=envelope)]
-        event = rollout.event_line(self._dialect.view(item), at_ms=record.at_ms) if self._events else None
+        lines = [item_line(item, at_ms=record.at_ms, envelope=envelope)]
+        event = event_line(self._dialect.view(item), at_ms=record.at_ms) if self._events else None
         return [*lines, *([event] if event else [])]
 
     async def compacted(self, cut: _Cut) -> list[bytes]:
@@ -223,7 +231,7 @@ class _Rollout:
         text = next((self._dialect.view(entry.item).text for entry in placed.entries if entry.kind is EntryKind.STATE), "")
         # Its own line, where it was imported, stood right before it.
         said, self._said = (self._said if cut.cut == cut.record.ordinal else None), None
-        line = rollout.compacted_line(placed.items, text=text, at_ms=cut.record.at_ms, said=said)
+        line = compacted_line(placed.items, text=text, at_ms=cut.record.at_ms, said=said)
         return [*self.rest(), line]
 
 
@@ -272,7 +280,7 @@ async def _window(thread: Thread) -> AsyncIterator[bytes]:
 
 async def _document(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
     path = await live_path(backend.store, thread.id, whole=True)
-    title = (await description(backend.store, thread.id)).title
+    title = (await load_metadata(backend.store, thread.id)).title
     titled = False
     async for record in _records(backend.store, path):
         text = ""

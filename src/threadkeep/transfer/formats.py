@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from threadkeep.dialects import CHAT, DIALECTS
-from threadkeep.dialects.raw_json import split_list
+from threadkeep.dialects import CHAT, DIALECTS, Dialect, find_dialect
+from threadkeep.dialects.raw_json import encode_value, read_item, read_object, split_list
 from threadkeep.errors import UnknownFormat
 from threadkeep.items import Item
 from threadkeep.transfer.claude_code import ClaudeCodeReader
@@ -15,9 +15,113 @@ from threadkeep.transfer.codex import CodexReader
 from threadkeep.transfer.files import is_sqlite, sample, whole_text
 from threadkeep.transfer.hermes import hermes_steps
 from threadkeep.transfer.pi import PiReader
-from threadkeep.transfer.plain import PlainReader, document_steps, history_in
-from threadkeep.transfer.rows import Row, row_of, text_in
-from threadkeep.transfer.steps import LineReader, Step
+from threadkeep.transfer.rows import Row, row_of, short_digest, text_in, without
+from threadkeep.transfer.steps import Lane, LineReader, Note, PutItem, Step, Trouble
+
+HISTORY_FIELDS = (*dict.fromkeys(dialect.history_field for dialect in DIALECTS.values()), "history", "items", "traj")
+HELD_ITEMS = 64
+
+
+class PlainReader:
+    """Reads one item a line, or one request body a line; see `LineReader`."""
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = find_dialect(dialect)
+        self._held: list[Step] = []
+        self._begun = False
+
+    def feed(self, line: bytes) -> list[Step]:
+        if not line.strip():
+            return []
+        row = row_of(line)
+        if row is not None and (listed := _listed(row)) is not None:
+            name, spans = listed
+            steps = list_steps(spans, dialect=self._dialect.name)
+            return [*steps, *_rest(row, name)]
+        return self._take(line)
+
+    def finish(self) -> list[Step]:
+        steps, self._held = self._held, []
+        if not steps or self._begun:
+            return steps
+        self._begun = True
+        return [_lane(self._dialect, steps), *steps]
+
+    def _take(self, line: bytes) -> list[Step]:
+        item = read_item(line.strip())
+        new: list[Step] = [PutItem(item=item)] if item else [Trouble(text="not a JSON object"), Note(body=line)]
+        if self._begun:
+            return new
+        self._held.extend(new)
+        told = item is not None and self._dialect.view(item).by_person
+        return self.finish() if told or len(self._held) >= HELD_ITEMS else []
+
+
+def document_steps(body: bytes, *, dialect: str) -> list[Step]:
+    """Return the steps of a whole JSON document: a list of items, a request body, or a list of either."""
+    spans = split_list(body)
+    if spans is None:
+        row = row_of(body)
+        listed = _listed(row) if row is not None else None
+        if row is None or listed is None:
+            return [Trouble(text="no list of items, and no object that holds one")]
+        name, spans = listed
+        return [*list_steps(spans, dialect=dialect), *_rest(row, name)]
+    if spans and all(_is_conversation(span) for span in spans):
+        return [step for span in spans for step in document_steps(span, dialect=dialect)]
+    return list_steps(spans, dialect=dialect)
+
+
+def list_steps(spans: list[bytes], *, dialect: str) -> list[Step]:
+    """Return the steps of one conversation."""
+    steps: list[Step] = []
+    for span in spans:
+        item = read_item(span)
+        steps.extend([PutItem(item=item)] if item else [Trouble(text="not a JSON object"), Note(body=span)])
+    return [_lane(find_dialect(dialect), steps), *steps] if steps else []
+
+
+def history_in(row: Row) -> list[bytes] | None:
+    """Return the items of an object that holds a history, such as a request body."""
+    listed = _listed(row)
+    return listed[1] if listed else None
+
+
+def _listed(row: Row) -> tuple[str, list[bytes]] | None:
+    if text_in(row, "role"):
+        return None
+    for name in HISTORY_FIELDS:
+        spans = split_list(row.get(name, b"null"))
+        if spans is not None and all(span.startswith(b"{") for span in spans):
+            return name, spans
+    return None
+
+
+def _rest(row: Row, name: str) -> list[Step]:
+    """Return what stands beside a list, in one fixed spelling: the same list may come on one line or on many."""
+    if len(row) <= 1:
+        return []
+    spelled = without(row, name)
+    try:
+        return [Note(body=encode_value(read_object(spelled)))]
+    except RecursionError:
+        return [Note(body=spelled)]
+
+
+def _is_conversation(span: bytes) -> bool:
+    row = row_of(span)
+    return row is not None and _listed(row) is not None
+
+
+def _lane(dialect: Dialect, steps: list[Step]) -> Lane:
+    beginning: list[bytes] = []
+    for step in steps:
+        if isinstance(step, PutItem):
+            beginning.append(dialect.canonical(step.item))
+            if dialect.view(step.item).by_person or len(beginning) >= HELD_ITEMS:
+                break
+    return Lane(thread_id=f"{dialect.name}-{short_digest(bytes(1).join(beginning))}", dialect=dialect.name)
+
 
 SAMPLE_LINES = 64
 

@@ -21,8 +21,8 @@ from threadkeep.items import CHAIN_BYTES, Item, ItemKind, View, digest_body, lin
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import KeepEntry, LiteralEntry, Pointer, RollbackBody, TurnBody, encode_body
 from threadkeep.threads.item_records import PREVIEW_CHARS
-from threadkeep.threads.titles import describe, description
-from threadkeep.threads.writer import arrival
+from threadkeep.threads.reader import load_metadata
+from threadkeep.threads.writer import arrival, update_metadata
 from threadkeep.tokens import estimate_item
 from threadkeep.transfer.imported_checkpoint import NO_SUMMARY, ImportedCheckpoint, Placed, message, newest_said
 from threadkeep.transfer.record_matcher import Make, Origin, Put, Track
@@ -272,9 +272,9 @@ class Landing:
             await self._track.position()
         await self._track.flush()
         if self._title and self._track.begun:
-            known = await description(self._backend.store, self.thread_id)
+            known = await load_metadata(self._backend.store, self.thread_id)
             if known.title is None:
-                await describe(self._backend, self.thread_id, title=self._title)
+                await update_metadata(self._backend, self.thread_id, title=self._title)
                 await self._track.look_again()
 
     async def origin(self) -> Origin:

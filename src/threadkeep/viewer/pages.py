@@ -13,11 +13,10 @@ from threadkeep.compaction.comparison import compare
 from threadkeep.compaction.failed_attempts import newest_in_vain
 from threadkeep.compaction.strategies import DEFAULT, STRATEGIES
 from threadkeep.errors import BadInput, InvalidPointer, StoreCorrupt
-from threadkeep.memory import Kept
 from threadkeep.memory.memory import Memories
+from threadkeep.memory.records import Kept
 from threadkeep.threads import Pointer, parse_pointer
-from threadkeep.threads.reader import current_turn, live_path
-from threadkeep.threads.titles import description
+from threadkeep.threads.reader import current_turn, live_path, load_metadata
 from threadkeep.tokens import Pressure
 from threadkeep.viewer import compactions
 from threadkeep.viewer.diffs import PAGE, groups_of, positions, side_by_side
@@ -72,7 +71,7 @@ async def overview_page(tk: Threadkeep, thread: Thread, query: Query, sight: Sig
     store = tk.backend.store
     places = await compactions.numbered(store, thread.id)
     shown = await compactions.summaries(store, list(reversed(places[-compactions.SHOWN :])))
-    known = await description(store, thread.id)
+    known = await load_metadata(store, thread.id)
     values: Values = {
         "pressure": await _pressure(tk, thread, sizes=sight.sizes),
         "places": places,

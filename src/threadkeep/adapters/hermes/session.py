@@ -20,8 +20,8 @@ from threadkeep.adapters.hermes.messages import (
     size_of,
     unjoined,
 )
+from threadkeep.adapters.host_history import follow
 from threadkeep.client import CompactionReport, Thread, Threadkeep, config_of, resolve
-from threadkeep.client.host_history import follow
 from threadkeep.compaction.order import Order
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput, NothingToCompact, ThreadNotFound

@@ -1,0 +1,388 @@
+"""Follows a host that keeps its own history: records what is new in what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import msgspec
+
+from threadkeep.client.thread import Thread
+from threadkeep.client.threadkeep import Threadkeep
+from threadkeep.compaction import ledger_of
+from threadkeep.compaction.audit import AuditReport
+from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.ledger import dump_ledger
+from threadkeep.dialects import Dialect
+from threadkeep.errors import InvalidTarget, OrdinalConflict
+from threadkeep.items import Item, seed_chain
+from threadkeep.store import Found, NewRecord, RecordKind
+from threadkeep.threads import (
+    Checkpoint,
+    History,
+    KeepEntry,
+    LayoutEntry,
+    LivePath,
+    ReplyBody,
+    RollbackBody,
+    Tip,
+    WindowEntry,
+    encode_body,
+)
+from threadkeep.threads.branches import branch
+from threadkeep.threads.reader import live_path, load_history, load_tip
+from threadkeep.threads.window import closed
+from threadkeep.threads.writer import Opening, append_beside, append_items, arrival, chain_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A window as it is shown: its items, and which entry each is; None where it only says that a call was aborted."""
+
+    history: History
+    items: tuple[Item, ...]
+    entries: tuple[WindowEntry | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """How much of the beginning is the same: the first `known` items of a window are the first `shown` of what a host shows."""
+
+    known: int
+    shown: int
+
+
+def shown_window(history: History, *, dialect: Dialect) -> Shown:
+    """Return a window as a host gets it, before neighbours are joined."""
+    items = tuple(closed(history.items, dialect=dialect, under_way=True))
+    by_item: Mapping[int, WindowEntry] = {id(entry.item): entry for entry in history.entries}
+    return Shown(history=history, items=items, entries=tuple(by_item.get(id(item)) for item in items))
+
+
+def overlap(window: Sequence[Item], shown: Sequence[Item], *, dialect: Dialect) -> Overlap:
+    """Return how much of its beginning what a host shows has in common with a window, however either spells it."""
+    known = at = 0
+    while known < len(window) and at < len(shown):
+        step = _same(window, known, dialect.canonical(shown[at]), dialect=dialect)
+        if step == 0:
+            break
+        known, at = known + step, at + 1
+    return Overlap(known=known, shown=at)
+
+
+def _same(window: Sequence[Item], start: int, canonical: bytes, *, dialect: Dialect) -> int:
+    """Return how many items of the window, joined into one, are the item of that form; 0 if no number is."""
+    if dialect.canonical(window[start]) == canonical:
+        return 1
+    for stop in range(start + 2, len(window) + 1):
+        joined = dialect.arrange(window[start:stop])
+        if len(joined) > 1:
+            return 0
+        if dialect.canonical(joined[0]) == canonical:
+            return stop - start
+    return 0
+
+
+def layout_entries(shown: Shown, known: int) -> list[LayoutEntry]:
+    """Return what a checkpoint needs to lay out the first `known` positions of a window again."""
+    placed = shown.history.checkpoint.layout if shown.history.checkpoint else []
+    index = {id(entry): at for at, entry in enumerate(shown.history.entries)}
+    return [_entry(entry, placed, at=index[id(entry)]) for entry in shown.entries[:known] if entry is not None]
+
+
+def _entry(entry: WindowEntry, placed: Sequence[LayoutEntry], *, at: int) -> LayoutEntry:
+    if not entry.after_cut:
+        return placed[at]
+    if entry.source is None:
+        raise AssertionError("what no checkpoint placed has a record")
+    return KeepEntry(thread=entry.source.thread_id, ordinal=entry.source.ordinal, depth=entry.depth)
+
+
+STRATEGY = "followed"
+# Another writer of the same thread is another copy of the same host; it comes to rest after a few tries.
+ATTEMPTS = 16
+# How many compactions a host may be behind: it crashed before it kept one, or shows what stood before it once more.
+BEHIND = 4
+# How many of a thread's newest items tell whether a rewritten history is one of its own at all.
+RECENT = 256
+PAGE = 16
+FIRST_QUESTION = 8
+GALLOP = 8
+NEXT_STEP = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.NOTE})
+
+Diverging = Literal["rollback", "fork"]
+Accept = Callable[[Found], Awaitable[bool]]
+
+
+async def follow(
+    tk: Threadkeep,
+    thread_id: str,
+    dialect: str,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    model: str | None = None,
+    diverging: Diverging = "rollback",
+) -> Thread:
+    """Make a thread end where a host's history does, and return it; created if need be. Durable when it returns.
+
+    Showing the same history again records nothing, from any number of processes, and so does showing the one from before a
+    compaction. A window the host was given is recognised, its session state too, and only what follows it is recorded. Where the
+    host left what is known, the thread is rolled back to there; where it left it inside a compacted window, what it still shows
+    of that window is laid down as a checkpoint of its own, with all the session remembers. Nothing is ever removed.
+
+    Args:
+        items: The host's whole current history as provider JSON, oldest first, without what goes out beside it (system, tools).
+        model: Who is asked next, noted with the turn.
+        diverging: `fork` leaves the thread as it is and goes on in a fork of it, found again by what it holds: for hosts that
+            use one name for several histories. The thread returned is then another one.
+
+    Raises:
+        InvalidThreadId: The name cannot be an id.
+        InvalidItem: One of the items is not of the dialect; nothing was recorded.
+        InvalidTarget: There is such a thread, and it speaks another dialect.
+        OrdinalConflict: Others kept writing to the same thread.
+    """
+    thread = await tk.thread(thread_id, dialect=dialect)
+    if thread.dialect.name != dialect:
+        raise InvalidTarget(thread_id, f"speaks {thread.dialect.name!r}, not {dialect!r}; use another id")
+    shown = [thread.dialect.parse(dict(item)) for item in items]
+    follower = _Follower(tk.backend, thread.dialect, shown, model=model)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return thread.sibling(await follower.settle(thread.id, diverging=diverging))
+        except OrdinalConflict:
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """One way the history may look to the host, and how far the host agrees."""
+
+    shown: Shown
+    overlap: Overlap
+
+    @property
+    def is_whole(self) -> bool:
+        return all(entry is None for entry in self.shown.entries[self.overlap.known :])
+
+
+class _Follower:
+    """One history a host shows."""
+
+    def __init__(self, backend: Backend, dialect: Dialect, shown: list[Item], *, model: str | None) -> None:
+        self._backend = backend
+        self._store = backend.store
+        self._dialect = dialect
+        self._shown = shown
+        self._model = model
+        self._seed = seed_chain(backend.store.tenant.key, dialect=dialect.name)
+        self._chain = chain_of(backend, dialect, shown)
+
+    async def settle(self, thread_id: str, *, diverging: Diverging) -> str:
+        """Record what is new and return the thread that ends where the history does."""
+        tip = await load_tip(self._store, thread_id, seed=self._seed)
+        if self._continues(tip):
+            return await self._append(thread_id, tip, skip=tip.depth)
+        views: list[_View] = []
+        async for view in self._views(thread_id):
+            if view.is_whole:
+                return await self._append(thread_id, tip, skip=view.overlap.shown)
+            views.append(view)
+        if diverging == "fork":
+            return await self._in_a_fork(thread_id)
+        best = max(views, key=lambda view: view.overlap.shown)
+        path = await live_path(self._store, thread_id, whole=True)
+        found = await self._deepest(_on(path))
+        if found and found[0].depth >= best.overlap.shown:
+            return await self._rolled_back(thread_id, path, after=found[0].ordinal, skip=found[0].depth)
+        return await self._left_window(thread_id, path, best)
+
+    def _continues(self, tip: Tip) -> bool:
+        return tip.depth == 0 or (tip.depth <= len(self._chain) and self._chain[tip.depth - 1] == tip.chain)
+
+    async def _views(self, thread_id: str) -> AsyncIterator[_View]:
+        """Yield how the history may look to the host: the window, then as it stood before each of the last compactions."""
+        path = await live_path(self._store, thread_id)
+        yield self._view(await load_history(self._store, path))
+        checkpoint, whole = path.checkpoint, None
+        for _ in range(BEHIND):
+            if checkpoint is None:
+                return
+            whole = whole or await live_path(self._store, thread_id, whole=True)
+            older = await live_path(self._store, checkpoint.thread_id, stop=checkpoint.ordinal)
+            before = await load_history(self._store, older)
+            later = await self._entries_from(whole, checkpoint.ordinal)
+            yield self._view(replace(before, entries=(*before.entries, *later)))
+            checkpoint = older.checkpoint
+
+    def _view(self, history: History) -> _View:
+        shown = shown_window(history, dialect=self._dialect)
+        return _View(shown=shown, overlap=overlap(shown.items, self._shown, dialect=self._dialect))
+
+    async def _entries_from(self, path: LivePath, start: int) -> list[WindowEntry]:
+        """Return what the path holds from an ordinal on."""
+        spans = [replace(span, start=max(span.start, start)) for span in reversed(path.spans) if span.stop > start]
+        tail = LivePath(spans=tuple(reversed(spans)), checkpoint=None, whole=False)
+        return list((await load_history(self._store, tail)).entries)
+
+    async def _in_a_fork(self, thread_id: str) -> str:
+        """Go on in the fork of this thread that holds most of the history, or in a new one."""
+        family: dict[str, bool] = {thread_id: True}
+        found = await self._deepest(lambda match: self._descends(match.thread_id, family))
+        for match in found:
+            tip = await load_tip(self._store, match.thread_id, seed=self._seed)
+            if self._continues(tip):
+                return await self._append(match.thread_id, tip, skip=tip.depth)
+        parent, after = (found[0].thread_id, found[0].ordinal) if found else (thread_id, 0)
+        path = await live_path(self._store, parent, whole=True)
+        at = await self._next_step(path, after=after) if found else _beginning(path)
+        begun = await branch(self._backend, path.holds(at - 1) or parent, at=at)
+        tip = begun.tip(await load_tip(self._store, begun.thread.parent or parent, seed=self._seed, stop=at))
+        return await self._append(begun.thread.id, tip, skip=tip.depth, begun=begun)
+
+    async def _descends(self, thread_id: str, family: dict[str, bool]) -> bool:
+        if thread_id not in family:
+            family[thread_id] = False
+            parent = (await self._store.get(thread_id)).parent
+            family[thread_id] = parent is not None and await self._descends(parent, family)
+        return family[thread_id]
+
+    async def _rolled_back(self, thread_id: str, path: LivePath, *, after: int, skip: int) -> str:
+        """Take back what follows record `after` on the path, in the same append that goes on from there; 0 takes back all."""
+        at = await self._next_step(path, after=after) if after else _beginning(path)
+        before = await load_tip(self._store, path.holds(at - 1) or thread_id, seed=self._seed, stop=at)
+        now = await load_tip(self._store, thread_id, seed=self._seed)
+        body = encode_body(RollbackBody(turns=max(0, now.turn - before.turn)))
+        record = self._record(RecordKind.ROLLBACK, body, turn=before.turn, target=at)
+        return await self._append(thread_id, replace(before, next=now.next), skip=skip, before=[record])
+
+    async def _left_window(self, thread_id: str, path: LivePath, view: _View) -> str:
+        """Go on from inside a compacted window."""
+        history, known = view.shown.history, view.overlap.known
+        checkpoint = history.checkpoint_ordinal or 0
+        left = next((entry for entry in view.shown.entries[known:] if entry is not None), None)
+        kept = [_ordinal(entry) for entry in view.shown.entries[:known] if entry is not None and entry.after_cut]
+        if known and left is not None and _ordinal(left) > checkpoint and left.after_cut:
+            after = max((ordinal for ordinal in kept if ordinal < _ordinal(left)), default=0)
+            return await self._rolled_back(thread_id, path, after=max(after, checkpoint), skip=view.overlap.shown)
+        if not known and not (history.checkpoint and await self._is_its_own(path)):
+            return await self._rolled_back(thread_id, path, after=0, skip=0)
+        return await self._laid_down(thread_id, view)
+
+    async def _laid_down(self, thread_id: str, view: _View) -> str:
+        """Make what the host still shows of a window the window, and record what it shows beside it."""
+        tip = await load_tip(self._store, thread_id, seed=self._seed)
+        history, known = view.shown.history, view.overlap.known
+        tokens = sum(entry.tokens for entry in view.shown.entries[:known] if entry is not None)
+        checkpoint = Checkpoint(
+            strategy=STRATEGY,
+            base=history.checkpoint_ordinal,
+            cut=tip.next,
+            covers=tip.depth,
+            layout=layout_entries(view.shown, known),
+            state=msgspec.Raw(dump_ledger(ledger_of(history))),
+            audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
+            figures={"tokens_before": history.tokens, "tokens_after": tokens, "model_calls": 0},
+            trigger="auto",
+            remarks_to=tip.next,
+        )
+        record = self._record(RecordKind.CHECKPOINT, encode_body(checkpoint), turn=tip.turn, target=tip.next)
+        return await self._append(thread_id, tip, skip=view.overlap.shown, before=[replace(record, tokens=tokens)])
+
+    async def _is_its_own(self, path: LivePath) -> bool:
+        """Whether what is shown shares anything with what the thread said lately."""
+        own: set[bytes] = set()
+        for span in path.spans:
+            newest = await self._store.read(span, kinds={RecordKind.ITEM}, newest_first=True, limit=RECENT - len(own))
+            own |= {self._dialect.canonical(Item(record.body)) for record in newest if not record.erased}
+            if len(own) >= RECENT:
+                break
+        return any(self._dialect.canonical(item) in own for item in self._shown)
+
+    async def _deepest(self, accept: Accept) -> list[Found]:
+        """Return the accepted records that hold the longest known part of the history, newest record first."""
+        stop, reach = len(self._chain), FIRST_QUESTION
+        while stop > 0:
+            start = max(0, stop - reach)
+            asked = {digest: index for index, digest in enumerate(self._chain[start:stop])}
+            found = [match for match in await self._store.lookup(list(asked)) if await accept(match)]
+            if found:
+                deepest = max(asked[match.chain] for match in found)
+                return [match for match in found if asked[match.chain] == deepest]
+            stop, reach = start, reach * GALLOP
+        return []
+
+    async def _next_step(self, path: LivePath, *, after: int) -> int:
+        """Return where the step after a record begins: a checkpoint made of what stands before it still counts there."""
+        for span in reversed(path.spans):
+            start = max(span.start, after + 1)
+            while start < span.stop:
+                page = await self._store.read(replace(span, start=start), kinds=NEXT_STEP, limit=PAGE, bodies=False)
+                for record in page:
+                    if record.kind is not RecordKind.NOTE or record.chain is not None:
+                        return record.ordinal
+                if not page:
+                    break
+                start = page[-1].ordinal + 1
+        return path.spans[0].stop
+
+    async def _append(
+        self, thread_id: str, tip: Tip, *, skip: int, before: Sequence[NewRecord] = (), begun: Opening | None = None
+    ) -> str:
+        redact = self._backend.redact
+        new = [arrival(self._dialect, item, redact=redact) for item in self._shown[skip:]]
+        if new or before or begun:
+            await append_items(self._backend, thread_id, new, tip=tip, model=self._model, before=before, begun=begun)
+        return thread_id
+
+    def _record(self, kind: RecordKind, body: bytes, *, turn: int, target: int) -> NewRecord:
+        return NewRecord(kind=kind, at_ms=self._backend.clock.now_ms(), turn=turn, tokens=0, body=body, target=target)
+
+
+def _on(path: LivePath) -> Accept:
+    async def is_on_path(match: Found) -> bool:
+        return path.holds(match.ordinal) == match.thread_id
+
+    return is_on_path
+
+
+def _beginning(path: LivePath) -> int:
+    """Return the ordinal right behind a path's first record, which says what the thread is."""
+    return path.spans[-1].start + 1
+
+
+def _ordinal(entry: WindowEntry) -> int:
+    return entry.source.ordinal if entry.source is not None else 0
+
+
+async def record_reply(
+    tk: Threadkeep,
+    thread_id: str,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    estimated_tokens: int,
+    input_tokens: int | None,
+    output_tokens: int | None,
+) -> None:
+    """Write down what was answered to a request estimated at `estimated_tokens`, and what the provider counted for it.
+
+    It is not part of the window until the host shows it; the counts correct later estimates. Durable when it returns.
+
+    Raises:
+        ThreadNotFound: There is no such thread.
+        InvalidItem: One of the items is not of the thread's dialect.
+    """
+    thread = await tk.find(thread_id)
+    backend = tk.backend
+    raws = [thread.dialect.parse(dict(item)).raw for item in items]
+    body = ReplyBody(
+        items=[msgspec.Raw(backend.redact(raw) if backend.redact else raw) for raw in raws],
+        outcome="completed",
+        estimated_tokens=estimated_tokens,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+    )
+    await append_beside(backend, thread.id, RecordKind.REPLY, encode_body(body), tokens=output_tokens or 0)

@@ -1,0 +1,396 @@
+"""Settings: flags, then `THREADKEEP_*`, then the project's `threadkeep.toml`, then the user's; each value knows its source."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Final
+
+from threadkeep.compaction.strategies import STRATEGIES
+from threadkeep.errors import BadInput
+from threadkeep.hooks import parse_hooks
+from threadkeep.memory.settings import DAY_MS, POLLUTING_TOOLS, MemorySettings, parse_tool_patterns
+
+FILE_NAME = "threadkeep.toml"
+DEFAULT_STORE = "~/.local/share/threadkeep/threadkeep.db"
+USER_FILE = "~/.config/threadkeep/threadkeep.toml"
+
+Layers = list[tuple[str, Mapping[str, object]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What can be set. Names follow Codex where it has one.
+
+    Attributes:
+        store: Where threads are kept: a path, sqlite:///PATH or postgresql://…
+        store_listen: A direct address of the same PostgreSQL server, for notifications, where `store` leads through a pooler.
+        tenant: Whose threads the library and the command line work on.
+        model_context_window: Tokens that fit a model whose window is not listed in `model_windows`.
+        model_auto_compact_token_limit: Where a window must be compacted; without it, nine tenths of the model's window.
+        model_auto_compact_token_limit_scope: What the limit counts: everything sent, or what follows the pinned head.
+        model_soft_compact_token_limit: Where a compaction is prepared in the background; without it, a share of the limit.
+        model_windows: Windows by a model's name, in tokens.
+        compact_strategy: How a session state is drafted: session, handoff, remote or extractive. `default` is session where the
+            conversation's own model or `compact_model` can be asked. `extractive` asks no model.
+        compact_model: The model that drafts it: openai:NAME, anthropic:NAME or NAME@URL.
+        compact_prompt: Your own instructions to that model; the rules a draft is held to stay in force.
+        compact_user_message_tokens: How much of what users said `handoff` keeps in their own messages; the others keep half as
+            much, a tenth of the window at most, behind the state, which tells the rest.
+        compact_state_tokens: How large the session state in a window may be.
+        compact_state_messages_percent: How much of it goes to older messages of the user.
+        compact_state_findings_percent: How much goes to what the agent found out.
+        compact_state_handoff_percent: How much goes to what the last turns asked for and did.
+        compact_state_evidence_percent: How much goes to changed files and other pointers.
+        compact_state_drafted_percent: How much a model's own lines may take, of what all other parts leave.
+        compact_timeout_s: How long a draft may take before the next rung of the ladder is tried.
+        compact_wait_s: How long a turn with a full window waits for a draft; then the window is compacted without a model.
+        compact_draft_input_tokens: How many tokens a draft that no person asked for may read, all its requests together.
+        compact_draft_output_tokens: How many it may write, where the length of an answer can be set.
+        compact_draft_cents: How many US cents it may cost, where the provider says what it charges.
+        memory_model: The model that reads threads for what is worth remembering; without it, none is asked.
+        memory_idle_minutes: How long a thread must have been left alone before it is read.
+        memory_unused_days: After how many days a memory that nobody used is forgotten.
+        memory_summary_tokens: How long the summary of memories may be that a session is given.
+        memory_polluting_tools: Tools whose outputs come from strangers; threads that used one are not remembered.
+        chat_memory: Whether `threadkeep chat` is given the summary of memories.
+        gateway_memory: Whether new conversations through the gateway are: off, on for all but Claude Code's, or all.
+        hooks: What runs before and after a compaction.
+        chat_model: The model `threadkeep chat` talks to.
+        profile: Which table below `profiles` is laid over the files' other settings.
+        auto_compact: Whether the gateway compacts by itself: off, prepared in the background, or before a window is full.
+        auto_compact_for: The same by model, client, `route:NAME` or `tenant:NAME`.
+        gateway_asks_model: Whether a compaction in the gateway may ask the client's own model, with the client's own key: where
+            the gateway compacts by itself and no request waits (auto), always, or never.
+        gateway_recall_tool: Whether models behind the gateway are given a tool to recall with, which the gateway runs.
+        gateway_recall_tool_for: The same by model, client, `route:NAME` or `tenant:NAME`.
+        bound_thinking: What becomes of thinking that a provider bound to a history it no longer stands in.
+        prompt_cache_key: Whether requests carry the client's own cache key or one made from the thread.
+        prompt_cache_breakpoints: Whether the gateway marks the ends of head and checkpoint for GPT-5.6 and later.
+        compact_commands: What people type in a chat to have it compacted; separated by blanks.
+        control_commands: The first word of all other commands typed in a chat, such as `tk status`; separated by blanks.
+        persistence: Whether everything is recorded, or what is needed to go on.
+        openai_upstream: Where Responses and Chat requests go.
+        anthropic_upstream: Where Messages requests go.
+        keys_file: Keys of the gateway, each with its tenant.
+        access_log: Whether the gateway writes a line for each request.
+        log_content: Whether that line shows what was said.
+        host: The address the gateway listens on; any but this machine's own needs keys.
+        port: Its port.
+    """
+
+    store: str = DEFAULT_STORE
+    store_listen: str | None = None
+    tenant: str = "local"
+    model_context_window: int = 272_000
+    model_auto_compact_token_limit: int | None = None
+    model_auto_compact_token_limit_scope: str = "total"
+    model_soft_compact_token_limit: int | None = None
+    model_windows: Mapping[str, int] = field(default_factory=dict)
+    compact_strategy: str = "default"
+    compact_model: str | None = None
+    compact_prompt: str | None = None
+    compact_user_message_tokens: int = 20_000
+    compact_state_tokens: int = 6_000
+    compact_state_messages_percent: int = 58
+    compact_state_findings_percent: int = 20
+    compact_state_handoff_percent: int = 17
+    compact_state_evidence_percent: int = 5
+    compact_state_drafted_percent: int = 25
+    compact_timeout_s: int = 300
+    compact_wait_s: int = 20
+    compact_draft_input_tokens: int = 400_000
+    compact_draft_output_tokens: int = 16_000
+    compact_draft_cents: int = 100
+    memory_model: str | None = None
+    memory_idle_minutes: int = 360
+    memory_unused_days: int = 30
+    memory_summary_tokens: int = 2_500
+    memory_polluting_tools: str = POLLUTING_TOOLS
+    chat_memory: str = "on"
+    gateway_memory: str = "off"
+    hooks: Mapping[str, object] = field(default_factory=dict)
+    chat_model: str | None = None
+    profile: str | None = None
+    auto_compact: str = "off"
+    auto_compact_for: Mapping[str, str] = field(default_factory=dict)
+    gateway_asks_model: str = "auto"
+    gateway_recall_tool: str = "no"
+    gateway_recall_tool_for: Mapping[str, str] = field(default_factory=dict)
+    bound_thinking: str = "strip"
+    prompt_cache_key: str = "client"
+    prompt_cache_breakpoints: str = "no"
+    compact_commands: str = "/compact /codex-compact"
+    control_commands: str = "tk"
+    persistence: str = "extended"
+    openai_upstream: str = "https://api.openai.com"
+    anthropic_upstream: str = "https://api.anthropic.com"
+    keys_file: str | None = None
+    access_log: str = "on"
+    log_content: str = "off"
+    host: str = "127.0.0.1"
+    port: int = 4621
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One resolved value and where it came from."""
+
+    name: str
+    value: str | int | Mapping[str, object] | None
+    origin: str
+
+
+CHOICES = {
+    "compact_strategy": STRATEGIES,
+    "model_auto_compact_token_limit_scope": ("total", "body_after_prefix"),
+    "auto_compact": ("off", "background", "on"),
+    "gateway_asks_model": ("auto", "no", "yes"),
+    "gateway_recall_tool": ("no", "yes"),
+    "chat_memory": ("on", "off"),
+    "gateway_memory": ("off", "on", "all"),
+    "bound_thinking": ("strip", "drop_block"),
+    "prompt_cache_key": ("client", "derived"),
+    "prompt_cache_breakpoints": ("no", "yes"),
+    "persistence": ("limited", "extended"),
+    "access_log": ("on", "off"),
+    "log_content": ("on", "off"),
+}
+# Settings that are numbers, and their bounds.
+NUMBERS = {
+    "model_context_window": (1, 1_000_000_000),
+    "model_auto_compact_token_limit": (1, 1_000_000_000),
+    "model_soft_compact_token_limit": (1, 1_000_000_000),
+    "compact_user_message_tokens": (0, 1_000_000_000),
+    "compact_state_tokens": (200, 1_000_000),
+    "compact_state_messages_percent": (0, 100),
+    "compact_state_findings_percent": (0, 100),
+    "compact_state_handoff_percent": (0, 100),
+    "compact_state_evidence_percent": (0, 100),
+    "compact_state_drafted_percent": (0, 100),
+    "compact_timeout_s": (1, 3_600),
+    "compact_wait_s": (0, 3_600),
+    "compact_draft_input_tokens": (0, 1_000_000_000),
+    "compact_draft_output_tokens": (0, 1_000_000),
+    "compact_draft_cents": (0, 1_000_000),
+    "memory_idle_minutes": (0, 100_000),
+    "memory_unused_days": (0, 3_650),
+    "memory_summary_tokens": (0, 1_000_000),
+    "port": (0, 65_535),
+}
+
+
+# Settings that are tables, which only a file can hold. `profiles` holds settings of its own, taken by the name in `profile`.
+TABLES = frozenset({"model_windows", "auto_compact_for", "gateway_recall_tool_for", "hooks"})
+PROFILES = "profiles"
+
+_RECEIVES_CREDENTIALS = "decides who is sent your credentials and what your sessions say"
+_HOLDS_THREADS = "decides where your threads are kept and whose they are"
+_LETS_IN = "decides who and what is let in"
+_SPENDS = "decides what a model may cost you"
+# What a project's file may not say, and why. A folder may come from elsewhere: being in it is not trusting it.
+USERS_ALONE: Final[Mapping[str, str]] = {
+    "store": _HOLDS_THREADS,
+    "store_listen": _HOLDS_THREADS,
+    "tenant": _HOLDS_THREADS,
+    "log_content": "decides whether what is said is written to a log",
+    "openai_upstream": _RECEIVES_CREDENTIALS,
+    "anthropic_upstream": _RECEIVES_CREDENTIALS,
+    "compact_model": _RECEIVES_CREDENTIALS,
+    "memory_model": _RECEIVES_CREDENTIALS,
+    "chat_model": _RECEIVES_CREDENTIALS,
+    "gateway_asks_model": "decides what a client's key is used for",
+    "compact_draft_input_tokens": _SPENDS,
+    "compact_draft_output_tokens": _SPENDS,
+    "compact_draft_cents": _SPENDS,
+    "hooks": "runs commands",
+    "keys_file": _LETS_IN,
+    "host": _LETS_IN,
+    "memory_polluting_tools": "decides whose words are remembered",
+}
+
+
+def resolve(
+    *,
+    flags: Mapping[str, str | int | Mapping[str, str] | None],
+    environ: Mapping[str, str],
+    project: Path | None,
+    host: Path | None = None,
+    user: Path | None = None,
+) -> list[Setting]:
+    """Return every setting, resolved.
+
+    Args:
+        project: The folder that is worked in; its file may say what is not in `USERS_ALONE`. None reads none.
+        host: A folder of the user's own whose file stands over the user's: that of a host threadkeep is part of.
+        user: The user's own file, where it is not `USER_FILE`.
+
+    Raises:
+        BadInput: A file cannot be read, a value is of the wrong kind, or a project's file says what only the user may; the
+            message names the file or variable.
+    """
+    defaults = Config()
+    user_file = user if user is not None else Path(USER_FILE).expanduser()
+    layers: Layers = [
+        ("flag", {name: value for name, value in flags.items() if value is not None}),
+        ("environment", _from_environment(environ)),
+    ]
+    strange = project / FILE_NAME if project is not None else None
+    if strange is not None and not _is_same(strange, user_file):
+        layers.append((str(strange), _from_project(strange)))
+    own = [user_file] if host is None else [host / FILE_NAME, user_file]
+    layers = _with_profile([*layers, *((str(file), _from_file(file)) for file in own)], strange=str(strange))
+    settings: list[Setting] = []
+    for name in (each.name for each in fields(Config)):
+        origin, value = next(
+            ((origin, values[name]) for origin, values in layers if name in values), ("default", getattr(defaults, name))
+        )
+        settings.append(Setting(name=name, value=_checked(name, value, origin), origin=origin))
+    return settings
+
+
+def config_of(settings: list[Setting]) -> Config:
+    """Return the settings as a value."""
+    values: dict[str, object] = {setting.name: setting.value for setting in settings}
+    return Config(**values)  # type: ignore[arg-type]  # _checked gave each value the type of its field
+
+
+def _with_profile(layers: Layers, *, strange: str) -> Layers:
+    """Return the layers with the chosen profile between what is said for this run and what the files say for every run.
+
+    Raises:
+        BadInput: No file has a profile of that name, or it holds something that is no setting; or the file called `strange` chose
+            one of the user's that says what is the user's alone.
+    """
+    chosen, chooser = next(((values["profile"], origin) for origin, values in layers if values.get("profile")), (None, ""))
+    if chosen is None:
+        return layers
+    known = {each.name for each in fields(Config)} - TABLES - {"profile"}
+    found: Layers = []
+    for origin, values in layers[2:]:
+        profiles = values.get(PROFILES, {})
+        profile = profiles.get(chosen) if isinstance(profiles, Mapping) else None
+        if isinstance(profile, Mapping):
+            unknown = sorted(set(profile) - known)
+            if unknown:
+                raise BadInput(f"{origin}: profile {chosen!r} sets {unknown[0]!r}, which no profile can set")
+            alone = [name for name in USERS_ALONE if name in profile]
+            if alone and chooser == strange:
+                raise BadInput(
+                    f"{chooser}: profile {chosen!r} of {origin} sets {alone[0]!r}, which {USERS_ALONE[alone[0]]}; "
+                    "choose it by THREADKEEP_PROFILE"
+                )
+            found.append((f"{origin} [{PROFILES}.{chosen}]", profile))
+    if not found:
+        raise BadInput(f"no threadkeep.toml has a profile called {chosen!r}; write [{PROFILES}.{chosen}] in one")
+    return [*layers[:2], *found, *layers[2:]]
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    names = {f"THREADKEEP_{each.name.upper()}": each.name for each in fields(Config) if each.name not in TABLES}
+    return {names[variable]: value for variable, value in environ.items() if variable in names}
+
+
+def _from_file(path: Path) -> Mapping[str, object]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"{path} cannot be read: {error}") from error
+    known = {each.name for each in fields(Config)} | {PROFILES}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise BadInput(f"{path}: no setting is called {unknown[0]!r}; known: {', '.join(sorted(known))}")
+    return values
+
+
+def _from_project(path: Path) -> Mapping[str, object]:
+    """Return what a project's file says, its profiles too.
+
+    Raises:
+        BadInput: It says what only the user may.
+    """
+    values = _from_file(path)
+    profiles = values.get(PROFILES)
+    tables = [values, *(profiles.values() if isinstance(profiles, Mapping) else ())]
+    named = {name for table in tables if isinstance(table, Mapping) for name in table}
+    refused = next((name for name in USERS_ALONE if name in named), None)
+    if refused is not None:
+        elsewhere = "" if refused in TABLES else f", set THREADKEEP_{refused.upper()}, or use a flag where the command has one"
+        raise BadInput(
+            f"{path}: {refused!r} {USERS_ALONE[refused]}, and a folder may come from elsewhere; "
+            f"move it to your own {USER_FILE}{elsewhere}"
+        )
+    return values
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file: who works in the folder of their own settings is still the user."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _checked(name: str, value: object, origin: str) -> str | int | Mapping[str, object] | None:
+    if value is None:
+        return None
+    if name in TABLES:
+        return _table(name, value, origin)
+    if name in NUMBERS:
+        return _number(name, value, origin)
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"{name} ({origin}) must be a text, not {value!r}")
+    if value not in CHOICES.get(name, (value,)):
+        raise BadInput(f"{name} ({origin}) must be one of {', '.join(CHOICES[name])}, not {value!r}")
+    return value
+
+
+def _table(name: str, value: object, origin: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{name} ({origin}) must be a table, not {value!r}")
+    if name == "hooks":
+        _check_hooks(value, origin)
+    if name == "model_windows":
+        wrong = next((key for key, tokens in value.items() if not isinstance(tokens, int) or tokens < 1), None)
+        if wrong is not None:
+            raise BadInput(f"model_windows.{wrong} ({origin}) must be a number of tokens, not {value[wrong]!r}")
+    if name.endswith("_for"):
+        choices = CHOICES[name.removesuffix("_for")]
+        wrong = next((key for key, mode in value.items() if mode not in choices), None)
+        if wrong is not None:
+            raise BadInput(f"{name}.{wrong} ({origin}) must be one of {', '.join(choices)}, not {value[wrong]!r}")
+    return value
+
+
+def _check_hooks(table: Mapping[str, object], origin: str) -> None:
+    """Say where a hook is written that cannot be run, which is known here and not where hooks are made of the table."""
+    try:
+        parse_hooks(table)
+    except BadInput as error:
+        raise BadInput(f"{origin}: {error}") from None
+
+
+def _number(name: str, value: object, origin: str) -> int:
+    low, high = NUMBERS[name]
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise BadInput(f"{name} ({origin}) must be a whole number, not {value!r}") from None
+    if not low <= number <= high:
+        raise BadInput(f"{name} ({origin}) must be between {low} and {high}, not {value!r}")
+    return number
+
+
+def memory_settings_of(config: Config) -> MemorySettings:
+    """Return what the configuration says about memory."""
+    return MemorySettings(
+        idle_ms=config.memory_idle_minutes * 60_000,
+        model=config.memory_model,
+        summary_tokens=config.memory_summary_tokens,
+        polluting_tools=parse_tool_patterns(config.memory_polluting_tools),
+        unused_ms=config.memory_unused_days * DAY_MS,
+    )
