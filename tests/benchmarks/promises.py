@@ -1,4 +1,4 @@
-"""What threadkeep promises, and the tests that can break each promise; docs/promises.md is made of this.
+"""The promises of threadkeep and the tests that can break each; docs/promises.md is generated from this.
 
 `python -m tests.benchmarks.promises` writes the page anew.
 """
@@ -31,8 +31,8 @@ PROMISES: Final = (
     Promise(
         number=1,
         title="Nothing is lost",
-        says="Whatever was recorded can be read back, byte for byte: after compactions, forks, rollbacks, and a process that was "
-        "killed.",
+        says="Every recorded item can be read back byte for byte: after compactions, forks and rollbacks, and after the "
+        "process was killed.",
         tests=(
             "store/test_sqlite_crash.py::test_a_hundred_kills_lose_nothing_acknowledged",
             "store/test_sqlite_full.py::test_a_full_disk_costs_the_append_and_nothing_else",
@@ -47,10 +47,11 @@ PROMISES: Final = (
     Promise(
         number=2,
         title="Code never overrules a person",
-        says="What people said stands in the window in their own words, in the order they said it; the later one decides. A "
-        "message leaves Active Memory only by an operation that names it: a person's own, or a model's that quotes a later "
-        "message of that person which code then finds. A summary that is empty, cut off, malformed or hostile changes "
-        "nothing. What there is no room for is shortened or left out with a pointer, and told again where there is room.",
+        says="People's messages are in the window in their own words and in order. If two contradict each other, both "
+        "stay and the reader sees which is later. A message leaves Active Memory only by an operation that names "
+        "it: a person's own, or a model's that quotes a later message of that person, and code finds the quotation."
+        " An empty, cut-off, malformed or hostile summary changes nothing. Messages without room are shortened or "
+        "left out with a pointer, and come back when there is room.",
         tests=(
             "compaction/test_merge.py::test_each_message_is_one_entry_in_order_and_nothing_is_concluded",
             "compaction/test_merge.py::test_what_no_operation_mentions_is_retained",
@@ -70,9 +71,10 @@ PROMISES: Final = (
     Promise(
         number=3,
         title="Every line of the state is true, and the audit proves it",
-        says="A quotation is found in its message. A file is changed only if a tool changed it, a call open only if nothing "
-        "answered it, an error the last only if nothing since has put it right. Tool output and a model's text never become a "
-        "rule. What a draft claims and the source lacks is flagged and taken out.",
+        says="A quotation is found in its message. A file is listed as changed only if a tool changed it, a call as open"
+        " only if nothing answered it, an error as the last only if nothing fixed it since. Tool output and a "
+        "model's text never become a rule. Claims of a draft that the source does not support are flagged and "
+        "removed.",
         tests=(
             "compaction/test_audit.py::test_what_code_makes_of_any_records_is_true",
             "compaction/test_audit.py::test_every_message_is_in_the_ledger_whatever_the_draft",
@@ -99,8 +101,8 @@ PROMISES: Final = (
     Promise(
         number=5,
         title="It always shrinks, never loops, never ratchets",
-        says="A draft that does not shrink the window is not taken, the next form is tried, and the last needs no model. There "
-        "are no two compactions without growth between them.",
+        says="A draft that does not shrink the window is rejected, and the next strategy is tried; the last one needs no"
+        " model. Two compactions need growth between them.",
         tests=(
             "compaction/test_engine.py::test_a_second_compaction_without_growth_is_refused",
             "compaction/test_engine.py::test_a_second_compaction_after_a_few_words_is_refused",
@@ -113,8 +115,8 @@ PROMISES: Final = (
     Promise(
         number=6,
         title="No turn is lost to a compaction",
-        says="Where one fails, the input is recorded, the turn goes on with the best window there is, and the error is said. Any "
-        "compaction can be undone.",
+        says="If a compaction fails, the input is recorded, the turn goes on with the best window there is, and the "
+        "error is reported. Every compaction can be undone.",
         tests=(
             "client/test_turn.py::test_a_compaction_that_fails_costs_nothing_and_says_why",
             "client/test_branching.py::test_undo_restores_the_exact_window_again_and_again",
@@ -126,8 +128,9 @@ PROMISES: Final = (
     Promise(
         number=7,
         title="Pairs, roles and bytes",
-        says="No call without its output, no output without its call, no two messages of a user in a row where that is "
-        "forbidden; reasoning stays with its item; unknown fields survive. The current request is whole, and last.",
+        says="There is no call without its output and no output without its call. Where a provider forbids two user "
+        "messages in a row, there are none. Reasoning stays with its item, and unknown fields survive. The current "
+        "request is whole, and last.",
         tests=(
             "compaction/test_plan_properties.py::test_no_cut_orphans_an_output",
             "compaction/test_plan_properties.py::test_reasoning_stays_with_the_item_it_belongs_to",
@@ -141,8 +144,9 @@ PROMISES: Final = (
     Promise(
         number=8,
         title="A stable prefix",
-        says="Between two checkpoints what goes upstream only grows, and it moves once a checkpoint; the prompt-cache key "
-        "survives compactions and restarts; a fork before a checkpoint sees the history as it was.",
+        says="Between two checkpoints, what is sent to the provider only grows, and a checkpoint changes its beginning "
+        "once. The prompt-cache key survives compactions and restarts. A fork before a checkpoint sees the history "
+        "as it was.",
         tests=(
             "drafting/test_session.py::test_turns_after_it_only_grow_the_window",
             "client/test_turn.py::test_the_cache_key_outlives_compactions_and_is_a_forks_own",
@@ -157,7 +161,7 @@ PROMISES: Final = (
     Promise(
         number=9,
         title="Rollback and resume mean what they say",
-        says="Across any number of checkpoints: what was taken back does not count, and what is left is what was there.",
+        says="Across any number of checkpoints: what was taken back does not count, and what is left is unchanged.",
         tests=(
             "client/every_dialect/test_thread.py::test_rollback_goes_back_across_three_checkpoints",
             "client/every_dialect/test_thread.py::test_a_thread_resumes_after_reopening",
@@ -169,7 +173,7 @@ PROMISES: Final = (
     Promise(
         number=10,
         title="Waiting is optional",
-        says="A compaction is prepared in the background at the soft limit and swapped in; only the hard limit waits.",
+        says="A compaction is prepared in the background at the soft limit and used when it is ready; only the hard limit waits.",
         tests=(
             "gateway/test_upkeep.py::test_background_compaction_hinders_no_request_and_is_swapped_in",
             "client/test_background.py::test_a_turn_that_ends_past_the_soft_limit_has_a_compaction_made_beside_the_next",
@@ -182,7 +186,7 @@ PROMISES: Final = (
     Promise(
         number=11,
         title="Bad input gets a clear error",
-        says="It is refused by name, and costs nothing that was stored.",
+        says="It is refused with a named error and changes nothing in the store.",
         tests=(
             "client/test_turn.py::test_bad_input_records_nothing",
             "adapters/test_host_history.py::test_bad_input_is_refused_before_anything_is_written",
@@ -194,13 +198,13 @@ PROMISES: Final = (
     Promise(
         number=12,
         title="Whose thread it is, is checked",
-        says="Without a key nothing is read; tenants share no digest, no search result and no memory.",
+        says="Without a key nothing can be read. Tenants share no digest, no search result and no memory.",
         tests=(
             "gateway/test_keys.py::test_without_a_key_nothing_is_served",
             "gateway/test_tenants.py::test_a_search_finds_only_ones_own",
             "gateway/test_tenants.py::test_the_same_history_under_two_keys_is_two_threads",
             "gateway/test_memory.py::test_another_tenant_is_shown_nothing",
-            "store/test_postgres_wall.py::test_a_tenant_sees_its_own_rows_alone",
+            "store/test_postgres_tenants.py::test_a_tenant_sees_its_own_rows_alone",
             "client/test_facade.py::test_no_tenant_sees_anothers_threads",
         ),
     ),
@@ -260,13 +264,13 @@ def page() -> str:
     lines = [
         "# Promises",
         "",
-        "What threadkeep promises, and the tests that can break each promise. This page is made from the suite: `python -m "
-        "tests.benchmarks.promises` writes it, and a test fails where it and the suite differ.",
+        "What threadkeep promises, and the tests that fail if a promise is broken. `python -m tests.benchmarks.promises` "
+        "generates this page from the tests; a test fails if it is out of date.",
         "",
     ]
     for promise in PROMISES:
         lines += [f"## {promise.number}. {promise.title}", "", promise.says, ""]
-        lines += ["| test | states |", "| --- | --- |"]
+        lines += ["| test | what it checks |", "| --- | --- |"]
         lines += [f"| `tests/{test}` | {docstring_of(test).replace('|', '∣')} |" for test in promise.tests]
         lines.append("")
     return "\n".join(lines)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects.messages import MESSAGES, with_marker, without_markers
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.messages.markers import remove_markers, set_marker
 from threadkeep.items import Item
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
@@ -87,7 +88,7 @@ def test_a_users_text_is_the_same_as_string_and_as_marked_block() -> None:
 def test_setting_and_removing_markers_leaves_the_canonical_form(message: dict[str, Any]) -> None:
     """A marker is never content."""
     item = Item(json.dumps(message).encode())
-    assert MESSAGES.canonical(with_marker(item)) == MESSAGES.canonical(without_markers(item)) == MESSAGES.canonical(item)
+    assert MESSAGES.canonical(set_marker(item)) == MESSAGES.canonical(remove_markers(item)) == MESSAGES.canonical(item)
 
 
 DISTINCT: list[dict[str, Any]] = [

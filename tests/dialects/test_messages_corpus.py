@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from threadkeep.dialects.messages import MESSAGES, without_markers, without_thinking
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.messages.markers import remove_markers
+from threadkeep.dialects.messages.thinking import remove_thinking
 from threadkeep.items import Item, ItemKind
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -59,7 +61,7 @@ def test_results_and_reminders_are_no_persons_words(path: Path) -> None:
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.name)
 def test_a_transcript_can_be_arranged_and_bared(path: Path) -> None:
     """Roles alternate afterwards, and no message is left empty."""
-    items = [without_markers(without_thinking(Item(json.dumps(message).encode()))) for message in messages(path)]
+    items = [remove_markers(remove_thinking(Item(json.dumps(message).encode()))) for message in messages(path)]
     arranged = [json.loads(item.raw) for item in MESSAGES.arrange(items)]
     assert all(one["role"] != other["role"] for one, other in pairwise(arranged))
     assert all(message["content"] for message in arranged)

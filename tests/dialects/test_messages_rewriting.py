@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects.messages import MESSAGES, has_thinking, markers, with_marker, without_markers, without_thinking
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.messages.markers import count_markers, remove_markers, set_marker
+from threadkeep.dialects.messages.thinking import has_thinking, remove_thinking
 from threadkeep.items import Item
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
@@ -123,13 +125,13 @@ def test_thinking_is_taken_out_and_nothing_else() -> None:
         b'{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"text", "text":"\\u00e9"},'
         b'{"type":"redacted_thinking","data":"d"},{"type":"tool_use","id":"a","name":"n","input":{"v": 1.0}}],"k":1}'
     )
-    assert without_thinking(mixed) == Item(
+    assert remove_thinking(mixed) == Item(
         b'{"role":"assistant","content":[{"type":"text", "text":"\\u00e9"},'
         b'{"type":"tool_use","id":"a","name":"n","input":{"v": 1.0}}],"k":1}'
     )
     alone = Item(b'{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"}]}')
-    assert without_thinking(alone) == Item(b'{"role":"assistant","content":[{"type":"text","text":"(thinking removed)"}]}')
-    assert [has_thinking(item) for item in (mixed, alone, without_thinking(mixed), without_thinking(alone))] == [
+    assert remove_thinking(alone) == Item(b'{"role":"assistant","content":[{"type":"text","text":"(thinking removed)"}]}')
+    assert [has_thinking(item) for item in (mixed, alone, remove_thinking(mixed), remove_thinking(alone))] == [
         True,
         True,
         False,
@@ -140,12 +142,12 @@ def test_thinking_is_taken_out_and_nothing_else() -> None:
 @pytest.mark.parametrize("item", [*RECORDED, Item(b"\xff"), Item(b"[]"), Item(b"{}"), Item(b'{"content":[1,[]]}')])
 def test_a_message_without_thinking_or_markers_is_returned_as_it_is(item: Item) -> None:
     """Whatever its form, a message that need not change does not change by a byte."""
-    bare = without_markers(without_thinking(item))
+    bare = remove_markers(remove_thinking(item))
     assert not has_thinking(bare)
-    assert markers(bare) == 0
-    assert without_markers(without_thinking(bare)) is bare
-    assert markers(with_marker(bare)) in (0, 1)
-    assert with_marker(with_marker(bare)) == with_marker(bare)
+    assert count_markers(bare) == 0
+    assert remove_markers(remove_thinking(bare)) is bare
+    assert count_markers(set_marker(bare)) in (0, 1)
+    assert set_marker(set_marker(bare)) == set_marker(bare)
 
 
 def test_markers_are_counted_at_every_depth_and_removed() -> None:
@@ -155,8 +157,8 @@ def test_markers_are_counted_at_every_depth_and_removed() -> None:
         b'"cache_control":{"type":"ephemeral"}}],"cache_control":{"type":"ephemeral"}},{"type":"text","text":"y","cache_control":null},'
         b'{"type":"tool_use","input":{"cache_control":{"type":"ephemeral"}}}]}'
     )
-    assert markers(marked) == 3
-    assert without_markers(marked) == Item(
+    assert count_markers(marked) == 3
+    assert remove_markers(marked) == Item(
         b'{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"x"}]},{"type":"text","text":"y",'
         b'"cache_control":null},{"type":"tool_use","input":{"cache_control":{"type":"ephemeral"}}}]}'
     )
@@ -184,4 +186,4 @@ def test_markers_are_counted_at_every_depth_and_removed() -> None:
 def test_a_marker_goes_on_the_last_block_that_may_carry_one(raw: bytes, marked: bytes) -> None:
     """Thinking and empty text may not; a string becomes a block; one marker is enough."""
     marker = b'"cache_control":{"type":"ephemeral"}'
-    assert with_marker(Item(raw.replace(b"CC", marker))) == Item(marked.replace(b"CC", marker))
+    assert set_marker(Item(raw.replace(b"CC", marker))) == Item(marked.replace(b"CC", marker))

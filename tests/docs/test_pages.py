@@ -89,3 +89,22 @@ def test_the_index_leads_to_every_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     listed = [f"docs/{target}" for target in _link.findall(index) if not target.startswith("../")]
     assert sorted(listed) == [page for page in pages() if page.startswith("docs/") and page != "docs/README.md"]
+
+
+def test_the_figures_are_the_guards() -> None:
+    """The table of what a window keeps holds the counts that the guard compares."""
+    counts = json.loads((ROOT / "benchmarks" / "guard" / "expected.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| after six compactions")
+    rows = [line.strip("| ").split(" | ")[1:] for line in table.splitlines()[2:8]]
+
+    def pair(arm: str, kept: str, asked: str = "") -> list[str]:
+        found = [counts[f"{family}, {arm}"] for family in ("story", "frozen")]
+        return [f"{each[kept]} of {each[asked]}" if asked else f"{each[kept]:,}" for each in found]
+
+    assert rows[0] == pair("extractive", "user-stated kept", "user-stated asked")
+    assert [each.split(" of ")[0] for each in rows[1]] == pair("extractive", "tool-only reused kept")
+    assert rows[2] == pair("extractive", "stale")
+    assert rows[3] == pair("extractive", "window tokens")
+    assert rows[4] == pair("recall", "quoted", "asked")
+    assert rows[5] == pair("session, lying", "user-stated kept", "user-stated asked")

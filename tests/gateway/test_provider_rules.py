@@ -15,8 +15,8 @@ from tests.gateway.talking import WIRES, Client, Provider, RefusedByProvider, pe
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Request, find_dialect
+from threadkeep.dialects.messages.markers import limit_markers
 from threadkeep.gateway.exchange import Forward
-from threadkeep.gateway.provider_rules import bound_markers
 from threadkeep.gateway.rules import Rules
 from threadkeep.store import RecordKind
 
@@ -389,7 +389,6 @@ def test_a_request_of_recorded_items_keeps_its_newest_markers_alone() -> None:
     marked = {"type": "text", "text": "Go on.", "cache_control": {"type": "ephemeral"}}
     items = [messages.parse({"role": "user", "content": [marked]}) for _ in range(6)]
     request = Request(fields={"system": json.dumps([marked]).encode()}, head=(), items=())
-    bound = bound_markers(items, request, dialect="messages")
+    bound = limit_markers(items, request)
     assert [count_markers(json.loads(item.raw)) for item in bound] == [0, 0, 0, 1, 1, 1]
     assert bound[3:] == items[3:]
-    assert bound_markers(items, request, dialect="chat") == items

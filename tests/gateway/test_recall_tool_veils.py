@@ -14,7 +14,9 @@ from tests.doubles.wires import WireName, speak
 from tests.gateway.recall_talking import recall_item
 from tests.gateway.talking import ENDPOINTS, WIRES
 
-from threadkeep.gateway.recall_tool.offering import FORMS
+from threadkeep.dialects import find_dialect
+from threadkeep.dialects.base import AnswerFilter
+from threadkeep.gateway.recall_tool.form import TOOL
 
 HOSTILE = [
     b"data: {}\n\n",
@@ -44,10 +46,14 @@ def streams(wire: WireName) -> tuple[bytes, bytes]:
     return first_stream, second_stream
 
 
+def make_filter(wire: WireName) -> AnswerFilter:
+    return find_dialect(wire).api.make_hidden_tool(TOOL).make_filter()
+
+
 def veiled(wire: WireName, chunks: list[list[bytes]]) -> bytes:
-    veil = FORMS[wire].veil()
+    veil = make_filter(wire)
     out = b"".join(map(veil.feed, chunks[0]))
-    veil.go_on()
+    veil.start_next()
     return out + b"".join(map(veil.feed, chunks[1])) + veil.end()
 
 
@@ -74,7 +80,7 @@ def test_cuts_do_not_matter(wire: WireName, one: list[int], other: list[int]) ->
 def test_an_answer_that_calls_nothing_of_ours_passes_as_it_came(wire: WireName) -> None:
     """Byte for byte."""
     _, plain = streams(wire)
-    veil = FORMS[wire].veil()
+    veil = make_filter(wire)
     assert veil.feed(plain) + veil.end() == plain
 
 
@@ -82,7 +88,7 @@ def test_an_answer_that_calls_nothing_of_ours_passes_as_it_came(wire: WireName) 
 def test_a_stream_without_its_last_line_end_is_told_whole(wire: WireName) -> None:
     """Some servers leave it out; the end of the bytes is then the end of the event."""
     _, plain = streams(wire)
-    veil = FORMS[wire].veil()
+    veil = make_filter(wire)
     assert veil.feed(plain.rstrip()) + veil.feed(b"") + veil.end() == plain.rstrip()
 
 
@@ -95,10 +101,10 @@ def test_a_stream_without_its_last_line_end_is_told_whole(wire: WireName) -> Non
 )
 def test_hostile_events_raise_nothing(wire: WireName, events: list[bytes]) -> None:
     """Whatever a provider sends, a veil goes on."""
-    veil = FORMS[wire].veil()
+    veil = make_filter(wire)
     for event in events:
         veil.feed(event)
-    veil.go_on()
+    veil.start_next()
     for event in events:
         veil.feed(event)
     assert isinstance(veil.end(), bytes)

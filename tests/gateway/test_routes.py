@@ -8,6 +8,9 @@ import pytest
 from multidict import CIMultiDict
 from yarl import URL
 
+from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import BadInput
 from threadkeep.gateway.app import Gateway
 from threadkeep.gateway.exchange import Refused
@@ -26,18 +29,18 @@ OPENAI, ANTHROPIC = Provider.OPENAI, Provider.ANTHROPIC
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/v1/responses", Route(path="/responses", provider=OPENAI, dialect="responses", is_conversation=True)),
-        ("/v1/chat/completions", Route(path="/chat/completions", provider=OPENAI, dialect="chat", is_conversation=True)),
-        ("/v1/messages", Route(path="/messages", provider=ANTHROPIC, dialect="messages", is_conversation=True)),
-        ("/responses", Route(path="/responses", provider=OPENAI, dialect="responses", is_conversation=True)),
-        ("/chat/completions", Route(path="/chat/completions", provider=OPENAI, dialect="chat", is_conversation=True)),
-        ("/messages", Route(path="/messages", provider=ANTHROPIC, dialect="messages", is_conversation=True)),
-        ("/v1/responses/compact", Route(path="/responses/compact", provider=OPENAI, dialect="responses", is_conversation=True)),
+        ("/v1/responses", Route(path="/responses", provider=OPENAI, dialect=RESPONSES, is_conversation=True)),
+        ("/v1/chat/completions", Route(path="/chat/completions", provider=OPENAI, dialect=CHAT, is_conversation=True)),
+        ("/v1/messages", Route(path="/messages", provider=ANTHROPIC, dialect=MESSAGES, is_conversation=True)),
+        ("/responses", Route(path="/responses", provider=OPENAI, dialect=RESPONSES, is_conversation=True)),
+        ("/chat/completions", Route(path="/chat/completions", provider=OPENAI, dialect=CHAT, is_conversation=True)),
+        ("/messages", Route(path="/messages", provider=ANTHROPIC, dialect=MESSAGES, is_conversation=True)),
+        ("/v1/responses/compact", Route(path="/responses/compact", provider=OPENAI, dialect=RESPONSES, is_conversation=True)),
         (
             "/messages/count_tokens",
-            Route(path="/messages/count_tokens", provider=ANTHROPIC, dialect="messages", is_conversation=True),
+            Route(path="/messages/count_tokens", provider=ANTHROPIC, dialect=MESSAGES, is_conversation=True),
         ),
-        ("/v1/v1/messages", Route(path="/messages", provider=ANTHROPIC, dialect="messages", is_conversation=True)),
+        ("/v1/v1/messages", Route(path="/messages", provider=ANTHROPIC, dialect=MESSAGES, is_conversation=True)),
     ],
 )
 def test_a_conversation_is_known_by_its_path(path: str, expected: Route) -> None:
@@ -48,14 +51,14 @@ def test_a_conversation_is_known_by_its_path(path: str, expected: Route) -> None
 @pytest.mark.parametrize(
     ("method", "path", "expected"),
     [
-        ("GET", "/v1/responses", Route(path="/responses", provider=OPENAI, dialect="responses")),
-        ("POST", "/v1/responses/r/cancel", Route(path="/responses/r/cancel", provider=OPENAI, dialect="responses")),
-        ("GET", "/v1/chat/completions/id", Route(path="/chat/completions/id", provider=OPENAI, dialect="chat")),
-        ("POST", "/v1/messages/batches", Route(path="/messages/batches", provider=ANTHROPIC, dialect="messages")),
-        ("POST", "/v1/threads/t/messages", Route(path="/threads/t/messages", provider=OPENAI, dialect="responses")),
-        ("POST", "/v1/responsesx", Route(path="/responsesx", provider=OPENAI, dialect="responses")),
-        ("GET", "/v1", Route(path="", provider=OPENAI, dialect="responses")),
-        ("GET", "/models", Route(path="/models", provider=OPENAI, dialect="responses")),
+        ("GET", "/v1/responses", Route(path="/responses", provider=OPENAI, dialect=RESPONSES)),
+        ("POST", "/v1/responses/r/cancel", Route(path="/responses/r/cancel", provider=OPENAI, dialect=RESPONSES)),
+        ("GET", "/v1/chat/completions/id", Route(path="/chat/completions/id", provider=OPENAI, dialect=CHAT)),
+        ("POST", "/v1/messages/batches", Route(path="/messages/batches", provider=ANTHROPIC, dialect=MESSAGES)),
+        ("POST", "/v1/threads/t/messages", Route(path="/threads/t/messages", provider=OPENAI, dialect=RESPONSES)),
+        ("POST", "/v1/responsesx", Route(path="/responsesx", provider=OPENAI, dialect=RESPONSES)),
+        ("GET", "/v1", Route(path="", provider=OPENAI, dialect=RESPONSES)),
+        ("GET", "/models", Route(path="/models", provider=OPENAI, dialect=RESPONSES)),
     ],
 )
 def test_everything_else_passes_through(method: str, path: str, expected: Route) -> None:

@@ -103,6 +103,224 @@ class Wire(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    """Where an API that speaks a dialect is served. Paths are those below `/v1`.
+
+    Attributes:
+        provider: Whose API it is: `openai` or `anthropic`.
+        turn: The path of a request that carries a history and goes on with it.
+        others: The paths of requests that carry a history and do not go on with it, such as token counts.
+        models: The path that tells a model's window; `{model}` stands for its name.
+        id_prefix: How the ids of its answers begin.
+    """
+
+    provider: str
+    turn: str
+    others: tuple[str, ...] = ()
+    models: str = "/models"
+    id_prefix: str = "resp_"
+
+
+class BoundThinking(Protocol):
+    """Thinking that a provider signs and binds to everything before it: in another window it is refused."""
+
+    def is_bound(self, model: str) -> bool:
+        """Whether a model's thinking is bound; unknown models are taken to bind theirs."""
+        ...
+
+    def is_requested(self, request: Request) -> bool:
+        """Whether a request asks for thinking."""
+        ...
+
+    def remove_thinking(self, item: Item) -> Item:
+        """Return an item without its thinking, every other block with its exact bytes."""
+        ...
+
+    def drop_mismatched(self, request: Request) -> tuple[Request, Mapping[str, str]]:
+        """Return a request that asks the provider to drop thinking that no longer fits, and the headers that needs.
+
+        The same request and no header where it does not ask for thinking.
+        """
+        ...
+
+
+class CacheMarkers(Protocol):
+    """Marks that a client or the gateway sets in a request to say where a cached prefix ends. A request may hold a few."""
+
+    def mark_item(self, items: Sequence[Item], request: Request, *, at: int) -> Item:
+        """Return item `at` of a window with a marker at its end; as it is where no marker is free for it."""
+        ...
+
+    def limit_markers(self, items: Sequence[Item], request: Request) -> list[Item]:
+        """Return items with their newest markers alone, as many as the request has room for."""
+        ...
+
+
+class PromptCache(Protocol):
+    """A prompt cache that is addressed by a key, and by breakpoints in the models that know them."""
+
+    def set_key(self, request: Request, key: str) -> Request:
+        """Return a request with a cache key; the same request where the client has set one."""
+        ...
+
+    def takes_breakpoints(self, model: str, headers: Mapping[str, str]) -> bool:
+        """Whether the provider of this model takes breakpoints, as far as a request tells."""
+        ...
+
+    def has_breakpoint(self, raw: bytes) -> bool: ...
+
+    def set_breakpoint(self, item: Item) -> Item | None:
+        """Return a message whose last part ends a cached prefix; None where it has no part that could."""
+        ...
+
+
+class MessageMerger(Protocol):
+    """Merges user messages that a checkpoint made neighbours, for servers that refuse two in a row."""
+
+    def takes_neighbours(self, model: str) -> bool:
+        """Whether the provider of this model is known to accept two user messages in a row."""
+        ...
+
+    def is_user_message(self, item: Item) -> bool: ...
+
+    def merge_messages(self, items: Sequence[Item]) -> Item:
+        """Return several user messages as one: all their parts in order, with their exact bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """A tool that is offered to a model; `parameters` is a JSON schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenCalls:
+    """The calls in one reply: those of a hidden tool as (call id, arguments), and whether it calls another tool too.
+
+    Arguments that cannot be read are None.
+    """
+
+    calls: tuple[tuple[str, object], ...]
+    has_others: bool
+
+
+class AnswerFilter(Protocol):
+    """Makes one streamed answer for the client out of one or several of the provider's. Hostile input: it never raises."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take the next bytes of the provider's answer, none at its end; return what the client gets of them.
+
+        The events that end an answer are held back.
+        """
+        ...
+
+    def start_next(self) -> None:
+        """Drop the events held back: the provider answers once more."""
+        ...
+
+    def end(self) -> bytes:
+        """Return the end of the answer, as the client is to see it."""
+        ...
+
+
+class HiddenTool(Protocol):
+    """A tool that the gateway adds to a client's own, runs itself and hides from the client, in one dialect."""
+
+    def can_join(self, request: Request) -> bool:
+        """Whether answers to a request can be blended, and no tool of the client's has the name."""
+        ...
+
+    def add_to(self, request: Request) -> Request:
+        """Return a request with the tool behind the client's own: the cached prefix of those stays."""
+        ...
+
+    def find_calls(self, items: Sequence[Item]) -> HiddenCalls:
+        """Return what the items of a reply call."""
+        ...
+
+    def make_outputs(self, outputs: Mapping[str, str]) -> list[Item]:
+        """Return what the tool returned, by call id, as items that follow the reply."""
+        ...
+
+    def join_outputs(self, item: Item, outputs: Sequence[Item]) -> Item | None:
+        """Return the client's item behind a mixed reply with our outputs in it; None where they stand as items before it."""
+        ...
+
+    def spoken_text(self, items: Sequence[Item]) -> str:
+        """Return what a client's echo of a reply must say to be one: its words, without space, and the calls it makes."""
+        ...
+
+    def sealed_reasoning(self, item: Item) -> bytes | None:
+        """Return what identifies reasoning that a provider refuses without the call behind it; None for any other item."""
+        ...
+
+    def make_filter(self) -> AnswerFilter:
+        """Return a filter for one streamed answer."""
+        ...
+
+    def merge_answers(self, answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return one answer that was not streamed, made of several."""
+        ...
+
+
+class Api(Protocol):
+    """The API that speaks a dialect: where it is, and what it expects beside the items of a history.
+
+    An ability that the API lacks is None.
+    """
+
+    @property
+    def endpoints(self) -> Endpoints: ...
+
+    @property
+    def head_fields(self) -> Sequence[str]:
+        """The fields that say which model is asked and what it is told outside the history."""
+        ...
+
+    @property
+    def thinking(self) -> BoundThinking | None: ...
+
+    @property
+    def cache_markers(self) -> CacheMarkers | None: ...
+
+    @property
+    def prompt_cache(self) -> PromptCache | None: ...
+
+    @property
+    def merger(self) -> MessageMerger | None:
+        """Merges neighbours one by one; None where `Dialect.arrange` arranges the window as a whole."""
+        ...
+
+    def add_instructions(self, request: Request, text: str) -> Request:
+        """Return a request whose model is told `text` behind the client's instructions."""
+        ...
+
+    def find_instructions(self, request: Request) -> str:
+        """Return the first instructions of a request; empty where it has none."""
+        ...
+
+    def is_side_request(self, request: Request, *, path: str) -> bool:
+        """Whether a request asks for something else than the next step of its history: a token count, a compaction."""
+        ...
+
+    def copy_delivery(self, request: Request, client: Request) -> Request:
+        """Return a request of our own that is answered the way the client's request is: same model, same streaming."""
+        ...
+
+    def headers_for(self, items: Sequence[Item]) -> Mapping[str, str]:
+        """Return the headers without which the provider refuses one of these items."""
+        ...
+
+    def make_hidden_tool(self, tool: ToolDefinition) -> HiddenTool:
+        """Return a tool as this dialect writes it."""
+        ...
+
+
 class Dialect(Protocol):
     """One wire language. Pure: no method does I/O, none changes its arguments."""
 
@@ -116,6 +334,9 @@ class Dialect(Protocol):
 
     @property
     def wire(self) -> Wire: ...
+
+    @property
+    def api(self) -> Api: ...
 
     @property
     def sealed_marks(self) -> Collection[bytes]:
@@ -183,6 +404,10 @@ class Dialect(Protocol):
         """Return what goes out in place of an item whose words must not: of the same role, with the same calls and answers to
         them, saying nothing but `text`. Deterministic; None where nothing of that form can be without its words.
         """
+        ...
+
+    def host_parts(self, item: Item) -> Item | None:
+        """Return a user message without the parts that hold a person's words; None where nothing is left."""
         ...
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:

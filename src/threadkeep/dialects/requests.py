@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from threadkeep.dialects.base import Request
-from threadkeep.dialects.raw_json import join_list, join_object, split_list
+from threadkeep.dialects.raw_json import join_list, join_object, split_list, split_object
 from threadkeep.errors import InvalidItem
-from threadkeep.items import Item, is_json
+from threadkeep.items import Item, View, is_json
 
 
 def make_item(value: object, *, dialect: str) -> Item:
@@ -53,3 +54,16 @@ def split_request(fields: Mapping[str, bytes], items: Sequence[Item], *, is_head
 def join_request(request: Request, items: Sequence[Item], *, field: str) -> bytes:
     """Return the body whose `field` holds the request's head followed by `items`."""
     return join_object({**request.fields, field: join_list(item.raw for item in (*request.head, *items))})
+
+
+def copy_fields(request: Request, client: Request, *, names: Sequence[str]) -> Request:
+    """Return a request with the named fields of the client's request; fields of its own stay."""
+    return replace(request, fields={**{name: client.fields[name] for name in names if name in client.fields}, **request.fields})
+
+
+def drop_personal_parts(item: Item, *, view: Callable[[Item], View]) -> Item | None:
+    """Return a message without the content parts that hold a person's words; None where nothing is left."""
+    fields = split_object(item.raw) or {}
+    parts = split_list(fields.get("content", b"null")) or []
+    kept = [part for part in parts if not view(Item(join_object({**fields, "content": join_list([part])}))).by_person]
+    return Item(join_object({**fields, "content": join_list(kept)})) if kept else None

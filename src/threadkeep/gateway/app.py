@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 from msgspec.json import encode
 
 from threadkeep.client import Threadkeep
-from threadkeep.dialects import DIALECTS
+from threadkeep.dialects import Dialect
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway import control
 from threadkeep.gateway.access_log import AccessLog, Entry
@@ -31,7 +31,7 @@ from threadkeep.gateway.keys import Admitted, Keys, admit, holds_key, keyless
 from threadkeep.gateway.metrics import CONTENT_TYPE, Metrics
 from threadkeep.gateway.mount import Ground, MakePages, is_below
 from threadkeep.gateway.relay import relay
-from threadkeep.gateway.routes import Provider, Route, route_of
+from threadkeep.gateway.routes import DEFAULT_DIALECT, Provider, Route, route_of
 from threadkeep.gateway.runs import Runs, split_run
 from threadkeep.gateway.upstream import Unanswered, Upstream
 
@@ -166,7 +166,7 @@ class Gateway:
             # Codex takes this status for "no WebSocket here" and goes on over HTTP at once.
             await _refuse(caller, NO_WEBSOCKET, dialect=route.dialect)
         elif route.is_conversation and is_known(codings_of(first(call.headers, b"content-encoding"))):
-            entry.route = route.dialect
+            entry.route = route.dialect.name
             await self._converse(admitted.call, caller, route, entry)
         else:
             if route.is_conversation:
@@ -230,13 +230,13 @@ class Gateway:
             call=call,
             caller=caller,
             route=route,
-            wire=DIALECTS[route.dialect].wire,
+            wire=route.dialect.wire,
             upstream=self._upstreams[route.provider],
             metrics=self.metrics,
             run=None if entry.run is None else self._runs.named(entry.run),
             entry=entry if self._access_log.content else None,
         )
-        conversations = partial(self._conversations, entry.tenant, route.dialect)
+        conversations = partial(self._conversations, entry.tenant, route.dialect.name)
         await exchange.run(conversations, body_limit=self._body_limit, signing=self._signing)
 
     async def _pass_through(self, call: Call, caller: Caller, route: Route) -> None:
@@ -252,17 +252,16 @@ class Gateway:
                 if isinstance(answer, Unanswered):
                     self.metrics.failed(f"relay.{answer.code}")
                 if not caller.gone:
-                    await relay(caller, answer, wire=DIALECTS[route.dialect].wire)
+                    await relay(caller, answer, wire=route.dialect.wire)
 
         await stay(caller, exchange(), metrics=self.metrics)
 
 
-def _dialect_of(bare: Call) -> str:
+def _dialect_of(bare: Call) -> Dialect:
     """Return the dialect in which a request that is not served will understand why; its path may be anything."""
     route = route_of(bare.method, bare.path.decode("latin-1"), bare.headers)
-    return route.dialect if route is not None else "responses"
+    return route.dialect if route is not None else DEFAULT_DIALECT
 
 
-async def _refuse(caller: Caller, refused: Refused, *, dialect: str = "responses") -> None:
-    wire = DIALECTS[dialect].wire
-    await caller.answer(refused.status, wire.render_error(refused.status, refused.code, refused.message))
+async def _refuse(caller: Caller, refused: Refused, *, dialect: Dialect = DEFAULT_DIALECT) -> None:
+    await caller.answer(refused.status, dialect.wire.render_error(refused.status, refused.code, refused.message))

@@ -6,15 +6,16 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from aiohttp import ClientPayloadError
 
 from threadkeep.dialects import Reply, Wire
+from threadkeep.dialects.base import AnswerFilter
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.caller import Caller
 from threadkeep.gateway.content_encoding import codings_of
 from threadkeep.gateway.headers import end_to_end, first
-from threadkeep.gateway.recall_tool.form import Json, Veil
 from threadkeep.gateway.recall_tool.running import Recalling, first_counted
 from threadkeep.gateway.relay import READABLE_BYTES, Finish, relay_reply
 from threadkeep.gateway.upstream import Arriving, Unanswered
@@ -54,7 +55,7 @@ class _Streamed:
         self._finish = finish
         self._recalling = recalling
         self._ask = ask
-        self._veil: Veil = recalling.form.veil()
+        self._filter: AnswerFilter = recalling.form.make_filter()
         self._shown = wire.make_reader()
         self._first: Reply | None = None
 
@@ -63,12 +64,12 @@ class _Streamed:
         try:
             again = await self._round(answer)
             while again is not None:
-                self._veil.go_on()
+                self._filter.start_next()
                 async with self._ask(again) as more:
                     if not can_blend(more) or isinstance(more, Unanswered) or more.is_json:
                         raise ClientPayloadError("the provider did not go on with an answer")
                     again = await self._round(more)
-            ending = self._veil.end()
+            ending = self._filter.end()
             self._shown.feed(ending)
         finally:
             await self._finish(first_counted(self._shown.reply, self._first or Reply()))
@@ -80,10 +81,10 @@ class _Streamed:
         async for chunk in answer.chunks():
             reader.feed(chunk)
             # Nothing at all is the sign of the end.
-            if chunk and (visible := self._veil.feed(chunk)):
+            if chunk and (visible := self._filter.feed(chunk)):
                 self._shown.feed(visible)
                 await self._caller.write(visible)
-        if visible := self._veil.feed(b""):
+        if visible := self._filter.feed(b""):
             await self._caller.write(visible)
         self._first = self._first or reader.reply
         return await _next(self._recalling, reader.reply)
@@ -113,8 +114,8 @@ class _Whole:
             replies.append(self._wire.read_reply(body))
             answers.append(_object(body))
             again = await _next(self._recalling, replies[-1])
-        if len(answers) > 1 or self._recalling.form.calls_in(replies[0].items).ours:
-            read = json.dumps(self._recalling.form.merged(answers), ensure_ascii=False).encode("utf-8", "replace")
+        if len(answers) > 1 or self._recalling.form.find_calls(replies[0].items).calls:
+            read = json.dumps(self._recalling.form.merge_answers(answers), ensure_ascii=False).encode("utf-8", "replace")
         await self._finish(first_counted(self._wire.read_reply(read), replies[0]))
         await self._caller.start(answer.status, end_to_end(answer.headers))
         await self._caller.end(read)
@@ -138,7 +139,7 @@ async def _body(answer: Arriving) -> bytes:
     return bytes(body)
 
 
-def _object(body: bytes) -> Json:
+def _object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except ValueError:

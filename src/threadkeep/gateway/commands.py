@@ -11,7 +11,6 @@ from hmac import compare_digest
 from typing import Literal, cast, get_args
 
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.raw_json import join_list, join_object, split_list, split_object
 from threadkeep.items import Item, ItemKind, Role, View
 
 Verb = Literal["compact", "status", "undo", "recall", "pin", "unpin", "note", "help"]
@@ -123,13 +122,7 @@ def host_parts(item: Item, *, dialect: Dialect) -> Item | None:
 
     None where nothing is left, and for a host's own template, which is a command as a whole.
     """
-    fields = split_object(item.raw) or {}
-    parts = split_list(fields.get("content", b"null")) or []
-    if _template.match(dialect.view(item).text):
-        return None
-    alone = {part: Item(join_object({**fields, "content": join_list([part])})) for part in parts}
-    kept = [part for part in parts if not dialect.view(alone[part]).by_person]
-    return Item(join_object({**fields, "content": join_list(kept)})) if kept else None
+    return None if _template.match(dialect.view(item).text) else dialect.host_parts(item)
 
 
 def signed(text: str, *, key: bytes) -> str:

@@ -93,7 +93,7 @@ class RecordedConversations:
         self._recollections = Recollections(threadkeep.memory, self._rules)
         self._exchanges = Exchanges(self._backend, dialect, self._memory)
         self._recordings = Recordings()
-        self._model_lists = ModelLists(self._backend, lists_one=dialect.name == "messages")
+        self._model_lists = ModelLists(self._backend, path=dialect.api.endpoints.models)
         self.upkeep = Upkeep(self._backend, dialect, self._memory)
         self._keeping_up = KeepingUp(
             self._backend,
@@ -241,7 +241,7 @@ class RecordedConversations:
         """Return a request with what was recalled for it so far, where its model is given the tool."""
         # What was recalled must be there to the byte when the next request comes, or the provider would see another history.
         keeps = self._backend.persistence is Persistence.EXTENDED and self._backend.redact is None
-        offered = is_offered(arrived.request, arrived.seen, arrived.hints, dialect=self._dialect.name, rules=self._rules)
+        offered = is_offered(arrived.request, arrived.seen, arrived.hints, dialect=self._dialect, rules=self._rules)
         if not keeps or not offered:
             return arrived
         return replace(arrived, recalled=await self._exchanges.of(known))

@@ -24,10 +24,9 @@ from threadkeep.gateway.call import Call
 from threadkeep.gateway.caller import Caller
 from threadkeep.gateway.content_encoding import Unreadable, codings_of, undone
 from threadkeep.gateway.exchange import Answered, AnswerTooLong, Conversations, Forward, Heard, Incoming, Refused, Smaller
-from threadkeep.gateway.headers import as_mapping, first, for_upstream
+from threadkeep.gateway.headers import as_mapping, first, for_upstream, merge_header_lists
 from threadkeep.gateway.metrics import Metrics
 from threadkeep.gateway.overflow import REFUSAL_BYTES, REFUSED, Opening, opening_of, refused_for_size
-from threadkeep.gateway.provider_rules import with_betas
 from threadkeep.gateway.relay import Finish, relay_reply
 from threadkeep.gateway.routes import Route
 from threadkeep.gateway.runs import Run
@@ -202,7 +201,7 @@ class Exchange:
     async def _send_beside(self, path: str, body: bytes, more: Mapping[str, str]) -> Heard:
         """Ask the provider something at one of its paths as this client; see `threadkeep.gateway.exchange.SendBeside`."""
         headers = self._headers()
-        headers.update({name: with_betas(headers.get(name, ""), value) for name, value in more.items()})
+        headers.update(merge_header_lists(headers, more))
         async with self._upstream.exchange("POST", self._call.target(path), headers=headers, body=body) as answer:
             if isinstance(answer, Unanswered):
                 raise ConnectionError(answer.message)
@@ -224,7 +223,7 @@ class Exchange:
         asked = _asked(body)
         answer = Answer(
             text=answered.text,
-            response_id=f"{'chatcmpl-' if self._route.dialect == 'chat' else 'resp_'}{signing.new_id()}",
+            response_id=f"{self._route.dialect.api.endpoints.id_prefix}{signing.new_id()}",
             message_id=f"msg_{signing.new_id()}",
             model=asked.model,
             created_at=int(signing.now()),

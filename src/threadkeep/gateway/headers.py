@@ -75,3 +75,12 @@ def as_mapping(headers: RawHeaders) -> Mapping[str, str]:
         text = value.decode("utf-8", "replace")
         joined[key] = f"{joined[key]}, {text}" if key in joined else text
     return joined
+
+
+def merge_header_lists(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of `more`, whose values are lists, each with what `headers` has under its name in front."""
+    merged = {}
+    for name, added in more.items():
+        values = [value for value in headers.get(name, "").split(",") if value]
+        merged[name] = ",".join([*values, *(value for value in added.split(",") if value not in map(str.strip, values))])
+    return merged

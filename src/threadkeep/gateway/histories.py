@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -81,7 +81,7 @@ LaysOutFor = Callable[[str | None, str], Awaitable[LaysOut]]
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a request."""
 
-    dialect: Literal["responses", "chat", "messages"]
+    dialect: str
     items: list[msgspec.Raw]
     session: str = ""
     model: str = ""
@@ -107,7 +107,7 @@ async def answer_history(caller: Caller, lays_out_for: LaysOutFor, *, tenant: st
     dialect = find_dialect(asked.dialect)
     fields = {"model": encode_value(asked.model), dialect.history_field: join_list(bytes(item) for item in asked.items)}
     headers = {SESSION_HEADER: asked.session} if asked.session else {}
-    incoming = Incoming(path=f"/{asked.dialect}", headers=headers, body=join_object(fields))
+    incoming = Incoming(path=dialect.api.endpoints.turn, headers=headers, body=join_object(fields))
     wish = Wish(compact=asked.compact, focus=asked.focus, limit_tokens=asked.limit_tokens)
     laid_out = await (await lays_out_for(tenant, asked.dialect)).laid_out(incoming, wish)
     await caller.answer(200, msgspec.json.encode(_view(laid_out, dialect)))

@@ -12,19 +12,19 @@ from threadkeep.compaction.order import Order
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.trigger import room_in
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.messages import without_thinking
 from threadkeep.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact
 from threadkeep.gateway.arrivals import Arrived
 from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.known import Known, load_known
-from threadkeep.gateway.own_compactor import COMPACTORS, OwnCompactor
+from threadkeep.gateway.own_compactor import OwnCompactor
 from threadkeep.gateway.own_model import OwnModel
 from threadkeep.gateway.placing import Placing
-from threadkeep.gateway.provider_rules import BINDING, Upstream
+from threadkeep.gateway.provider_rules import Upstream
 from threadkeep.gateway.rules import AutoCompact, Rules
 from threadkeep.gateway.upkeep import Upkeep, due
 from threadkeep.gateway.upstream_requests import Upstreams
 from threadkeep.items import Item
+from threadkeep.llm.remote import COMPACTORS
 from threadkeep.tokens import Limits, Pressure, measure_pressure
 
 log = logging.getLogger("threadkeep.gateway")
@@ -156,7 +156,8 @@ class KeepingUp:
         """Return what takes out of an item what the provider would refuse in a request that is not the client's own."""
         if known.told is not None and known.told.issued_from > 0:
             return self._dialect.remove_sealed
-        return without_thinking if self._dialect.name == BINDING and known.standing is not None else _as_it_is
+        thinking = self._dialect.api.thinking
+        return _as_it_is if thinking is None or known.standing is None else thinking.remove_thinking
 
     def _limits(self, arrived: Arrived) -> Limits:
         return self._backend.limits_for(arrived.hints.model)

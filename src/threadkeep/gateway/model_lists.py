@@ -30,10 +30,10 @@ ASKED_AT_MOST: Final = 256
 class ModelLists:
     """Asks the provider of one route for its models' windows, and tells the backend."""
 
-    def __init__(self, backend: Backend, *, lists_one: bool) -> None:
-        """Take a backend; `lists_one` says that the provider is asked about the one model, not for all of them."""
+    def __init__(self, backend: Backend, *, path: str) -> None:
+        """Take a backend, and the path that tells windows; `{model}` in it stands for the model's name."""
         self._backend = backend
-        self._lists_one = lists_one
+        self._path = path
         self._asked: set[str] = set()
         self._asking: set[asyncio.Task[None]] = set()
 
@@ -62,7 +62,7 @@ class ModelLists:
         # A provider without such a list, or out of reach, says nothing: the configured window goes on to count.
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
-                heard = await list_models(f"/models/{quote(model, safe='')}" if self._lists_one else "/models")
+                heard = await list_models(self._path.format(model=quote(model, safe="")))
             if heard.status == 200:
                 self._backend.learn_windows(windows_in(heard.body))
 

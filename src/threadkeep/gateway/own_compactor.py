@@ -14,10 +14,8 @@ from threadkeep.gateway.own_model import OwnModel
 from threadkeep.llm.base import ModelReply, RemoteCompaction, RemoteCompactor
 from threadkeep.llm.failures import read_refusal
 from threadkeep.llm.provider import IDLE_SECONDS, NO_HEADERS, Incoming
-from threadkeep.llm.remote import AnthropicModel, OpenAIModel
+from threadkeep.llm.remote import COMPACTORS
 
-# The dialects whose providers compact, and what speaks to them.
-COMPACTORS: Final[Mapping[str, type[OpenAIModel] | type[AnthropicModel]]] = {"responses": OpenAIModel, "messages": AnthropicModel}
 # What the gateway's upstreams take the place of.
 MOUNT: Final = "/v1"
 

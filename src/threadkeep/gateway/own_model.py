@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Final
-
-import msgspec
 
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.gateway.exchange import AnswerTooLong, SendAlike
-from threadkeep.gateway.provider_rules import bound_markers
 from threadkeep.items import Item
 from threadkeep.llm.answers import AnswerReader, read_answer
 from threadkeep.llm.base import ModelReply
 from threadkeep.llm.failures import read_refusal
-
-# What the provider must be told about any request, warm or not, as the client tells it.
-MANNERS: Final = ("model", "stream", "store", "max_tokens", "max_completion_tokens", "max_output_tokens")
-# The Messages API answers no request without a bound.
-BOUNDED: Final = "messages"
-MAX_TOKENS: Final = 8_192
 
 
 class OwnModel:
@@ -68,9 +57,11 @@ class OwnModel:
         return self._window_tokens
 
     async def ask(self, request: Request) -> ModelReply:
-        mannered = self._mannered(request)
-        items = bound_markers(self.permitted(request.items), mannered, dialect=self._dialect.name)
-        body = self._dialect.join(mannered, items)
+        api, items = self._dialect.api, self.permitted(request.items)
+        request = api.copy_delivery(request, self._own)
+        if api.cache_markers is not None:
+            items = api.cache_markers.limit_markers(items, request)
+        body = self._dialect.join(request, items)
         try:
             heard = await self._send_alike(body)
         except AnswerTooLong as error:
@@ -88,9 +79,3 @@ class OwnModel:
     def permitted(self, items: Sequence[Item]) -> list[Item]:
         """Return items as the provider takes them."""
         return [item for raw in items if (item := self._legal(raw)) is not None]
-
-    def _mannered(self, request: Request) -> Request:
-        """Return a request that says what this client's requests always say; what it says itself counts."""
-        own = {name: self._own.fields[name] for name in MANNERS if name in self._own.fields}
-        bound = {"max_tokens": msgspec.json.encode(MAX_TOKENS)} if self._dialect.name == BOUNDED else {}
-        return replace(request, fields={**bound, **own, **request.fields})

@@ -23,8 +23,6 @@ from threadkeep.threads.branches import branch
 from threadkeep.threads.reader import load_tip
 from threadkeep.threads.writer import Opening, append_items, arrival, deepest_known, opening
 
-# What the model is told outside its history. Other fields (cache keys, client metadata) change with every request.
-HEAD_FIELDS = ("model", "instructions", "system", "tools")
 # What the next request of a conversation begins with, as it is recorded.
 NEXT_STEP = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.NOTE})
 PAGE = 16
@@ -222,7 +220,7 @@ class Placing:
         memory: str,
         begun: Opening | None = None,
     ) -> Known:
-        told = told_now(known.told, request, hints, links=len(seen.items), memory=memory)
+        told = told_now(known.told, request, hints, dialect=self._dialect, links=len(seen.items), memory=memory)
         records = [] if told == known.told else [self._told_record(told, request, turn=known.tip.turn)]
         tip = known.tip
         while records or begun or depth < len(seen.items):
@@ -262,16 +260,16 @@ class Placing:
         return Arrival(item=item, view=reading.view, canonical=reading.canonical, tokens=tokens, aside=aside)
 
     def _told_record(self, told: Told, request: Request, *, turn: int) -> NewRecord:
-        body = told.body(_head_fields(request), [msgspec.Raw(item.raw) for item in request.head])
+        body = told.body(_head_fields(request, self._dialect), [msgspec.Raw(item.raw) for item in request.head])
         return NewRecord(kind=RecordKind.CONTEXT, at_ms=self._backend.clock.now_ms(), turn=turn, tokens=0, body=body)
 
 
-def told_now(before: Told | None, request: Request, hints: Hints, *, links: int, memory: str = "") -> Told:
+def told_now(before: Told | None, request: Request, hints: Hints, *, dialect: Dialect, links: int, memory: str = "") -> Told:
     """Return what holds with this request. What another account sealed stays its own, however long ago that was.
 
     What goes out beside a history is a part of what thinking is bound to: with another memory, all before is bound elsewhere.
     """
-    head = head_digest(_head_fields(request), [msgspec.Raw(item.raw) for item in request.head])
+    head = head_digest(_head_fields(request, dialect), [msgspec.Raw(item.raw) for item in request.head])
     if before is None:
         return Told(head=head, session=hints.session, issuer=hints.issuer, memory=memory)
     changed = bool(before.issuer) and before.issuer != hints.issuer
@@ -286,5 +284,6 @@ def told_now(before: Told | None, request: Request, hints: Hints, *, links: int,
     )
 
 
-def _head_fields(request: Request) -> dict[str, msgspec.Raw]:
-    return {name: msgspec.Raw(request.fields[name]) for name in HEAD_FIELDS if name in request.fields}
+def _head_fields(request: Request, dialect: Dialect) -> dict[str, msgspec.Raw]:
+    """Return what the model is told outside its history. Other fields, such as cache keys, change with every request."""
+    return {name: msgspec.Raw(request.fields[name]) for name in dialect.api.head_fields if name in request.fields}

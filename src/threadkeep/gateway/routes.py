@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from threadkeep.dialects import DIALECTS, Dialect
 from threadkeep.gateway.headers import RawHeaders, every
 
 MOUNT = "/v1"
@@ -20,21 +21,19 @@ class Provider(StrEnum):
 # The requests that carry a history, also those that do not go on with it: a known one must fit there too. Matched whole, since
 # `/threads/ID/messages` is another API.
 CONVERSATIONS = {
-    "/responses": "responses",
-    "/responses/compact": "responses",
-    "/chat/completions": "chat",
-    "/messages": "messages",
-    "/messages/count_tokens": "messages",
+    path: dialect for dialect in DIALECTS.values() for path in (dialect.api.endpoints.turn, *dialect.api.endpoints.others)
 }
-# What only one provider has, by first segment. `/models` and `/files` are in both APIs, and the headers tell.
-ANTHROPIC_ALONE = frozenset({"messages", "complete", "organizations", "skills"})
-OPENAI_ALONE = frozenset(
-    {"responses", "chat", "completions", "conversations", "embeddings", "moderations", "images", "audio", "threads", "assistants"}
+SEGMENTS = {path.split("/")[1]: Provider(dialect.api.endpoints.provider) for path, dialect in CONVERSATIONS.items()}
+# First path segments that only one provider has. `/models` and `/files` are in both APIs, and the headers tell.
+SEGMENTS |= dict.fromkeys(("complete", "organizations", "skills"), Provider.ANTHROPIC)
+SEGMENTS |= dict.fromkeys(
+    ("completions", "conversations", "embeddings", "moderations", "images", "audio", "threads", "assistants"), Provider.OPENAI
 )
 # Clients that were given a base URL without `/v1` ask for these at the root; anything else there is a mistake to be told.
-AT_ROOT = frozenset({"responses", "chat", "messages", "models", "conversations", "embeddings", "completions"})
-# The dialect in which a provider's own errors are told.
-ERROR_DIALECTS = {Provider.OPENAI: "responses", Provider.ANTHROPIC: "messages"}
+AT_ROOT = frozenset({"models", "conversations", "embeddings", "completions", *(path.split("/")[1] for path in CONVERSATIONS)})
+# The dialect of a provider's own errors: the first of those it speaks.
+ERROR_DIALECTS = {Provider(dialect.api.endpoints.provider): dialect for dialect in reversed(DIALECTS.values())}
+DEFAULT_DIALECT = next(iter(DIALECTS.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class Route:
 
     path: str
     provider: Provider
-    dialect: str
+    dialect: Dialect
     is_conversation: bool = False
 
 
@@ -64,7 +63,7 @@ def route_of(method: str, path: str, headers: RawHeaders) -> Route | None:
     if dialect is not None:
         return Route(path=rest, provider=provider, dialect=dialect, is_conversation=True)
     # An endpoint below a conversation's (`/chat/completions/ID`) fails in the words of that conversation.
-    below = next((name for root, name in CONVERSATIONS.items() if f"{rest}/".startswith(f"{root}/")), None)
+    below = next((each for root, each in CONVERSATIONS.items() if f"{rest}/".startswith(f"{root}/")), None)
     return Route(path=rest, provider=provider, dialect=below or ERROR_DIALECTS[provider])
 
 
@@ -78,9 +77,7 @@ def _after_mount(path: str) -> str | None:
 
 def _provider(rest: str, headers: RawHeaders) -> Provider:
     segment = rest.removeprefix("/").split("/", 1)[0]
-    if segment in ANTHROPIC_ALONE:
-        return Provider.ANTHROPIC
-    if segment in OPENAI_ALONE:
-        return Provider.OPENAI
+    if segment in SEGMENTS:
+        return SEGMENTS[segment]
     speaks_anthropic = every(headers, b"anthropic-version") or every(headers, b"x-api-key")
     return Provider.ANTHROPIC if speaks_anthropic else Provider.OPENAI

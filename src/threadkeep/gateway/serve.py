@@ -16,7 +16,7 @@ from threadkeep.gateway.identity import Identity
 from threadkeep.gateway.keys import Keys
 from threadkeep.gateway.metrics import Metrics
 from threadkeep.gateway.mount import MakePages
-from threadkeep.gateway.routes import ERROR_DIALECTS, Provider
+from threadkeep.gateway.routes import Provider
 from threadkeep.gateway.rules import Rules, rules_of
 from threadkeep.gateway.runs import Runs
 from threadkeep.gateway.server import running, serve
@@ -99,7 +99,7 @@ async def open_gateway(tk: Threadkeep, serving: Serving) -> AsyncIterator[Gatewa
     upstreams = {Provider.OPENAI: serving.upstream, Provider.ANTHROPIC: serving.anthropic_upstream or serving.upstream}
 
     def conversing(store: Threadkeep, dialect: Dialect) -> RecordedConversations:
-        upstream = upstreams[Provider.ANTHROPIC if dialect.name == ERROR_DIALECTS[Provider.ANTHROPIC] else Provider.OPENAI]
+        upstream = upstreams[Provider(dialect.api.endpoints.provider)]
         rules = rules_for(store.config, dialect=dialect.name, auto_compact=serving.auto_compact)
         return RecordedConversations(store, dialect, rules=rules, upstream=upstream)
 

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from threadkeep.dialects import Dialect, Request
-from threadkeep.dialects.raw_json import read_object, read_value
+from threadkeep.dialects.raw_json import read_object
 from threadkeep.gateway.hints import Hints
 from threadkeep.gateway.rules import CLAUDE_CODE
 
-# Endpoints that take a history and do not go on with it.
-PATHS: Final = ("/count_tokens", "/compact")
 EMPTY: Final = frozenset({b"null", b"[]"})
 
 
@@ -34,17 +32,13 @@ WITHOUT_TOOLS: Final = (
 )
 # Claude Code asks for its summary behind the history itself, in the last part of the last message.
 SUMMARY_REQUEST: Final = "CRITICAL: Respond with TEXT ONLY"
-# Codex asks a provider that compacts by itself with an item of this type behind the history.
-TRIGGER: Final = "compaction_trigger"
 
 
 def is_side_request(request: Request, *, path: str, hints: Hints, dialect: Dialect) -> bool:
     """Whether a request is no step of a conversation, as far as it tells by itself; see also `asks_for_summary`."""
-    if path.endswith(PATHS) or hints.is_own_business:
+    if hints.is_own_business or dialect.api.is_side_request(request, path=path):
         return True
     if asks_for_summary(request) and hints.client == CLAUDE_CODE:
-        return True
-    if request.items and (read_object(request.items[-1].raw) or {}).get("type") == TRIGGER:
         return True
     return request.fields.get("tools", b"null") in EMPTY and any(_is(kind, request, dialect) for kind in WITHOUT_TOOLS)
 
@@ -61,19 +55,6 @@ def asks_for_summary(request: Request) -> bool:
 
 
 def _is(kind: Kind, request: Request, dialect: Dialect) -> bool:
-    if not _instructions(request, dialect).lstrip().startswith(kind.instructions):
+    if not dialect.api.find_instructions(request).lstrip().startswith(kind.instructions):
         return False
     return not kind.says or (len(request.items) == 1 and kind.says in dialect.view(request.items[0]).text)
-
-
-def _instructions(request: Request, dialect: Dialect) -> str:
-    """Return what the request tells the model before everything else, wherever its dialect puts that."""
-    for name in ("instructions", "system"):
-        told = read_value(request.fields.get(name, b"null"))
-        if isinstance(told, str) and told:
-            return told
-        if isinstance(told, list):
-            texts = (block.get("text") for block in told if isinstance(block, dict))
-            return next((text for text in texts if isinstance(text, str)), "")
-    # Tools may stand before the first instruction.
-    return next((text for item in request.head if (text := dialect.view(item).text)), "")

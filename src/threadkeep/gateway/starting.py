@@ -82,7 +82,7 @@ class Starts:
 
     async def _record(self, known: Known, arrived: Arrived, standing: Standing, start: Start) -> Known:
         links, memory = len(arrived.seen.items), arrived.memory.pin
-        told = told_now(known.told, arrived.request, arrived.hints, links=links, memory=memory)
+        told = told_now(known.told, arrived.request, arrived.hints, dialect=self._dialect, links=links, memory=memory)
         return await self._placing.tell(known, replace(told, started=standing.ordinal, start=start), arrived.request)
 
     async def _first(self, known: Known, standing: Standing) -> Start | None:

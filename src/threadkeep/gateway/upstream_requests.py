@@ -7,25 +7,13 @@ from dataclasses import replace
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Request
 from threadkeep.gateway.arrivals import Arrived
-from threadkeep.gateway.breakpoints import are_known, pointed
 from threadkeep.gateway.erased import Erased, without_erased
+from threadkeep.gateway.headers import merge_header_lists
 from threadkeep.gateway.known import Known, Standing, Told
 from threadkeep.gateway.placing import Placing, told_now
-from threadkeep.gateway.provider_rules import (
-    BINDING,
-    Upstream,
-    binds_thinking,
-    brought_together,
-    drops_blocks,
-    keyed,
-    legal,
-    loop_start,
-    marked,
-    reads_compaction,
-)
+from threadkeep.gateway.provider_rules import Upstream, brought_together, legal, loop_start, marked, pointed
 from threadkeep.gateway.recall_tool.exchanges import put_back
-from threadkeep.gateway.recall_tool.offering import with_tool
-from threadkeep.gateway.recollecting import remembering
+from threadkeep.gateway.recall_tool.form import TOOL
 from threadkeep.gateway.rewriting import Placed, window_of
 from threadkeep.gateway.rules import Rules
 from threadkeep.gateway.starting import Starts, start_of
@@ -52,7 +40,7 @@ class Upstreams:
             CompactionStopped: Such a hook wants the turn to end.
         """
         told = known.told or told_now(
-            None, arrived.request, arrived.hints, links=len(arrived.seen.items), memory=arrived.memory.pin
+            None, arrived.request, arrived.hints, dialect=self._dialect, links=len(arrived.seen.items), memory=arrived.memory.pin
         )
         is_new = self.is_new_window(known)
         if self.starts_anew(known):
@@ -65,17 +53,24 @@ class Upstreams:
 
     def starts_anew(self, known: Known) -> bool:
         """Whether SessionStart hooks are to be run before the window that counts is sent; never once answers are bound to it."""
-        return self._starts.is_due(known) and (self._dialect.name != BINDING or self.is_new_window(known))
+        return self._starts.is_due(known) and (self._dialect.api.thinking is None or self.is_new_window(known))
 
     def is_new_window(self, known: Known) -> bool:
         """Whether the window that counts is another than the one sent last, and its provider binds what it answers to it."""
         in_use = known.told.checkpoint if known.told else None
-        return self._dialect.name == BINDING and _ordinal(known.standing) != in_use
+        return self._dialect.api.thinking is not None and _ordinal(known.standing) != in_use
 
     def shown(self, known: Known | None, arrived: Arrived) -> Upstream:
         """Return a request for a history as far as it is known, nothing being recorded; None is one that nobody knows."""
         links = len(arrived.seen.items)
-        told = told_now(known.told if known else None, arrived.request, arrived.hints, links=links, memory=arrived.memory.pin)
+        told = told_now(
+            known.told if known else None,
+            arrived.request,
+            arrived.hints,
+            dialect=self._dialect,
+            links=links,
+            memory=arrived.memory.pin,
+        )
         if known is None:
             return self._request(arrived, told, None, Erased())
         if self.is_new_window(known):
@@ -93,8 +88,10 @@ class Upstreams:
         """Return a request with what its model is shown of the memory, and the means to recall; the very same one where that
         is nothing.
         """
-        request = remembering(arrived.request, arrived.memory.text, dialect=self._dialect)
-        return request if arrived.recalled is None else with_tool(request, dialect=self._dialect.name)
+        api, request = self._dialect.api, arrived.request
+        if arrived.memory.text:
+            request = api.add_instructions(request, arrived.memory.text)
+        return request if arrived.recalled is None else api.make_hidden_tool(TOOL).add_to(request)
 
     def _window(self, arrived: Arrived, told: Told | None, standing: Standing | None, erased: Erased) -> list[Placed]:
         """Return the history to send, what was erased of it taken out."""
@@ -114,23 +111,25 @@ class Upstreams:
         recalled = [exchange for exchange in arrived.recalled or () if exchange.depth + 1 not in erased.depths]
         if recalled:
             window = put_back(window, recalled, seen, dialect=self._dialect)
-        if rules.derives_cache_key:
-            request = keyed(request, root=seen.glances[0].link, dialect=self._dialect.name)
+        cache = self._dialect.api.prompt_cache
+        if rules.derives_cache_key and cache is not None:
+            request = cache.set_key(request, f"threadkeep-{seen.glances[0].link.hex()}")
         request, headers, bound = self._with_thinking(request, window, arrived, told)
         window = legal(window, told, dialect=self._dialect, bound=bound)
-        headers |= reads_compaction(window, {**arrived.headers, **headers}, dialect=self._dialect.name)
-        window = marked(window, request, dialect=self._dialect.name)
+        ours = [placed.item for placed in window if placed.depth is None]
+        headers |= merge_header_lists(headers, self._dialect.api.headers_for(ours))
+        window = marked(window, request, dialect=self._dialect)
         covers = standing.layout.covers if standing else 0
-        window = brought_together(window, seen, covers=covers, dialect=self._dialect.name, model=arrived.hints.model)
-        if rules.sets_breakpoints and standing and are_known(arrived.hints.model, arrived.headers, dialect=self._dialect.name):
-            window, request = pointed(window, request, dialect=self._dialect.name)
+        window = brought_together(window, seen, covers=covers, dialect=self._dialect, model=arrived.hints.model)
+        if rules.sets_breakpoints and standing and cache and cache.takes_breakpoints(arrived.hints.model, arrived.headers):
+            window, request = pointed(window, request, dialect=self._dialect)
         tokens = self._beside(request) + sum(placed.tokens for placed in window)
         if request is arrived.request and [placed.item for placed in window] == list(seen.items):
             return Upstream(body=arrived.incoming.body, tokens=tokens)
         items = [placed.item for placed in window]
         rewritten = standing is not None or any(seen.aside)
         body = self._dialect.join(request, self._dialect.arrange(items) if rewritten else items)
-        return Upstream(body=body, tokens=tokens, headers=headers)
+        return Upstream(body=body, tokens=tokens, headers=merge_header_lists(arrived.headers, headers))
 
     def _whole(self, arrived: Arrived) -> int:
         """Return our estimate of a request as the client sends it, what was said to the gateway left out."""
@@ -148,21 +147,22 @@ class Upstreams:
         """Return a request that says what becomes of thinking bound to another window, the headers it needs, and how many of the
         client's items lose theirs before it is sent.
         """
-        if not self._has_bound(window, told):
+        thinking = self._dialect.api.thinking
+        if thinking is None or not _has_bound(window, told):
             return request, {}, told.bound_from
         loop = loop_start(arrived.seen, until=told.bound_from)
         if self._rules.thinking == "strip" and loop is None:
             return request, {}, told.bound_from
-        if self._rules.thinking == "strip" and not binds_thinking(arrived.hints.model):
+        if self._rules.thinking == "strip" and not thinking.is_bound(arrived.hints.model):
             return request, {}, loop or 0
-        request, headers = drops_blocks(request, arrived.headers)
+        request, headers = thinking.drop_mismatched(request)
         kept_from = 0 if self._rules.thinking == "drop_block" else loop or 0
-        return request, headers, kept_from if headers else told.bound_from
+        return request, dict(headers), kept_from if headers else told.bound_from
 
-    def _has_bound(self, window: list[Placed], told: Told) -> bool:
-        """Whether a window holds thinking that its provider bound to another."""
-        sealed = (placed.depth for placed in window if placed.sealed and placed.depth is not None)
-        return self._dialect.name == BINDING and any(depth <= told.bound_from for depth in sealed)
+
+def _has_bound(window: list[Placed], told: Told) -> bool:
+    """Whether a window holds thinking that its provider bound to another."""
+    return any(placed.sealed and placed.depth is not None and placed.depth <= told.bound_from for placed in window)
 
 
 def _ordinal(standing: Standing | None) -> int | None:

@@ -11,6 +11,7 @@ import msgspec
 
 from threadkeep.dialects import Dialect, Reply, Request
 from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.messages.betas import BETA_HEADER, BINDING_BETA, COMPACTION_BETA, DROP_MISMATCHED
 from threadkeep.dialects.raw_json import ABSENT, Fields, join_object, read_fields, split_list, split_object
 from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import ModelRejected, ModelUnavailable
@@ -45,15 +46,10 @@ INLINE: Final[Mapping[str, bytes]] = {
     "store": b"false",
 }
 
-BETA_HEADER: Final = "anthropic-beta"
-ANTHROPIC_BETA: Final = "compact-2026-09-04"
-ANTHROPIC_HEADERS: Final[Mapping[str, str]] = {BETA_HEADER: ANTHROPIC_BETA}
+ANTHROPIC_HEADERS: Final[Mapping[str, str]] = {BETA_HEADER: COMPACTION_BETA}
 # What a turn asks for that is to be compacted by its provider on the way, and the beta that knows it.
 INLINE_EDIT: Final = b'"compact_20260112"'
 INLINE_BETA: Final = "compact-2026-01-12"
-# Thinking that no longer fits its history is dropped by the provider, where it is asked to.
-BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
-DROP: Final = b'{"prefix_mismatch_behavior":"drop_block"}'
 # Refused in a request for compaction: two compactions at once, and what only shapes an answer.
 ANTHROPIC_UNWANTED: Final = frozenset({"context_management", "stop_sequences", "output_format", "stream"})
 
@@ -136,16 +132,23 @@ class AnthropicModel(ProviderModel):
         asked = _thinking(request)
         if asked is None or "block_binding" in asked:
             return super()._body(request)
-        bound = join_object({**asked, "block_binding": DROP})
+        bound = join_object({**asked, "block_binding": DROP_MISMATCHED})
         return super()._body(replace(request, fields={**request.fields, "thinking": bound}))
 
     def _headers(self, request: Request) -> Mapping[str, str]:
         # A compaction block is understood under a beta and refused without. Which made it cannot be told from it, so both are
         # named where a turn asks for one on the way.
-        betas = [ANTHROPIC_BETA] if _compaction_blocks(request.items) else []
+        betas = [COMPACTION_BETA] if _compaction_blocks(request.items) else []
         betas += [INLINE_BETA] if INLINE_EDIT in request.fields.get("context_management", ABSENT) else []
         betas += [BINDING_BETA] if _thinking(request) is not None else []
         return {BETA_HEADER: ",".join(betas)} if betas else super()._headers(request)
+
+
+# The models that compact by themselves, by the dialect they speak.
+COMPACTORS: Final[Mapping[str, type[OpenAIModel] | type[AnthropicModel]]] = {
+    RESPONSES.name: OpenAIModel,
+    MESSAGES.name: AnthropicModel,
+}
 
 
 def _thinking(request: Request) -> dict[str, bytes] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from threadkeep.dialects.messages.markers import with_marker
+from threadkeep.dialects.messages.markers import set_marker
 from threadkeep.items import Item, decode_json
 
 
@@ -63,7 +63,7 @@ def calls_in(dialect: str, items: Iterable[Item]) -> list[Call]:
 
 def warmed(dialect: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
     """Return a history as it goes out: where a provider caches only what is marked, its end is."""
-    return (*items[:-1], with_marker(items[-1])) if dialect == "messages" and items else items
+    return (*items[:-1], set_marker(items[-1])) if dialect == "messages" and items else items
 
 
 def _calls(dialect: str, item: dict[str, Any]) -> list[Call]:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, Request, Wire
-from threadkeep.dialects.chat import wire
+from threadkeep.dialects.base import ABORTED, Api, Request, Wire
+from threadkeep.dialects.chat import api, wire
 from threadkeep.dialects.chat.arranging import arranged
 from threadkeep.dialects.chat.blanking import blanked_fields
 from threadkeep.dialects.chat.canonical import canonical_fields
@@ -16,7 +16,7 @@ from threadkeep.dialects.chat.sealed import remove_sealed
 from threadkeep.dialects.chat.views import INSTRUCTIONS, OUTPUTS, role_of, view_of
 from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import encode_canonical, join_object, read_object, split_object
-from threadkeep.dialects.requests import compose_request, join_request, make_item, read_items, split_request
+from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
 from threadkeep.items import Item, View
 
 # What no other dialect has.
@@ -30,6 +30,7 @@ class ChatDialect:
     name = "chat"
     history_field = "messages"
     wire: Wire = wire
+    api: Api = api
     sealed_marks = (b"thinking", b"reasoning")
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
@@ -77,6 +78,9 @@ class ChatDialect:
 
     def blanked(self, item: Item, text: str) -> Item | None:
         return self.parse(blanked_fields(read_object(item.raw) or {}, text))
+
+    def host_parts(self, item: Item) -> Item | None:
+        return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return arranged(items)

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, Request, Wire
-from threadkeep.dialects.messages import wire
+from threadkeep.dialects.base import ABORTED, Api, Request, Wire
+from threadkeep.dialects.messages import api, wire
 from threadkeep.dialects.messages.alternation import alternating
 from threadkeep.dialects.messages.blanking import blanked_fields
 from threadkeep.dialects.messages.blocks import blocks_of, text_field
-from threadkeep.dialects.messages.markers import without_markers
+from threadkeep.dialects.messages.markers import remove_markers
 from threadkeep.dialects.messages.sealed import remove_sealed
 from threadkeep.dialects.messages.views import view_of
 from threadkeep.dialects.raw_json import (
@@ -25,7 +25,7 @@ from threadkeep.dialects.raw_json import (
     split_list,
     split_object,
 )
-from threadkeep.dialects.requests import compose_request, join_request, make_item, read_items, split_request
+from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
 from threadkeep.items import Item, ItemKind, Role, View
 
 # What a client may leave around a message without changing what the model sees.
@@ -50,6 +50,7 @@ class MessagesDialect:
     name = "messages"
     history_field = "messages"
     wire: Wire = wire
+    api: Api = api
     sealed_marks = (b"thinking", b"compaction")
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
@@ -94,7 +95,7 @@ class MessagesDialect:
         content = msgspec.json.encode(text)
         stub = Item(join_object({**message, "content": join_list(_with_content(block, content) for block in blocks)}))
         # A client moves its cache markers along; one in a stub would stay, and a request may hold four.
-        return without_markers(stub)
+        return remove_markers(stub)
 
     def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
         blocks = blocks_of((read_object(item.raw) or {}).get("content")) or []
@@ -111,6 +112,9 @@ class MessagesDialect:
 
     def blanked(self, item: Item, text: str) -> Item | None:
         return self.parse(blanked_fields(read_object(item.raw) or {}, text))
+
+    def host_parts(self, item: Item) -> Item | None:
+        return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return alternating(items)

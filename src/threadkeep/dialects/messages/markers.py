@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from threadkeep.dialects.base import Request
 from threadkeep.dialects.messages.blocks import THINKING
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_value, split_list, split_object
 from threadkeep.items import Item
@@ -11,15 +13,45 @@ from threadkeep.items import Item
 FIELD: Final = "cache_control"
 MARKER: Final = b'{"type":"ephemeral"}'
 
+SIGN: Final = FIELD.encode()
+MAX_MARKERS: Final = 4
+LONG_LIVED: Final = b'"1h"'
 
-def markers(item: Item) -> int:
+
+def mark_item(items: Sequence[Item], request: Request, *, at: int) -> Item:
+    """Return item `at` of a window with a marker at its end, where one is free.
+
+    A marker that lives for an hour may not follow one that lives for minutes, so none is set in front of such markers.
+    """
+    used = _count_beside(request) + sum(_count_quickly(item) for item in items)
+    if used >= MAX_MARKERS or any(LONG_LIVED in item.raw and _count_quickly(item) for item in items[at + 1 :]):
+        return items[at]
+    return set_marker(items[at])
+
+
+def limit_markers(items: Sequence[Item], request: Request) -> list[Item]:
+    """Return items with their newest markers alone, as many as the request has room for.
+
+    A client moves its markers along with every request; its items as they were recorded hold all of them.
+    """
+    free, limited = MAX_MARKERS - _count_beside(request), list(items)
+    for index in range(len(limited) - 1, -1, -1):
+        count = _count_quickly(limited[index])
+        if count > free:
+            limited[index] = remove_markers(limited[index])
+        else:
+            free -= count
+    return limited
+
+
+def count_markers(item: Item) -> int:
     """Return how many markers a message holds: its own, those of its blocks, those of blocks within a tool's result."""
     fields = split_object(item.raw) or {}
     blocks = split_list(fields.get("content", b"null")) or []
     return _has_marker(fields) + sum(_count(block) for block in blocks)
 
 
-def with_marker(item: Item) -> Item:
+def set_marker(item: Item) -> Item:
     """Return the message with a marker on the last block that may carry one, all else with its exact bytes.
 
     Thinking and empty text may not. A string becomes a block of text. A message that has its marker there already, or nothing to
@@ -39,16 +71,27 @@ def with_marker(item: Item) -> Item:
     return item
 
 
-def without_markers(item: Item) -> Item:
+def remove_markers(item: Item) -> Item:
     """Return the message without any marker, all else with its exact bytes."""
     fields = split_object(item.raw)
-    if fields is None or not markers(item):
+    if fields is None or not count_markers(item):
         return item
     kept = _unmarked(fields)
     blocks = split_list(kept.get("content", b"null"))
     if blocks is not None:
         kept["content"] = join_list(_without(block, nested=True) for block in blocks)
     return Item(join_object(kept))
+
+
+def _count_beside(request: Request) -> int:
+    """Return how many markers stand outside the history: on blocks of the system's text, on tools, on the head."""
+    spans = [span for name in ("system", "tools") if SIGN in (span := request.fields.get(name, b"null"))]
+    blocks = [split_object(block) or {} for span in spans for block in split_list(span) or ()]
+    return sum(_has_marker(block) for block in (*blocks, request.fields)) + sum(_count_quickly(item) for item in request.head)
+
+
+def _count_quickly(item: Item) -> int:
+    return count_markers(item) if SIGN in item.raw else 0
 
 
 def _count(block: bytes) -> int:
@@ -72,7 +115,7 @@ def _unmarked(fields: dict[str, bytes]) -> dict[str, bytes]:
     return {name: raw for name, raw in fields.items() if name != FIELD}
 
 
-def _has_marker(fields: dict[str, bytes]) -> bool:
+def _has_marker(fields: Mapping[str, bytes]) -> bool:
     return fields.get(FIELD, b"null") != b"null"
 
 

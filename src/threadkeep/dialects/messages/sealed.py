@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from threadkeep.dialects.base import UNREADABLE
-from threadkeep.dialects.messages.thinking import without_thinking
+from threadkeep.dialects.messages.thinking import remove_thinking
 from threadkeep.dialects.raw_json import join_list, join_object, read_fields, split_list, split_object
 from threadkeep.items import Item
 
@@ -16,7 +16,7 @@ SUMMARISED: Final = "(An earlier part of this conversation was compacted. What w
 
 def remove_sealed(item: Item) -> Item:
     """Return the message without its thinking, and with the words of a compaction, if it has any, in place of the block."""
-    bare = without_thinking(item)
+    bare = remove_thinking(item)
     fields = split_object(bare.raw) if b'"compaction"' in bare.raw else None
     blocks = split_list(fields["content"]) if fields is not None and "content" in fields else None
     if fields is None or blocks is None:

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, UNREADABLE, Request, Wire
+from threadkeep.dialects.base import ABORTED, UNREADABLE, Api, Request, Wire
 from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import Json, encode_canonical, join_list, join_object, make_text_part, read_object, split_object
-from threadkeep.dialects.requests import compose_request, join_request, make_item, read_items, split_request
-from threadkeep.dialects.responses import wire
+from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
+from threadkeep.dialects.responses import api, wire
 from threadkeep.dialects.responses.blanking import blanked_fields
 from threadkeep.dialects.responses.views import NAMED_BY_ID, kind_of, view_of
 from threadkeep.items import Item, Role, View
@@ -46,6 +46,7 @@ class ResponsesDialect:
     name = "responses"
     history_field = "input"
     wire: Wire = wire
+    api: Api = api
     sealed_marks = (b"reasoning", b"compaction")
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
@@ -100,6 +101,9 @@ class ResponsesDialect:
     def blanked(self, item: Item, text: str) -> Item | None:
         made = blanked_fields(read_object(item.raw) or {}, text)
         return None if made is None else self.parse(made)
+
+    def host_parts(self, item: Item) -> Item | None:
+        return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return list(items)

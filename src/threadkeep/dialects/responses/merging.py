@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,6 +11,14 @@ from threadkeep.dialects.responses.views import kind_of
 from threadkeep.items import Item
 
 USER_SIGN: Final = b'"user"'
+
+# OpenAI's own models take them as they are; servers that speak the Responses API through another model's template may not.
+_takes_neighbours = re.compile(r"gpt-|chatgpt-|codex-|o\d")
+
+
+def takes_neighbours(model: str) -> bool:
+    """Whether the provider of this model is known to accept two user messages in a row."""
+    return _takes_neighbours.match(model) is not None
 
 
 def is_user_message(item: Item) -> bool:
@@ -20,7 +29,7 @@ def is_user_message(item: Item) -> bool:
     return kind_of(fields) == "message" and fields.get("role") == "user" and isinstance(fields.get("content"), str | list)
 
 
-def merged(items: Sequence[Item]) -> Item:
+def merge_messages(items: Sequence[Item]) -> Item:
     """Return several such messages as one: all their parts in order, with their exact bytes; of other fields the newest count."""
     spans = [split_object(item.raw) or {} for item in items]
     parts = [part for each in spans for part in _parts(each.get("content", b"[]"))]

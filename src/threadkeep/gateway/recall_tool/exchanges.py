@@ -8,7 +8,7 @@ has laid out anew, is sent as the client has it: what was recalled in it is then
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from hmac import compare_digest
@@ -17,12 +17,11 @@ import msgspec
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.base import has_sealed
+from threadkeep.dialects.base import HiddenTool, has_sealed
 from threadkeep.errors import OrdinalConflict
 from threadkeep.gateway.glances import Seen
 from threadkeep.gateway.known import Known, Memory
-from threadkeep.gateway.recall_tool.form import Form
-from threadkeep.gateway.recall_tool.offering import FORMS
+from threadkeep.gateway.recall_tool.form import TOOL
 from threadkeep.gateway.rewriting import Placed
 from threadkeep.items import Item, Role
 from threadkeep.store import NewRecord, RecordKind, Span
@@ -33,7 +32,6 @@ from threadkeep.tokens import estimate_item
 SEAL_BYTES = 16
 # How `recalled_text` heads what it quotes.
 _pointer = re.compile(rb"\[([A-Za-z0-9._-]{1,128})#(\d{1,15})\]")
-REASONING = b'"reasoning"'
 
 
 class ExchangeBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="note", tag="recalled"):
@@ -149,26 +147,26 @@ class Exchanges:
 
 def put_back(window: Sequence[Placed], exchanges: Sequence[Exchange], seen: Seen, *, dialect: Dialect) -> list[Placed]:
     """Return a window with what was recalled where it was."""
-    form = FORMS[dialect.name]
+    form = dialect.api.make_hidden_tool(TOOL)
     for exchange in exchanges:
         window = _put_back(list(window), exchange, seen, dialect=dialect, form=form)
     return list(window)
 
 
-def _put_back(window: list[Placed], exchange: Exchange, seen: Seen, *, dialect: Dialect, form: Form) -> list[Placed]:
+def _put_back(window: list[Placed], exchange: Exchange, seen: Seen, *, dialect: Dialect, form: HiddenTool) -> list[Placed]:
     echo = _echo(exchange.depth, seen, dialect=dialect)
     places = {placed.depth: at for at, placed in enumerate(window) if placed.depth is not None and not placed.laid_out}
     begins = places.get(exchange.depth + 1)
     whole = begins is not None and all(exchange.depth + 1 + step in places for step in range(len(echo)))
-    if begins is None or not whole or not echo or form.said(echo) != exchange.said:
-        return _without_orphans(window, exchange, echo)
+    if begins is None or not whole or not echo or form.spoken_text(echo) != exchange.said:
+        return _without_orphans(window, exchange, echo, form=form)
     ends = begins + len(echo)
     ours = [_placed(item, exchange.depth + 1, dialect=dialect) for item in exchange.items]
     after = window[ends:]
     if exchange.pending:
         if not after:
             return window
-        changed = form.with_outputs(after[0].item, exchange.pending)
+        changed = form.join_outputs(after[0].item, exchange.pending)
         if changed is None:
             ours.extend(_placed(item, exchange.depth + 1, dialect=dialect) for item in exchange.pending)
         else:
@@ -187,21 +185,12 @@ def _echo(depth: int, seen: Seen, *, dialect: Dialect) -> list[Item]:
     return found
 
 
-def _without_orphans(window: list[Placed], exchange: Exchange, echo: Sequence[Item]) -> list[Placed]:
+def _without_orphans(window: list[Placed], exchange: Exchange, echo: Sequence[Item], *, form: HiddenTool) -> list[Placed]:
     """Return a window without reasoning that led to a call which is not there: a provider refuses it without what followed."""
-    reasoning = {_sealed(item) for item in exchange.items if REASONING in item.raw} - {None}
+    reasoning = {form.sealed_reasoning(item) for item in exchange.items} - {None}
     if not reasoning or not echo:
         return window
-    return [placed for placed in window if REASONING not in placed.item.raw or _sealed(placed.item) not in reasoning]
-
-
-def _sealed(item: Item) -> bytes | None:
-    fields: Mapping[str, msgspec.Raw] = {}
-    try:
-        fields = msgspec.json.decode(item.raw, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
-        return None
-    return bytes(fields["encrypted_content"]) if "encrypted_content" in fields else None
+    return [placed for placed in window if form.sealed_reasoning(placed.item) not in reasoning]
 
 
 def _placed(item: Item, depth: int, *, dialect: Dialect) -> Placed:

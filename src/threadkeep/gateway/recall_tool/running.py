@@ -9,13 +9,13 @@ from typing import Final
 from threadkeep.client.thread import Thread
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply
+from threadkeep.dialects.base import HiddenTool
 from threadkeep.errors import InvalidPointer, ThreadkeepError
 from threadkeep.gateway.recall_tool.exchanges import Exchange, Exchanges
-from threadkeep.gateway.recall_tool.form import Form, RecallCall
-from threadkeep.gateway.recall_tool.offering import FORMS
+from threadkeep.gateway.recall_tool.form import TOOL
 from threadkeep.gateway.recordings import Recorded
 from threadkeep.items import Item
-from threadkeep.recall.tool import NOTHING, recalled_text
+from threadkeep.recall.tool import ARGUMENT, NOTHING, recalled_text
 from threadkeep.threads import parse_pointer
 from threadkeep.threads.reader import live_path
 
@@ -44,17 +44,17 @@ class Recalling:
     _body: bytes = field(default=b"", repr=False)
 
     @property
-    def form(self) -> Form:
-        return FORMS[self.dialect.name]
+    def form(self) -> HiddenTool:
+        return self.dialect.api.make_hidden_tool(TOOL)
 
     async def answered(self, reply: Reply) -> bytes | None:
         """Take one answer of the provider; return what it is to be asked next, or None where the answer is the client's.
 
         What a client sees nothing of is durable when None is returned.
         """
-        calls = self.form.calls_in(reply.items)
-        outputs = self.form.outputs({call.call_id: await self._output(call) for call in calls.ours})
-        if not outputs or calls.others or reply.outcome != "completed" or self._rounds > ROUNDS:
+        found = self.form.find_calls(reply.items)
+        outputs = self.form.make_outputs({call_id: await self._output(arguments) for call_id, arguments in found.calls})
+        if not outputs or found.has_others or reply.outcome != "completed" or self._rounds > ROUNDS:
             await self._keep(reply, pending=tuple(outputs))
             return None
         self._rounds += 1
@@ -73,18 +73,19 @@ class Recalling:
         """Record what the client sees nothing of, if there is anything."""
         if not self._items and not pending:
             return
-        said = self.form.said([*self._shown, *reply.items])
+        said = self.form.spoken_text([*self._shown, *reply.items])
         exchange = Exchange(depth=self.depth, said=said, items=(*self._items, *reply.items), pending=pending)
         await self.exchanges.keep(await self.recorded(), exchange)
 
-    async def _output(self, call: RecallCall) -> str:
+    async def _output(self, arguments: object) -> str:
         if self._rounds >= ROUNDS:
             return ENOUGH
-        if call.query is None:
+        query = arguments.get(ARGUMENT) if isinstance(arguments, dict) else None
+        if not isinstance(query, str) or not query.strip():
             return UNREADABLE
         try:
             thread = Thread(self.backend, (await self.recorded()).thread_id, dialect=self.dialect)
-            return await recalled_text(thread, call.query) if await self._is_within(thread, call.query) else NOTHING
+            return await recalled_text(thread, query) if await self._is_within(thread, query) else NOTHING
         except ThreadkeepError as error:
             return f"Nothing can be recalled now ({error.code})."
 

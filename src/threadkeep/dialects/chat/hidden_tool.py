@@ -2,74 +2,83 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from threadkeep.dialects.base import HiddenCalls
+from threadkeep.dialects.hidden_tool import (
+    SEPARATOR,
+    EventSplitter,
+    HiddenToolForm,
+    Json,
+    make_item,
+    read_event,
+    render_event,
+    squeeze,
+    sum_usage,
+)
 from threadkeep.dialects.raw_json import read_object
-from threadkeep.gateway.recall_tool.events import EventBlocks, data_event, event_of
-from threadkeep.gateway.recall_tool.form import ABOUT, APART, NAME, Calls, Json, RecallCall, added, bare, query_in
 from threadkeep.items import Item
-from threadkeep.recall.tool import PARAMETERS
 
 DONE = b"[DONE]"
 
 
-class ChatForm:
-    """See `Form`."""
+class ChatHiddenTool(HiddenToolForm):
+    """See `threadkeep.dialects.base.HiddenTool`."""
 
-    def definition(self) -> Json:
-        return {"type": "function", "function": {"name": NAME, "description": ABOUT, "parameters": dict(PARAMETERS)}}
+    def _define(self) -> Json:
+        tool = self._tool
+        function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+        return {"type": "function", "function": function}
 
-    def is_named(self, tool: Json, name: str) -> bool:
-        function = tool.get("function")
-        return isinstance(function, dict) and function.get("name") == name
+    def _find_name(self, tool: Json) -> object:
+        return _name_of(tool)
 
-    def calls_in(self, items: Sequence[Item]) -> Calls:
+    def find_calls(self, items: Sequence[Item]) -> HiddenCalls:
         calls = [call for item in items for call in _calls(read_object(item.raw) or {})]
-        ours = tuple(_call(call) for call in calls if _is_ours(call))
-        return Calls(ours=ours, others=any(not _is_ours(call) for call in calls))
+        ours = tuple((str(call.get("id")), _arguments(call)) for call in calls if _name_of(call) == self._tool.name)
+        return HiddenCalls(calls=ours, has_others=len(ours) < len(calls))
 
-    def outputs(self, outputs: Mapping[str, str]) -> list[Item]:
-        values = ({"role": "tool", "tool_call_id": name, "content": text} for name, text in outputs.items())
-        return [Item(json.dumps(value, ensure_ascii=False).encode()) for value in values]
+    def make_outputs(self, outputs: Mapping[str, str]) -> list[Item]:
+        return [make_item({"role": "tool", "tool_call_id": name, "content": text}) for name, text in outputs.items()]
 
-    def with_outputs(self, item: Item, outputs: Sequence[Item]) -> Item | None:
-        return None
-
-    def said(self, items: Sequence[Item]) -> str:
+    def spoken_text(self, items: Sequence[Item]) -> str:
         words: list[str] = []
         for value in (read_object(item.raw) or {} for item in items):
             content = value.get("content")
             parts = content if isinstance(content, list) else [{"text": content}]
             words.extend(str(part.get("text") or "") for part in parts if isinstance(part, dict))
-            words.extend(f"\0{call.get('id')}\0" for call in _calls(value) if not _is_ours(call))
-        return bare("".join(words))
+            words.extend(f"\0{call.get('id')}\0" for call in self._other_calls(value))
+        return squeeze("".join(words))
 
-    def veil(self) -> ChatVeil:
-        return ChatVeil()
+    def make_filter(self) -> ChatAnswerFilter:
+        return ChatAnswerFilter(self._tool.name)
 
-    def merged(self, answers: Sequence[Json]) -> Json:
+    def merge_answers(self, answers: Sequence[Json]) -> Json:
         messages = [_message(answer) for answer in answers]
         texts = [text for message in messages if isinstance(text := message.get("content"), str) and text]
-        message = {**messages[-1], "content": APART.join(texts) if texts else messages[-1].get("content")}
+        message = {**messages[-1], "content": SEPARATOR.join(texts) if texts else messages[-1].get("content")}
         message.pop("tool_calls", None)
-        calls = [call for call in _calls(messages[-1]) if not _is_ours(call)]
+        calls = self._other_calls(messages[-1])
         if calls:
             message["tool_calls"] = calls
         last = answers[-1]
         choice = {**last["choices"][0], "message": message}
         if choice.get("finish_reason") == "tool_calls" and not calls:
             choice["finish_reason"] = "stop"
-        usage = _usage([answer.get("usage") for answer in answers])
+        usage = _sum_usage([answer.get("usage") for answer in answers])
         return {**last, "id": answers[0].get("id", last.get("id")), "choices": [choice], "usage": usage}
 
+    def _other_calls(self, message: Json) -> list[Json]:
+        return [call for call in _calls(message) if _name_of(call) != self._tool.name]
 
-class ChatVeil:
-    """See `Veil`."""
 
-    def __init__(self) -> None:
-        self._blocks = EventBlocks()
+class ChatAnswerFilter:
+    """See `threadkeep.dialects.base.AnswerFilter`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._events = EventSplitter()
         self._round = 1
         self._id: object = None
         self._places: dict[int, int | None] = {}
@@ -81,9 +90,9 @@ class ChatVeil:
         self._usages: list[object] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        return b"".join(self._take(raw, data) for raw, data in self._blocks.feed(chunk))
+        return b"".join(self._take(raw, data) for raw, data in self._events.feed(chunk))
 
-    def go_on(self) -> None:
+    def start_next(self) -> None:
         self._usages.extend(event.get("usage") for _, event in self._rest if event is not None)
         self._finish, self._rest, self._places = None, [], {}
         self._parted = not self._spoke
@@ -95,11 +104,11 @@ class ChatVeil:
             choice = finish["choices"][0]
             if choice.get("finish_reason") == "tool_calls" and self._hid:
                 finish = {**finish, "choices": [{**choice, "finish_reason": "stop"}]}
-        ending = b"" if finish is None else data_event(self._signed(finish))
+        ending = b"" if finish is None else render_event(self._signed(finish))
         return ending + b"".join(raw if event is None else self._counted(raw, event) for raw, event in self._rest)
 
     def _take(self, raw: bytes, data: bytes) -> bytes:
-        event = None if data.strip() == DONE else event_of(data)
+        event = None if data.strip() == DONE else read_event(data)
         choices = event.get("choices") if event is not None else None
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
         if event is None or choice is None:
@@ -121,7 +130,7 @@ class ChatVeil:
             return raw
         if not shown:
             return b""
-        return data_event(self._signed({**event, "choices": [{**choice, "delta": shown, "finish_reason": None}]}))
+        return render_event(self._signed({**event, "choices": [{**choice, "delta": shown, "finish_reason": None}]}))
 
     def _delta(self, delta: Json) -> Json:
         """Return what the client gets of a piece: no call of ours, one role, and a gap between what two answers say."""
@@ -130,7 +139,7 @@ class ChatVeil:
             shown.pop("role", None)
         text = shown.get("content")
         if isinstance(text, str) and text:
-            shown["content"] = text if self._parted else f"{APART}{text}"
+            shown["content"] = text if self._parted else f"{SEPARATOR}{text}"
             self._spoke = self._parted = True
         elif self._round > 1:
             shown.pop("content", None)
@@ -147,7 +156,7 @@ class ChatVeil:
         index = call.get("index")
         place = index if isinstance(index, int) else 0
         if place not in self._places:
-            ours = _is_ours(call)
+            ours = _name_of(call) == self._name
             self._hid = self._hid or ours
             self._places[place] = None if ours else sum(1 for known in self._places.values() if known is not None)
         shown = self._places[place]
@@ -159,7 +168,7 @@ class ChatVeil:
     def _counted(self, raw: bytes, event: Json) -> bytes:
         if self._round == 1:
             return raw
-        return data_event({**self._signed(event), "usage": _usage([*self._usages, event.get("usage")])})
+        return render_event({**self._signed(event), "usage": _sum_usage([*self._usages, event.get("usage")])})
 
 
 def _calls(message: Json) -> list[Json]:
@@ -173,26 +182,15 @@ def _message(answer: Json) -> Json:
     return message if isinstance(message, dict) else {}
 
 
-def _is_ours(call: Json) -> bool:
+def _name_of(call: Json) -> object:
     function = call.get("function")
-    return isinstance(function, dict) and function.get("name") == NAME
+    return function.get("name") if isinstance(function, dict) else None
 
 
-def _call(call: Json) -> RecallCall:
+def _arguments(call: Json) -> object:
     arguments = call["function"].get("arguments")
-    return RecallCall(
-        call_id=str(call.get("id")), query=query_in(read_object(arguments.encode()) if isinstance(arguments, str) else None)
-    )
+    return read_object(arguments.encode()) if isinstance(arguments, str) else None
 
 
-def _usage(usages: Sequence[object]) -> object:
-    """Return what the last answer was shown, and what all of them wrote."""
-    known = [usage for usage in usages if isinstance(usage, dict)]
-    if not known:
-        return None
-    last = dict(known[-1])
-    for usage in known[:-1]:
-        last["completion_tokens"] = added(last.get("completion_tokens"), usage.get("completion_tokens"))
-    if len(known) > 1 and "total_tokens" in last:
-        last["total_tokens"] = added(last.get("prompt_tokens"), last.get("completion_tokens"))
-    return last
+def _sum_usage(usages: Sequence[object]) -> object:
+    return sum_usage(usages, written="completion_tokens", read="prompt_tokens")

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
+from threadkeep.dialects.base import HiddenCalls
+from threadkeep.dialects.hidden_tool import (
+    EventSplitter,
+    HiddenToolForm,
+    Json,
+    make_item,
+    read_event,
+    render_typed_event,
+    squeeze,
+    sum_usage,
+)
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, split_list, split_object
-from threadkeep.gateway.recall_tool.events import EventBlocks, event_of, named_event
-from threadkeep.gateway.recall_tool.form import ABOUT, NAME, Calls, Json, RecallCall, added, bare, query_in
 from threadkeep.items import Item
-from threadkeep.recall.tool import PARAMETERS
 
 ENDING = ("message_delta", "message_stop", "error")
 
 
-class MessagesForm:
-    """See `Form`."""
+class MessagesHiddenTool(HiddenToolForm):
+    """See `threadkeep.dialects.base.HiddenTool`."""
 
-    def definition(self) -> Json:
-        return {"name": NAME, "description": ABOUT, "input_schema": dict(PARAMETERS)}
+    def _define(self) -> Json:
+        tool = self._tool
+        return {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
 
-    def is_named(self, tool: Json, name: str) -> bool:
-        return tool.get("name") == name
-
-    def calls_in(self, items: Sequence[Item]) -> Calls:
+    def find_calls(self, items: Sequence[Item]) -> HiddenCalls:
         blocks = [block for item in items for block in _blocks(read_object(item.raw) or {})]
-        uses = [block for block in blocks if block.get("type") == "tool_use"]
-        ours = tuple(
-            RecallCall(call_id=str(use.get("id")), query=query_in(use.get("input"))) for use in uses if use.get("name") == NAME
-        )
-        return Calls(ours=ours, others=any(use.get("name") != NAME for use in uses))
+        calls = [block for block in blocks if block.get("type") == "tool_use"]
+        ours = tuple((str(call.get("id")), call.get("input")) for call in calls if call.get("name") == self._tool.name)
+        return HiddenCalls(calls=ours, has_others=len(ours) < len(calls))
 
-    def outputs(self, outputs: Mapping[str, str]) -> list[Item]:
+    def make_outputs(self, outputs: Mapping[str, str]) -> list[Item]:
         blocks = [{"type": "tool_result", "tool_use_id": name, "content": text} for name, text in outputs.items()]
-        return [Item(json.dumps({"role": "user", "content": blocks}, ensure_ascii=False).encode())] if blocks else []
+        return [make_item({"role": "user", "content": blocks})] if blocks else []
 
-    def with_outputs(self, item: Item, outputs: Sequence[Item]) -> Item | None:
-        """Every result of one message stands in the one message behind it."""
+    def join_outputs(self, item: Item, outputs: Sequence[Item]) -> Item | None:
+        """All results of one message stand in the one message behind it."""
         fields = split_object(item.raw) or {}
         content = fields.get("content", b"[]")
         own = split_list(content)
@@ -44,35 +47,36 @@ class MessagesForm:
         ours = [block for output in outputs for block in split_list((split_object(output.raw) or {})["content"]) or ()]
         return Item(join_object({**fields, "content": join_list([*ours, *blocks])}))
 
-    def said(self, items: Sequence[Item]) -> str:
+    def spoken_text(self, items: Sequence[Item]) -> str:
         words: list[str] = []
         for value in (read_object(item.raw) or {} for item in items):
             content = value.get("content")
             for block in [{"type": "text", "text": content}] if isinstance(content, str) else _blocks(value):
                 if block.get("type") == "text":
                     words.append(str(block.get("text") or ""))
-                elif block.get("type") == "tool_use" and block.get("name") != NAME:
+                elif block.get("type") == "tool_use" and block.get("name") != self._tool.name:
                     words.append(f"\0{block.get('id')}\0")
-        return bare("".join(words))
+        return squeeze("".join(words))
 
-    def veil(self) -> MessagesVeil:
-        return MessagesVeil()
+    def make_filter(self) -> MessagesAnswerFilter:
+        return MessagesAnswerFilter(self._tool.name)
 
-    def merged(self, answers: Sequence[Json]) -> Json:
-        shown = [block for answer in answers for block in _blocks(answer) if not _is_ours(block)]
+    def merge_answers(self, answers: Sequence[Json]) -> Json:
+        shown = [block for answer in answers for block in _blocks(answer) if not _is_call_of(block, self._tool.name)]
         last = answers[-1]
-        usage = _usage([answer.get("usage") for answer in answers])
+        usage = sum_usage([answer.get("usage") for answer in answers], written="output_tokens")
         whole = {**last, "id": answers[0].get("id", last.get("id")), "content": shown, "usage": usage}
         if last.get("stop_reason") == "tool_use" and not any(block.get("type") == "tool_use" for block in shown):
             whole["stop_reason"] = "end_turn"
         return whole
 
 
-class MessagesVeil:
-    """See `Veil`."""
+class MessagesAnswerFilter:
+    """See `threadkeep.dialects.base.AnswerFilter`."""
 
-    def __init__(self) -> None:
-        self._blocks = EventBlocks()
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._events = EventSplitter()
         self._round = 1
         self._places: dict[int, int | None] = {}
         self._next_place = 0
@@ -82,9 +86,9 @@ class MessagesVeil:
         self._usages: list[object] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        return b"".join(self._take(raw, data) for raw, data in self._blocks.feed(chunk))
+        return b"".join(self._take(raw, data) for raw, data in self._events.feed(chunk))
 
-    def go_on(self) -> None:
+    def start_next(self) -> None:
         self._usages.extend(event.get("usage") for _, event in self._held)
         self._held, self._places = [], {}
         self._round += 1
@@ -93,7 +97,7 @@ class MessagesVeil:
         return b"".join(self._closing(raw, event) for raw, event in self._held)
 
     def _take(self, raw: bytes, data: bytes) -> bytes:
-        event = event_of(data)
+        event = read_event(data)
         kind = event.get("type") if event is not None else None
         if event is None or (kind == "message_start" and self._round > 1):
             return raw if self._round == 1 else b""
@@ -106,7 +110,7 @@ class MessagesVeil:
     def _placed(self, raw: bytes, event: Json, place: int) -> bytes:
         block = event.get("content_block")
         if place not in self._places:
-            ours = _is_ours(block)
+            ours = _is_call_of(block, self._name)
             self._hid = self._hid or ours
             self._calls = self._calls or (not ours and isinstance(block, dict) and block.get("type") == "tool_use")
             self._places[place] = None if ours else self._next_place
@@ -114,7 +118,7 @@ class MessagesVeil:
         shown = self._places[place]
         if shown is None:
             return b""
-        return raw if shown == place else named_event({**event, "index": shown})
+        return raw if shown == place else render_typed_event({**event, "index": shown})
 
     def _closing(self, raw: bytes, event: Json) -> bytes:
         delta = event.get("delta")
@@ -122,7 +126,9 @@ class MessagesVeil:
             return raw
         if delta.get("stop_reason") == "tool_use" and not self._calls:
             delta = {**delta, "stop_reason": "end_turn"}
-        return named_event({**event, "delta": delta, "usage": _usage([*self._usages, event.get("usage")])})
+        return render_typed_event(
+            {**event, "delta": delta, "usage": sum_usage([*self._usages, event.get("usage")], written="output_tokens")}
+        )
 
 
 def _blocks(message: Json) -> list[Json]:
@@ -130,16 +136,5 @@ def _blocks(message: Json) -> list[Json]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _is_ours(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") == NAME
-
-
-def _usage(usages: Sequence[object]) -> object:
-    """Return what the last answer was shown, and what all of them wrote."""
-    known = [usage for usage in usages if isinstance(usage, dict)]
-    if not known:
-        return None
-    last = dict(known[-1])
-    for usage in known[:-1]:
-        last["output_tokens"] = added(last.get("output_tokens"), usage.get("output_tokens"))
-    return last
+def _is_call_of(block: object, name: str) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_use" and block.get("name") == name
