@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.timing import Summary
+from benchmarks.samples import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

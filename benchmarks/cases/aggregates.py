@@ -12,8 +12,8 @@ from benchmarks.cases.lab import CHAIN_CONTROL, NONE, SOURCE
 from benchmarks.cases.manifest import WORKING_STATE
 from benchmarks.cases.progress import AnsweredCase, Prepared
 from benchmarks.cases.run import CasesRun
-from benchmarks.report import Table
 from benchmarks.retention.tally import wilson
+from benchmarks.tables import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

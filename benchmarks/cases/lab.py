@@ -12,15 +12,15 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.cases.grades import Score, score
 from benchmarks.cases.manifest import Manifest, SessionRecipe
 from benchmarks.cases.probes import Probe
 from benchmarks.cases.progress import AnsweredCase, Prepared
 from benchmarks.cases.readers import Answered, Reader
 from benchmarks.cases.recipes import DIALECT
-from benchmarks.cases.scoring import Score, score
-from benchmarks.retention.modelled import SummarisingModel
-from benchmarks.retention.rendering import Json
+from benchmarks.retention.scripted_model import SummarisingModel
 from benchmarks.retention.summarisers import SUMMARISERS, Note
+from benchmarks.retention.wire_items import Json
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.errors import ModelError, NothingToCompact, ThreadExists
 from threadkeep.llm import Model

@@ -11,7 +11,7 @@ import msgspec
 
 from benchmarks.cases.probes import LETTERS, PARTS, Probe
 from benchmarks.retention.blindness import stands
-from benchmarks.retention.rendering import Json
+from benchmarks.retention.wire_items import Json
 from threadkeep.dialects import Request, find_dialect
 from threadkeep.llm import Model
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 
 from benchmarks.cases.manifest import Bundle, SessionRecipe, StepRecipe
-from benchmarks.retention.rendering import Json, turn_json
+from benchmarks.retention.wire_items import Json, turn_json
 from benchmarks.story.session import Step, Turn
 from benchmarks.story.words import exit_text
 

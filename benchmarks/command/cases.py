@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from benchmarks.cases.aggregates import aggregates, facts, tables, unanswered
+from benchmarks.cases.grades import score
 from benchmarks.cases.lab import scripted
 from benchmarks.cases.manifest import Manifest, load_manifest
 from benchmarks.cases.probes import Probe, make_probes, probe_ids, probe_named
 from benchmarks.cases.readers import LITERAL, LiteralReader, ModelReader, Reader
 from benchmarks.cases.run import ASKING, CHAIN, SINGLE, CasesRun, Terms, run_cases
-from benchmarks.cases.scoring import score
-from benchmarks.cases.validating import checked, problems
+from benchmarks.cases.validation import checked, problems
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.errors import BadInput
 from threadkeep.llm import Model, open_model

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchmarks.compaction.run import FULL, PLAIN, QUICK, run_compaction
-from benchmarks.report import target_rows
+from benchmarks.tables import target_rows
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.errors import BadInput
 

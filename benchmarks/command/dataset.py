@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from benchmarks.datasets.loading import load
+from benchmarks.datasets.formats import load
 from benchmarks.datasets.run import run_dataset, table
 from threadkeep.cli.output import open_screen, print_json
 

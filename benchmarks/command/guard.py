@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from benchmarks.guard.counting import changed, counts, expected_file, read_expected, write_expected
+from benchmarks.guard.counts import changed, counts, expected_file, read_expected, write_expected
 from threadkeep.cli.output import open_screen, print_json
 
 

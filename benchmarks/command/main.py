@@ -15,9 +15,9 @@ from benchmarks.command import cases, compaction, dataset, guard, report, retent
 from benchmarks.command.arguments import add_measures
 from benchmarks.command.proxies import named_proxies
 from benchmarks.gateway import run as gateway
-from benchmarks.report import facts, tables, target_rows
-from benchmarks.store import FULL, QUICK, run_store
-from benchmarks.store_server import run_server
+from benchmarks.store.run import FULL, QUICK, run_store
+from benchmarks.store.server import run_server
+from benchmarks.tables import facts, tables, target_rows
 from threadkeep.cli.output import open_screen, print_error, print_json
 from threadkeep.errors import BadInput, ThreadkeepError
 from threadkeep.store.locations import is_file

@@ -13,23 +13,23 @@ import msgspec
 
 from benchmarks.command.proxies import named_proxies
 from benchmarks.compactors.peer import named_peer
-from benchmarks.whole.design import judged
-from benchmarks.whole.origin import origin
-from benchmarks.whole.part import read_parts, write_part
-from benchmarks.whole.plots import can_plot, write_plots
-from benchmarks.whole.run import FULL, MEASURES, QUICK, Asked, CannotRun, PartFailed, measure
-from benchmarks.whole.taking_part import taking_part
-from benchmarks.whole.writing import ELSEWHERE, elsewhere, is_elsewhere, markdown, report_json
+from benchmarks.report.bounds import judged
+from benchmarks.report.markdown import ELSEWHERE, elsewhere, is_elsewhere, markdown, report_json
+from benchmarks.report.origin import origin
+from benchmarks.report.part import read_parts, write_part
+from benchmarks.report.participants import list_participants
+from benchmarks.report.plots import can_plot, write_plots
+from benchmarks.report.run import FULL, MEASURES, QUICK, Asked, CannotRun, PartFailed, measure
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.whole.design import Judged
-    from benchmarks.whole.origin import Origin
-    from benchmarks.whole.part import Part as ReportPart
-    from benchmarks.whole.run import Plan
+    from benchmarks.report.bounds import Judged
+    from benchmarks.report.origin import Origin
+    from benchmarks.report.part import Part as ReportPart
+    from benchmarks.report.run import Plan
     from threadkeep.cli.screen import Part
 
 _STYLES = {"met": "green", "missed": "bold red", "not told": "yellow", "not run": "yellow"}
@@ -54,7 +54,7 @@ def _reported(args: Namespace, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     plan = FULL if args.full else QUICK
     names = [] if args.write_only else args.part or list(MEASURES)
-    peers = taking_part([named_peer(text) for text in args.peer])
+    peers = list_participants([named_peer(text) for text in args.peer])
     asked = Asked(seed=args.seed, peers=peers, proxies=named_proxies(args.proxy))
     skipped, failed = _measured(names, plan, asked, folder)
     parts = read_parts(folder)

@@ -13,10 +13,10 @@ import msgspec
 
 from benchmarks.compactors.hosts import host_peers, host_rows, hosts_table
 from benchmarks.compactors.peer import Peers, named_peer
-from benchmarks.report import target_rows
 from benchmarks.retention.plots import can_plot, write_plots
 from benchmarks.retention.report import facts, markdown, tables
 from benchmarks.retention.run import FAMILIES, FULL, QUICK, run_retention
+from benchmarks.tables import target_rows
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.errors import BadInput
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.compaction.growing import Growing, session_turns
+from benchmarks.compaction.growing_thread import Growing, session_turns
 from benchmarks.compaction.steps import Took, hold_by_clock, peak_bytes, plain_pass, plan_merge_audit, timed
 from benchmarks.result import Figure, Found, Target, machine
-from benchmarks.timing import paired, summary
+from benchmarks.samples import paired, summary
 from threadkeep.compaction import Ledger, ledger_of
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.threads import History

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.result import Found
-from benchmarks.timing import summary
+from benchmarks.samples import summary
 from threadkeep.compaction import Ledger
 from threadkeep.compaction.audit import Audited, audit
 from threadkeep.compaction.merge import take_in

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.compactors.process import Asked, PeerProcess
 from benchmarks.retention.arms import Moment
-from benchmarks.retention.modelled import INDEX_HEAD
+from benchmarks.retention.scripted_model import INDEX_HEAD
 from benchmarks.retention.summarisers import Note, Shown, Summariser
 from benchmarks.retention.windows import Piece, Place, piece_of, summary_piece
 from threadkeep.compaction.state_text import TAG

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from benchmarks.compactors.arm import PeerArm
 from benchmarks.compactors.driver import COMPACTORS
 from benchmarks.compactors.process import Named
-from benchmarks.report import Table
 from benchmarks.retention.facts import USER_KINDS, FactKind
 from benchmarks.retention.run import Retained
+from benchmarks.tables import Table
 
 THROUGH, BEHIND = "threadkeep-", "-gateway"
 # LiteLLM has no compactor of its own, and the Claude Agent SDK no slot that could take its own out; headroom is no host.

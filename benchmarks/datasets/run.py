@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.loading import Conversation
-from benchmarks.report import Table
+from benchmarks.datasets.formats import Conversation
 from benchmarks.retention.tally import wilson
+from benchmarks.tables import Table
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.errors import NothingToCompact
 from threadkeep.store import RecordKind

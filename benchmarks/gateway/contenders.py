@@ -145,7 +145,7 @@ async def _answers(url: str, process: asyncio.subprocess.Process) -> None:
 
 
 def _bare(port: int, upstream: str, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.gateway.bare", str(port), upstream]
+    return [sys.executable, "-m", "benchmarks.gateway.pass_through", str(port), upstream]
 
 
 def _threadkeep(port: int, upstream: str, folder: Path) -> list[str]:

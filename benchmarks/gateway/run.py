@@ -19,7 +19,7 @@ import aiohttp
 from benchmarks.gateway.contenders import DIRECT, LITELLM, NOBODY, THREADKEEP, Proxy, provider, proxies, running
 from benchmarks.gateway.conversation import Conversation
 from benchmarks.result import Competitor, Found, Result, machine
-from benchmarks.timing import Summary, fsync_ms, interleaved, paired, summary
+from benchmarks.samples import Summary, fsync_ms, interleaved, paired, summary
 
 PATH: Final = "/v1/chat/completions"
 KNOWN: Final = "request, known history"

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.workload import DIALECT, Workload
+from benchmarks.store.workload import DIALECT, Workload
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.store import RecordKind
 from threadkeep.store.sqlite.operations import Form, unpack

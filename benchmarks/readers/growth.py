@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import threadkeep
-from benchmarks.compaction.growing import session_turns
+from benchmarks.compaction.growing_thread import session_turns
 from benchmarks.readers.corpus import Transcript
 from benchmarks.readers.sessions import Size, make_session
 from benchmarks.readers.state import read_state

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.frozen import frozen_session
 from benchmarks.readers.agent_facts import plant_agent_facts
 from benchmarks.readers.corrections import plant_corrections
 from benchmarks.readers.questions import CORRECTION, TOOL_ONCE, TOOL_REUSED, USER, WORK, Question
 from benchmarks.readers.text import find_boundaries
 from benchmarks.retention.facts import TOOL_KINDS, WORK_KINDS, Fact, FactKind
-from benchmarks.retention.frozen import frozen_session
-from benchmarks.retention.planted import Planted
-from benchmarks.retention.rendering import opening_json, turn_json
+from benchmarks.retention.planted_session import Planted
 from benchmarks.retention.sessions import planted_session
+from benchmarks.retention.wire_items import opening_json, turn_json
 
 # Every other compaction comes in the middle of a turn, when about this share of its items is there.
 MID_TURN_SHARE = 0.6

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.retention.arms import LIBRARY, SESSION
-from benchmarks.retention.modelled import SummarisingModel
-from benchmarks.retention.rendering import Json
+from benchmarks.retention.scripted_model import SummarisingModel
 from benchmarks.retention.summarisers import SUMMARISERS, Note
 from benchmarks.retention.windows import Piece, piece_of
+from benchmarks.retention.wire_items import Json
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import NothingToCompact
 

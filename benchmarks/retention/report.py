@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Sequence
 
-from benchmarks.report import Table, target_rows
 from benchmarks.retention.arms import EXTRACTIVE, LIBRARY, arm_names
 from benchmarks.retention.facts import USER_KINDS, FactKind
 from benchmarks.retention.run import Retained
 from benchmarks.retention.tally import hops_of
+from benchmarks.tables import Table, target_rows
 
 # Kinds with a column of their own beside what the user said.
 ALONE = (FactKind.TOOL_REUSED, FactKind.TOOL_UNUSED, FactKind.WORKING, FactKind.SET_ASIDE)

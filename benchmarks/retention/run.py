@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.frozen import frozen_session
 from benchmarks.result import Target
 from benchmarks.retention.arms import Arm
-from benchmarks.retention.frozen import frozen_session
-from benchmarks.retention.planted import Planted
-from benchmarks.retention.playing import Play
+from benchmarks.retention.planted_session import Planted
+from benchmarks.retention.play import Play
 from benchmarks.retention.sessions import planted_session
 from benchmarks.retention.tally import Tally
 from benchmarks.retention.targets import targets_of

@@ -9,9 +9,9 @@ from random import Random
 
 from benchmarks.retention.blindness import gives_away
 from benchmarks.retention.facts import OF_DEMAND, PRINTED, SPOKEN, Fact, FactKind, Printed, printed_output
-from benchmarks.retention.planted import Planted, hop_ends
+from benchmarks.retention.open_work import work_under_way
+from benchmarks.retention.planted_session import Planted, hop_ends
 from benchmarks.retention.questions import asked_about
-from benchmarks.retention.working import work_under_way
 from benchmarks.story.demand_lines import Shape
 from benchmarks.story.generator import long_session
 from benchmarks.story.session import CWD, Demand, Step, Turn, context_items

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.result import Result
-from benchmarks.store import Plan, run_store
+from benchmarks.store.run import Plan, run_store
 
 TINY = Plan(
     name="tiny",

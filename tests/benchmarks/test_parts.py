@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.growth import THREAD, grow, real_checkpoint
-from benchmarks.peers import Entrant, entrants
-from benchmarks.report import Table, tables, target_rows
 from benchmarks.result import Competitor, Found, Result, machine
-from benchmarks.timing import Summary, interleaved, paired, summary
-from benchmarks.workload import Workload
+from benchmarks.samples import Summary, interleaved, paired, summary
+from benchmarks.store.growth import THREAD, grow, real_checkpoint
+from benchmarks.store.peers import Entrant, entrants
+from benchmarks.store.workload import Workload
+from benchmarks.tables import Table, tables, target_rows
 from threadkeep import Config, Threadkeep
 
 

@@ -10,9 +10,9 @@ import pytest
 from tests.benchmarks.conftest import TINY
 
 from benchmarks.command import main as bench
-from benchmarks.peers import entrants
-from benchmarks.report import facts, tables
 from benchmarks.result import Result
+from benchmarks.store.peers import entrants
+from benchmarks.tables import facts, tables
 from threadkeep.errors import BadInput
 
 pytestmark = pytest.mark.slow

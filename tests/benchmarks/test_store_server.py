@@ -8,8 +8,8 @@ import pytest
 from tests.benchmarks.conftest import TINY
 from tests.postgres import PostgresServer
 
-from benchmarks.report import tables
-from benchmarks.store_server import FILE, SERVER, run_server
+from benchmarks.store.server import FILE, SERVER, run_server
+from benchmarks.tables import tables
 
 pytestmark = pytest.mark.slow
 

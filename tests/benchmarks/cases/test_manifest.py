@@ -11,7 +11,7 @@ import pytest
 from benchmarks.cases.manifest import CATEGORIES, WORKING_STATE, Case, Manifest, SessionRecipe, load_manifest
 from benchmarks.cases.probes import LETTERS, make_probes
 from benchmarks.cases.recipes import items_by_hop, text_of
-from benchmarks.cases.validating import checked, problems
+from benchmarks.cases.validation import checked, problems
 from threadkeep.errors import BadInput
 
 

@@ -14,7 +14,7 @@ from benchmarks.cases.manifest import Manifest, load_manifest
 from benchmarks.cases.probes import Probe
 from benchmarks.cases.readers import Answered, LiteralReader
 from benchmarks.cases.run import CHAIN, PROGRESS, CasesRun, Terms, run_cases, stretches
-from benchmarks.retention.rendering import Json
+from benchmarks.retention.wire_items import Json
 from threadkeep import Threadkeep, __version__
 from threadkeep.errors import BadInput, ModelUnavailable
 

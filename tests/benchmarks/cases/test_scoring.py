@@ -8,9 +8,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from benchmarks.cases.grades import Score, score
 from benchmarks.cases.manifest import load_manifest
 from benchmarks.cases.probes import LETTERS, Probe, make_probes, probe_named
-from benchmarks.cases.scoring import Score, score
 
 PROBES = make_probes(load_manifest(), seed=1)
 NOTHING = Score(score=0.0, verdict="parse_error")

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.command import compaction as bench_compaction
 from benchmarks.command import main as bench
-from benchmarks.compaction.growing import Growing, session_turns
+from benchmarks.compaction.growing_thread import Growing, session_turns
 from benchmarks.compaction.run import PLAIN, Compacted, Plan, grown, run_compaction
 from benchmarks.compaction.steps import plain_pass
 from threadkeep.dialects import find_dialect

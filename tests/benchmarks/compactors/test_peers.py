@@ -16,8 +16,8 @@ from benchmarks.compactors.driver import COMPACTORS
 from benchmarks.compactors.peer import BUDGET_RULE, Peers, named_peer
 from benchmarks.compactors.process import Named, PeerMissing, PeerProcess
 from benchmarks.retention.arms import Moment
-from benchmarks.retention.modelled import INDEX_HEAD
 from benchmarks.retention.run import Plan, run_retention
+from benchmarks.retention.scripted_model import INDEX_HEAD
 from benchmarks.retention.summarisers import SUMMARISERS, Note
 from benchmarks.retention.windows import Piece, Place, piece_of
 from threadkeep.compaction.state_text import TAG

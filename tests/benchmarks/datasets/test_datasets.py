@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.loading import Conversation, Question, Said, load
+from benchmarks.datasets.formats import Conversation, Question, Said, load
 from benchmarks.datasets.run import Looked, run_dataset, table
 from threadkeep.errors import BadInput
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.command import main as bench
-from benchmarks.guard import counting
-from benchmarks.guard.counting import Counts, changed, counts, expected_file, read_expected, write_expected
+from benchmarks.guard import counts as counts_module
+from benchmarks.guard.counts import Counts, changed, counts, expected_file, read_expected, write_expected
 
 
 @pytest.mark.slow
@@ -64,4 +64,4 @@ def test_what_is_written_is_read_back_in_one_order(tmp_path: Path) -> None:
     assert read_expected(file) == {"a": {}, "b": {"x": 2, "y": 1}}
     assert file.read_text(encoding="utf-8").index('"a"') < file.read_text(encoding="utf-8").index('"b"')
     assert read_expected(tmp_path / "none.json") == {}
-    assert counting.expected_file().name == "expected.json"
+    assert counts_module.expected_file().name == "expected.json"

@@ -9,11 +9,11 @@ from hashlib import blake2b
 import msgspec
 import pytest
 
+from benchmarks.frozen import frozen_session
+from benchmarks.frozen.lines import DOMAINS, abroad, domain
+from benchmarks.frozen.shapes import SHAPES
 from benchmarks.retention.facts import TOOL_KINDS, USER_KINDS, FactKind
-from benchmarks.retention.frozen import frozen_session
-from benchmarks.retention.frozen.lines import DOMAINS, abroad, domain
-from benchmarks.retention.frozen.shapes import SHAPES
-from benchmarks.retention.planted import Planted
+from benchmarks.retention.planted_session import Planted
 from benchmarks.retention.sessions import planted_session
 
 SEEDS = (1, 2, 3, 4)

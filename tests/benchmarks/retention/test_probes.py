@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.retention.blindness import gives_away, stands
 from benchmarks.retention.facts import USER_KINDS, WORK_KINDS, FactKind
-from benchmarks.retention.planted import Planted
+from benchmarks.retention.planted_session import Planted
 from benchmarks.retention.probes import LETTERS, Probe, make_probes
 from benchmarks.retention.questions import QUESTIONS
 from benchmarks.retention.run import FAMILIES

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.retention.arms import EXTRACTIVE, FULL, LIBRARY, NONE, STATELESS, Moment, Stateless, arm_names
 from benchmarks.retention.facts import USER_KINDS, FactKind
+from benchmarks.retention.judgement import judge
 from benchmarks.retention.probes import make_probes
 from benchmarks.retention.report import facts, markdown, tables
 from benchmarks.retention.run import Plan, Retained, run_retention
-from benchmarks.retention.scoring import judge
 from benchmarks.retention.sessions import planted_session
 from benchmarks.retention.tally import Share, Tally, wilson
 from benchmarks.retention.windows import open_book

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.retention.facts import Fact, FactKind
+from benchmarks.retention.judgement import Judged, judge
 from benchmarks.retention.probes import Probe, make_probes
-from benchmarks.retention.scoring import Judged, judge
 from benchmarks.retention.windows import Piece, open_book, piece_of, summary_piece
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import find_dialect

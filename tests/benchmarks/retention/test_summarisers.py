@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.histories import answered, said, turns
 
-from benchmarks.retention.modelled import SummarisingModel
+from benchmarks.retention.scripted_model import SummarisingModel
 from benchmarks.retention.summarisers import SUMMARISERS, Note, Shown, Summariser
 from threadkeep import Config, Threadkeep
 

@@ -1,0 +1,89 @@
+"""Where a number comes from: the machine, the packages beside threadkeep, and the code that was measured."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+import threadkeep
+from benchmarks.code import DIGITS, code_digest
+from benchmarks.result import machine
+from benchmarks.samples import summary
+
+UNKNOWN, NONE = "unknown", "none"
+PACKAGES = ("msgspec", "aiohttp", "uvicorn", "uvloop", "openai-agents", "langgraph-checkpoint-sqlite", "langchain", "litellm")
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where and of what something was measured.
+
+    Attributes:
+        commit: What was checked out, `… with changes` where files differ from it, or `none` outside of a checkout.
+        source: A digest of the package's own files, which tells one code from another whatever a commit is called.
+    """
+
+    machine: str = UNKNOWN
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
+    commit: str = UNKNOWN
+    source: str = UNKNOWN
+
+
+def origin() -> Origin:
+    """Return where this process is, and what it runs."""
+    package = Path(threadkeep.__file__).parent
+    return Origin(machine=_machine(), versions=_versions(), commit=commit_of(package), source=code_digest())
+
+
+def commit_of(package: Path) -> str:
+    """Return the commit a package is checked out at. One that merely lies below somebody's checkout is at none."""
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return NONE
+    commit = _git(package, "rev-parse", f"--short={DIGITS}", "HEAD")
+    if commit is None:
+        return NONE
+    return f"{commit} with changes" if _git(package, "status", "--porcelain", "--", ".") else commit
+
+
+def differences(there: Origin, here: Origin) -> list[str]:
+    """Return in what `there` is not `here`, a phrase each; an old part that does not say where it was made is unknown."""
+    if there == Origin():
+        return ["unknown machine and code"]
+    absent = "not installed"
+    versions = [
+        (name, there.versions.get(name, absent), here.versions.get(name, absent))
+        for name in sorted({*there.versions, *here.versions})
+    ]
+    return [
+        *([] if there.machine == here.machine else [f"other machine: {there.machine}"]),
+        *([] if there.source == here.source else ["other code"]),
+        *(f"{name} {was}, here {now}" for name, was, now in versions if was != now),
+    ]
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Return what git says, or None where it has nothing to say or is not there."""
+    try:
+        asked = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return asked.stdout.strip()
+
+
+def _machine() -> str:
+    still = summary([0.0])
+    at = machine(fsync_before=still, fsync_after=still)
+    return f"{at.processor}, {at.cores} cores, {at.system}, {at.python}, SQLite {at.sqlite}, {platform.machine()}"
+
+
+def _versions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
