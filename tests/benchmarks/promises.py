@@ -109,7 +109,7 @@ PROMISES: Final = (
             "drafting/test_ladder.py::test_a_summary_that_does_not_shrink_the_window_is_not_taken",
             "drafting/test_ladder.py::test_remote_falls_back_to_session_and_then_to_no_model",
             "compaction/test_two_hundred.py::test_two_hundred_compactions_stay_bounded_and_move_the_prefix_once_each",
-            "gateway/test_upkeep.py::test_what_gained_nothing_is_tried_again_after_growth",
+            "gateway/test_background_compaction.py::test_what_gained_nothing_is_tried_again_after_growth",
         ),
     ),
     Promise(
@@ -120,7 +120,7 @@ PROMISES: Final = (
         tests=(
             "client/test_turn.py::test_a_compaction_that_fails_costs_nothing_and_says_why",
             "client/test_branching.py::test_undo_restores_the_exact_window_again_and_again",
-            "gateway/test_upkeep.py::test_a_failure_in_the_background_is_recorded_and_costs_nothing",
+            "gateway/test_background_compaction.py::test_a_failure_in_the_background_is_recorded_and_costs_nothing",
             "gateway/test_conversations.py::test_a_store_that_fails_costs_no_answer",
             "drafting/test_branching.py::test_undo_takes_back_one_compaction_after_the_other",
         ),
@@ -152,7 +152,7 @@ PROMISES: Final = (
             "client/test_turn.py::test_the_cache_key_outlives_compactions_and_is_a_forks_own",
             "client/test_cache_key.py::test_the_cache_key_survives_a_restart",
             "client/test_cache_key.py::test_the_key_a_gateway_makes_survives_a_restart",
-            "gateway/test_upkeep.py::test_rule_7_a_gateway_that_comes_back_sends_the_same_prefix",
+            "gateway/test_background_compaction.py::test_rule_7_a_gateway_that_comes_back_sends_the_same_prefix",
             "gateway/test_conversations.py::test_rule_8_the_same_request_twice_is_the_same_bytes_upstream",
             "gateway/test_conversations.py::test_rule_6_a_fork_before_the_cut_and_an_edit_see_the_uncompacted_history",
             "compaction/test_state_text.py::test_the_same_ledger_gives_the_same_bytes_and_whole_tells_all",
@@ -175,7 +175,7 @@ PROMISES: Final = (
         title="Waiting is optional",
         says="A compaction is prepared in the background at the soft limit and used when it is ready; only the hard limit waits.",
         tests=(
-            "gateway/test_upkeep.py::test_background_compaction_hinders_no_request_and_is_swapped_in",
+            "gateway/test_background_compaction.py::test_background_compaction_hinders_no_request_and_is_swapped_in",
             "client/test_background.py::test_a_turn_that_ends_past_the_soft_limit_has_a_compaction_made_beside_the_next",
             "client/test_background.py::test_past_the_hard_limit_a_turn_waits_for_the_draft_and_makes_none",
             "drafting/test_triggers.py::test_a_soft_limit_of_ones_own",

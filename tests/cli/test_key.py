@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from threadkeep.gateway.keys import KeysFile
+from threadkeep.gateway.http.keys import KeysFile
 
 if TYPE_CHECKING:
     from pathlib import Path

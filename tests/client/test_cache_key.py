@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.doubles.wires import WireName
-from tests.gateway.talking import talk
+from tests.gateway.client import talk
 from tests.histories import turns
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.rules import Rules
+from threadkeep.gateway.conversation.rules import Rules
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from tests.doubles.script import Reply, call, message, reasoning, say
 from tests.drivers.codex import CodexCli
 from tests.drivers.gateway_process import gateway_process
 
-from threadkeep.gateway.recall_tool.form import NAME
+from threadkeep.gateway.conversation.recall_tool import NAME
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 

@@ -16,10 +16,10 @@ from tests.prefixes import stable_prefix
 
 from threadkeep.dialects import Reply
 from threadkeep.gateway.app import Gateway
-from threadkeep.gateway.exchange import Answered, Conversations, Forward, Incoming, Refused
-from threadkeep.gateway.routes import Provider as ProviderName
-from threadkeep.gateway.server import running
-from threadkeep.gateway.upstream import upstream_session
+from threadkeep.gateway.conversation.request import Answered, Conversations, Forward, Incoming, Refused
+from threadkeep.gateway.http.routes import Provider as ProviderName
+from threadkeep.gateway.http.server import running
+from threadkeep.gateway.http.upstream import upstream_session
 
 __all__ = ["stable_prefix"]
 

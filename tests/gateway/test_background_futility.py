@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.gateway.talking import WIRES, answer, person, talk
+from tests.gateway.client import WIRES, answer, person, talk
 
 from threadkeep import Config, Threadkeep
 from threadkeep.compaction.telemetry import CompactionAttempt, Unobserved
-from threadkeep.gateway.exchange import Forward
-from threadkeep.gateway.rules import Rules
+from threadkeep.gateway.conversation.request import Forward
+from threadkeep.gateway.conversation.rules import Rules
 
 if TYPE_CHECKING:
     from pathlib import Path

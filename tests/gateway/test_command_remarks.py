@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.gateway.talking import WIRES, Client, talk, text_of, threads
+from tests.gateway.client import WIRES, Client, talk, text_of, threads
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.gateway.talking import WIRES, person
+from tests.gateway.client import WIRES, person
 
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.commands import Command, CommandNames, command_in
+from threadkeep.gateway.conversation.commands import Command, CommandNames, command_in
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.gateway.content_encoding import FIRST_PIECE, Unreadable, codings_of, undone
+from threadkeep.gateway.http.content_encoding import FIRST_PIECE, Unreadable, codings_of, undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable

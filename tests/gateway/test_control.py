@@ -9,10 +9,10 @@ import pytest
 
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import StoreFull, ThreadkeepError
-from threadkeep.gateway.keys import Keys, digest_of
-from threadkeep.gateway.metrics import Metrics
-from threadkeep.gateway.statuses import STATUSES, status_of
-from threadkeep.gateway.tenants import Tenants
+from threadkeep.gateway.control.tenants import Tenants
+from threadkeep.gateway.http.keys import Keys, digest_of
+from threadkeep.gateway.http.metrics import Metrics
+from threadkeep.gateway.status import STATUSES, status_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy, ProxyWith
 
     from threadkeep.dialects import Dialect
-    from threadkeep.gateway.tenants import Closing
+    from threadkeep.gateway.control.tenants import Closing
 
 TOKEN = "token-of-the-control-api"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}

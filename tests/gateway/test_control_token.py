@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from threadkeep.errors import CannotKeepToken
-from threadkeep.gateway.control_token import kept_token, token_file
+from threadkeep.gateway.control.identity import kept_token, token_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.doubles.prefix_growth import prefix_faults, settled
 from tests.doubles.script import call, say
-from tests.gateway.talking import WIRES, person, records, talk, text_of, threads
+from tests.gateway.client import WIRES, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Reply, find_dialect
 from threadkeep.errors import StoreClosed
-from threadkeep.gateway.conversations import RecordedConversations
-from threadkeep.gateway.exchange import Forward, Incoming
-from threadkeep.gateway.rules import Rules
+from threadkeep.gateway.conversation.conversations import RecordedConversations
+from threadkeep.gateway.conversation.request import Forward, Incoming
+from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from aiohttp import ClientError, ClientSession, web
 
 from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Answer, find_dialect
-from threadkeep.gateway.exchange import Forward, Smaller
-from threadkeep.gateway.keys import Keys, digest_of
+from threadkeep.gateway.conversation.request import Forward, Smaller
+from threadkeep.gateway.http.keys import Keys, digest_of
 from threadkeep.gateway.serve import running_gateway
 
 if TYPE_CHECKING:

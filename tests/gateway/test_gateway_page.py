@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from threadkeep.gateway.app import BODY_LIMIT
-from threadkeep.gateway.content_encoding import is_known
-from threadkeep.gateway.control import METHODS
-from threadkeep.gateway.keys import KEY_HEADER
-from threadkeep.gateway.metrics import Metrics
-from threadkeep.gateway.routes import CONVERSATIONS, route_of
+from threadkeep.gateway.control.api import METHODS
+from threadkeep.gateway.http.content_encoding import is_known
+from threadkeep.gateway.http.keys import KEY_HEADER
+from threadkeep.gateway.http.metrics import Metrics
+from threadkeep.gateway.http.routes import CONVERSATIONS, route_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
 

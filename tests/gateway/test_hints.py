@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from threadkeep.dialects import Request
-from threadkeep.gateway.codex_metadata import ROOT_AGENT
-from threadkeep.gateway.hints import Hints, hints_of, issuer_of
+from threadkeep.gateway.conversation.hints import ROOT_AGENT, Hints, hints_of, issuer_of
 
 KEY = b"tenant"
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.doubles.script import say
-from tests.gateway.talking import WIRES, Client, answer, person, talk, text_of
+from tests.gateway.client import WIRES, Client, answer, person, talk, text_of
 
-from threadkeep.gateway.exchange import Answered
+from threadkeep.gateway.conversation.request import Answered
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.doubles.provider_rules import ProviderRules
-from tests.gateway.talking import Client, answer, person, talk, text_of, threads
-from tests.gateway.test_continuing import DEMAND, LONG, edges
+from tests.gateway.client import Client, answer, person, talk, text_of, threads
+from tests.gateway.test_continuation import DEMAND, LONG, edges
 
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.exchange import Forward
+from threadkeep.gateway.conversation.request import Forward
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.doubles.provider_rules import ProviderRules
-from tests.gateway.talking import Client, answer, person, records, talk, threads
+from tests.gateway.client import Client, answer, person, records, talk, threads
 from tests.gateway.test_inline_compaction import OFFERED, SEALED, compacted
 
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.exchange import Forward
+from threadkeep.gateway.conversation.request import Forward
 from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:

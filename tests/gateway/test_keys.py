@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from multidict import CIMultiDict
-from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, base_fields, person
+from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, base_fields, person
 from yarl import URL
 
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput, CannotListen
-from threadkeep.gateway.call import Call
-from threadkeep.gateway.conversations import RecordedConversations
-from threadkeep.gateway.keys import Keys, KeysFile, admit, digest_of, new_key
-from threadkeep.gateway.server import serve
+from threadkeep.gateway.conversation.conversations import RecordedConversations
+from threadkeep.gateway.http.asgi import Call
+from threadkeep.gateway.http.keys import Keys, KeysFile, admit, digest_of, new_key
+from threadkeep.gateway.http.server import serve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy, ProxyWith
 
     from threadkeep import Threadkeep
-    from threadkeep.gateway.exchange import Conversations
+    from threadkeep.gateway.conversation.request import Conversations
 
 pytestmark = pytest.mark.anyio
 

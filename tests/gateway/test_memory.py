@@ -11,11 +11,11 @@ from tests.conftest import ManualClock
 from tests.doubles.prefix_growth import prefix_faults
 from tests.doubles.script import call, say
 from tests.doubles.wires import WireName
-from tests.gateway.talking import Client, person, records, talk, text_of, threads
+from tests.gateway.client import Client, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.exchange import Forward, Incoming
-from threadkeep.gateway.rules import Rules, rules_of
+from threadkeep.gateway.conversation.request import Forward, Incoming
+from threadkeep.gateway.conversation.rules import Rules, rules_of
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.memory.settings import DAY_MS
 from threadkeep.store import RecordKind

@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 
 from threadkeep.errors import StoreBusy
-from threadkeep.gateway.access_log import AccessLog
-from threadkeep.gateway.exchange import Forward, Incoming
-from threadkeep.gateway.keys import Keys, digest_of
-from threadkeep.gateway.metrics import BOUNDS, Metrics
+from threadkeep.gateway.conversation.request import Forward, Incoming
+from threadkeep.gateway.http.access_log import AccessLog
+from threadkeep.gateway.http.keys import Keys, digest_of
+from threadkeep.gateway.http.metrics import BOUNDS, Metrics
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy, ProxyWith

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
-from tests.gateway.talking import ENDPOINTS, WIRES, talk
+from tests.gateway.client import ENDPOINTS, WIRES, talk
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Reply, find_dialect
-from threadkeep.gateway.conversations import RecordedConversations
-from threadkeep.gateway.exchange import Forward, Heard, Incoming
-from threadkeep.gateway.model_lists import windows_in
-from threadkeep.gateway.rules import Rules
+from threadkeep.gateway.conversation.client_model import windows_in
+from threadkeep.gateway.conversation.conversations import RecordedConversations
+from threadkeep.gateway.conversation.request import Forward, Heard, Incoming
+from threadkeep.gateway.conversation.rules import Rules
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

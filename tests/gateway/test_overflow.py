@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Reply
 from threadkeep.errors import NothingToCompact
-from threadkeep.gateway.exchange import Forward, Incoming, Smaller
-from threadkeep.gateway.overflow import Opening, opening_of, refused_for_size
+from threadkeep.gateway.conversation.request import Forward, Incoming, Smaller
+from threadkeep.gateway.http.proxy import Opening, opening_of, refused_for_size
 from threadkeep.gateway.serve import running_gateway
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from tests.doubles.prefix_growth import prefix_faults
 from tests.doubles.provider_rules import BINDING_BETA, count_markers
 from tests.doubles.script import call, reasoning, say
 from tests.doubles.wires import Spoken
-from tests.gateway.talking import WIRES, Client, Provider, RefusedByProvider, person, records, talk, text_of, threads
+from tests.gateway.client import WIRES, Client, Provider, RefusedByProvider, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Request, find_dialect
 from threadkeep.dialects.messages.markers import limit_markers
-from threadkeep.gateway.exchange import Forward
-from threadkeep.gateway.rules import Rules
+from threadkeep.gateway.conversation.request import Forward
+from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from threadkeep.dialects import Answer, Reply
 from threadkeep.dialects.responses.answer import render_answer, render_answer_stream
 from threadkeep.dialects.responses.stream import ReplyAssembler
 from threadkeep.errors import StoreBusy, ThreadkeepError
-from threadkeep.gateway.exchange import Answered, Forward, Incoming, Refused
+from threadkeep.gateway.conversation.request import Answered, Forward, Incoming, Refused
 from threadkeep.items import Item
 
 if TYPE_CHECKING:

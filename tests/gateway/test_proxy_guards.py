@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from threadkeep.gateway.hosts import host_allowed, is_loopback, origin_allowed
+from threadkeep.gateway.http.guards import host_allowed, is_loopback, origin_allowed
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy

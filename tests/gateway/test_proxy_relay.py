@@ -14,9 +14,9 @@ from aiohttp import ClientPayloadError, ClientSession, web
 from yarl import URL
 
 from threadkeep.gateway.app import Gateway
-from threadkeep.gateway.routes import Provider
-from threadkeep.gateway.server import running
-from threadkeep.gateway.upstream import upstream_session
+from threadkeep.gateway.http.routes import Provider
+from threadkeep.gateway.http.server import running
+from threadkeep.gateway.http.upstream import upstream_session
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Headers, Proxy

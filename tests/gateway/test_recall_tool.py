@@ -12,12 +12,12 @@ import pytest
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import Received, Reply, call, message, reasoning, say
 from tests.doubles.wires import WireName
-from tests.gateway.recall_talking import recall, recall_item, recalling
-from tests.gateway.talking import WIRES, text_of
+from tests.gateway.client import WIRES, text_of
+from tests.gateway.recall_client import recall, recall_item, recalling
 
 from threadkeep import Config, Threadkeep
 from threadkeep.cli import main
-from threadkeep.gateway.recall_tool.form import NAME
+from threadkeep.gateway.conversation.recall_tool import NAME
 from threadkeep.store import NewRecord, RecordKind
 
 pytestmark = pytest.mark.anyio

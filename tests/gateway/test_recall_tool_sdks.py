@@ -10,9 +10,9 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import message, say
-from tests.gateway.recall_talking import recall, recalling
+from tests.gateway.recall_client import recall, recalling
 
-from threadkeep.gateway.recall_tool.form import NAME
+from threadkeep.gateway.conversation.recall_tool import NAME
 
 pytestmark = pytest.mark.anyio
 

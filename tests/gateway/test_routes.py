@@ -13,10 +13,10 @@ from threadkeep.dialects.messages import MESSAGES
 from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import BadInput
 from threadkeep.gateway.app import Gateway
-from threadkeep.gateway.exchange import Refused
-from threadkeep.gateway.routes import Provider, Route, route_of
-from threadkeep.gateway.server import running
-from threadkeep.gateway.upstream import Upstream, upstream_session
+from threadkeep.gateway.conversation.request import Refused
+from threadkeep.gateway.http.routes import Provider, Route, route_of
+from threadkeep.gateway.http.server import running
+from threadkeep.gateway.http.upstream import Upstream, upstream_session
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy

@@ -13,10 +13,10 @@ from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import say
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.gateway.identity import answer_identity, ask_identity, identity_of
-from threadkeep.gateway.runs import MOST_RUNS, Runs
+from threadkeep.gateway.control.identity import answer_identity, ask_identity, identity_of
+from threadkeep.gateway.http.metrics import MOST_RUNS, Runs
+from threadkeep.gateway.http.server import running
 from threadkeep.gateway.serve import Serving, open_gateway
-from threadkeep.gateway.server import running
 
 TOKEN = "the-token-of-this-store"
 ONE, OTHER = "0123456789abcdef", "fedcba9876543210"

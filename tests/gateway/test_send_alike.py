@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from threadkeep.gateway.exchange import AnswerTooLong, Forward, Heard, Incoming
-from threadkeep.gateway.routes import Provider
+from threadkeep.gateway.conversation.request import AnswerTooLong, Forward, Heard, Incoming
+from threadkeep.gateway.http.routes import Provider
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy, ProxyWith

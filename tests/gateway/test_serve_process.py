@@ -13,7 +13,7 @@ import pytest
 from aiohttp import ClientSession
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.gateway.keys import digest_of
+from threadkeep.gateway.http.keys import digest_of
 from threadkeep.gateway.serve import running_gateway
 
 if TYPE_CHECKING:

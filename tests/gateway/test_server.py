@@ -12,8 +12,8 @@ from aiohttp import ClientSession, web
 
 from threadkeep.dialects import Reply
 from threadkeep.errors import PortTaken, UnsafeBind
-from threadkeep.gateway import server
-from threadkeep.gateway.server import running, serve
+from threadkeep.gateway.http import server
+from threadkeep.gateway.http.server import running, serve
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 from tests.doubles.script import call
 from tests.doubles.wires import WireName
-from tests.gateway.talking import WIRES, Client, records, talk, text_of, threads
+from tests.gateway.client import WIRES, Client, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.errors import CompactionStopped
-from threadkeep.gateway.exchange import Incoming, Refused
-from threadkeep.gateway.histories import Wish
-from threadkeep.gateway.rules import Rules
+from threadkeep.gateway.conversation.request import Incoming, Refused, Wish
+from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks, SessionFacts
 from threadkeep.store import RecordKind
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.doubles.script import call, say
-from tests.gateway.talking import WIRES, Client, Provider, answer, person, talk, text_of, threads
+from tests.gateway.client import WIRES, Client, Provider, answer, person, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.conversations import RecordedConversations
-from threadkeep.gateway.rules import Rules
+from threadkeep.gateway.conversation.conversations import RecordedConversations
+from threadkeep.gateway.conversation.rules import Rules
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

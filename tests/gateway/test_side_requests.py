@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.doubles.prefix_growth import prefix_faults
 from tests.doubles.script import say
-from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, Client, base_fields, person, records, talk, text_of, threads
+from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, Client, base_fields, person, records, talk, text_of, threads
 
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.codex_metadata import ROOT_AGENT
-from threadkeep.gateway.exchange import Forward, Incoming
-from threadkeep.gateway.hints import hints_of
-from threadkeep.gateway.side_requests import is_side_request
+from threadkeep.gateway.conversation.hints import ROOT_AGENT, hints_of, is_side_request
+from threadkeep.gateway.conversation.request import Forward, Incoming
 from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:

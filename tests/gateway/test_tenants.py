@@ -9,7 +9,7 @@ import pytest
 from aiohttp import ClientSession, web
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.gateway.keys import Keys, digest_of
+from threadkeep.gateway.http.keys import Keys, digest_of
 from threadkeep.gateway.serve import rules_for, running_gateway
 from threadkeep.store import Record
 

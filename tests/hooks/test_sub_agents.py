@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.gateway.talking import talk
+from tests.gateway.client import talk
 from tests.histories import said, turns
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.rules import Rules
+from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, Hooks
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ import pytest
 from tests.mcp.sessions import ERAS, NEEDLE, Mode, Person, opened, over_http, refused, told
 
 from threadkeep import Threadkeep
-from threadkeep.gateway.keys import Keys, digest_of
-from threadkeep.gateway.server import running
+from threadkeep.gateway.http.keys import Keys, digest_of
+from threadkeep.gateway.http.server import running
 from threadkeep.mcp.http import Admitted, http_app
 
 pytestmark = pytest.mark.anyio

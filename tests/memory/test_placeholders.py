@@ -12,7 +12,7 @@ from tests.conftest import ManualClock
 from tests.doubles.provider_rules import ProviderRules
 from tests.doubles.script import Received
 from tests.doubles.wires import WireName
-from tests.gateway.talking import ENDPOINTS, HISTORY, WIRES, base_fields, outputs_of, person
+from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, base_fields, outputs_of, person
 from tests.session.answers import DIALECTS
 
 from threadkeep import Config, Thread, Threadkeep

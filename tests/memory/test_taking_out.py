@@ -14,7 +14,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.cli import main
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.erasure.takeout import TakenOut, take_out
-from threadkeep.gateway.keys import KeysFile, digest_of, new_key
+from threadkeep.gateway.http.keys import KeysFile, digest_of, new_key
 from threadkeep.items import digest_body, format_digest
 from threadkeep.memory.pipeline import MemoryPass
 

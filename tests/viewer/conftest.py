@@ -14,7 +14,7 @@ from tests.histories import answered, said
 from tests.viewer.stories import WINDOW, billing, corresponded
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.gateway.server import running
+from threadkeep.gateway.http.server import running
 from threadkeep.store import RecordKind
 from threadkeep.threads.reader import live_path
 from threadkeep.viewer.servers import StandAlone

@@ -14,9 +14,9 @@ from tests.viewer.conftest import PASS, Opened, Serve, looking
 from tests.viewer.stories import billing
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.keys import Keys, KeysFile, digest_of
+from threadkeep.gateway.http.keys import Keys, KeysFile, digest_of
+from threadkeep.gateway.http.server import running
 from threadkeep.gateway.serve import Serving, open_gateway
-from threadkeep.gateway.server import running
 from threadkeep.viewer.login import LIFE_SECONDS, Guest, Tickets, cookie_name
 from threadkeep.viewer.servers import mounted_viewer
 

@@ -14,7 +14,7 @@ from tests.conftest import ManualClock
 from tests.viewer.stories import billing
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.control_token import kept_token
+from threadkeep.gateway.control.identity import kept_token
 
 
 @pytest.mark.anyio

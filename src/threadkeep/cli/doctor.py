@@ -21,7 +21,7 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Config, Setting, Threadkeep, config_of, resolve
 from threadkeep.client.threadkeep import EVERY
 from threadkeep.errors import BadInput, StoreError
-from threadkeep.gateway.hosts import is_loopback
+from threadkeep.gateway.http.guards import is_loopback
 from threadkeep.store.locations import is_file
 from threadkeep.store.sqlite.file import connect, migrations
 from threadkeep.tokens import Limits

@@ -13,7 +13,7 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import config_of
 from threadkeep.erasure.erase import ErasurePlan, ErasureReport, erase, plan_erasure
 from threadkeep.erasure.takeout import TakenOut, take_out
-from threadkeep.gateway.keys import KeysFile
+from threadkeep.gateway.http.keys import KeysFile
 
 
 def run(args: Namespace) -> int:

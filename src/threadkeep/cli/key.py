@@ -10,7 +10,7 @@ from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import config_of
 from threadkeep.errors import BadInput
-from threadkeep.gateway.keys import Keys, KeysFile, digest_of, new_key
+from threadkeep.gateway.http.keys import Keys, KeysFile, digest_of, new_key
 
 HEADER = "[keys]\n"
 

@@ -14,7 +14,7 @@ from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import print_json
 from threadkeep.client import Config, Threadkeep, config_of
 from threadkeep.errors import BadInput
-from threadkeep.gateway.keys import Keys, KeysFile
+from threadkeep.gateway.http.keys import Keys, KeysFile
 
 HOST = "127.0.0.1"
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
@@ -49,7 +49,7 @@ async def _over_stdio(args: Namespace, config: Config) -> None:
 
 
 async def _over_http(args: Namespace, config: Config, keys: Keys | None) -> None:
-    from threadkeep.gateway.server import serve
+    from threadkeep.gateway.http.server import serve
     from threadkeep.mcp.http import PATH, Admitted, http_app
 
     token, kept_in = _token(config)
@@ -83,7 +83,7 @@ async def _over_http(args: Namespace, config: Config, keys: Keys | None) -> None
 
 def _token(config: Config) -> tuple[str, str | None]:
     """Return what opens the server, and the file it is kept in; None where the environment gave it."""
-    from threadkeep.gateway.control_token import kept_token, token_file
+    from threadkeep.gateway.control.identity import kept_token, token_file
 
     if given := os.environ.get(TOKEN_VARIABLE):
         return given, None

@@ -20,10 +20,9 @@ from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Config, Setting, config_of
 from threadkeep.errors import ClientMissing
-from threadkeep.gateway.control_token import kept_token, new_token
-from threadkeep.gateway.hosts import is_loopback
-from threadkeep.gateway.identity import identity_of
-from threadkeep.gateway.rules import CLAUDE_CODE, rules_of
+from threadkeep.gateway.control.identity import identity_of, kept_token, new_token
+from threadkeep.gateway.conversation.rules import CLAUDE_CODE, rules_of
+from threadkeep.gateway.http.guards import is_loopback
 from threadkeep.launch.clients import CLIENTS, plan_variables
 from threadkeep.launch.gateway import Figures, Gateway, find_gateway, start_gateway
 from threadkeep.launch.plan import Place, Plan, fill

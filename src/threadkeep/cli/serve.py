@@ -18,9 +18,8 @@ from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.screen import Screen
 from threadkeep.client import Config, Threadkeep, config_of
-from threadkeep.gateway.control_token import kept_token, new_token, token_file
-from threadkeep.gateway.identity import identity_of
-from threadkeep.gateway.keys import KeysFile
+from threadkeep.gateway.control.identity import identity_of, kept_token, new_token, token_file
+from threadkeep.gateway.http.keys import KeysFile
 from threadkeep.gateway.serve import Serving, run_gateway
 from threadkeep.store.locations import IN_MEMORY
 from threadkeep.viewer.servers import mounted_viewer

@@ -18,7 +18,7 @@ from threadkeep.cli.probe import answers
 from threadkeep.cli.service_managers import WRITTEN_BY, ServiceManager, Systemd, manager_for
 from threadkeep.client import Config, Setting, config_of
 from threadkeep.errors import BadInput, PortTaken
-from threadkeep.gateway.hosts import is_loopback
+from threadkeep.gateway.http.guards import is_loopback
 
 START_SECONDS = 15.0
 # What `serve` takes as flags, and the setting behind each.

@@ -9,8 +9,8 @@ from argparse import Namespace
 from threadkeep.cli.opening import existing_store, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Config
-from threadkeep.gateway.control_token import kept_token, new_token
-from threadkeep.gateway.server import serve
+from threadkeep.gateway.control.identity import kept_token, new_token
+from threadkeep.gateway.http.server import serve
 from threadkeep.store.locations import IN_MEMORY
 from threadkeep.viewer.servers import StandAlone
 

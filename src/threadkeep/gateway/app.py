@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 from uuid import uuid4
 
 from aiohttp import ClientSession
@@ -15,25 +18,22 @@ from msgspec.json import encode
 from threadkeep.client import Threadkeep
 from threadkeep.dialects import Dialect
 from threadkeep.errors import ThreadkeepError
-from threadkeep.gateway import control
-from threadkeep.gateway.access_log import AccessLog, Entry
-from threadkeep.gateway.call import Call
-from threadkeep.gateway.caller import Caller, Receive, Scope, Send
-from threadkeep.gateway.content_encoding import codings_of, is_known
-from threadkeep.gateway.conversing import Exchange, Signing, stay
-from threadkeep.gateway.doorway import KEY_IN_PATH, NO_KEY, NO_NONCE, NO_TOKEN, NO_WEBSOCKET, UNKNOWN_PATH, turned_away
-from threadkeep.gateway.exchange import Conversations, Refused
-from threadkeep.gateway.headers import first, for_upstream
-from threadkeep.gateway.histories import LaysOutFor
-from threadkeep.gateway.identity import PATH as IDENTITY
-from threadkeep.gateway.identity import Identity, answer_identity
-from threadkeep.gateway.keys import Admitted, Keys, admit, holds_key, keyless
-from threadkeep.gateway.metrics import CONTENT_TYPE, Metrics
-from threadkeep.gateway.mount import Ground, MakePages, is_below
-from threadkeep.gateway.relay import relay
-from threadkeep.gateway.routes import DEFAULT_DIALECT, Provider, Route, route_of
-from threadkeep.gateway.runs import Runs, split_run
-from threadkeep.gateway.upstream import Unanswered, Upstream
+from threadkeep.gateway.control import api as control
+from threadkeep.gateway.control.api import LaysOutFor
+from threadkeep.gateway.control.identity import PATH as IDENTITY
+from threadkeep.gateway.control.identity import Identity, answer_identity
+from threadkeep.gateway.conversation.request import Conversations, Refused
+from threadkeep.gateway.http.access_log import AccessLog, Entry
+from threadkeep.gateway.http.asgi import Call, Caller, Receive, Scope, Send
+from threadkeep.gateway.http.content_encoding import codings_of, is_known
+from threadkeep.gateway.http.guards import KEY_IN_PATH, NO_KEY, NO_NONCE, NO_TOKEN, NO_WEBSOCKET, UNKNOWN_PATH, turned_away
+from threadkeep.gateway.http.headers import first, for_upstream
+from threadkeep.gateway.http.keys import Admitted, Keys, admit, holds_key, keyless
+from threadkeep.gateway.http.metrics import CONTENT_TYPE, Metrics, Runs, split_run
+from threadkeep.gateway.http.proxy import Exchange, Signing, stay
+from threadkeep.gateway.http.relay import relay
+from threadkeep.gateway.http.routes import DEFAULT_DIALECT, Provider, Route, route_of
+from threadkeep.gateway.http.upstream import Unanswered, Upstream
 
 BODY_LIMIT = 64 * 1024 * 1024
 READY_SECONDS = 5.0
@@ -265,3 +265,46 @@ def _dialect_of(bare: Call) -> Dialect:
 
 async def _refuse(caller: Caller, refused: Refused, *, dialect: Dialect = DEFAULT_DIALECT) -> None:
     await caller.answer(refused.status, dialect.wire.render_error(refused.status, refused.code, refused.message))
+
+
+ROOT = b"/ui"
+
+
+class Pages(Protocol):
+    """Answers what lies below `/ui`."""
+
+    def forgives(self, call: Call) -> Call:
+        """Return a request as the door is to judge it: without an Origin that is the very host it goes to."""
+        ...
+
+    async def serve(self, call: Call, caller: Caller, *, tenant: str | None, known: bool) -> None:
+        """Answer a request; `known` says that its headers opened `tenant`'s threads already."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a gateway gives its pages: the stores, what decides about a credential, and what ends their streams.
+
+    `token` opens the tenant without keys, and signs what pages hand out.
+    """
+
+    stores: Callable[[str | None], Awaitable[Threadkeep]]
+    token: str = field(repr=False)
+    keys: Keys | None
+    stopping: asyncio.Event
+
+    def opens(self, credential: str) -> tuple[str | None] | None:
+        """Return whose threads a credential opens, alone in a tuple since None names a tenant too; None where it opens none."""
+        if hmac.compare_digest(credential.encode(), self.token.encode()):
+            return (None,)
+        tenant = self.keys.tenant_of(credential) if self.keys is not None else None
+        return None if tenant is None else (tenant,)
+
+
+MakePages = Callable[[Ground], Pages]
+
+
+def is_below(path: bytes) -> bool:
+    """Whether a path, without a key in it, is one of the pages'."""
+    return path == ROOT or path.startswith(ROOT + b"/")

@@ -9,19 +9,17 @@ from dataclasses import dataclass, field, replace
 from threadkeep import __version__
 from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Dialect
-from threadkeep.gateway.access_log import AccessLog
-from threadkeep.gateway.app import Gateway
-from threadkeep.gateway.conversations import RecordedConversations
-from threadkeep.gateway.identity import Identity
-from threadkeep.gateway.keys import Keys
-from threadkeep.gateway.metrics import Metrics
-from threadkeep.gateway.mount import MakePages
-from threadkeep.gateway.routes import Provider
-from threadkeep.gateway.rules import Rules, rules_of
-from threadkeep.gateway.runs import Runs
-from threadkeep.gateway.server import running, serve
-from threadkeep.gateway.tenants import Tenants
-from threadkeep.gateway.upstream import upstream_session
+from threadkeep.gateway.app import Gateway, MakePages
+from threadkeep.gateway.control.identity import Identity
+from threadkeep.gateway.control.tenants import Tenants
+from threadkeep.gateway.conversation.conversations import RecordedConversations
+from threadkeep.gateway.conversation.rules import Rules, rules_of
+from threadkeep.gateway.http.access_log import AccessLog
+from threadkeep.gateway.http.keys import Keys
+from threadkeep.gateway.http.metrics import Metrics, Runs
+from threadkeep.gateway.http.routes import Provider
+from threadkeep.gateway.http.server import running, serve
+from threadkeep.gateway.http.upstream import upstream_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class Serving:
 
 
 async def run_gateway(tk: Threadkeep, serving: Serving, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
-    """Serve until a signal; see `threadkeep.gateway.server.serve`."""
+    """Serve until a signal; see `threadkeep.gateway.http.server.serve`."""
     async with open_gateway(tk, serving) as gateway:
         has_keys = serving.keys is not None
         await serve(gateway, host=host, port=port, on_ready=on_ready, on_stop=gateway.stop, has_keys=has_keys)

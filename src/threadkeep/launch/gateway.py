@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from threadkeep.errors import GatewayNotStarted
-from threadkeep.gateway.identity import Identity, ask_identity
+from threadkeep.gateway.control.identity import Identity, ask_identity
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 5.0
@@ -30,7 +30,7 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run sent; see `threadkeep.gateway.runs`."""
+    """What a run sent; see `threadkeep.gateway.http.metrics`."""
 
     requests: int = 0
     client_tokens: int = 0

@@ -12,11 +12,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from threadkeep import __version__
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError
-from threadkeep.gateway.call import Call
-from threadkeep.gateway.caller import Caller
-from threadkeep.gateway.headers import first
-from threadkeep.gateway.record_events import ALIVE, OPENING, Silence, Telling, follow, woken
-from threadkeep.gateway.statuses import status_of
+from threadkeep.gateway.control.events import ALIVE, OPENING, Silence, Telling, follow, woken
+from threadkeep.gateway.http.asgi import Call, Caller
+from threadkeep.gateway.http.headers import first
+from threadkeep.gateway.status import status_of
 from threadkeep.store import ThreadStore
 from threadkeep.viewer.login import Guest, Tickets, cookie_name, set_cookie, ticket_in
 from threadkeep.viewer.pages import RECORD_PAGES, THREAD_PAGES, Sight, Values, memory_page, number_in, raw_record, threads_page

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from threadkeep.gateway.caller import Caller
+from threadkeep.gateway.http.asgi import Caller
 
 # Nothing but our own files runs, styles or loads; no page frames this one; forms go nowhere else.
 POLICY = (

@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection
 
 from threadkeep.client import Threadkeep
 from threadkeep.dialects import DEFAULT
-from threadkeep.gateway.call import Call
-from threadkeep.gateway.caller import Caller, Receive, Scope, Send
-from threadkeep.gateway.doorway import turned_away
-from threadkeep.gateway.keys import digest_of
-from threadkeep.gateway.mount import Ground, MakePages
+from threadkeep.gateway.app import Ground, MakePages
+from threadkeep.gateway.http.asgi import Call, Caller, Receive, Scope, Send
+from threadkeep.gateway.http.guards import turned_away
+from threadkeep.gateway.http.keys import digest_of
 from threadkeep.viewer.app import Viewer, without_own_origin
 from threadkeep.viewer.login import Guest
 from threadkeep.viewer.responses import Answer, redirect

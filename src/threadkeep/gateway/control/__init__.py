@@ -1,0 +1,1 @@
+"""Steers and shows a gateway from outside a conversation."""

@@ -1,0 +1,1 @@
+"""Decides what becomes of a conversation request: found by content, recorded, rewritten, compacted."""

@@ -1,0 +1,237 @@
+"""The client's own model, asked on the client's behalf: same provider, same headers, same account."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from threadkeep.compaction.backend import Backend
+from threadkeep.dialects import Dialect, Request
+from threadkeep.errors import ModelRejected, ModelUnavailable
+from threadkeep.gateway.conversation.request import AnswerTooLong, ListModels, SendAlike, SendBeside
+from threadkeep.items import Item
+from threadkeep.llm.answers import AnswerReader, read_answer
+from threadkeep.llm.base import ModelReply, RemoteCompaction, RemoteCompactor
+from threadkeep.llm.failures import read_refusal
+from threadkeep.llm.provider import IDLE_SECONDS, NO_HEADERS, Incoming
+from threadkeep.llm.remote import COMPACTORS
+
+
+class OwnModel:
+    """Implements `threadkeep.llm.base.Model` with what a client's request came with. It holds the client's credentials, through
+    `send_alike`, and lives no longer than the compaction it was made for.
+
+    `legal` takes out of an item what the provider would refuse in the request that is asked; None leaves the item out.
+    """
+
+    def __init__(
+        self,
+        send_alike: SendAlike,
+        *,
+        own: Request,
+        dialect: Dialect,
+        name: str,
+        issuer: str,
+        window_tokens: int,
+        legal: Callable[[Item], Item | None],
+    ) -> None:
+        self._send_alike = send_alike
+        self._own = own
+        self._dialect = dialect
+        self._name = name
+        self._issuer = issuer
+        self._window_tokens = window_tokens
+        self._legal = legal
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def issuer(self) -> str:
+        """The account as the gateway tells accounts apart."""
+        return self._issuer
+
+    @property
+    def dialect(self) -> str:
+        return self._dialect.name
+
+    @property
+    def window_tokens(self) -> int | None:
+        return self._window_tokens
+
+    async def ask(self, request: Request) -> ModelReply:
+        api, items = self._dialect.api, self.permitted(request.items)
+        request = api.copy_delivery(request, self._own)
+        if api.cache_markers is not None:
+            items = api.cache_markers.limit_markers(items, request)
+        body = self._dialect.join(request, items)
+        try:
+            heard = await self._send_alike(body)
+        except AnswerTooLong as error:
+            raise ModelRejected(self._name, status=200, reason=str(error)) from error
+        except ConnectionError as error:
+            raise ModelUnavailable(self._name, reason=str(error)) from error
+        if heard.status >= 400:
+            raise read_refusal(self._name, status=heard.status, body=heard.body, headers=heard.headers)
+        if "json" in heard.headers.get("content-type", ""):
+            return read_answer(heard.body, name=self._name, dialect=self._dialect)
+        reader = AnswerReader(self._dialect)
+        reader.feed(heard.body)
+        return reader.reply(self._name)
+
+    def permitted(self, items: Sequence[Item]) -> list[Item]:
+        """Return items as the provider takes them."""
+        return [item for raw in items if (item := self._legal(raw)) is not None]
+
+
+# What the gateway's upstreams take the place of.
+MOUNT: Final = "/v1"
+
+
+class ClientTransport:
+    """Implements `threadkeep.llm.provider.Transport` with a client's own headers; it never sees a credential."""
+
+    def __init__(self, send_beside: SendBeside, *, name: str) -> None:
+        self._send_beside = send_beside
+        self._name = name
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return ()
+
+    @asynccontextmanager
+    async def exchange(
+        self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS
+    ) -> AsyncIterator[Incoming]:
+        try:
+            heard = await self._send_beside(path.removeprefix(MOUNT), body, headers)
+        except AnswerTooLong as error:
+            raise ModelRejected(self._name, status=200, reason=str(error)) from error
+        except ConnectionError as error:
+            raise ModelUnavailable(self._name, reason=str(error)) from error
+        if heard.status >= 400:
+            raise read_refusal(self._name, status=heard.status, body=heard.body, headers=heard.headers)
+        yield Incoming(content_type=heard.headers.get("content-type", ""), chunks=_once(heard.body))
+
+    async def aclose(self) -> None:
+        """There is no connection of its own."""
+
+
+class OwnCompactor:
+    """The client's own model, whose provider compacts too; see `Model` and `RemoteCompactor` in `threadkeep.llm.base`.
+
+    What is made for its account is shown to no other.
+    """
+
+    def __init__(self, model: OwnModel, send_beside: SendBeside) -> None:
+        transport = ClientTransport(send_beside, name=model.name)
+        self._model = model
+        self._remote: RemoteCompactor = COMPACTORS[model.dialect](
+            model.name, model=model.name, issuer=model.issuer, connect=lambda: transport
+        )
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def dialect(self) -> str:
+        return self._model.dialect
+
+    @property
+    def window_tokens(self) -> int | None:
+        return self._model.window_tokens
+
+    @property
+    def issuer(self) -> str:
+        return self._remote.issuer
+
+    async def ask(self, request: Request) -> ModelReply:
+        return await self._model.ask(request)
+
+    async def compact(self, request: Request) -> RemoteCompaction:
+        return await self._remote.compact(replace(request, items=tuple(self._model.permitted(request.items))))
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+PATIENCE_S: Final = 10.0
+# What an answer may say about one model, by the servers that were looked at: the first that is there counts.
+NAMES: Final = ("id", "slug", "name")
+WINDOWS: Final = ("context_window", "context_length", "max_context_length", "max_model_len", "max_input_tokens", "n_ctx")
+# Below, it is no window of a model that does any work; above, it is no number that was meant.
+SMALLEST, LARGEST = 1_024, 100_000_000
+# A provider may list thousands; nobody asks for more than a few of them.
+ASKED_AT_MOST: Final = 256
+
+
+class ModelLists:
+    """Asks the provider of one route for its models' windows, and tells the backend."""
+
+    def __init__(self, backend: Backend, *, path: str) -> None:
+        """Take a backend, and the path that tells windows; `{model}` in it stands for the model's name."""
+        self._backend = backend
+        self._path = path
+        self._asked: set[str] = set()
+        self._asking: set[asyncio.Task[None]] = set()
+
+    def look_up(self, model: str, list_models: ListModels | None) -> None:
+        """Have a model's window looked up, unless it is known or was asked for before."""
+        known = not model or model in self._asked or self._backend.knows_window_of(model)
+        if known or list_models is None or len(self._asked) >= ASKED_AT_MOST:
+            return
+        self._asked.add(model)
+        task = asyncio.create_task(self._ask(model, list_models))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def settled(self) -> None:
+        """Return once everything that was asked for is answered."""
+        while self._asking:
+            await asyncio.wait(self._asking)
+
+    async def close(self) -> None:
+        """Break off what is being asked for."""
+        for task in self._asking:
+            task.cancel()
+        await self.settled()
+
+    async def _ask(self, model: str, list_models: ListModels) -> None:
+        # A provider without such a list, or out of reach, says nothing: the configured window goes on to count.
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                heard = await list_models(self._path.format(model=quote(model, safe="")))
+            if heard.status == 200:
+                self._backend.learn_windows(windows_in(heard.body))
+
+
+def windows_in(body: bytes) -> dict[str, int]:
+    """Return the windows a list of models tells, by the models' names; whatever else it may be tells none."""
+    try:
+        told = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return dict(_windows(told))
+
+
+def _windows(told: Any) -> Iterator[tuple[str, int]]:
+    listed = next((told[name] for name in ("data", "models") if isinstance(told.get(name), list)), [told]) if _is(told) else []
+    for one in filter(_is, listed):
+        about = {**(one["meta"] if _is(one.get("meta")) else {}), **one}
+        name = next((about[key] for key in NAMES if isinstance(about.get(key), str)), None)
+        window = next((about[key] for key in WINDOWS if isinstance(about.get(key), int)), 0)
+        if name and SMALLEST <= window <= LARGEST:
+            yield name, window
+
+
+def _is(value: Any) -> bool:
+    return isinstance(value, Mapping)

@@ -1,0 +1,183 @@
+"""What the gateway answers to what a person says to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from threadkeep.client.thread import Thread
+from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.report import CompactionReport
+from threadkeep.dialects import Dialect
+from threadkeep.errors import ThreadkeepError
+from threadkeep.gateway.conversation.commands import VERBS, Command, CommandNames, Verb, meant_verb
+from threadkeep.gateway.conversation.rules import AutoCompact, Rules
+from threadkeep.gateway.conversation.thread_cache import Known
+from threadkeep.hooks import HookRun, RunOutcome
+from threadkeep.threads.branches import undo_compaction
+from threadkeep.tokens import Pressure
+
+RECALLED = 5
+FAILED: Final[Mapping[Verb, str]] = {
+    "compact": "Not compacted",
+    "undo": "Nothing was undone",
+    "recall": "Not found",
+    "pin": "Not pinned",
+    "unpin": "Not unpinned",
+    "note": "Not noted",
+}
+USAGES: Final = (
+    "compact [FOCUS]: compact this conversation now",
+    "status: how full the window is",
+    "undo: take the newest compaction back",
+    "recall WORDS: find what was compacted away; #N shows that record",
+    "note WORDS: write down what the agent must know after the next compaction",
+    "pin WORDS: the same, and no compaction may drop it; #N pins what is there",
+    "unpin #N: let later compactions drop it again",
+    "help: this list",
+)
+# `#12` is a record, `12` or `[12]` an entry of the state as `threadkeep show --state` lists it.
+_pointer = re.compile(r"(?P<record>#[0-9]{1,10})|\[?(?P<entry>[0-9]{1,10})\]?")
+
+
+def told_compacted(report: CompactionReport, *, names: CommandNames) -> str:
+    """Return a compaction's report as the person who asked for it reads it, with what hooks want seen and where they failed."""
+    recall, undo = (
+        (f"{names.control[0]} recall WORDS", f"{names.control[0]} undo")
+        if names.control
+        else (f"threadkeep recall {report.thread} WORDS", f"threadkeep undo {report.thread}")
+    )
+    saved = 100 - report.tokens_after * 100 // max(1, report.tokens_before)
+    counts = report.audit.counts()
+    repaired = f"{counts['repaired']} of them were put back word for word" if counts["repaired"] else "all of them did"
+    hooks = "".join(f"\n{line}" for run in report.hooks for line in _told_run(run))
+    return (
+        f"Compacted: {report.tokens_before:,} → {report.tokens_after:,} tokens ({saved} % smaller), "
+        f"{report.model_calls} model calls.\n"
+        f"{counts['required']} things had to survive; {repaired}.\n"
+        f"Nothing is lost: `{recall}` finds originals, `{undo}` takes this compaction back.{hooks}"
+    )
+
+
+def _told_run(run: HookRun) -> list[str]:
+    said = [f"A hook says: {run.warning}"] if run.warning is not None and not run.quiet else []
+    failed = run.outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT)
+    return [*said, *([f"The hook {run.name} failed and held nothing up: {run.message}"] if failed else [])]
+
+
+def told_failed(command: Command, error: ThreadkeepError) -> str:
+    """Return why what was asked for did not happen."""
+    return f"{FAILED.get(command.verb, 'Not done')}: {error}"
+
+
+def told_status(known: Known, pressure: Pressure, *, items: int, mode: AutoCompact) -> str:
+    """Return how a conversation stands: its thread, how full its window is, and what was compacted."""
+    full = pressure.limits.full
+    lines = [
+        f"Thread {known.thread_id}: {items} items in {known.tip.turn} turns.",
+        f"Window: {pressure.tokens:,} of {full:,} tokens ({pressure.tokens * 100 // max(1, full)} %); "
+        f"automatic compaction is {mode}, its limit {pressure.limits.hard:,}.",
+    ]
+    if known.standing is None:
+        lines.append("Not compacted so far.")
+    else:
+        figures = known.standing.checkpoint.figures
+        lines.append(
+            f"Compacted at #{known.standing.ordinal} ({known.standing.checkpoint.strategy}): "
+            f"{figures.get('tokens_before', 0):,} → {figures.get('tokens_after', 0):,} tokens."
+        )
+    return "\n".join(lines)
+
+
+def told_help(rules: Rules, *, misunderstood: str | None) -> str:
+    """Return which commands there are, under the names they have here."""
+    lines = []
+    if misunderstood and misunderstood.lower() not in VERBS:
+        meant = meant_verb(misunderstood)
+        lines.append(f"{misunderstood!r} is not a command." + (f" Did you mean {meant!r}?" if meant else ""))
+    lines.append("Commands for the gateway; the model never sees them:")
+    for name in rules.commands.control:
+        lines.extend(f"{name} {usage}" for usage in USAGES)
+    lines.extend(f"{name} [FOCUS]: the same as compact" for name in rules.commands.compact)
+    return "\n".join(lines)
+
+
+async def undone(backend: Backend, known: Known) -> str:
+    """Take the newest compaction of a thread back, and say so.
+
+    Raises:
+        NothingToUndo: No checkpoint counts.
+    """
+    ordinal = await undo_compaction(backend, known.thread_id)
+    return f"The compaction at #{ordinal} no longer counts; the conversation goes on as it was before it."
+
+
+async def recalled(backend: Backend, known: Known, query: str | None, *, dialect: Dialect) -> str:
+    """Return originals from a thread that answer a question or a pointer.
+
+    Raises:
+        RecordNotFound: The pointer names no record.
+    """
+    if not query:
+        return "Say what to look for: words, or a record's number such as #12."
+    hits = await Thread(backend, known.thread_id, dialect=dialect).recall(query, limit=RECALLED)
+    if not hits:
+        return f"Nothing in this conversation matches {query!r}."
+    return "\n\n".join(f"{hit.pointer}\n{hit.text}" for hit in hits)
+
+
+async def noted(thread: Thread, text: str | None, *, name: str) -> str:
+    """Write down what a person wants the agent to know, and say so.
+
+    Raises:
+        BadInput: It is too long, or no text.
+    """
+    if not text:
+        return f"Say what to note: `{name} note Ask Ruth before you release.`"
+    remarked = await thread.note(text)
+    return f"Noted as #{remarked.record}. It stands in the session state from the next compaction on."
+
+
+async def pinned(thread: Thread, what: str | None, *, name: str) -> str:
+    """Write down what must survive every compaction, or pin what is in the session state already; say so.
+
+    Raises:
+        BadInput: It is too long, or no text.
+        EntryNotFound: The session state has no such entry.
+    """
+    if not what:
+        return f"Say what to pin: `{name} pin Never push to main.`, or `{name} pin #12` for what the session state has from #12."
+    if _pointer.fullmatch(what):
+        return await _told_pins(thread, what, pin=True)
+    remarked = await thread.note(what, pinned=True)
+    return (
+        f"Pinned as #{remarked.record}. It stands in the session state from the next compaction on, and no compaction drops it.\n"
+        f"`{name} unpin #{remarked.record}` lets go of it."
+    )
+
+
+async def unpinned(thread: Thread, what: str | None, *, name: str) -> str:
+    """Let go of what was pinned, and say so.
+
+    Raises:
+        EntryNotFound: The session state has no such entry.
+    """
+    if not what or not _pointer.fullmatch(what):
+        return f"Say which pin to let go of by its number: `{name} unpin #12`"
+    return await _told_pins(thread, what, pin=False)
+
+
+async def _told_pins(thread: Thread, what: str, *, pin: bool) -> str:
+    """Pin or unpin the entries that a pointer names: an entry by its id, or each that a record is the source of."""
+    ledger = await thread.state()
+    sourced = [entry.id for entry in ledger.entries if what in {f"#{source.ordinal}" for source in entry.sources}]
+    change = thread.pin if pin else thread.unpin
+    lines = []
+    for entry_id in sourced or [what]:
+        remarked = await change(entry_id)
+        already = "" if remarked.record is not None else "already "
+        record = "" if remarked.record is None else f" (#{remarked.record})"
+        became = f"{already}pinned" if pin else f"{'not' if already else 'no longer'} pinned"
+        lines.append(f"Entry {entry_id} is {became}{record}: {remarked.entries[0].text}")
+    return "\n".join(lines)

@@ -1,0 +1,270 @@
+"""What must be known of each item of a history, found out once.
+
+Clients resend everything with every request. Histories seen lately are kept, and one that goes on from such a one costs a
+comparison of bytes. What was found out about an item is kept longer, under a digest of its bytes and the link before it, and
+costs that digest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import islice
+
+from threadkeep.compaction.inline import parted
+from threadkeep.dialects import Dialect
+from threadkeep.dialects.base import has_sealed
+from threadkeep.gateway.conversation.commands import Command, CommandNames, asides, command_in, host_parts, is_signed
+from threadkeep.items import Item, ItemKind, Role, View, link_chain, seed_chain
+from threadkeep.tokens import estimate_item
+
+KEY_BYTES = 16
+# Each costs a few hundred bytes; a thousand long conversations fit.
+KEPT = 100_000
+# Whole histories are kept for the conversations that are going on, and no longer than they fit here together.
+HISTORY_BYTES = 32 * 1024 * 1024
+# Conversations that begin with the same item are compared one after the other.
+ALIKE = 8
+# How much is read before other requests get the event loop: a few milliseconds' worth.
+TURN_BYTES = 64 * 1024
+# Reading an item costs as much as this many bytes however short the item is; recognising one costs far less.
+ITEM_BYTES = 1024
+KNOWN_ITEM_BYTES = 32
+# A longer item is read in a thread: no turn can be given while it is read.
+LONG_ITEM_BYTES = 256 * 1024
+# How many items of one history are kept as they were read. Each holds a dozen objects, which the garbage collector walks over.
+FRESH_ITEMS = 8_192
+# Hosts that begin anew from a summary of their own say so in this section of their world, or have this question answered by it.
+SUMMARY_SECTION = "client_summary"
+SUMMARY_QUESTION = "What did we do so far?"
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """One item of a history.
+
+    Attributes:
+        link: The chain's digest up to and including it.
+        role: Who wrote it.
+        by_person: Whether it is a message of a person's own.
+        by_model: Whether the model or one of its tools produced it.
+        is_answer: Whether it is a plain message of the assistant's.
+        is_own: Whether the gateway said it.
+        is_output: Whether it is what a tool returned.
+        is_summary: Whether it is what a client, or its provider, wrote in place of a history.
+        is_sealed: Whether a provider signed or encrypted something in it.
+        is_host: Whether it is a host's message: in the system's role, or in the user's without a word of a person.
+        command: What it asks the gateway for, if it is a command.
+        host_parts: Of a command, what its host tells the model in the same message.
+    """
+
+    link: bytes
+    role: Role
+    tokens: int
+    by_person: bool
+    by_model: bool
+    is_answer: bool
+    is_own: bool
+    is_output: bool
+    is_summary: bool
+    is_sealed: bool
+    is_host: bool
+    command: Command | None
+    host_parts: Item | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """An item as it was read for the first time, at more length than is kept of it."""
+
+    view: View
+    canonical: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A whole history as it was sent; `fresh` is what was read just now, by position, and no more than `FRESH_ITEMS` of it."""
+
+    items: tuple[Item, ...]
+    glances: tuple[Glance, ...]
+    aside: tuple[bool, ...]
+    fresh: Mapping[int, Reading] = field(default_factory=dict)
+
+    @property
+    def chain(self) -> list[bytes]:
+        return [glance.link for glance in self.glances]
+
+    @property
+    def command(self) -> Command | None:
+        """What the gateway is asked to do, if the last thing a person said is a command; a host may have added to it."""
+        for glance in reversed(self.glances):
+            if glance.command is not None or not glance.is_host:
+                return glance.command
+        return None
+
+    @property
+    def turn(self) -> tuple[Glance, ...]:
+        """What came after the newest message of a person."""
+        asked = [index for index, glance in enumerate(self.glances) if glance.by_person and not self.aside[index]]
+        return self.glances[asked[-1] + 1 :] if asked else self.glances
+
+    @property
+    def in_tool_loop(self) -> bool:
+        """Whether the model waits for nothing but the outputs of its calls, and its turn goes on."""
+        return bool(self.glances) and self.glances[-1].is_output
+
+
+class Glances:
+    """Looks at histories of one tenant and dialect, and remembers what it saw; the oldest is forgotten first."""
+
+    def __init__(self, *, key: bytes, dialect: Dialect, names: CommandNames, kept: int = KEPT) -> None:
+        self._key = key
+        self._dialect = dialect
+        self._names = names
+        self._limit = kept
+        self._known: dict[bytes, Glance] = {}
+        self._histories = Histories()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def recognises(self, items: Sequence[Item], *, agent: str, length: int) -> bool:
+        """Whether a history that was seen lately begins with the same `length` items."""
+        return self._histories.longest(items[:length], agent=agent)[1] >= length
+
+    async def at(self, items: Sequence[Item], *, agent: str) -> Seen:
+        """Return what is known of a history after the seed of `agent`; a long one that is new leaves others their turn."""
+        earlier, shared = self._histories.longest(items, agent=agent)
+        glances = list(earlier.glances[:shared]) if earlier else []
+        link = glances[-1].link if glances else seed_chain(self._key, dialect=self._dialect.name, agent=agent)
+        fresh: dict[int, Reading] = {}
+        unread = TURN_BYTES
+        for index, item in enumerate(islice(items, shared, None), start=shared):
+            is_long = len(item.raw) >= LONG_ITEM_BYTES
+            place = await asyncio.to_thread(_place, item, link) if is_long else _place(item, link)
+            glance = self._known.get(place)
+            unread -= KNOWN_ITEM_BYTES
+            if glance is None:
+                read = await asyncio.to_thread(self._read, item, link) if is_long else self._read(item, link)
+                glance = self._known[place] = read[1]
+                if len(fresh) < FRESH_ITEMS:
+                    fresh[index] = read[0]
+                unread -= ITEM_BYTES + len(item.raw)
+            glances.append(glance)
+            link = glance.link
+            if unread < 0:
+                unread = TURN_BYTES
+                await asyncio.sleep(0)
+        self._forget()
+        aside = _asides(glances, known=earlier.aside[:shared] if earlier else ())
+        seen = Seen(items=tuple(items), glances=tuple(glances), aside=aside)
+        self._histories.keep(seen, agent=agent, instead_of=earlier if earlier and shared == len(earlier.items) else None)
+        return replace(seen, fresh=fresh)
+
+    def _read(self, item: Item, before: bytes) -> tuple[Reading, Glance]:
+        reading = Reading(view=self._dialect.view(item), canonical=self._dialect.canonical(item))
+        return reading, self._look(item, reading, before=before)
+
+    def _look(self, item: Item, reading: Reading, *, before: bytes) -> Glance:
+        view = reading.view
+        is_message = view.kind is ItemKind.MESSAGE
+        sealed = has_sealed(item, self._dialect)
+        command = command_in(view, self._names)
+        return Glance(
+            link=link_chain(self._key, before, reading.canonical),
+            role=view.role,
+            tokens=estimate_item(item.raw),
+            by_person=is_message and view.by_person,
+            by_model=view.role in (Role.ASSISTANT, Role.TOOL),
+            is_answer=is_message and view.role is Role.ASSISTANT,
+            is_own=is_signed(view, key=self._key),
+            is_output=view.kind is ItemKind.OUTPUT,
+            is_summary=view.context == SUMMARY_SECTION
+            or view.text.strip() == SUMMARY_QUESTION
+            or (sealed and (view.kind is ItemKind.OPAQUE or parted(item).written is not None)),
+            is_sealed=sealed,
+            is_host=_is_host(view) and command is None,
+            command=command,
+            host_parts=host_parts(item, dialect=self._dialect) if command is not None else None,
+        )
+
+    def _forget(self) -> None:
+        # The oldest keys are listed first: `next(iter(...))` after each deletion would walk over all earlier deletions again.
+        for place in list(islice(self._known, max(0, len(self._known) - self._limit))):
+            del self._known[place]
+
+
+class Histories:
+    """Whole histories seen lately, by what they begin with."""
+
+    def __init__(self, *, limit_bytes: int = HISTORY_BYTES) -> None:
+        self._limit = limit_bytes
+        self._bytes = 0
+        self._alike: dict[tuple[str, bytes], list[tuple[Seen, int]]] = {}
+
+    def longest(self, items: Sequence[Item], *, agent: str) -> tuple[Seen | None, int]:
+        """Return the history that shares the longest beginning with `items`, and how many items that is."""
+        best: tuple[Seen | None, int] = None, 0
+        for seen, _ in self._alike.get((agent, items[0].raw), ()) if items else ():
+            shared = _shared(seen.items, items)
+            if shared > best[1]:
+                best = seen, shared
+        return best
+
+    def keep(self, seen: Seen, *, agent: str, instead_of: Seen | None) -> None:
+        """Keep a history, in place of one it goes on from."""
+        if not seen.items:
+            return
+        begins = agent, seen.items[0].raw
+        alike = self._alike.pop(begins, [])
+        kept = [each for each in alike if each[0] is not instead_of][1 - ALIKE :]
+        known, size = next((each for each in alike if each[0] is instead_of), (None, 0))
+        later = islice(seen.items, len(known.items) if known else 0, None)
+        entry = seen, size + sum(len(item.raw) for item in later)
+        self._alike[begins] = [*kept, entry]
+        self._bytes += _bytes([*kept, entry]) - _bytes(alike)
+        while self._bytes > self._limit and self._alike:
+            self._bytes -= _bytes(self._alike.pop(next(iter(self._alike))))
+
+
+def _place(item: Item, link: bytes) -> bytes:
+    """Return the digest under which an item is known behind `link`."""
+    return blake2b(item.raw, key=link, digest_size=KEY_BYTES).digest()
+
+
+def _asides(glances: Sequence[Glance], *, known: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Return what is said to the gateway and by it, where that is known of a beginning."""
+    start = len(known)
+    # What an answer is depends on what stands before it, back to the last thing that is none of these.
+    while start and ((last := glances[start - 1]).is_answer or last.is_host or last.command is not None):
+        start -= 1
+    later = glances[start:]
+    found = asides(
+        (glance.command is not None for glance in later),
+        (glance.is_answer for glance in later),
+        (glance.is_own for glance in later),
+        (glance.is_host for glance in later),
+    )
+    return (*known[:start], *found)
+
+
+def _is_host(view: View) -> bool:
+    """Whether a host wrote a message: in the system's role, or in the user's without a word of a person."""
+    in_users_role = view.kind is ItemKind.MESSAGE and view.role is Role.USER
+    return (view.role is Role.SYSTEM or in_users_role) and not view.by_person
+
+
+def _bytes(histories: Sequence[tuple[Seen, int]]) -> int:
+    return sum(size for _, size in histories)
+
+
+def _shared(one: Sequence[Item], other: Sequence[Item]) -> int:
+    """Return how many items two histories have in common at their beginning, byte for byte."""
+    shared = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine is not theirs and mine.raw != theirs.raw:
+            break
+        shared += 1
+    return shared

@@ -1,0 +1,192 @@
+"""The seam between the proxy, which moves bytes, and the conversation logic behind it, which decides what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from threadkeep.compaction.report import CompactionReport
+from threadkeep.dialects import Reply, Request
+from threadkeep.gateway.conversation.hints import Hints
+from threadkeep.gateway.conversation.item_cache import Seen
+from threadkeep.gateway.conversation.recall_tool import Exchange, Recalling
+from threadkeep.memory.memory import Shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A whole answer of the provider to a request the gateway made by itself."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+class AnswerTooLong(ConnectionError):
+    """An answer was broken off because it would not end; asking again would not make it shorter."""
+
+
+# Sends a body to where the client's own request goes, with the client's own headers, and returns the whole answer. It raises
+# `ConnectionError` if the provider cannot be reached or its answer breaks off. It must not outlive the work it was given for.
+SendAlike = Callable[[bytes], Awaitable[Heard]]
+# The same for another path of the provider, with headers that replace or join the client's own.
+SendBeside = Callable[[str, bytes, Mapping[str, str]], Awaitable[Heard]]
+# Reads one of the provider's lists of models, by its path, with the client's own headers; raises as `SendAlike` does.
+ListModels = Callable[[str], Awaitable[Heard]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A conversation request as a client sent it.
+
+    Attributes:
+        path: What follows the mount: `/responses` for `/v1/responses`.
+        headers: Names in lower case; the values of a repeated header are joined by `, `. Holds the client's credentials.
+        body: The request as it arrived, its content encoding undone.
+        send_alike: Asks the provider something else on this client's behalf; None where that cannot be done.
+        send_beside: Asks it at another of its paths.
+        list_models: Asks it about its models.
+        placed: Is told which thread the request belongs to, once that is recorded.
+    """
+
+    path: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    send_alike: SendAlike | None = field(default=None, repr=False)
+    send_beside: SendBeside | None = field(default=None, repr=False)
+    list_models: ListModels | None = field(default=None, repr=False)
+    placed: Callable[[str], None] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Smaller:
+    """What is sent in place of a request that did not fit: its body, and the headers that replace or join the client's own."""
+
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """Send `body` to the provider and relay its answer untouched.
+
+    `finished` is awaited exactly once, with what the provider answered, before the last bytes of the answer are relayed:
+    what it makes durable is durable before the client can act on the answer. When no whole answer came, the reply's
+    outcome is `cut` (the stream broke, or the client left) or `failed` (the provider refused or could not be reached).
+    A `ThreadkeepError` it raises is logged and counted; the answer still goes out.
+
+    `overflowed` is awaited at most once, when the provider refuses the request because it does not fit the model's window and
+    nothing was relayed yet: what it returns is sent instead; None relays the refusal. `headers` replace or join the
+    client's own on the way to the provider. `recalling` answers what the model recalls, and has the provider asked again.
+    """
+
+    body: bytes = field(repr=False)
+    finished: Callable[[Reply], Awaitable[None]]
+    overflowed: Callable[[], Awaitable[Smaller | None]] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    recalling: Recalling | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The gateway answers by itself with one assistant message, streamed if the request asked for a stream."""
+
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The gateway answers by itself with an error in the provider's shape; `code` is for machines."""
+
+    status: int
+    code: str
+    message: str
+
+
+class Conversations(Protocol):
+    """What stands behind the proxy: it decides what becomes of a conversation request."""
+
+    async def open(self, incoming: Incoming) -> Forward | Answered | Refused:
+        """Decide what to do with a request.
+
+        Runs to its end even if the client leaves meanwhile; after `Forward`, `finished` is then called with outcome `cut`.
+
+        Raises:
+            ThreadkeepError: The request could not be dealt with; the proxy forwards it unchanged and records nothing.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """What a client sent: the request as it came, its parts, its hints, and a look at each item of its history.
+
+    `memory` is what its model is shown of the memory beside what the client says; nothing, unless that was decided.
+    `recalled` is what was recalled for it so far; None where its model is not given the tool.
+    """
+
+    incoming: Incoming
+    request: Request
+    hints: Hints
+    seen: Seen
+    memory: Shown = field(default=Shown(), repr=False)
+    recalled: tuple[Exchange, ...] | None = field(default=None, repr=False)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.incoming.headers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be done to a history: compact it now, or once it holds that many tokens."""
+
+    compact: bool = False
+    focus: str | None = None
+    limit_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaidOut:
+    """A history as it is to be sent: `body` holds its window.
+
+    Attributes:
+        checkpoint: The compaction it rests on, if it rests on one.
+        state: The session state, of that compaction or of the history that this one continues; None where there is none.
+        report: The compaction that was made just now, if one was.
+        trouble: Why one that was due was not made.
+        answer: What the user is told who typed a command; the window holds nothing of it.
+    """
+
+    thread_id: str
+    checkpoint: int | None
+    tokens: int
+    body: bytes
+    state: str | None
+    report: CompactionReport | None = None
+    trouble: str | None = None
+    answer: str | None = None
+
+
+class LaysOut(Protocol):
+    """Who keeps the conversations of one tenant in one dialect."""
+
+    async def laid_out(self, incoming: Incoming, wish: Wish) -> LaidOut:
+        """Record a history and return its window. Durable when it returns.
+
+        Raises:
+            BadInput: There is no history in it.
+            CompactionError, Conflict: It was to be compacted now, and that did not happen; it is recorded all the same.
+            CompactionStopped: A hook wants the turn to end, be it around a compaction or as the session starts anew after one.
+        """
+        ...
+
+
+def merge_header_lists(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of `more`, whose values are lists, each with what `headers` has under its name in front."""
+    merged = {}
+    for name, added in more.items():
+        values = [value for value in headers.get(name, "").split(",") if value]
+        merged[name] = ",".join([*values, *(value for value in added.split(",") if value not in map(str.strip, values))])
+    return merged

@@ -1,0 +1,187 @@
+"""What the gateway knows about threads it has lately written to, so that a request need not be placed from scratch.
+
+Nothing here is the truth: another process may have written since. Whoever uses it first asks the store whether the thread still
+ends where it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from threadkeep.compaction.backend import Backend
+from threadkeep.gateway.conversation.window import Erased, Layout, layout_of, load_erased
+from threadkeep.items import digest_body
+from threadkeep.store import Record, RecordKind, Span, ThreadStore
+from threadkeep.threads import Checkpoint, ContextBody, Tip, encode_body
+from threadkeep.threads.reader import last_usage, live_path, load_checkpoint, load_tip, readable
+from threadkeep.tokens import Calibration
+
+THREADS = 1_024
+# What hosts tell a model of its world, and hooks of a new start, is written among it.
+TOLD_AT_MOST = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A checkpoint that counts, where it stands, and what it puts in place of a history."""
+
+    ordinal: int
+    checkpoint: Checkpoint
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the newest `context` record of a path says; see `threadkeep.threads.ContextBody`. `head` is a digest."""
+
+    head: bytes
+    session: str = ""
+    issuer: str = ""
+    issued_from: int = 0
+    checkpoint: int | None = None
+    bound_from: int = 0
+    memory: str = ""
+    started: int | None = None
+    start: tuple[bytes, ...] = ()
+
+    def body(self, fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
+        """Return the record's body for a head whose digest this is."""
+        return encode_body(
+            ContextBody(
+                fields=fields,
+                head=head,
+                session=self.session,
+                issuer=self.issuer,
+                issued_from=self.issued_from,
+                checkpoint=self.checkpoint,
+                bound_from=self.bound_from,
+                memory=self.memory,
+                started=self.started,
+                start=[msgspec.Raw(raw) for raw in self.start],
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A thread as it stood when it was last looked at."""
+
+    thread_id: str
+    tip: Tip
+    standing: Standing | None = None
+    told: Told | None = None
+    usage: Calibration | None = None
+    erased: Erased = field(default_factory=Erased)
+
+
+def head_digest(fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
+    """Return the digest of what a request tells the model beside its history."""
+    return digest_body(encode_body(ContextBody(fields=fields, head=head)))
+
+
+class Memory:
+    """Threads by the last link of their chain, and by the name their client has for them; the oldest are forgotten first."""
+
+    def __init__(self, *, kept: int = THREADS) -> None:
+        self._limit = kept
+        self._threads: dict[str, Known] = {}
+        self._tips: dict[bytes, str] = {}
+        self._sessions: dict[str, str] = {}
+
+    def remember(self, known: Known) -> None:
+        self.forget(known.thread_id)
+        self._threads[known.thread_id] = known
+        self._tips[known.tip.chain] = known.thread_id
+        if known.told is not None and known.told.session:
+            self._sessions.pop(known.told.session, None)
+            self._sessions[known.told.session] = known.thread_id
+        while len(self._threads) > self._limit:
+            self.forget(next(iter(self._threads)))
+        while len(self._sessions) > self._limit:
+            del self._sessions[next(iter(self._sessions))]
+
+    def forget(self, thread_id: str) -> None:
+        known = self._threads.pop(thread_id, None)
+        if known is not None and self._tips.get(known.tip.chain) == thread_id:
+            del self._tips[known.tip.chain]
+
+    def is_current(self, known: Known) -> bool:
+        """Whether this is the last that was heard of a thread here."""
+        return self._threads.get(known.thread_id) is known
+
+    def grown(self, thread_id: str, *, expected: int, reached: int, usage: Calibration | None = None) -> None:
+        """Take note that what was appended at `expected` left the path's end, its chain and its checkpoint where they were."""
+        known = self._threads.get(thread_id)
+        if known is None:
+            return
+        if known.tip.next != expected:
+            self.forget(thread_id)
+            return
+        self.remember(replace(known, tip=replace(known.tip, next=reached), usage=usage or known.usage))
+
+    def ending_in(self, chain: Sequence[bytes]) -> tuple[Known, int] | None:
+        """Return the thread whose whole chain is the longest beginning of `chain`, and how long that is."""
+        for index in range(len(chain) - 1, -1, -1):
+            thread_id = self._tips.get(chain[index])
+            if thread_id is not None:
+                return self._threads[thread_id], index + 1
+        return None
+
+    def of_session(self, session: str) -> str | None:
+        """Return the thread that was last written under a client's name for it."""
+        return self._sessions.get(session)
+
+
+async def load_known(backend: Backend, thread_id: str, *, seed: bytes, stop: int | None = None) -> Known:
+    """Return a thread as it stands before ordinal `stop` (now, if None)."""
+    store = backend.store
+    end = (await store.get(thread_id)).next if stop is None else stop
+    path = await live_path(store, thread_id, stop=end)
+    standing = await load_standing(store, path.checkpoint) if path.checkpoint else None
+    return Known(
+        thread_id=thread_id,
+        tip=await load_tip(store, thread_id, seed=seed, stop=end),
+        standing=standing,
+        told=await newest_told(store, thread_id, stop=end),
+        usage=await last_usage(store, path, standing.checkpoint if standing else None),
+        erased=await load_erased(
+            store, path, standing.checkpoint if standing else None, tip_of=thread_id if stop is None else None
+        ),
+    )
+
+
+async def load_standing(store: ThreadStore, landmark: Record) -> Standing:
+    """Return a checkpoint whose record was read without its body."""
+    checkpoint = await load_checkpoint(store, landmark)
+    return Standing(ordinal=landmark.ordinal, checkpoint=checkpoint, layout=layout_of(checkpoint))
+
+
+async def newest_told(store: ThreadStore, thread_id: str, *, stop: int) -> Told | None:
+    """Return what the newest `context` record before ordinal `stop` says, here or, in a fork, where it came from."""
+    name: str | None = thread_id
+    while name is not None:
+        row = await store.get(name)
+        span = Span(thread_id=name, start=row.start, stop=stop)
+        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=TOLD_AT_MOST):
+            body = readable(record, ContextBody)
+            if body is not None:
+                return _told(body)
+        name, stop = row.parent, row.start
+    return None
+
+
+def _told(body: ContextBody) -> Told:
+    return Told(
+        head=head_digest(body.fields, body.head),
+        session=body.session,
+        issuer=body.issuer,
+        issued_from=body.issued_from,
+        checkpoint=body.checkpoint,
+        bound_from=body.bound_from,
+        memory=body.memory,
+        started=body.started,
+        start=tuple(bytes(raw) for raw in body.start),
+    )

@@ -1,0 +1,1 @@
+"""Speaks HTTP with clients and providers."""

@@ -1,0 +1,404 @@
+"""One conversation request: read, decided upon, and the decision carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from typing import Any, assert_never
+
+from aiohttp import ClientError
+from msgspec import MsgspecError, Struct, field
+from msgspec.json import Decoder
+from multidict import CIMultiDict
+
+from threadkeep.dialects import Answer, Reply, Wire
+from threadkeep.errors import ThreadkeepError
+from threadkeep.gateway.conversation.request import (
+    Answered,
+    AnswerTooLong,
+    Conversations,
+    Forward,
+    Heard,
+    Incoming,
+    Refused,
+    Smaller,
+    merge_header_lists,
+)
+from threadkeep.gateway.http.access_log import Entry
+from threadkeep.gateway.http.asgi import Call, Caller
+from threadkeep.gateway.http.content_encoding import Unreadable, codings_of, undone
+from threadkeep.gateway.http.headers import as_mapping, first, for_upstream
+from threadkeep.gateway.http.metrics import Metrics, Run
+from threadkeep.gateway.http.relay import Finish, can_blend, relay_blended, relay_reply
+from threadkeep.gateway.http.routes import Route
+from threadkeep.gateway.http.upstream import Arriving, Unanswered, Upstream
+from threadkeep.llm.failures import is_overflow
+
+log = logging.getLogger("threadkeep.gateway")
+
+# How long the opening of a stream is held back to see whether it is a refusal; such a one comes before the model begins to think.
+OPENING_SECONDS = 5.0
+OPENING_BYTES = 256 * 1024
+# What the gateway asks for by itself is a page or two, and not every provider can be told so. An answer that goes on and on,
+# thoughts and the envelopes of its events included, is broken off here, which ends what it costs.
+DRAFT_BYTES = 8 * 1024 * 1024
+# Up to here undoing a compression takes less time than a thread does to begin, unless it is a bomb, which is bounded.
+SMALL_BYTES = 16 * 1024
+
+
+class _Asked(Struct):
+    """What a request says about the form of its answer."""
+
+    stream: bool = False
+    model: str = ""
+
+
+_ASKED = Decoder(_Asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """What an answer of the gateway's own is dated and numbered with."""
+
+    now: Callable[[], float]
+    new_id: Callable[[], str]
+
+
+class Exchange:
+    """One conversation request with everything it needs. Made for it, gone with it: it holds the client's credentials."""
+
+    def __init__(
+        self,
+        *,
+        call: Call,
+        caller: Caller,
+        route: Route,
+        wire: Wire,
+        upstream: Upstream,
+        metrics: Metrics,
+        run: Run | None = None,
+        entry: Entry | None = None,
+    ) -> None:
+        """Take a request; `run` counts it, and `entry` is where its content is noted, None where it is to be noted nowhere."""
+        self._call = call
+        self._entry = entry
+        self._caller = caller
+        self._wire = wire
+        self._upstream = upstream
+        self._metrics = metrics
+        self._run = run
+        self._route = route
+        self._target = call.target(route.path)
+
+    async def run(self, conversations: Callable[[], Awaitable[Conversations]], *, body_limit: int, signing: Signing) -> None:
+        """Read the request, let `conversations` decide, and do as it says."""
+        body = await self._body(limit=body_limit)
+        if body is None:
+            return
+        if self._entry is not None:
+            self._entry.request = body
+        began = time.perf_counter()
+        decision = await self._decide(conversations, body)
+        self._metrics.added(time.perf_counter() - began)
+        match decision:
+            case Forward():
+                self._metrics.sent(client_bytes=len(body), provider_bytes=len(decision.body))
+                if self._run is not None:
+                    self._run.sent(client_bytes=len(body), provider_bytes=len(decision.body))
+                await self._forward(decision)
+            case Answered():
+                await self._answer(decision, body=body, signing=signing)
+            case Refused():
+                await self._refuse(decision)
+            case _:
+                assert_never(decision)
+
+    async def _decide(self, conversations: Callable[[], Awaitable[Conversations]], body: bytes) -> Forward | Answered | Refused:
+        incoming = Incoming(
+            path=self._route.path,
+            headers=as_mapping(self._call.headers),
+            body=body,
+            send_alike=self._send_alike,
+            send_beside=self._send_beside,
+            list_models=self._list_models,
+            placed=None if self._run is None else self._run.placed,
+        )
+        try:
+            return await (await conversations()).open(incoming)
+        except ThreadkeepError as error:
+            self._metrics.failed(f"open.{error.code}")
+            # Its code and not its text, which may quote what the client sent.
+            log.warning("a conversation could not be opened and was forwarded as it came: %s", error.code)
+            return Forward(body=body, finished=_nobody)
+
+    async def _body(self, *, limit: int) -> bytes | None:
+        """Return the request's body, readable; None where there is nobody left to answer or the answer was given here."""
+        try:
+            body = None if self._call.length > limit else await self._caller.read(limit=limit)
+        except ConnectionResetError:
+            return None
+        codings = codings_of(first(self._call.headers, b"content-encoding"))
+        read = Unreadable.TOO_LARGE if body is None else await _readable(body, codings, limit=limit)
+        if isinstance(read, bytes):
+            return read
+        if read is Unreadable.TOO_LARGE:
+            message = f"the request is longer than the {limit} bytes this gateway reads"
+            await self._refuse(Refused(status=413, code="request_too_large", message=message))
+        else:
+            message = f"the body is not what its Content-Encoding says ({', '.join(codings)})"
+            await self._refuse(Refused(status=400, code="invalid_request", message=message))
+        return None
+
+    async def _forward(self, forward: Forward) -> None:
+        if self._entry is not None:
+            self._entry.forwarded = forward.body
+        headers = self._headers()
+        headers.update(forward.headers)
+        finish = Finish(forward, failures=self._metrics.failures)
+        try:
+            await stay(self._caller, self._exchange(forward, headers=headers, finish=finish), metrics=self._metrics)
+        finally:
+            await finish(Reply(outcome="cut"))
+
+    async def _exchange(self, forward: Forward, *, headers: CIMultiDict[str], finish: Finish) -> None:
+        async with self._upstream.exchange("POST", self._target, headers=headers, body=forward.body) as answer:
+            smaller = None
+            if forward.overflowed is not None and isinstance(answer, Arriving) and await _overflows(answer):
+                smaller = await self._made_to_fit(forward)
+            if smaller is None:
+                await self._relay(answer, forward, headers=headers, finish=finish)
+                return
+        headers.update(smaller.headers)
+        if forward.recalling is not None:
+            forward.recalling.body = smaller.body
+        async with self._upstream.exchange("POST", self._target, headers=headers, body=smaller.body) as answer:
+            await self._relay(answer, forward, headers=headers, finish=finish)
+
+    async def _relay(self, answer: Arriving | Unanswered, forward: Forward, *, headers: CIMultiDict[str], finish: Finish) -> None:
+        if isinstance(answer, Unanswered):
+            self._metrics.failed(f"relay.{answer.code}")
+        elif forward.recalling is not None and can_blend(answer):
+            ask = partial(self._ask, headers=headers)
+            await relay_blended(self._caller, answer, wire=self._wire, finish=finish, recalling=forward.recalling, ask=ask)
+            return
+        await relay_reply(self._caller, answer, wire=self._wire, finish=finish)
+
+    def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[Arriving | Unanswered]:
+        return self._upstream.exchange("POST", self._target, headers=headers, body=body)
+
+    async def _made_to_fit(self, forward: Forward) -> Smaller | None:
+        self._metrics.overflowed()
+        assert forward.overflowed is not None
+        try:
+            return await forward.overflowed()
+        except ThreadkeepError as error:
+            self._metrics.failed(f"overflowed.{error.code}")
+            log.warning("a request that overflowed could not be made smaller: %s", error.code)
+            return None
+
+    async def _send_alike(self, body: bytes) -> Heard:
+        """Ask the provider something else as this client; see `threadkeep.gateway.conversation.request.SendAlike`."""
+        return await self._send_beside(self._route.path, body, {})
+
+    async def _send_beside(self, path: str, body: bytes, more: Mapping[str, str]) -> Heard:
+        """Ask the provider something at one of its paths as this client; see `SendBeside`."""
+        headers = self._headers()
+        headers.update(merge_header_lists(headers, more))
+        async with self._upstream.exchange("POST", self._call.target(path), headers=headers, body=body) as answer:
+            if isinstance(answer, Unanswered):
+                raise ConnectionError(answer.message)
+            return await _whole(answer)
+
+    async def _list_models(self, path: str) -> Heard:
+        """Ask the provider about its models as this client; see `threadkeep.gateway.conversation.request.ListModels`."""
+        headers = self._headers()
+        headers.popall("content-type", None)
+        async with self._upstream.exchange("GET", self._call.target(path), headers=headers, body=None) as answer:
+            if isinstance(answer, Unanswered):
+                raise ConnectionError(answer.message)
+            return await _whole(answer)
+
+    def _headers(self) -> CIMultiDict[str]:
+        return for_upstream(self._call.headers, readable_answer=True, decoded_body=True)
+
+    async def _answer(self, answered: Answered, *, body: bytes, signing: Signing) -> None:
+        asked = _asked(body)
+        answer = Answer(
+            text=answered.text,
+            response_id=f"{self._route.dialect.api.endpoints.id_prefix}{signing.new_id()}",
+            message_id=f"msg_{signing.new_id()}",
+            model=asked.model,
+            created_at=int(signing.now()),
+        )
+        written = self._wire.render_answer_stream(answer) if asked.stream else self._wire.render_answer(answer)
+        content_type = b"text/event-stream; charset=utf-8" if asked.stream else b"application/json"
+        await self._caller.answer(200, written, content_type=content_type)
+
+    async def _refuse(self, refused: Refused) -> None:
+        await self._caller.answer(refused.status, self._wire.render_error(refused.status, refused.code, refused.message))
+
+
+async def stay(caller: Caller, exchange: Coroutine[Any, Any, None], *, metrics: Metrics) -> None:
+    """Run `exchange` while the client is there.
+
+    Raises:
+        ClientError: The provider's answer broke off. It must not look whole: the server drops the connection for it.
+    """
+    try:
+        await caller.stay_for(exchange)
+    except ClientError as error:
+        metrics.failed("relay.upstream_cut")
+        log.warning("the provider's answer broke off: %s", type(error).__name__)
+        if not caller.gone:
+            raise
+
+
+async def _readable(body: bytes, codings: Sequence[str], *, limit: int) -> bytes | Unreadable:
+    """Undo a body's encoding; a large one beside the event loop, so that no stream waits for it."""
+    if not codings or len(body) <= SMALL_BYTES:
+        return undone(body, codings, limit=limit)
+    return await asyncio.to_thread(undone, body, codings, limit=limit)
+
+
+async def _overflows(answer: Arriving) -> bool:
+    """Look at the beginning of an answer: is the request refused for its size?"""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + OPENING_SECONDS
+    if answer.status in REFUSED:
+        while len(answer.seen) <= REFUSAL_BYTES and await answer.look_ahead(within_seconds=deadline - clock()):
+            pass
+        body = undone(answer.seen, codings_of(first(answer.headers, b"content-encoding")), limit=REFUSAL_BYTES)
+        return refused_for_size(answer.status, body if isinstance(body, bytes) else b"")
+    if answer.status != 200 or answer.is_json:
+        return False
+    while (opening := opening_of(answer.seen)) is Opening.UNDECIDED and len(answer.seen) <= OPENING_BYTES:
+        if not await answer.look_ahead(within_seconds=deadline - clock()):
+            break
+    return opening is Opening.OVERFLOW
+
+
+async def _whole(answer: Arriving) -> Heard:
+    body = bytearray()
+    try:
+        async for chunk in answer.chunks():
+            body += chunk
+            if len(body) > DRAFT_BYTES:
+                raise AnswerTooLong(f"the answer is longer than {DRAFT_BYTES} bytes")
+    except ClientError as error:
+        raise ConnectionError(f"the answer broke off ({type(error).__name__})") from error
+    read = undone(bytes(body), codings_of(first(answer.headers, b"content-encoding")), limit=DRAFT_BYTES)
+    if not isinstance(read, bytes):
+        raise ConnectionError(f"the answer cannot be read ({read.name.lower()})")
+    return Heard(status=answer.status, headers=as_mapping(answer.headers), body=read)
+
+
+def _asked(body: bytes) -> _Asked:
+    try:
+        return _ASKED.decode(body)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return _Asked()
+
+
+async def _nobody(reply: Reply) -> None:
+    """Take the reply to a request that was never opened."""
+
+
+TOO_LARGE = 413
+REFUSED = frozenset({400, TOO_LARGE, 422})
+# A refusal is short. What is longer is not read, and relayed.
+REFUSAL_BYTES = 256 * 1024
+
+NOT_BY_SIZE = frozenset({"rate_limit_exceeded", "rate_limit_error", "insufficient_quota"})
+# The events a stream may open with before anything was said, by type.
+OPENING_EVENTS = frozenset({"response.created", "response.in_progress", "response.queued", "ping"})
+FAILED_EVENTS = frozenset({"response.failed", "error"})
+
+
+class _Error(Struct):
+    type: str | None = None
+    code: str | int | None = None
+    message: str | None = None
+
+
+class _Response(Struct):
+    error: _Error | None = None
+
+
+class _Refusal(Struct):
+    """An error body or event of any dialect, as far as it matters here."""
+
+    type: str | None = None
+    error: _Error | str | None = None
+    code: str | int | None = None
+    message: str | None = None
+    response: _Response = field(default_factory=_Response)
+
+    def said(self) -> _Error | None:
+        """Return the error it carries, wherever the dialect puts it."""
+        if isinstance(self.error, str):
+            return _Error(message=self.error)
+        if self.error is not None:
+            return self.error
+        if self.response.error is not None:
+            return self.response.error
+        return _Error(code=self.code, message=self.message) if self.message is not None else None
+
+
+_REFUSAL = Decoder(_Refusal)
+
+
+class Opening(Enum):
+    """What the beginning of a stream tells."""
+
+    UNDECIDED = auto()
+    UNDER_WAY = auto()
+    OVERFLOW = auto()
+
+
+def refused_for_size(status: int, body: bytes) -> bool:
+    """Whether an answer with this status and body says that the request was too large for the model."""
+    if status not in REFUSED:
+        return False
+    error = _error_in(body)
+    return _speaks_of_size(error) if error is not None else status == TOO_LARGE
+
+
+def opening_of(stream: bytes) -> Opening:
+    """Return what the first bytes of an event stream tell: nothing yet, an answer under way, or a refusal for its size."""
+    events = stream.replace(b"\r\n", b"\n").split(b"\n\n")
+    for event in events[:-1]:
+        data = b"\n".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
+        if not data:
+            continue
+        refusal = _decoded(data)
+        if refusal is None:
+            return Opening.UNDER_WAY
+        if refusal.type in OPENING_EVENTS:
+            continue
+        failed = refusal.type in FAILED_EVENTS or (refusal.type is None and refusal.error is not None)
+        error = refusal.said() if failed else None
+        return Opening.OVERFLOW if error is not None and _speaks_of_size(error) else Opening.UNDER_WAY
+    return Opening.UNDECIDED
+
+
+def _speaks_of_size(error: _Error) -> bool:
+    codes = frozenset(str(code) for code in (error.code, error.type) if code is not None)
+    return codes.isdisjoint(NOT_BY_SIZE) and is_overflow(codes=codes, message=error.message or "")
+
+
+def _error_in(body: bytes) -> _Error | None:
+    refusal = _decoded(body)
+    return refusal.said() if refusal is not None else None
+
+
+def _decoded(data: bytes) -> _Refusal | None:
+    try:
+        return _REFUSAL.decode(data)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None

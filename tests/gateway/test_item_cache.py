@@ -1,0 +1,142 @@
+"""What is remembered of histories never differs from what would be found out anew."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.gateway.client import WIRES, answer, outputs_of, person
+
+from threadkeep.dialects import find_dialect
+from threadkeep.gateway.conversation.commands import CommandNames
+from threadkeep.gateway.conversation.item_cache import ITEM_BYTES, TURN_BYTES, Glances, Histories, Seen
+from threadkeep.items import Item, View, link_chain, seed_chain
+
+if TYPE_CHECKING:
+    from tests.doubles.wires import WireName
+
+KEY = b"k"
+
+
+def glances(wire: WireName, *, kept: int = 1000) -> Glances:
+    return Glances(key=KEY, dialect=find_dialect(wire), names=CommandNames(), kept=kept)
+
+
+def look(at: Glances, items: list[Item], agent: str) -> Seen:
+    return asyncio.run(at.at(items, agent=agent))
+
+
+def items_of(wire: WireName, words: list[str]) -> list[Item]:
+    made: list[Any] = []
+    for number, word in enumerate(words):
+        made += [person(wire, word), answer(wire, f"to {word}"), *outputs_of(wire, {f"c{number % 2}": word})]
+    return [Item(json.dumps(each).encode()) for each in made]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b", "/compact", "tk status"]), max_size=4), max_size=8),
+    st.sampled_from(["", "sub"]),
+    st.sampled_from([2, 1000]),
+)
+def test_what_is_remembered_is_what_would_be_found_anew(
+    wire: WireName, histories: list[list[str]], agent: str, kept: int
+) -> None:
+    """Whatever was looked at before, in whatever order, and however little is kept."""
+    remembering = glances(wire, kept=kept)
+    for words in histories:
+        items = items_of(wire, words)
+        anew = look(glances(wire), items, agent)
+        assert replace(look(remembering, items, agent), fresh={}) == replace(anew, fresh={})
+        assert len(remembering) <= kept
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_links_are_the_chain_a_store_keeps(wire: WireName) -> None:
+    """Seeded by dialect and sub-agent, each link over the canonical form of its item."""
+    dialect = find_dialect(wire)
+    items = items_of(wire, ["a", "b"])
+    link = seed_chain(KEY, dialect=wire, agent="sub")
+    for item, found in zip(items, look(glances(wire), items, "sub").chain, strict=True):
+        link = link_chain(KEY, link, dialect.canonical(item))
+        assert found == link
+
+
+def test_a_long_new_history_leaves_others_their_turn() -> None:
+    """While it is read for the first time, what else waits for the event loop runs; a known one is over at once."""
+    items = [Item(json.dumps(person("responses", f"{number} " + "word " * 2_000)).encode()) for number in range(40)]
+    at = glances("responses")
+
+    async def turns() -> int:
+        taken = 0
+
+        async def others() -> None:
+            nonlocal taken
+            while True:
+                taken += 1
+                await asyncio.sleep(0)
+
+        waiting = asyncio.create_task(others())
+        await at.at(items, agent="")
+        waiting.cancel()
+        return taken
+
+    assert asyncio.run(turns()) >= 4
+    assert asyncio.run(turns()) == 0
+
+
+def test_many_short_items_leave_others_their_turn_too() -> None:
+    """What counts is the work and not the bytes: between two turns of another task few items are read."""
+    dialect = find_dialect("responses")
+    reads = 0
+
+    class Counted(type(dialect)):  # type: ignore[misc]
+        def view(self, item: Item) -> View:
+            nonlocal reads
+            reads += 1
+            return dialect.view(item)
+
+    at = Glances(key=KEY, dialect=Counted(), names=CommandNames())
+    items = [Item(json.dumps(person("responses", f"{number}")).encode()) for number in range(1_000)]
+
+    async def read_between_turns() -> list[int]:
+        seen: list[int] = []
+
+        async def others() -> None:
+            while True:
+                seen.append(reads)
+                await asyncio.sleep(0)
+
+        waiting = asyncio.create_task(others())
+        await asyncio.sleep(0)
+        await at.at(items, agent="")
+        waiting.cancel()
+        return [later - earlier for earlier, later in pairwise([*seen, reads])]
+
+    between = asyncio.run(read_between_turns())
+    assert sum(between) == len(items)
+    assert max(between) <= TURN_BYTES // ITEM_BYTES
+
+
+def test_histories_are_forgotten_before_they_take_too_much_room() -> None:
+    """The oldest beginning goes first; one that goes on takes the place of the one it goes on from."""
+    kept = Histories(limit_bytes=100)
+    first, longer = _seen(b"a" * 30), _seen(b"a" * 30, b"b" * 30)
+    kept.keep(first, agent="", instead_of=None)
+    kept.keep(longer, agent="", instead_of=first)
+    assert kept.longest(longer.items, agent="") == (longer, 2)
+    assert kept.longest(longer.items, agent="sub") == (None, 0)
+    other = _seen(b"c" * 60)
+    kept.keep(other, agent="", instead_of=None)
+    assert kept.longest(longer.items, agent="") == (None, 0)
+    assert kept.longest(other.items, agent="") == (other, 1)
+
+
+def _seen(*raws: bytes) -> Seen:
+    return Seen(items=tuple(map(Item, raws)), glances=(), aside=())
