@@ -113,7 +113,7 @@ class Rollout:
         plan = self.plan(frontier_tokens=frontier_tokens)
         ledger = ledger_of(self.history())
         audited = audit(plan, take_in(ledger, plan.observed))
-        state = RESPONSES.make_state_item(render_state(audited.ledger))
+        state = RESPONSES.make_user_message(render_state(audited.ledger))
         cut, covers = cut_of(plan)
         self.compacted_at = self.tip.next - 1
         self.checkpoint = Checkpoint(

@@ -69,7 +69,7 @@ class ModelReader:
         else:
             text = "\n\n".join(_told(message) for message in messages)
             empty = dialect.compose(system=None, tools=(), cache_key=None)
-            request = Request(fields=empty.fields, head=empty.head, items=(dialect.make_state_item(text),))
+            request = Request(fields=empty.fields, head=empty.head, items=(dialect.make_user_message(text),))
         reply = await self._model.ask(request)
         return Answered(
             text=reply.text,

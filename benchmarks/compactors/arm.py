@@ -96,5 +96,5 @@ class PeerArm:
         if not opened or not closed or piece.place is Place.STATE:
             return [piece]
         spoken = [{"role": "user", "content": text.strip()} for text in (before, after) if text.strip()]
-        state = piece_of(dialect.make_state_item(f"{opened}{block}{closed}"), dialect=dialect)
+        state = piece_of(dialect.make_user_message(f"{opened}{block}{closed}"), dialect=dialect)
         return [state, *(piece_of(dialect.parse(each), dialect=dialect) for each in spoken)]

@@ -71,7 +71,7 @@ class WholeBlockRewrite:
 
     def window(self, moment: Moment) -> list[Piece]:
         text = "\n".join((STATE_OPENING, self._text.rewritten(moment) or "(no summary)"))
-        block = piece_of(moment.dialect.make_state_item(text), dialect=moment.dialect)
+        block = piece_of(moment.dialect.make_user_message(text), dialect=moment.dialect)
         if block.place is not Place.STATE:
             block = summary_piece(text, dialect=moment.dialect)
         return [block, *_newest(moment.history, budget_tokens=moment.budget_tokens - block.tokens)]

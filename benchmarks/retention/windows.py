@@ -78,7 +78,7 @@ def piece_of(item: Item, *, dialect: Dialect) -> Piece:
 
 def summary_piece(text: str, *, dialect: Dialect) -> Piece:
     """Return a summary as an item of its own."""
-    item = dialect.make_state_item(text)
+    item = dialect.make_user_message(text)
     return Piece(item=item, place=Place.SUMMARY, text=text, tokens=estimate_item(item.raw))
 
 

@@ -34,10 +34,10 @@ class SlowDialect(ResponsesDialect):
         self.drafting = threading.Event()
         self.go_on = threading.Event()
 
-    def make_state_item(self, text: str) -> Item:
+    def make_user_message(self, text: str) -> Item:
         self.drafting.set()
         assert self.go_on.wait(30)
-        return super().make_state_item(text)
+        return super().make_user_message(text)
 
 
 async def compact_while(tk: Threadkeep, thread_id: str, meanwhile: Callable[[], Awaitable[object]]) -> CompactionReport:

@@ -213,7 +213,7 @@ def test_a_thought_waits_for_what_it_leads_to() -> None:
 
 def test_the_validator_notices_that_the_request_is_gone() -> None:
     """The state in the user's role does not stand in for a request."""
-    state = RESPONSES.view(RESPONSES.make_state_item(render_state(Ledger())))
+    state = RESPONSES.view(RESPONSES.make_user_message(render_state(Ledger())))
     request = RESPONSES.view(RESPONSES.parse(said("Do it.")))
     assert faults([request], [state]) == ["no request of a person is left"]
 

@@ -68,7 +68,7 @@ def test_a_new_history_takes_the_place_of_the_old_one() -> None:
     """Joining other items changes the messages after the head and nothing else."""
     request = CHAT.split(b'{"a":1.0,"messages":[{"role":"system","content":"s"},{"role":"user","content":"x"}],"b":[ ]}')
     assert request is not None
-    state = CHAT.make_state_item("so far")
+    state = CHAT.make_user_message("so far")
     assert CHAT.join(request, [state]) == (
         b'{"a":1.0,"messages":[{"role":"system","content":"s"},{"role":"user","content":"so far"}],"b":[ ]}'
     )

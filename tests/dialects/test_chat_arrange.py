@@ -128,7 +128,7 @@ def test_a_message_that_cannot_be_taken_apart_is_left_as_it_is() -> None:
 @pytest.mark.parametrize("state_first", [True, False])
 def test_the_line_between_messages_is_nobodys_words(*, state_first: bool) -> None:
     """A person's message that was sent as one with a host's or with the state is heard as it was said."""
-    state = CHAT.make_state_item(render_state(Ledger()))
+    state = CHAT.make_user_message(render_state(Ledger()))
     others = [state, user("# AGENTS.md instructions for /src\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>")]
     world = user("<environment_context>\n<cwd>/src</cwd>\n</environment_context>\n")
     before = [*others, world] if state_first else [world, *others[::-1]]

@@ -173,4 +173,4 @@ def test_only_messages_with_tool_results_can_be_stubbed() -> None:
 
 def test_the_state_is_a_users_message_with_one_text() -> None:
     """It reads like any message of that role."""
-    assert DIALECT.make_state_item("S").raw == b'{"role":"user","content":[{"type":"text","text":"S"}]}'
+    assert DIALECT.make_user_message("S").raw == b'{"role":"user","content":[{"type":"text","text":"S"}]}'

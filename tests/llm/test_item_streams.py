@@ -13,8 +13,7 @@ from tests.llm.wires import request_of
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import ModelRejected
 from threadkeep.items import Item
-from threadkeep.llm import ModelReply, ProviderModel
-from threadkeep.llm.base import Delta
+from threadkeep.llm import Delta, ModelReply, ProviderModel
 from threadkeep.llm.provider import IDLE_SECONDS, MAX_ANSWER_BYTES, NO_HEADERS, Incoming
 
 pytestmark = pytest.mark.anyio

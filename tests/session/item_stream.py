@@ -42,7 +42,7 @@ class UnfoldingModel:
                 items.append(self._language.parse(told))
                 await on_item(items[-1])
         return ModelReply(
-            text=read_speech(items, dialect=self.dialect).text, items=tuple(items), input_tokens=10, output_tokens=2
+            text=read_speech(items, dialect=find_dialect(self.dialect)).text, items=tuple(items), input_tokens=10, output_tokens=2
         )
 
     def close(self) -> None:

@@ -15,10 +15,11 @@ from tests.parity.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config,
 from threadkeep import Session, Thread, Threadkeep
 from threadkeep.compaction import trigger as making_room
 from threadkeep.compaction.telemetry import CompactionAttempt, Unobserved
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import CompactionRunning, CompactionStopped, ModelOverflow
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
+from threadkeep.items import decode_json
 from threadkeep.session import Event, Trouble
-from threadkeep.session.wire import user_item
 from threadkeep.testing.scripted_model import Holds, Overflows, ScriptedModel, Step, says
 
 pytestmark = pytest.mark.anyio
@@ -104,7 +105,7 @@ async def test_past_the_hard_limit_a_turn_waits_for_the_draft_that_is_on_its_way
             assert (await turn).text == "Second."
         assert (early, troubles(heard)) == ([False], [])
         assert [made.reason for made in await checkpoints(thread)] == ["background"]
-        assert (await seen(thread))[-2] == user_item(speech.dialect, LONG)
+        assert (await seen(thread))[-2] == decode_json(find_dialect(speech.dialect).make_user_message(LONG).raw)
 
 
 async def test_below_the_hard_limit_nobody_waits_for_a_draft(store_file: Path, speech: Speech) -> None:
@@ -237,4 +238,4 @@ async def test_who_compacts_for_longer_than_anybody_waits_is_told_of_and_the_tur
         with pytest.raises(ModelOverflow) as refused:
             await agent.ask("And on.")
     assert isinstance(refused.value.__cause__, CompactionRunning)
-    assert (await seen(thread))[-1] == user_item(speech.dialect, "And on.")
+    assert (await seen(thread))[-1] == decode_json(find_dialect(speech.dialect).make_user_message("And on.").raw)

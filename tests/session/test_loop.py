@@ -13,11 +13,11 @@ from tests.session.answers import DIALECTS, calling, outputs_of
 
 from threadkeep import Config, Session, Threadkeep
 from threadkeep.compaction.order import Patience
+from threadkeep.dialects import ToolCall
 from threadkeep.errors import CompactionStopped, ModelRejected, UnknownModel
 from threadkeep.hooks import FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.recall import tool as recall_tool
 from threadkeep.session import Answer, Asked, Called, Compacted, Event, Returned, Said, Trouble
-from threadkeep.session.wire import Call
 from threadkeep.testing.scripted_model import Overflows, Rejected, ScriptedModel, Step, Unavailable, runs_out, says
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +94,7 @@ async def test_what_happens_is_told_in_order(tk: Threadkeep) -> None:
     model = ScriptedModel([calling("responses", ("c1", "weather", {"city": "Oslo"})), "Rain."])
     session = await Session.open(tk, "t", model=model, tools=[weather])
     heard: list[Event] = [event async for event in session.stream("Oslo?")]
-    call = Call(id="c1", name="weather", arguments='{"city": "Oslo"}')
+    call = ToolCall(id="c1", name="weather", arguments='{"city": "Oslo"}')
     assert [event for event in heard if not isinstance(event, Asked)] == [
         Called(call=call),
         Returned(call=call, text="Oslo: rain for 1 days"),
@@ -122,7 +122,7 @@ async def test_a_pointer_that_leads_nowhere_is_answered(tk: Threadkeep) -> None:
     session = await Session.open(tk, "t", model=ScriptedModel([calling("responses", ("c1", "recall", {"query": "#99"})), "No."]))
     heard: list[Event] = []
     await session.ask("What does #99 say?", hear=heard.append)
-    call = Call(id="c1", name="recall", arguments='{"query": "#99"}')
+    call = ToolCall(id="c1", name="recall", arguments='{"query": "#99"}')
     assert [event for event in heard if isinstance(event, Returned)] == [Returned(call=call, text=recall_tool.NOTHING)]
 
 

@@ -13,8 +13,8 @@ from tests.doubles.model_server import HttpReply, ModelServer, events, streamed,
 from threadkeep import Session, Threadkeep
 from threadkeep.dialects import Answer as Spoken
 from threadkeep.dialects import find_dialect
+from threadkeep.llm import Delta
 from threadkeep.llm.answers import DeltaReader
-from threadkeep.llm.base import Delta
 from threadkeep.session import Asked, Event, Said
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +62,7 @@ def test_every_dialect_is_understood_however_its_bytes_are_cut(dialect: str, siz
     body = find_dialect(dialect).wire.render_answer_stream(
         Spoken(text=text, response_id="r", message_id="m", model="x", created_at=1_700_000_000)
     )
-    reader = DeltaReader(dialect)
+    reader = DeltaReader(find_dialect(dialect))
     heard = [delta for start in range(0, len(body), size) for delta in reader.feed(body[start : start + size])]
     assert "".join(delta.text for delta in heard if not delta.is_thought) == text
 
@@ -74,7 +74,7 @@ def test_thinking_of_each_dialect_is_told_apart() -> None:
         "messages": {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
         "chat": chunk(reasoning_content="hm"),
     }
-    heard = {dialect: DeltaReader(dialect).feed(sse(event)) for dialect, event in kinds.items()}
+    heard = {dialect: DeltaReader(find_dialect(dialect)).feed(sse(event)) for dialect, event in kinds.items()}
     assert heard == {dialect: [Delta(text="hm", is_thought=True)] for dialect in kinds}
 
 
@@ -82,7 +82,7 @@ def test_thinking_of_each_dialect_is_told_apart() -> None:
 def test_thoughts_left_in_the_answer_are_told_apart_however_they_are_cut(size: int, before: str) -> None:
     """Local servers leave `<think>` at the beginning of what is said; tags elsewhere are words."""
     text = before + "<think>first this < that</think>\n\nThen </think> this."
-    reader = DeltaReader("chat")
+    reader = DeltaReader(find_dialect("chat"))
     heard = [
         delta for start in range(0, len(text), size) for delta in reader.feed(sse(chunk(content=text[start : start + size])))
     ]
@@ -94,7 +94,7 @@ def test_thoughts_left_in_the_answer_are_told_apart_however_they_are_cut(size: i
 def test_hostile_bytes_are_never_an_error(noise: bytes) -> None:
     """Whatever comes in, the worst is that nothing is heard."""
     for dialect in ("responses", "chat", "messages"):
-        reader = DeltaReader(dialect)
+        reader = DeltaReader(find_dialect(dialect))
         reader.feed(b"data: " + noise + b"\n\n")
         reader.feed(b'data: {"choices":[{"delta":[1]}],"delta":7,"type":"response.output_text.delta"}\n\n')
 

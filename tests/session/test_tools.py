@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from inline_snapshot import snapshot
 
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput
 from threadkeep.session import tool_from
 from threadkeep.session.tools import decoded_arguments
-from threadkeep.session.wire import tool_field
 
 pytestmark = pytest.mark.anyio
 
@@ -118,7 +118,8 @@ def test_no_arguments_at_all_are_an_empty_object() -> None:
 def test_each_dialect_has_its_own_form_of_a_tool() -> None:
     """The three ways providers want to be told."""
     schema = {"type": "object", "properties": {}}
-    made = [tool_field(dialect, name="t", description="d", schema=schema) for dialect in ("responses", "chat", "messages")]
+    tools = [find_dialect(dialect).tools for dialect in ("responses", "chat", "messages")]
+    made = [each.define_tool(name="t", description="d", parameters=schema) for each in tools]
     assert made == [
         {"type": "function", "name": "t", "description": "d", "parameters": schema},
         {"type": "function", "function": {"name": "t", "description": "d", "parameters": schema}},

@@ -139,7 +139,7 @@ async def test_in_every_dialect_it_is_the_host_s(tk: Threadkeep, dialect: str) -
     await thread.tell({"cwd": "/a"})
     telling = await thread.tell({"cwd": "/b"})
     assert telling is not None
-    item = find_dialect(dialect).make_state_item(words_of(telling.body))
+    item = find_dialect(dialect).make_user_message(words_of(telling.body))
     assert telling.item.item == Item(item.raw)
     assert thread.dialect.view(item).by_person is False
     assert await thread.told() == {"cwd": "/b"}

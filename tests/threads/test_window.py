@@ -9,7 +9,7 @@ from tests.histories import RESPONSES, Rollout, answered, call, output, said
 from threadkeep.errors import RecordNotFound
 from threadkeep.threads import Checkpoint, EntryKind, KeepEntry, LiteralEntry, Pointer, StateEntry, StubEntry, assemble
 
-STATE = RESPONSES.make_state_item("state")
+STATE = RESPONSES.make_user_message("state")
 
 
 def checkpoint(*layout: KeepEntry | StubEntry | StateEntry | LiteralEntry, cut: int) -> Checkpoint:

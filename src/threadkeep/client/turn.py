@@ -59,7 +59,7 @@ async def run_start_hooks(
     )
     verdict = await run_hooks(policy.hooks, facts, environ=policy.environ)
     return Started(
-        items=tuple(dialect.make_state_item(f"{SESSION_START}{text}</session_start>") for text in verdict.added_context),
+        items=tuple(dialect.make_user_message(f"{SESSION_START}{text}</session_start>") for text in verdict.added_context),
         stopped_by=None if verdict.goes_on else verdict.stop_reason or "no reason given",
     )
 

@@ -14,7 +14,7 @@ from threadkeep.compaction.instructions import transcript_question
 from threadkeep.compaction.plan import Seen
 from threadkeep.compaction.transcript import chunked, passages
 from threadkeep.compaction.usable import usable
-from threadkeep.dialects import Request
+from threadkeep.dialects import HISTORY_FIELDS, Request
 from threadkeep.errors import ModelOverflow
 from threadkeep.items import ItemKind, Role, find_boundaries, find_open_calls
 from threadkeep.threads import EntryKind
@@ -122,7 +122,7 @@ async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int, sent: li
         raise NotAsked(OVER_BUDGET)
     for number, part in enumerate(parts, start=1):
         question = transcript_question(draft.instruction(), part, part=number, parts=len(parts))
-        request = Request(fields={}, head=(), items=(voice.dialect.make_state_item(question),))
+        request = Request(fields={}, head=(), items=(voice.dialect.make_user_message(question),))
         sent.append(request_tokens(request))
         await _ask(voice, request, draft)
     return draft
@@ -143,11 +143,8 @@ def warm_request(brief: Brief, voice: Voice, own: Request, instruction: str) -> 
     settled = [seen.entry.item for seen in settled_part(brief.window_for(voice))]
     # A provider that compacts by itself while it drafts would draft from what it left.
     fields = {name: raw for name, raw in own.fields.items() if name != "context_management"}
-    if brief.dialect.name != "messages" and fields.get("tools", b"[]").strip() not in (b"[]", b"null"):
-        # Anthropic's cache is lost with another tool_choice, so there only the instruction forbids tools.
-        fields["tool_choice"] = b'"none"'
-    items = brief.dialect.arrange([*settled, brief.dialect.make_state_item(instruction)])
-    return Request(fields=fields, head=own.head, items=tuple(items))
+    items = brief.dialect.arrange([*settled, brief.dialect.make_user_message(instruction)])
+    return brief.dialect.calls.forbid_tools(Request(fields=fields, head=own.head, items=tuple(items)))
 
 
 def settled_part(window: Sequence[Seen]) -> list[Seen]:
@@ -166,7 +163,7 @@ def settled_part(window: Sequence[Seen]) -> list[Seen]:
 
 def request_tokens(request: Request) -> int:
     """Return what a request is estimated at."""
-    beside = sum(len(raw) for name, raw in request.fields.items() if name not in ("input", "messages"))
+    beside = sum(len(raw) for name, raw in request.fields.items() if name not in HISTORY_FIELDS)
     return estimate_bytes(beside) + sum(estimate_item(item.raw) for item in (*request.head, *request.items))
 
 

@@ -98,7 +98,7 @@ def quoted_entry(quote: Quoted, dialect: Dialect) -> LayoutEntry:
     if quote.text is None and quote.seen is not None:
         return kept_entry(quote.seen)
     depth = quote.seen.entry.depth if quote.seen is not None else None
-    item = dialect.make_state_item(quote.text or "")
+    item = dialect.make_user_message(quote.text or "")
     return StubEntry(thread=quote.source.thread_id, ordinal=quote.source.ordinal, depth=depth, item=msgspec.Raw(item.raw))
 
 

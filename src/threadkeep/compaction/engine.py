@@ -496,10 +496,10 @@ def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list
     dialect = proposal.brief.dialect
     if draft.summary is None:
         literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer, sealed=True) for item in draft.literals]
-        return lay_out(plan, state=dialect.make_state_item(render_state(state)), dialect=dialect, literals=literals)
+        return lay_out(plan, state=dialect.make_user_message(render_state(state)), dialect=dialect, literals=literals)
     quoted = quoted_messages(plan, budget_tokens=proposal.user_tokens)
     text = summary_text(draft.summary, state, quoted=quoted)
-    summary = StateEntry(item=msgspec.Raw(dialect.make_state_item(text).raw))
+    summary = StateEntry(item=msgspec.Raw(dialect.make_user_message(text).raw))
     return lay_out_handoff(plan, quoted=quoted, summary=summary, dialect=dialect, mid_turn=proposal.phase == "mid_turn")
 
 

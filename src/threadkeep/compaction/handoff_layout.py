@@ -67,7 +67,7 @@ def lay_out_handoff(
     context = [kept_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM]
     before = [quoted_entry(quote, dialect) for quote in quoted]
     at = max(0, len(before) - 1) if mid_turn else 0
-    leading = systems if mid_turn and dialect.name == "responses" else []
+    leading = systems if mid_turn and dialect.takes_instructions_anywhere else []
     return [
         *(kept_entry(seen) for seen in plan.head),
         *before[:at],

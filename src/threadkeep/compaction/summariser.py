@@ -20,7 +20,6 @@ from threadkeep.llm import (
     ask_with_retries,
     compact_with_retries,
 )
-from threadkeep.llm.provider import EVERY_BOUND
 from threadkeep.threads import History, Pointer
 from threadkeep.threads.pressure import request_window
 from threadkeep.threads.sealed_items import Reader, account_of, foreign_seals
@@ -87,7 +86,7 @@ def _voice(
             reply = await patiently(bounded)
         except ModelRejected as rejected:
             # A model that can write less than the bound, or a server that calls it otherwise, says so; the draft matters more.
-            if bounded is request or not any(name in rejected.reason for name in EVERY_BOUND):
+            if not any(name in rejected.reason for name in bounded.fields.keys() - request.fields.keys()):
                 raise
             reply = await patiently(request)
         meter.heard(reply)

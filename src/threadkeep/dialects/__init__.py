@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from threadkeep.dialects.base import Answer, Dialect, Reply, ReplyReader, Request, Wire
+from threadkeep.dialects.base import (
+    Answer,
+    Delta,
+    Dialect,
+    ModelCalls,
+    Reply,
+    ReplyReader,
+    Request,
+    Speech,
+    ToolCall,
+    Tools,
+    Wire,
+)
 from threadkeep.dialects.chat import CHAT
 from threadkeep.dialects.messages import MESSAGES
 from threadkeep.dialects.responses import RESPONSES
@@ -10,6 +22,7 @@ from threadkeep.errors import UnknownDialect
 from threadkeep.items import Item
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES, CHAT, MESSAGES)}
+HISTORY_FIELDS = frozenset(dialect.history_field for dialect in DIALECTS.values())
 # The dialect of what is asked for without naming one.
 DEFAULT: Dialect = RESPONSES
 
@@ -36,13 +49,19 @@ __all__ = [
     "CHAT",
     "DEFAULT",
     "DIALECTS",
+    "HISTORY_FIELDS",
     "MESSAGES",
     "RESPONSES",
     "Answer",
+    "Delta",
     "Dialect",
+    "ModelCalls",
     "Reply",
     "ReplyReader",
     "Request",
+    "Speech",
+    "ToolCall",
+    "Tools",
     "Wire",
     "find_dialect",
     "render_search_text",

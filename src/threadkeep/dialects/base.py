@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from threadkeep.dialects.raw_json import Fields
 from threadkeep.items import Item, View
 
 # How threadkeep's own session state begins, in every dialect: it speaks in the user's role and is no person's message.
@@ -16,6 +17,9 @@ SEPARATOR = "\n\n---\n\n"
 
 # What the output of a call that was broken off says.
 ABORTED = "aborted"
+
+# The name of the tool in a call that stands in for an erased one.
+ERASED_NAME = "erased"
 
 # Replaces a provider's own compaction that another account cannot read: the reader must know that there was a history.
 UNREADABLE = "(An earlier part of this conversation was compacted by another provider, and cannot be read here.)"
@@ -321,6 +325,92 @@ class Api(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """A piece of an answer that is coming in: what the model says, or what it thinks on the way."""
+
+    text: str
+    is_thought: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """The words of an item, and whether some of them are a refusal."""
+
+    text: str
+    is_refusal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A tool the model wants to be run; `arguments` are JSON as it wrote them, which may be none."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ModelCalls(Protocol):
+    """Requests to a model, and what its answers say while they stream."""
+
+    @property
+    def streams_items(self) -> bool:
+        """Whether an answer is several items, each complete before the next; otherwise it is one message."""
+        ...
+
+    def address_request(self, request: Request, *, model: str) -> Request:
+        """Return the request as it goes out: for this model, streamed, with the fields every request needs."""
+        ...
+
+    def limit_answer(self, request: Request, *, tokens: int) -> Request:
+        """Return the request with a bound on the answer; the same request where it has one already."""
+        ...
+
+    def forbid_tools(self, request: Request) -> Request:
+        """Return the request with its tools switched off; the same request where that would cost the prompt cache."""
+        ...
+
+    def mark_cache_end(self, items: Sequence[Item]) -> tuple[Item, ...]:
+        """Return a history with a cache marker at its end, where the provider caches only what is marked."""
+        ...
+
+    def read_delta(self, event: Fields) -> Delta | None:
+        """Return what an event of a streamed answer says."""
+        ...
+
+    def read_finished_item(self, event: Fields) -> Item | None:
+        """Return the item an event completes, where the dialect streams items."""
+        ...
+
+    def read_stop_reason(self, event: Fields) -> str | None:
+        """Return why an answer ended, where the event, or the whole answer, says so."""
+        ...
+
+    def read_speech(self, item: Item) -> Speech:
+        """Return what an item of an answer says, its reasoning and its calls left out."""
+        ...
+
+
+class Tools(Protocol):
+    """Tools offered to a model, their calls and their outputs."""
+
+    def define_tool(self, *, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a tool as a request offers it; `parameters` is a JSON schema."""
+        ...
+
+    def find_calls(self, item: Item) -> list[ToolCall]:
+        """Return the calls an item makes, in order, without those of the provider's own tools."""
+        ...
+
+    def make_calls(self, calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:
+        """Return an answer that makes these calls, with `text` before them."""
+        ...
+
+    def make_output(self, call: ToolCall, text: str, *, is_error: bool = False) -> Item:
+        """Return what a tool returned."""
+        ...
+
+
 class Dialect(Protocol):
     """One wire language. Pure: no method does I/O, none changes its arguments."""
 
@@ -337,6 +427,22 @@ class Dialect(Protocol):
 
     @property
     def api(self) -> Api: ...
+
+    @property
+    def calls(self) -> ModelCalls: ...
+
+    @property
+    def tools(self) -> Tools: ...
+
+    @property
+    def opens_with_user(self) -> bool:
+        """Whether the provider refuses a history whose first message is not in the user's role."""
+        ...
+
+    @property
+    def takes_instructions_anywhere(self) -> bool:
+        """Whether instructions within a history may stand before a message in the user's role."""
+        ...
 
     @property
     def sealed_marks(self) -> Collection[bytes]:
@@ -375,8 +481,8 @@ class Dialect(Protocol):
         """Whether an item of unknown origin can only be of this dialect."""
         ...
 
-    def make_state_item(self, text: str) -> Item:
-        """Return the message that carries the session state."""
+    def make_user_message(self, text: str) -> Item:
+        """Return a message in the user's role; the session state is one too."""
         ...
 
     def replace_output(self, item: Item, text: str) -> Item | None:
@@ -391,6 +497,10 @@ class Dialect(Protocol):
 
         Calls of the provider's own tools are not the client's to close; they, and ids the item does not open, yield nothing.
         """
+        ...
+
+    def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
+        """Return an item that calls for these outputs, by call id, and says nothing else; None where their form allows none."""
         ...
 
     def remove_sealed(self, item: Item) -> Item | None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from threadkeep.dialects.base import Speech
+
+# Servers that do not take a model's thoughts apart leave them at the beginning of what it says.
+_THOUGHTS: Final = re.compile(r"\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 
 THOUGHT_PARTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
@@ -24,6 +31,17 @@ def count_images(content: object) -> int:
     return sum(1 for part in content if isinstance(part, dict) and "image" in str(part.get("type")))
 
 
+def read_speech_parts(message: Mapping[str, Any]) -> Speech:
+    """Return what a message of typed parts says; a refusal may stand in a part or beside them."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    words = "".join(map(_spoken_text, parts))
+    refusals = [part.get("refusal") for part in (*parts, message) if isinstance(part, Mapping)]
+    refusal = "".join(text for text in refusals if isinstance(text, str))
+    spoken = _THOUGHTS.sub("", words, count=1) if _THOUGHTS.match(words) else words
+    return Speech(text=spoken + refusal, is_refusal=bool(refusal))
+
+
 def find_part_types(content: object) -> frozenset[str]:
     """Return the types that the parts of a message's content name."""
     kinds = (part.get("type") for part in content if isinstance(part, dict)) if isinstance(content, list) else ()
@@ -39,3 +57,8 @@ def has_attachments(content: object) -> bool:
     if not isinstance(content, list):
         return False
     return len(content) > len(read_texts(content)) + sum(1 for part in content if is_thought(part))
+
+
+def _spoken_text(part: object) -> str:
+    text = part.get("text") if isinstance(part, dict) and part.get("type") in ("text", "output_text") else None
+    return text if isinstance(text, str) else ""

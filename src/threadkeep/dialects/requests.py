@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from threadkeep.dialects.base import Request
-from threadkeep.dialects.raw_json import join_list, join_object, split_list, split_object
+from threadkeep.dialects.raw_json import encode_value, join_list, join_object, split_list, split_object
 from threadkeep.errors import InvalidItem
 from threadkeep.items import Item, View, is_json
 
@@ -67,3 +67,15 @@ def drop_personal_parts(item: Item, *, view: Callable[[Item], View]) -> Item | N
     parts = split_list(fields.get("content", b"null")) or []
     kept = [part for part in parts if not view(Item(join_object({**fields, "content": join_list([part])}))).by_person]
     return Item(join_object({**fields, "content": join_list(kept)})) if kept else None
+
+
+def forbid_tool_choice(request: Request) -> Request:
+    """Return a request whose tools may not be called; the same request where it offers none."""
+    if request.fields.get("tools", b"[]").strip() in (b"[]", b"null"):
+        return request
+    return replace(request, fields={**request.fields, "tool_choice": b'"none"'})
+
+
+def render_arguments(arguments: object) -> str:
+    """Return the arguments of a call as text; some languages and servers send them as a JSON value."""
+    return arguments if isinstance(arguments, str) else encode_value(arguments).decode()

@@ -6,9 +6,9 @@ async with open_model("openai:NAME", environ=os.environ) as model:
 
 from __future__ import annotations
 
+from threadkeep.dialects import Delta
 from threadkeep.llm.base import (
     BoundableModel,
-    Delta,
     Ending,
     Model,
     ModelReply,

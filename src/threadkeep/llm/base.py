@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from threadkeep.dialects import Request
+from threadkeep.dialects import Delta, Request
 from threadkeep.items import Item
 
 Ending = Literal["finished", "length", "refused"]
@@ -96,14 +96,6 @@ class Model(Protocol):
             ModelRejected: It will not take this request, and asking again will not help.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
-    """A piece of an answer that is coming in: what the model says, or what it thinks on the way."""
-
-    text: str
-    is_thought: bool = False
 
 
 @runtime_checkable

@@ -8,14 +8,17 @@ from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
-from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects import CHAT
 from threadkeep.errors import UnknownModel
 from threadkeep.llm.base import Model
-from threadkeep.llm.provider import OPENAI_CHAT_BOUND, ProviderModel, Transport
+from threadkeep.llm.provider import ProviderModel, Transport
 from threadkeep.llm.remote import AnthropicModel, OpenAIModel, name_issuer
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
+
+# OpenAI's newer models refuse the older word, which every other server understands.
+OPENAI_NAMES: Final[Mapping[str, str]] = {"max_tokens": "max_completion_tokens"}
 
 FORMS: Final = "write openai:NAME, anthropic:NAME, or NAME@URL for a server that speaks Chat Completions"
 
@@ -55,8 +58,8 @@ def _at_url(model: str, url: str, *, key: str | None) -> ProviderModel:
 
     # Hosts of OpenAI's own models; with any other word for the same thing those answer nothing.
     host = urlsplit(base_url).hostname or ""
-    bound_by = OPENAI_CHAT_BOUND if host == "api.openai.com" or host.endswith(".openai.azure.com") else None
-    return ProviderModel(name, model=model, dialect=CHAT, path="/chat/completions", connect=connect, bound_by=bound_by)
+    renamed = OPENAI_NAMES if host == "api.openai.com" or host.endswith(".openai.azure.com") else None
+    return ProviderModel(name, model=model, dialect=CHAT, path="/chat/completions", connect=connect, renamed=renamed)
 
 
 def _openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAIModel:

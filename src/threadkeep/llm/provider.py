@@ -9,28 +9,17 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-import msgspec
-
-from threadkeep.dialects import Dialect, Request
+from threadkeep.dialects import Delta, Dialect, Request
 from threadkeep.errors import ModelRejected
 from threadkeep.items import Item
 from threadkeep.llm.answers import AnswerReader, DeltaReader, read_answer
-from threadkeep.llm.base import Delta, ModelReply
+from threadkeep.llm.base import ModelReply
 
 CONNECT_SECONDS: Final = 30
 # A model that thinks for minutes sends nothing meanwhile; a provider silent for longer than this is not coming back.
 IDLE_SECONDS: Final = 600
 # No model writes so much; what does is no model.
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
-
-# The Messages API answers no request without a bound. Every current model can write this much, and no state needs more.
-DEFAULT_MAX_TOKENS: Final = 8192
-
-# How each API calls the most a model may write.
-BOUNDS: Final[Mapping[str, str]] = {"responses": "max_output_tokens", "chat": "max_tokens", "messages": "max_tokens"}
-# OpenAI's own word for it on Chat Completions: its newer models refuse the older one, which everybody else understands.
-OPENAI_CHAT_BOUND: Final = "max_completion_tokens"
-EVERY_BOUND: Final = frozenset({*BOUNDS.values(), OPENAI_CHAT_BOUND})
 
 NO_HEADERS: Final[Mapping[str, str]] = {}
 
@@ -90,10 +79,18 @@ class ProviderModel:
     """
 
     def __init__(
-        self, name: str, *, model: str, dialect: Dialect, path: str, connect: Connect, bound_by: str | None = None
+        self,
+        name: str,
+        *,
+        model: str,
+        dialect: Dialect,
+        path: str,
+        connect: Connect,
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
         self._name = name
-        self._bound_by = bound_by or BOUNDS[dialect.name]
+        # What the server calls a field by which an answer is bounded, where it is not the dialect's usual name.
+        self._renamed = renamed or {}
         self._model = model
         self._language = dialect
         self._path = path
@@ -119,9 +116,10 @@ class ProviderModel:
 
     def bound(self, request: Request, *, answer_tokens: int) -> Request:
         """See `threadkeep.llm.base.BoundableModel`."""
-        if EVERY_BOUND & request.fields.keys():
-            return request
-        return replace(request, fields={**request.fields, self._bound_by: str(answer_tokens).encode()})
+        limited = self._language.calls.limit_answer(request, tokens=answer_tokens)
+        added = limited.fields.keys() - request.fields.keys()
+        fields = {self._renamed.get(name, name) if name in added else name: raw for name, raw in limited.fields.items()}
+        return replace(limited, fields=fields)
 
     async def ask(self, request: Request) -> ModelReply:
         return await self.stream(request, on_delta=_ignore_delta)
@@ -145,7 +143,7 @@ class ProviderModel:
                 whole = await self._whole(incoming)
                 reply = read_answer(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
             else:
-                reader, words = AnswerReader(self._language), DeltaReader(self._language.name)
+                reader, words = AnswerReader(self._language), DeltaReader(self._language)
                 size = 0
                 async for chunk in incoming.chunks:
                     size += len(chunk)
@@ -187,16 +185,8 @@ class ProviderModel:
 
     def _body(self, request: Request) -> bytes:
         """Return the request as it goes out: addressed to this model, and streamed; all else as it was."""
-        fields = {**request.fields, "model": msgspec.json.encode(self._model), "stream": b"true"}
-        match self._language.name:
-            case "chat":
-                # Without it a streamed answer carries no counts.
-                fields.setdefault("stream_options", b'{"include_usage":true}')
-            case "messages":
-                fields.setdefault("max_tokens", str(DEFAULT_MAX_TOKENS).encode())
-            case _:
-                pass
-        return self._language.join(replace(request, fields=fields), request.items)
+        addressed = self._language.calls.address_request(request, model=self._model)
+        return self._language.join(addressed, request.items)
 
     async def _fetched(
         self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS

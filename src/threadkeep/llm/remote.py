@@ -9,17 +9,15 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects import Dialect, Reply, Request
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES, RESPONSES, Dialect, Reply, Request
 from threadkeep.dialects.messages.betas import BETA_HEADER, BINDING_BETA, COMPACTION_BETA, DROP_MISMATCHED
 from threadkeep.dialects.raw_json import ABSENT, Fields, join_object, read_fields, split_list, split_object
-from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.llm.answers import BROKE_OFF
 from threadkeep.llm.base import RemoteCompaction
 from threadkeep.llm.failures import parse_error, read_failure
-from threadkeep.llm.provider import DEFAULT_MAX_TOKENS, Connect, ProviderModel
+from threadkeep.llm.provider import Connect, ProviderModel
 
 # Nothing comes until all of it does, and a whole window is read first.
 COMPACT_IDLE_SECONDS: Final = 1200
@@ -50,6 +48,8 @@ ANTHROPIC_HEADERS: Final[Mapping[str, str]] = {BETA_HEADER: COMPACTION_BETA}
 # What a turn asks for that is to be compacted by its provider on the way, and the beta that knows it.
 INLINE_EDIT: Final = b'"compact_20260112"'
 INLINE_BETA: Final = "compact-2026-01-12"
+# The API answers no request without a bound.
+SUMMARY_TOKENS: Final = b"8192"
 # Refused in a request for compaction: two compactions at once, and what only shapes an answer.
 ANTHROPIC_UNWANTED: Final = frozenset({"context_management", "stop_sequences", "output_format", "stream"})
 
@@ -189,7 +189,7 @@ def _asking_to_summarize(fields: Mapping[str, bytes], *, model: str) -> dict[str
     output = split_object(kept.get("output_config", ABSENT))
     if output is not None:
         kept["output_config"] = join_object({name: raw for name, raw in output.items() if name != "format"})
-    kept.setdefault("max_tokens", str(DEFAULT_MAX_TOKENS).encode())
+    kept.setdefault("max_tokens", SUMMARY_TOKENS)
     return {**kept, "model": msgspec.json.encode(model), "compaction": b'{"type":"summarize"}'}
 
 

@@ -232,7 +232,7 @@ class Work:
 async def _asked(model: Model, said: Statements) -> list[Entry]:
     dialect = find_dialect(model.dialect)
     request = dialect.compose(system=None, tools=(), cache_key=None)
-    asked = dialect.make_state_item(instruction(said.candidates, mask=mask))
+    asked = dialect.make_user_message(instruction(said.candidates, mask=mask))
     reply = await model.ask(replace(request, items=(asked,)))
     return parsed(reply.text, said.candidates, model=model.name, mask=mask)
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, Returned, Said, Trouble
 from threadkeep.session.session import Session, StreamsItems
 from threadkeep.session.tools import Tool, tool_from
-from threadkeep.session.wire import Call
 
 __all__ = [
     "Answer",
     "Asked",
-    "Call",
     "Called",
     "Compacted",
     "Event",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from threadkeep.dialects import ToolCall
 from threadkeep.llm import Ending
-from threadkeep.session.wire import Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +30,14 @@ class Said:
 class Called:
     """The model called a tool, and it runs."""
 
-    call: Call
+    call: ToolCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
     """A tool returned; `failed` says that `text` tells what went wrong."""
 
-    call: Call
+    call: ToolCall
     text: str
     failed: bool = False
 

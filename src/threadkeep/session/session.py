@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from threadkeep.client import CompactionReport, Head, Thread, Threadkeep, TurnScope, Window
 from threadkeep.compaction.order import Order, Patience
-from threadkeep.dialects import Request
+from threadkeep.dialects import Dialect, Request, ToolCall, find_dialect
 from threadkeep.errors import (
     BadInput,
     CompactionError,
@@ -28,7 +28,6 @@ from threadkeep.recall.tool import DESCRIPTION, PARAMETERS, recalled_text
 from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Said, Trouble, nobody_hears
 from threadkeep.session.memory_tools import memory_tools
 from threadkeep.session.tools import Tool, returned_by, tool_from
-from threadkeep.session.wire import Call, calls_in, output_item, tool_field, user_item, warmed
 from threadkeep.threads.sealed_items import account_of
 from threadkeep.threads.turns import TurnState
 
@@ -84,7 +83,7 @@ class Session:
         given = [*([self._recall_tool()] if recall else ()), *(memory_tools(memory) if memory else ()), *tools]
         made = [tool if isinstance(tool, Tool) else tool_from(tool) for tool in given]
         self.tools = {tool.name: tool for tool in made}
-        offered = [_offered(tool, thread.dialect.name) for tool in self.tools.values()]
+        offered = [_offered(tool, thread.dialect) for tool in self.tools.values()]
         self.head = Head(system=instructions, tools=tuple(offered), fields=fields or {})
         self._instructions = instructions
         self._memory = memory
@@ -137,7 +136,7 @@ class Session:
             return list(said or ())
         if not said.strip():
             raise BadInput("nothing was said: the text is empty, and providers refuse such a message; nothing was recorded")
-        return [user_item(self.thread.dialect.name, said)]
+        return [decode_json(self.thread.dialect.make_user_message(said).raw)]
 
     async def _answered(self, turn: TurnScope, hear: Hear) -> Answer:
         """Ask, and run what was called, until the turn has nothing more to ask."""
@@ -149,7 +148,7 @@ class Session:
             answer = _summed(answer, reply)
             if self._memory is not None:
                 await self._memory.cite_in(reply.text)
-            await self._run(turn, calls_in(self.thread.dialect.name, reply.items), hear)
+            await self._run(turn, [call for item in reply.items for call in self.thread.dialect.tools.find_calls(item)], hear)
             goes_on = await turn.goes_on()
             cuts = cuts + 1 if listener.cut_by is not None else 0
             if listener.cut_by is not None and not goes_on and turn.state is not TurnState.COMMITTED:
@@ -239,28 +238,28 @@ class Session:
         patience = self._patience
         return await ask_with_retries(
             listener,
-            replace(beside, items=warmed(dialect.name, items)),
+            replace(beside, items=dialect.calls.mark_cache_end(items)),
             attempts=patience.attempts,
             sleep=patience.sleep,
             jitter=patience.jitter,
             attempted=lambda number: hear(Asked(tokens=window.pressure.tokens, attempt=number)),
         )
 
-    async def _run(self, turn: TurnScope, calls: Sequence[Call], hear: Hear) -> None:
+    async def _run(self, turn: TurnScope, calls: Sequence[ToolCall], hear: Hear) -> None:
         """Run calls beside each other and record each output as it comes; what goes wrong in a tool is its output."""
         running = [asyncio.create_task(self._returned(call, hear)) for call in calls]
         try:
             for finished in asyncio.as_completed(running):
                 returned = await finished
-                item = output_item(self.thread.dialect.name, returned.call, returned.text, failed=returned.failed)
-                await turn.record([item])
+                item = self.thread.dialect.tools.make_output(returned.call, returned.text, is_error=returned.failed)
+                await turn.record([decode_json(item.raw)])
                 hear(returned)
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _returned(self, call: Call, hear: Hear) -> Returned:
+    async def _returned(self, call: ToolCall, hear: Hear) -> Returned:
         hear(Called(call=call))
         return await returned_by(call, tools=self.tools)
 
@@ -272,8 +271,8 @@ class Session:
         return replace(tool_from(recall), schema=PARAMETERS)
 
 
-def _offered(tool: Tool, dialect: str) -> dict[str, Any]:
-    return tool_field(dialect, name=tool.name, description=tool.description, schema=tool.schema)
+def _offered(tool: Tool, dialect: Dialect) -> dict[str, Any]:
+    return dialect.tools.define_tool(name=tool.name, description=tool.description, parameters=tool.schema)
 
 
 def _summed(answer: Answer, reply: ModelReply) -> Answer:
@@ -320,6 +319,7 @@ class Listener:
 
     def __init__(self, model: Model, turn: TurnScope, *, hear: Hear) -> None:
         self.name, self.dialect, self.window_tokens = model.name, model.dialect, model.window_tokens
+        self._language = find_dialect(model.dialect)
         self.cut_by: ModelUnavailable | None = None
         self._model = model
         self._turn = turn
@@ -335,7 +335,7 @@ class Listener:
         """
         try:
             # Where an answer is one message, there is nothing to record before its end.
-            whole_anyway = self.dialect != "responses" and isinstance(self._model, StreamingModel)
+            whole_anyway = not self._language.calls.streams_items and isinstance(self._model, StreamingModel)
             if isinstance(self._model, StreamsItems) and not whole_anyway:
                 return await self._recorded_as_it_came(self._model, request)
             return await self._recorded_whole(await self._answered(request))
@@ -379,7 +379,7 @@ class Listener:
             raise BrokenOffByMail
 
     def _so_far(self) -> ModelReply:
-        return ModelReply(text=_said(self._recorded, dialect=self.dialect), items=tuple(self._recorded))
+        return ModelReply(text=read_speech(self._recorded, dialect=self._language).text, items=tuple(self._recorded))
 
     def _say_if_unheard(self, reply: ModelReply) -> None:
         if reply.text and not self._heard_words:
@@ -388,7 +388,3 @@ class Listener:
     def _heard(self, delta: Delta) -> None:
         self._heard_words = self._heard_words or not delta.is_thought
         self._hear(Said(text=delta.text, is_thought=delta.is_thought))
-
-
-def _said(items: Sequence[Item], *, dialect: str) -> str:
-    return read_speech(items, dialect=dialect).text

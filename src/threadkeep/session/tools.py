@@ -11,9 +11,9 @@ from typing import Any, Final, get_type_hints
 
 import msgspec
 
+from threadkeep.dialects import ToolCall
 from threadkeep.errors import BadInput
 from threadkeep.session.events import Returned
-from threadkeep.session.wire import Call
 
 ROOT = "#/$defs/"
 
@@ -100,7 +100,7 @@ _NO_TEXT: Final = re.compile("[\ud800-\udfff]")
 MARK: Final = "\ufffd"
 
 
-async def returned_by(call: Call, *, tools: Mapping[str, Tool]) -> Returned:
+async def returned_by(call: ToolCall, *, tools: Mapping[str, Tool]) -> Returned:
     """Run one call and return what came of it.
 
     What the tool raises is told to the model as its output, an attempt to end the process among it. A `KeyboardInterrupt` ends
@@ -119,7 +119,7 @@ def legible(text: str) -> str:
     return f"{mended}\n[{MARK} stands for what could not be read as text, {count} times]" if count else text
 
 
-async def _output(call: Call, tools: Mapping[str, Tool]) -> str:
+async def _output(call: ToolCall, tools: Mapping[str, Tool]) -> str:
     tool = tools.get(call.name)
     if tool is None:
         raise LookupError(f"there is no tool {call.name!r}; there are: {', '.join(tools) or 'none'}")

@@ -72,7 +72,7 @@ def check_values_beyond_json_are_refused(samples: DialectSamples) -> None:
 
 def check_requests_keep_their_bytes(samples: DialectSamples) -> None:
     """Splitting and joining changes nothing; another history changes the history alone."""
-    state = samples.dialect.make_state_item("S")
+    state = samples.dialect.make_user_message("S")
     for body in samples.requests:
         request = split_request(samples, body)
         expect(samples.dialect.join(request, request.items), body, "a request comes back as it was sent")
@@ -239,7 +239,7 @@ def check_aborted_calls_close(samples: DialectSamples) -> None:
 def check_arrangement(samples: DialectSamples) -> None:
     """Deterministic, settled at once, stable under appending, free of forbidden neighbours, and without loss."""
     dialect, order = samples.dialect, Random(3)
-    state = json.loads(dialect.make_state_item(render_state(Ledger())).raw)
+    state = json.loads(dialect.make_user_message(render_state(Ledger())).raw)
     plain = [
         state,
         *(samples.person(f"p{number}") for number in range(3)),
@@ -265,7 +265,7 @@ def check_state_is_no_request(samples: DialectSamples) -> None:
     """It speaks in the user's role and is threadkeep's own, alone and merged with a person's message."""
     dialect = samples.dialect
     text = render_state(Ledger())
-    state = dialect.make_state_item(text)
+    state = dialect.make_user_message(text)
     view = dialect.view(state)
     expect((view.kind, view.role, view.text), (ItemKind.MESSAGE, Role.USER, text), "the state is a message of the user's role")
     expect((view.by_person, view.said, view.context), (False, "", None), "no person wrote the state")

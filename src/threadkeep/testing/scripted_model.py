@@ -14,7 +14,7 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from threadkeep.dialects import Answer, Dialect, Request, find_dialect
+from threadkeep.dialects import DEFAULT, Answer, Dialect, Request, ToolCall, find_dialect
 from threadkeep.errors import ModelOverflow, ModelRejected, ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.llm import ModelReply, RemoteCompaction
@@ -104,7 +104,7 @@ class ScriptedModel:
         steps: Sequence[Step],
         *,
         name: str = "scripted:model",
-        dialect: str = "responses",
+        dialect: str = DEFAULT.name,
         window_tokens: int | None = None,
     ) -> None:
         self.requests: list[Request] = []
@@ -190,7 +190,7 @@ class ScriptedRemoteModel(ScriptedModel):
         *,
         issuer: str = "scripted#account",
         name: str = "scripted:remote",
-        dialect: str = "responses",
+        dialect: str = DEFAULT.name,
         window_tokens: int | None = None,
     ) -> None:
         super().__init__(steps, name=name, dialect=dialect, window_tokens=window_tokens)
@@ -218,16 +218,6 @@ def _build_answer_items(text: str, *, dialect: Dialect) -> tuple[Item, ...]:
 
 
 def _build_call_items(step: Calls, *, dialect: Dialect) -> tuple[Item, ...]:
-    """Return the items of an answer that calls a tool: text and call are one message, but two items in Responses."""
-    arguments = json.dumps(step.arguments)
-    match dialect.name:
-        case "responses":
-            call = {"type": "function_call", "call_id": "call_1", "name": step.tool, "arguments": arguments}
-            return (*_build_answer_items(step.text, dialect=dialect), dialect.parse(call))
-        case "chat":
-            tool_call = {"id": "call_1", "type": "function", "function": {"name": step.tool, "arguments": arguments}}
-            return (dialect.parse({"role": "assistant", "content": step.text or None, "tool_calls": [tool_call]}),)
-        case _:
-            words = [{"type": "text", "text": step.text}] if step.text else []
-            use = {"type": "tool_use", "id": "call_1", "name": step.tool, "input": dict(step.arguments)}
-            return (dialect.parse({"role": "assistant", "content": [*words, use]}),)
+    """Return the items of an answer that calls a tool, with text before the call."""
+    call = ToolCall(id="call_1", name=step.tool, arguments=json.dumps(step.arguments))
+    return tuple(dialect.tools.make_calls([call], text=step.text))

@@ -227,7 +227,7 @@ def _nothing_before(cut: int, *, covers: int, turn: int, at_ms: int) -> NewRecor
 
 
 def _task(task: str, *, parent_id: str, child_id: str, dialect: Dialect, backend: ThreadBackend) -> MailBody:
-    item = dialect.make_state_item(letter(task, sender=parent_id, way=Way.TRIGGER))
+    item = dialect.make_user_message(letter(task, sender=parent_id, way=Way.TRIGGER))
     raw = backend.redact(item.raw) if backend.redact else item.raw
     return MailBody(id=_task_id(child_id, task, closings=0), items=[msgspec.Raw(raw)], sender=parent_id, way=Way.TRIGGER)
 

@@ -294,7 +294,7 @@ async def plan_telling(backend: ThreadBackend, thread_id: str, world: World, *, 
     body = telling_of(world, known=await told_world(backend.store, thread_id))
     if body is None:
         return None
-    return Telling(body=body, item=arrival(dialect, dialect.make_state_item(words_of(body)), redact=backend.redact))
+    return Telling(body=body, item=arrival(dialect, dialect.make_user_message(words_of(body)), redact=backend.redact))
 
 
 async def append_told(

@@ -391,7 +391,7 @@ class Post:
             if mails:
                 records, tip = take(tip, mails, self._arrivals(items_of(mails)), key=self._key, at_ms=self._now)
             if over.said:
-                told = self._arrivals([self._dialect.make_state_item(over.said)])
+                told = self._arrivals([self._dialect.make_user_message(over.said)])
                 records += lay_down(tip, told, key=self._key, at_ms=self._now)[0]
             waiting = box.pending[len(mails) :]
             body = TurnEndBody(
@@ -419,7 +419,7 @@ class Post:
         if isinstance(content, str):
             steers = mail.way is Way.STEER
             text = content if steers else letter(content, sender=mail.sender, way=mail.way, answers=mail.answers)
-            items = [self._dialect.make_state_item(text)]
+            items = [self._dialect.make_user_message(text)]
         else:
             items = [self._dialect.parse(item) for item in content]
         redact = self._backend.redact

@@ -7,7 +7,7 @@ a provider finds every call answered and every answer called for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,11 +16,8 @@ from threadkeep.items import Item, Role, View
 from threadkeep.threads.records import Pointer
 
 ERASED: Final = "(erased)"
-NAME: Final = "erased"
 # Said by no person, and so never taken for anything one said.
 OPENING: Final = f"<system-reminder>\n{ERASED}\n</system-reminder>"
-# The dialect whose provider wants a history to begin with a message in the user's role.
-OPENED_BY_USER: Final = "messages"
 
 
 class Half(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,27 +78,14 @@ def placeholders(halves: Mapping[Pointer, Half], items: Iterable[Item], *, diale
 
 def erased_call(outputs: Sequence[tuple[str, Item]], *, dialect: Dialect) -> Item | None:
     """Return the message that calls for these outputs, by call id, and says nothing else; None where the form allows none."""
-    if not outputs:
-        return None
-    names = [call for call, _ in outputs]
-    match dialect.name:
-        case "chat":
-            function = {"name": NAME, "arguments": "{}"}
-            calls = [{"id": call, "type": "function", "function": function} for call in names]
-            return dialect.parse({"role": "assistant", "content": None, "tool_calls": calls})
-        case "messages":
-            uses = [{"type": "tool_use", "id": call, "name": NAME, "input": {}} for call in names]
-            return dialect.parse({"role": "assistant", "content": uses})
-        case _:
-            form = _RESPONSES.get(_kind(outputs[0][1]))
-            return None if form is None else dialect.parse({**form, "call_id": names[0]})
+    return dialect.make_erased_call(outputs) if outputs else None
 
 
 def opening(first: Item | None, *, dialect: Dialect) -> Item | None:
     """Return what stands in for an erased beginning before the first item that is left; None where nothing needs to."""
-    if dialect.name != OPENED_BY_USER or first is None or dialect.view(first).role is not Role.ASSISTANT:
+    if not dialect.opens_with_user or first is None or dialect.view(first).role is not Role.ASSISTANT:
         return None
-    return dialect.make_state_item(OPENING)
+    return dialect.make_user_message(OPENING)
 
 
 def half_of(view: View, ids: Iterable[str]) -> Half | None:
@@ -111,23 +95,8 @@ def half_of(view: View, ids: Iterable[str]) -> Half | None:
     return half if half.opens or half.closes else None
 
 
-# What calls for an output of the Responses API; the others insist on what was called.
-_RESPONSES: Final[Mapping[str, dict[str, Any]]] = {
-    "function_call_output": {"type": "function_call", "name": NAME, "arguments": "{}"},
-    "custom_tool_call_output": {"type": "custom_tool_call", "name": NAME, "input": ""},
-}
-
-
 def _output(callers: Mapping[str, Item], calls: Sequence[str], *, dialect: Dialect) -> Item | None:
     """Return the output of calls that one item opened, in the form they have."""
     for made in dialect.abort_calls(callers[calls[0]], calls):
         return dialect.replace_output(made, ERASED) or made
     return None
-
-
-def _kind(item: Item) -> str:
-    try:
-        kind = msgspec.json.decode(item.raw).get("type")
-    except (msgspec.MsgspecError, AttributeError):
-        return ""
-    return kind if isinstance(kind, str) else ""

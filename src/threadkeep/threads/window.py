@@ -10,7 +10,7 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
-from threadkeep.dialects import Dialect, Request
+from threadkeep.dialects import DIALECTS, Dialect, Request
 from threadkeep.errors import BadInput, RecordNotFound
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind
@@ -242,7 +242,9 @@ def _is_loose_thought(view: View, following: Sequence[Item], *, dialect: Dialect
 
 
 # What a thread, or the model that is asked, says by itself in every request.
-SAID_BY_OTHERS: Final = frozenset({"model", "stream", "input", "messages", "system", "instructions", "tools", "prompt_cache_key"})
+SAID_BY_OTHERS: Final = frozenset({"model", "stream"}).union(
+    *({dialect.history_field, *dialect.compose(system="-", tools=({},), cache_key="-").fields} for dialect in DIALECTS.values())
+)
 
 
 @dataclass(frozen=True, slots=True)

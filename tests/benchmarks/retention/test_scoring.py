@@ -48,7 +48,7 @@ def says(text: str, *, role: str = "user") -> Piece:
 
 def state(*, objective: str = "none", active: str = "none", inactive: str = "none", handoff: str = "none") -> Piece:
     text = STATE.format(opening=STATE_OPENING, tag=TAG, objective=objective, active=active, inactive=inactive, handoff=handoff)
-    return piece_of(CHAT.make_state_item(text), dialect=CHAT)
+    return piece_of(CHAT.make_user_message(text), dialect=CHAT)
 
 
 KEPT = Judged(kept=True, beside=False, stale=False, outdated=False, credit=1.0)

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, Api, Request, Wire
-from threadkeep.dialects.chat import api, wire
+from threadkeep.dialects.base import ABORTED, ERASED_NAME, Api, ModelCalls, Request, ToolCall, Tools, Wire
+from threadkeep.dialects.chat import api, calls, tools, wire
 from threadkeep.dialects.chat.arranging import arranged
 from threadkeep.dialects.chat.blanking import blanked_fields
 from threadkeep.dialects.chat.canonical import canonical_fields
@@ -31,6 +31,10 @@ class ChatDialect:
     history_field = "messages"
     wire: Wire = wire
     api: Api = api
+    calls: ModelCalls = calls
+    tools: Tools = tools
+    opens_with_user = False
+    takes_instructions_anywhere = False
     sealed_marks = (b"thinking", b"reasoning")
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
@@ -62,7 +66,7 @@ class ChatDialect:
             return True
         return "image_url" in find_part_types(fields.get("content"))
 
-    def make_state_item(self, text: str) -> Item:
+    def make_user_message(self, text: str) -> Item:
         return self.parse({"role": "user", "content": text})
 
     def replace_output(self, item: Item, text: str) -> Item | None:
@@ -72,6 +76,9 @@ class ChatDialect:
     def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
         unanswered = [call_id for call_id in self.view(item).opens if call_id in calls]
         return [self.parse({"role": "tool", "tool_call_id": call_id, "content": ABORTED}) for call_id in unanswered]
+
+    def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
+        return tools.make_calls([ToolCall(id=call_id, name=ERASED_NAME, arguments="{}") for call_id, _ in outputs])[0]
 
     def remove_sealed(self, item: Item) -> Item | None:
         return remove_sealed(item)

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, Api, Request, Wire
-from threadkeep.dialects.messages import api, wire
+from threadkeep.dialects.base import ABORTED, ERASED_NAME, Api, ModelCalls, Request, ToolCall, Tools, Wire
+from threadkeep.dialects.messages import api, calls, tools, wire
 from threadkeep.dialects.messages.alternation import alternating
 from threadkeep.dialects.messages.blanking import blanked_fields
 from threadkeep.dialects.messages.blocks import blocks_of, text_field
@@ -51,6 +51,10 @@ class MessagesDialect:
     history_field = "messages"
     wire: Wire = wire
     api: Api = api
+    calls: ModelCalls = calls
+    tools: Tools = tools
+    opens_with_user = True
+    takes_instructions_anywhere = False
     sealed_marks = (b"thinking", b"compaction")
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
@@ -82,7 +86,7 @@ class MessagesDialect:
             return True
         return any(text_field(block, "type") == "image" and "source" in block for block in blocks)
 
-    def make_state_item(self, text: str) -> Item:
+    def make_user_message(self, text: str) -> Item:
         return self.parse({"role": "user", "content": [{"type": "text", "text": text}]})
 
     def replace_output(self, item: Item, text: str) -> Item | None:
@@ -106,6 +110,9 @@ class MessagesDialect:
             if call_id in calls and call_id in own
         ]
         return [self.parse({"role": "user", "content": results})] if results else []
+
+    def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
+        return tools.make_calls([ToolCall(id=call_id, name=ERASED_NAME, arguments="{}") for call_id, _ in outputs])[0]
 
     def remove_sealed(self, item: Item) -> Item | None:
         return remove_sealed(item)

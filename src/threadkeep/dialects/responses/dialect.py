@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, UNREADABLE, Api, Request, Wire
+from threadkeep.dialects.base import ABORTED, ERASED_NAME, UNREADABLE, Api, ModelCalls, Request, Tools, Wire
 from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import Json, encode_canonical, join_list, join_object, make_text_part, read_object, split_object
 from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
-from threadkeep.dialects.responses import api, wire
+from threadkeep.dialects.responses import api, calls, tools, wire
 from threadkeep.dialects.responses.blanking import blanked_fields
 from threadkeep.dialects.responses.views import NAMED_BY_ID, kind_of, view_of
 from threadkeep.items import Item, Role, View
@@ -40,6 +40,13 @@ OWN_TYPES: Final = frozenset(
 OWN_PARTS: Final = frozenset({"input_text", "output_text", "input_image", "input_file", "refusal"})
 
 
+# What calls for an output of each type; other outputs insist on what was called.
+ERASED_CALLS: Final[dict[str, Json]] = {
+    "function_call_output": {"type": "function_call", "name": ERASED_NAME, "arguments": "{}"},
+    "custom_tool_call_output": {"type": "custom_tool_call", "name": ERASED_NAME, "input": ""},
+}
+
+
 class ResponsesDialect:
     """The Responses wire language; see `threadkeep.dialects.base.Dialect` for the contract."""
 
@@ -47,6 +54,10 @@ class ResponsesDialect:
     history_field = "input"
     wire: Wire = wire
     api: Api = api
+    calls: ModelCalls = calls
+    tools: Tools = tools
+    opens_with_user = False
+    takes_instructions_anywhere = True
     sealed_marks = (b"reasoning", b"compaction")
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
@@ -81,7 +92,7 @@ class ResponsesDialect:
             return True
         return not kinds and (fields.get("role") == "developer" or fields.get("type") == "message")
 
-    def make_state_item(self, text: str) -> Item:
+    def make_user_message(self, text: str) -> Item:
         return self.parse({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 
     def replace_output(self, item: Item, text: str) -> Item | None:
@@ -92,11 +103,16 @@ class ResponsesDialect:
         call = read_object(item.raw) or {}
         return [self.parse(_aborted(kind_of(call), call_id)) for call_id in self.view(item).opens if call_id in calls]
 
+    def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
+        call_id, output = outputs[0]
+        form = ERASED_CALLS.get(kind_of(read_object(output.raw) or {}))
+        return None if form is None else self.parse({**form, "call_id": call_id})
+
     def remove_sealed(self, item: Item) -> Item | None:
         kind = kind_of(read_object(item.raw) or {})
         if kind not in SEALED:
             return item
-        return None if kind == "reasoning" else self.make_state_item(UNREADABLE)
+        return None if kind == "reasoning" else self.make_user_message(UNREADABLE)
 
     def blanked(self, item: Item, text: str) -> Item | None:
         made = blanked_fields(read_object(item.raw) or {}, text)
