@@ -25,7 +25,7 @@ from threadkeep.compaction.facts import (
 from threadkeep.compaction.shell_line import read_line
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.items import Item
-from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.testing.dialect_checks import DialectSamples
 from threadkeep.threads import Pointer
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from tests.dialects.samples import SAMPLES, Json
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Ledger, Section, Speaker
 from threadkeep.errors import NothingToCompact
-from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.testing.dialect_checks import DialectSamples
 from threadkeep.threads import EntryKind, History
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, render_state
 from threadkeep.compaction.ledger import Claim
 from threadkeep.demo.checks import judge
-from threadkeep.demo.play import play_session
-from threadkeep.demo.report import plot
+from threadkeep.demo.play import play_session, plot
 from threadkeep.demo.session import Demand, Session, load_session
 from threadkeep.threads import Pointer
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from threadkeep.dialects import Dialect, Reply, find_dialect
 from threadkeep.items import Item
-from threadkeep.testing.dialect_samples import DialectSamples, Streamed
+from threadkeep.testing.dialect_checks import DialectSamples, Streamed
 
 Json = dict[str, Any]
 

@@ -6,8 +6,7 @@ import pytest
 from tests.dialects.samples import SAMPLES
 
 from threadkeep.dialects import DIALECTS
-from threadkeep.testing.dialect_checks import CHECKS, Check
-from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.testing.dialect_checks import CHECKS, Check, DialectSamples
 
 
 @pytest.mark.parametrize("samples", SAMPLES, ids=[samples.dialect.name for samples in SAMPLES])

@@ -6,7 +6,7 @@ import pytest
 from tests.dialects.samples import SAMPLES
 
 from threadkeep.items import View
-from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.testing.dialect_checks import DialectSamples
 
 WORLD = "<environment_context>\n<cwd>/tmp</cwd>\n</environment_context>"
 GOAL = '<codex_internal_context source="goal">\nNever stop early.\n</codex_internal_context>'

@@ -12,8 +12,8 @@ from threadkeep.store import ThreadStore
 from threadkeep.store.memory import MemoryDatabase, MemoryStore
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.testing.store_checks import StoreMaker
 from threadkeep.testing.store_port_checks import CHECKS, Check, WholeStore
-from threadkeep.testing.store_samples import StoreMaker
 
 
 def text_of(_: str, body: bytes) -> str:

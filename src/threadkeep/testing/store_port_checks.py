@@ -13,8 +13,8 @@ from typing import Protocol
 from threadkeep.errors import StoreClosed, ThreadNotFound
 from threadkeep.store.base import Erasure, Leases, Notify, Record, RecordKind, Search, Span, ThreadStore, Watch
 from threadkeep.testing.expectations import expect, expect_error
-from threadkeep.testing.store_checks import THREAD_STORE_CHECKS
-from threadkeep.testing.store_samples import (
+from threadkeep.testing.store_checks import (
+    THREAD_STORE_CHECKS,
     StoreMaker,
     expected_record,
     new_record,
@@ -34,7 +34,10 @@ SearchMaker = StoreMaker[SearchableStore]
 
 
 async def check_search(make: SearchMaker) -> None:
-    """Search ranks records that hold any word, includes what was just appended, and reads its query as words only."""
+    """Search ranks records that hold any word, includes what was just appended, and reads its query as words only.
+
+    A closed store refuses it.
+    """
     texts = ["staging runs on port 8443", "the port is closed", "配置文件在这里，端口是八千"]
     async with open_store(make) as store:
         await store.create(new_thread("t"), [new_record(text.encode()) for text in texts])
@@ -62,6 +65,8 @@ async def check_search(make: SearchMaker) -> None:
         await store.append("t", [new_record(b"a port appended after the first search")], expected=5)
         expect(sorted(await search("appended")), [5], "what was just appended is found")
         expect(await search(" ".join(f"w{number}" for number in range(2000)) + " closed"), [1], "a long query is still words")
+    with expect_error(StoreClosed, "a closed store does nothing"):
+        await store.search([whole_span("t")], "word", limit=1)
 
 
 async def check_search_inside_names(make: SearchMaker) -> None:
@@ -89,19 +94,10 @@ async def check_search_stays_in_tenant(make: SearchMaker) -> None:
             await theirs.close()
 
 
-async def check_closed_store_refuses_search(make: SearchMaker) -> None:
-    """Searching a closed store raises `StoreClosed`."""
-    store = await make()
-    await store.close()
-    with expect_error(StoreClosed, "a closed store does nothing"):
-        await store.search([whole_span("t")], "word", limit=1)
-
-
 SEARCH_CHECKS: tuple[Callable[[SearchMaker], Awaitable[None]], ...] = (
     check_search,
     check_search_inside_names,
     check_search_stays_in_tenant,
-    check_closed_store_refuses_search,
 )
 
 
@@ -113,7 +109,7 @@ LeaseMaker = StoreMaker[LeasingStore]
 
 
 async def check_lease_has_one_holder(make: LeaseMaker) -> None:
-    """A lease has one holder until it expires or that holder releases it."""
+    """A lease has one holder until it expires or that holder releases it; a closed store gives and takes none."""
     async with open_store(make) as store:
 
         async def try_acquire(holder: str, now_ms: int, *, key: str = "k") -> str:
@@ -131,6 +127,10 @@ async def check_lease_has_one_holder(make: LeaseMaker) -> None:
         expect(await try_acquire("a", 20), "taken", "a lease given back is free")
         racers = await asyncio.gather(*(try_acquire(f"h{number}", 0, key="race") for number in range(20)))
         expect(racers.count("taken"), 1, "of many at once, one gets it")
+    with expect_error(StoreClosed, "a closed store does nothing"):
+        await store.acquire("k", holder="a", now_ms=0, ttl_ms=1)
+    with expect_error(StoreClosed, "a closed store does nothing"):
+        await store.release("k", holder="a")
 
 
 async def check_lease_after_clock_jump(make: LeaseMaker) -> None:
@@ -162,21 +162,10 @@ async def check_lease_stays_in_tenant(make: LeaseMaker) -> None:
             await beside.close()
 
 
-async def check_closed_store_refuses_leases(make: LeaseMaker) -> None:
-    """Asking a closed store for a lease, or giving one back, raises `StoreClosed`."""
-    store = await make()
-    await store.close()
-    with expect_error(StoreClosed, "a closed store does nothing"):
-        await store.acquire("k", holder="a", now_ms=0, ttl_ms=1)
-    with expect_error(StoreClosed, "a closed store does nothing"):
-        await store.release("k", holder="a")
-
-
 LEASE_CHECKS: tuple[Callable[[LeaseMaker], Awaitable[None]], ...] = (
     check_lease_has_one_holder,
     check_lease_after_clock_jump,
     check_lease_stays_in_tenant,
-    check_closed_store_refuses_leases,
 )
 
 
@@ -211,6 +200,8 @@ async def check_erased_body_is_gone(make: ErasureMaker) -> None:
         expect(await store.append("t", [new_record(b"next")], expected=3), 4, "the thread goes on")
         with expect_error(ThreadNotFound, "an unknown thread has nothing to erase"):
             await store.erase("nobody", [0], at_ms=7)
+    with expect_error(StoreClosed, "a closed store does nothing"):
+        await store.erase("t", [0], at_ms=7)
 
 
 async def check_shared_bytes_are_erased(make: ErasureMaker) -> None:
@@ -263,21 +254,11 @@ async def check_search_forgets_erased_words(make: ErasureMaker) -> None:
         expect(await search("secret"), [5], "appended anew it is found where it now stands")
 
 
-async def check_closed_store_refuses_erasure(make: ErasureMaker) -> None:
-    """Erasing in a closed store raises `StoreClosed`."""
-    store = await make()
-    await store.create(new_thread("t"), [new_record(b"kept")])
-    await store.close()
-    with expect_error(StoreClosed, "a closed store does nothing"):
-        await store.erase("t", [0], at_ms=7)
-
-
 ERASURE_CHECKS: tuple[Callable[[ErasureMaker], Awaitable[None]], ...] = (
     check_erased_body_is_gone,
     check_shared_bytes_are_erased,
     check_erased_bytes_can_return,
     check_search_forgets_erased_words,
-    check_closed_store_refuses_erasure,
 )
 
 

@@ -10,7 +10,7 @@ from tests.conftest import ManualClock
 from tests.dialects.samples import SAMPLES
 
 from threadkeep import Config, Threadkeep
-from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.testing.dialect_checks import DialectSamples
 
 PLAYS = [(samples, "sqlite") for samples in SAMPLES] + [(SAMPLES[0], "postgres")]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.dialects.samples import Json
 
-from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.testing.dialect_checks import DialectSamples
 
 
 def translated(items: list[dict[str, Any]], samples: DialectSamples) -> list[Json]:

@@ -10,7 +10,7 @@ from tests.dialects.samples import Json
 from threadkeep import Thread
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.items import ItemKind, Role, decode_json, find_open_calls, find_orphans
-from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.testing.dialect_checks import DialectSamples
 from threadkeep.threads import EntryKind
 
 OUTPUT_LINES: Final = 40

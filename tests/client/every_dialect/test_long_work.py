@@ -13,7 +13,7 @@ from tests.retention.test_forty_demands import reads_as_current, said_in_window
 from benchmarks.story.generator import long_session
 from benchmarks.story.session import context_items, turn_items
 from threadkeep import Config, Threadkeep
-from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.testing.dialect_checks import DialectSamples
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from threadkeep.compaction import Section
 from threadkeep.errors import NothingToUndo
 from threadkeep.items import ItemKind
 from threadkeep.store import RecordKind
-from threadkeep.testing.dialect_samples import DialectSamples
+from threadkeep.testing.dialect_checks import DialectSamples
 
 pytestmark = pytest.mark.anyio
 
