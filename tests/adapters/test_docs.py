@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ELSEWHERE, ROOT, shown_on
+from tests.docs.pages import ELSEWHERE, ROOT, read_examples
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import Reply, say
 from tests.drivers.claude_code import SWITCHES
@@ -52,7 +52,7 @@ def test_every_page_that_is_to_be_tried_here_is() -> None:
 async def test_every_program_of_a_page_runs(page: str, tmp_path: Path) -> None:
     """One after another, in one folder, with a home of its own."""
     (tmp_path / "langchain_openai.py").write_text(CHAT_OPENAI)
-    programs = [shown.text for shown in shown_on(page) if shown.language == "python"]
+    programs = [shown.text for shown in read_examples(page) if shown.language == "python"]
     async with ScriptedProvider(PAGES[page].script) as provider:
         printed = [await ran(program, provider, folder=tmp_path) for program in programs]
     assert len(printed) == len(PAGES[page].prints)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.clients.conftest import Installed
 from tests.clients.play import titles
-from tests.docs.pages import shown_on
+from tests.docs.pages import read_examples
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import say
 from tests.drivers.claude_code import SWITCHES
@@ -87,7 +87,7 @@ async def test_a_client_set_up_as_its_page_says_is_recorded(name: str, installed
         gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
     ):
         here = gateway.base_url.removesuffix("/v1")
-        written = next(shown.text for shown in shown_on(client.page) if shown.language == client.language)
+        written = next(shown.text for shown in read_examples(client.page) if shown.language == client.language)
         assert "http://127.0.0.1:4621" in written
         file = home / client.file
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Pages of the documentation, and what they show in fences."""
+"""Pages of the documentation and the examples on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _fence = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-# Pages whose examples need a host, a server or hooks of their own, and the tests that run them.
+# Pages whose examples need a host or a server, and the tests that run them.
 ELSEWHERE = {
     "docs/hooks.md": "tests/hooks/test_page.py",
     "docs/mcp.md": "tests/mcp",
@@ -28,23 +28,23 @@ ELSEWHERE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What stands in one fence, and in which language."""
+class Example:
+    """The content of one fenced block and its language."""
 
     language: str
     text: str
     line: int
 
 
-def pages() -> list[str]:
-    """Return every page people read, from the project's root."""
+def list_pages() -> list[str]:
+    """Return every page, relative to the project's root."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
-def shown_on(page: str) -> Sequence[Shown]:
-    """Return what a page shows, in its order."""
+def read_examples(page: str) -> Sequence[Example]:
+    """Return the examples of a page, in order."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return [
-        Shown(language=fence[1], text=fence[2], line=text.count("\n", 0, fence.start()) + 1) for fence in _fence.finditer(text)
+        Example(language=fence[1], text=fence[2], line=text.count("\n", 0, fence.start()) + 1) for fence in _fence.finditer(text)
     ]

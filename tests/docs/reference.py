@@ -1,4 +1,4 @@
-"""The reference, made from the code: `python -m tests.docs.reference` writes docs/reference."""
+"""Generates docs/reference from the code: `python -m tests.docs.reference`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,22 @@ from threadkeep.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
 from threadkeep.errors import ThreadkeepError
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
-WRITTEN = "Made from the code by `make docs`; change it there."
+GENERATED = "`make docs` generates this page from the code."
 
 
-def pages() -> dict[str, str]:
-    """Return every page of the reference by its file's name."""
-    return {"commands.md": commands(), "settings.md": settings(), "errors.md": failures(), "library.md": library()}
+def list_pages() -> dict[str, str]:
+    """Return every page of the reference by its file name."""
+    return {
+        "commands.md": render_commands(),
+        "settings.md": render_settings(),
+        "errors.md": render_errors(),
+        "library.md": render_library(),
+    }
 
 
-def commands() -> str:
-    """Return what each command takes, as its `--help` says it."""
-    parts = ["# Commands", WRITTEN, "`--store` and `--json` may stand before or after the command."]
+def render_commands() -> str:
+    """Return the `--help` of every command."""
+    parts = ["# Commands", GENERATED, "Every command and its options. `--store` and `--json` can be before or after the command."]
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "110"
     try:
@@ -35,80 +40,80 @@ def commands() -> str:
         for name, command in COMMANDS.items():
             parts += [
                 f"## threadkeep {name}",
-                f"{_sentence(command.does)}",
+                f"{_capitalise(command.does)}",
                 f"```text\n{below.choices[name].format_help().strip()}\n```",
             ]
     finally:
         os.environ.pop("COLUMNS")
         if before is not None:
             os.environ["COLUMNS"] = before
-    return _page(parts)
+    return _join(parts)
 
 
-def settings() -> str:
-    """Return every setting with its default and what it means."""
-    rows = ["| setting | default | may be | what it is |", "|---|---|---|---|"]
-    meanings = described(Config)
+def render_settings() -> str:
+    """Return every setting with its default, its values and its meaning."""
+    rows = ["| setting | default | values | meaning |", "|---|---|---|---|"]
+    meanings = read_descriptions(Config)
     defaults = Config()
     for field in dataclasses.fields(Config):
         value = getattr(defaults, field.name)
         default = "" if value is None or value == {} else f"`{value}`"
-        meaning = meanings[field.name] + (" *Yours alone.*" if field.name in USERS_ALONE else "")
-        rows.append(f"| `{field.name}` | {default} | {_kinds(field.name)} | {meaning} |")
-    return _page(
+        meaning = meanings[field.name] + (" *User setting.*" if field.name in USERS_ALONE else "")
+        rows.append(f"| `{field.name}` | {default} | {_describe_values(field.name)} | {meaning} |")
+    return _join(
         [
             "# Settings",
-            WRITTEN,
-            "A flag wins over `THREADKEEP_NAME` in the environment, that over `threadkeep.toml` in the working folder, and that\n"
-            "over `~/.config/threadkeep/threadkeep.toml`. `threadkeep doctor` prints each with where it came from.\n"
-            "Tables can only stand in a file.",
-            "What is *yours alone* decides where your threads and credentials go, what is run, and who is let in. A folder may\n"
-            "come from elsewhere, so its `threadkeep.toml` is refused if it says any of that, in a profile too; say it in your\n"
-            "own file, in the environment or by a flag.",
+            GENERATED,
+            "All settings and where to make them. A flag wins over the environment variable `THREADKEEP_NAME`. That wins over\n"
+            "`threadkeep.toml` in the working folder, and that over `~/.config/threadkeep/threadkeep.toml`. Tables can be in a\n"
+            "file only. `threadkeep doctor` prints every value and where it came from.",
+            "A *user setting* decides where your threads and credentials go, what is executed, or who is let in. The working\n"
+            "folder may contain files of strangers, so a `threadkeep.toml` there is refused if it has a user setting, also in a\n"
+            "profile. Use your own file, the environment or a flag.",
             "\n".join(rows),
         ]
     )
 
 
-def failures() -> str:
-    """Return the tree of failures, each with its code."""
+def render_errors() -> str:
+    """Return the tree of errors, each with its code."""
     rows = ["| code | class | is a |", "|---|---|---|"]
-    rows += [f"| `{kind.code}` | `{kind.__name__}` | `{kind.__mro__[1].__name__}` |" for kind in _kinds_of(ThreadkeepError)]
+    rows += [f"| `{kind.code}` | `{kind.__name__}` | `{kind.__mro__[1].__name__}` |" for kind in _list_errors(ThreadkeepError)]
     tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n")[1]
-    return _page(
+    return _join(
         [
             "# Errors",
-            WRITTEN,
-            "Everything threadkeep raises on purpose is a `ThreadkeepError` from `threadkeep.errors`. `code` is stable and for\n"
-            "machines; the message is one sentence for people: what, which, what next.",
+            GENERATED,
+            "Every error that threadkeep raises on purpose is a `ThreadkeepError` from `threadkeep.errors`. Programs can rely\n"
+            "on its `code`. Its message is one sentence for people: what went wrong, where, and what to do next.",
             f"```text\n{inspect.cleandoc(tree)}\n```",
             "\n".join(rows),
         ]
     )
 
 
-def library() -> str:
-    """Return the public names with their signatures and what they promise."""
-    parts = ["# Library", WRITTEN, inspect.cleandoc(threadkeep.__doc__ or "")]
+def render_library() -> str:
+    """Return the public names with their signatures and docstrings."""
+    parts = ["# Library", GENERATED, inspect.cleandoc(threadkeep.__doc__ or "")]
     for name in sorted(threadkeep.__all__, key=str.lower):
         value = getattr(threadkeep, name)
         if inspect.isclass(value):
-            parts += [f"## {name}", "See [settings](settings.md)." if value is Config else _promise(value)]
-            for method, function in _public(value):
-                parts += [f"### {name}.{method}", _signature(method, function), _promise(function)]
+            parts += [f"## {name}", "See [settings](settings.md)." if value is Config else _render_docstring(value)]
+            for method, function in _list_methods(value):
+                parts += [f"### {name}.{method}", _render_signature(method, function), _render_docstring(function)]
         elif inspect.isfunction(value):
-            parts += [f"## {name}", _signature(name, value), _promise(value)]
-    return _page(parts)
+            parts += [f"## {name}", _render_signature(name, value), _render_docstring(value)]
+    return _join(parts)
 
 
-def described(kind: type) -> dict[str, str]:
-    """Return what a class's docstring says of its attributes."""
+def read_descriptions(kind: type) -> dict[str, str]:
+    """Return the descriptions of attributes from a class's docstring."""
     _, _, listed = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
     found = re.findall(r"^    (\w+): (.+(?:\n {8,}.+)*)", listed, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}
 
 
-def _kinds(name: str) -> str:
+def _describe_values(name: str) -> str:
     if name in CHOICES:
         return " ".join(f"`{choice}`" for choice in CHOICES[name])
     if name in NUMBERS:
@@ -117,15 +122,15 @@ def _kinds(name: str) -> str:
     return "a table" if name in TABLES else "text"
 
 
-def _kinds_of(kind: type[ThreadkeepError]) -> Iterator[type[ThreadkeepError]]:
+def _list_errors(kind: type[ThreadkeepError]) -> Iterator[type[ThreadkeepError]]:
     for below in kind.__subclasses__():
         if below.__module__.startswith("threadkeep."):
             yield below
-            yield from _kinds_of(below)
+            yield from _list_errors(below)
 
 
-def _public(kind: type) -> Iterator[tuple[str, object]]:
-    """Yield what a class promises: its own first, then what it has from bases of ours."""
+def _list_methods(kind: type) -> Iterator[tuple[str, object]]:
+    """Yield the public methods of a class: its own first, then those of its bases."""
     ours = [base for base in kind.__mro__ if base.__module__.startswith("threadkeep.")]
     for name in dict.fromkeys(name for base in ours for name in vars(base)):
         value = inspect.getattr_static(kind, name)
@@ -134,34 +139,34 @@ def _public(kind: type) -> Iterator[tuple[str, object]]:
             yield name, function
 
 
-def _signature(name: str, function: object) -> str:
+def _render_signature(name: str, function: object) -> str:
     assert callable(function)
     signature = inspect.signature(function)
-    told = str(signature.replace(parameters=[each for each in signature.parameters.values() if each.name not in ("self", "cls")]))
-    told = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", told)
+    text = str(signature.replace(parameters=[each for each in signature.parameters.values() if each.name not in ("self", "cls")]))
+    text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)
     kind = "async " if inspect.iscoroutinefunction(function) else ""
-    return f"```text\n{kind}{name}{told}\n```"
+    return f"```text\n{kind}{name}{text}\n```"
 
 
-def _promise(value: object) -> str:
+def _render_docstring(value: object) -> str:
     text = inspect.cleandoc(getattr(value, "__doc__", None) or "")
-    return re.sub(r"^(Args|Raises|Attributes|Returns|Yields):$", r"*\1*", _listed(text), flags=re.MULTILINE)
+    return re.sub(r"^(Args|Raises|Attributes|Returns|Yields):$", r"*\1*", _render_lists(text), flags=re.MULTILINE)
 
 
-def _listed(text: str) -> str:
-    """Return a docstring whose lists of arguments and failures are Markdown's."""
+def _render_lists(text: str) -> str:
+    """Return a docstring with its lists of arguments and errors as Markdown lists."""
     return re.sub(r"^ {4}(\w+): ", r"- `\1`: ", text, flags=re.MULTILINE)
 
 
-def _sentence(text: str) -> str:
+def _capitalise(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _page(parts: list[str]) -> str:
+def _join(parts: list[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for file, text in pages().items():
+    for file, text in list_pages().items():
         (FOLDER / file).write_text(text, encoding="utf-8")

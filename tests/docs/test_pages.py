@@ -1,4 +1,4 @@
-"""What the documentation shows is run, and what it points at is there."""
+"""Examples on the pages run, links lead somewhere, and the figures are true."""
 
 from __future__ import annotations
 
@@ -9,102 +9,114 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ELSEWHERE, ROOT, Shown, pages, shown_on
-from tests.docs.room import NOT_HERE, Room, furnished
+from tests.docs.pages import ELSEWHERE, ROOT, Example, list_pages, read_examples
+from tests.docs.sandbox import NOT_RUN, Sandbox, open_sandbox
 
-# A reference is made from the code, and shows what the code says of itself.
-SHOWN = [page for page in pages() if not page.startswith("docs/reference/")]
-TRIED = [page for page in SHOWN if page not in ELSEWHERE and shown_on(page)]
+# The reference is generated from the code, and its examples with it.
+PAGES = [page for page in list_pages() if not page.startswith("docs/reference/")]
+RUN_HERE = [page for page in PAGES if page not in ELSEWHERE and read_examples(page)]
 LANGUAGES = {"sh", "python", "toml", "json", "text"}
 _server = re.compile(r"postgresql://\S+")
-_link = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_link = re.compile(r"\]\(([^)#\s]*)(#[^)]*)?\)")
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
-@pytest.mark.parametrize("page", TRIED)
-async def test_what_a_page_shows_works(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("page", RUN_HERE)
+async def test_examples_of_a_page_run(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Every command and program, in the order of the page, in an empty home with one thread, a provider and the servers named."""
-    servers = sorted({name for shown in shown_on(page) if shown.language == "sh" for name in _server.findall(shown.text)})
+    examples = read_examples(page)
+    servers = sorted({name for example in examples if example.language == "sh" for name in _server.findall(example.text)})
     databases = {name: await request.getfixturevalue("postgres_server").new_database() for name in servers}
-    async with furnished(tmp_path, stands_for=databases) as room:
-        for shown in shown_on(page):
-            await tried(shown, room)
+    async with open_sandbox(tmp_path, replacements=databases) as sandbox:
+        for example in examples:
+            await run_example(example, sandbox)
 
 
-async def tried(shown: Shown, room: Room) -> None:
-    match shown.language:
+async def run_example(example: Example, sandbox: Sandbox) -> None:
+    match example.language:
         case "sh":
-            for line in lines_of(shown.text):
-                await room.run_line(line)
-        case "python" if is_whole(shown.text):
-            await room.run_program(shown.text)
+            for line in list_commands(example.text):
+                await sandbox.run_line(line)
+        case "python" if is_program(example.text):
+            await sandbox.run_program(example.text)
         case "python":
-            compile(shown.text, "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            compile(example.text, "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         case "toml":
-            tomllib.loads(shown.text)
+            tomllib.loads(example.text)
         case "json":
-            json.loads(shown.text)
+            json.loads(example.text)
         case _:
-            assert shown.language == "text", f"line {shown.line}: nothing says how {shown.language!r} is tried"
+            assert example.language == "text", f"line {example.line}: no test knows how to run {example.language!r}"
 
 
-def lines_of(text: str) -> list[str]:
-    """Return the commands of a block, those left out that are none of a test's business."""
+def list_commands(text: str) -> list[str]:
+    """Return the commands of a block that a test can run."""
     joined = text.replace("\\\n", " ")
     commands = [line.strip() for line in joined.splitlines() if line.strip() and not line.startswith("#")]
-    return [line for line in commands if not any(line.startswith(f"{name} ") for name in NOT_HERE)]
+    return [line for line in commands if not any(line.startswith(f"{name} ") for name in NOT_RUN)]
 
 
-def is_whole(program: str) -> bool:
-    """Whether a piece of Python runs by itself: nothing is awaited outside a function."""
+def is_program(text: str) -> bool:
+    """Return whether a piece of Python runs by itself: it awaits nothing outside a function."""
     try:
-        compile(program, "page", "exec")
+        compile(text, "page", "exec")
     except SyntaxError:
         return False
     return True
 
 
-@pytest.mark.parametrize("page", SHOWN)
-def test_every_link_leads_somewhere(page: str) -> None:
-    """A link without a scheme names a file of the project."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    targets = [target for target in _link.findall(text) if "://" not in target]
-    assert [target for target in targets if not ((ROOT / page).parent / target).exists()] == []
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_to_a_file_and_a_heading(page: str) -> None:
+    """A link without a scheme names a file of the project; a fragment names one of its headings."""
+    missing = []
+    for target, fragment in _link.findall((ROOT / page).read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        file = (ROOT / page).parent / target if target else ROOT / page
+        if not file.exists() or (fragment and fragment[1:] not in list_anchors(file)):
+            missing.append(target + fragment)
+    assert missing == []
 
 
-@pytest.mark.parametrize("page", SHOWN)
-def test_examples_say_in_which_language_they_are(page: str) -> None:
-    """So that each can be tried as what it is."""
-    assert {shown.language for shown in shown_on(page)} <= LANGUAGES
+def list_anchors(file: Path) -> set[str]:
+    """Return the fragments by which a page's headings are linked."""
+    headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_pages_that_are_tried_elsewhere_are_there() -> None:
-    """And so are the tests that do it."""
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_name_their_language(page: str) -> None:
+    """So that each can be run as what it is."""
+    assert {example.language for example in read_examples(page)} <= LANGUAGES
+
+
+def test_pages_that_run_elsewhere_are_there() -> None:
+    """And so are the tests that run them."""
     assert [name for name in (*ELSEWHERE, *ELSEWHERE.values()) if not (ROOT / name).exists()] == []
 
 
 def test_the_index_leads_to_every_page() -> None:
-    """docs/README.md names each page once."""
+    """docs/README.md links each page once."""
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    listed = [f"docs/{target}" for target in _link.findall(index) if not target.startswith("../")]
-    assert sorted(listed) == [page for page in pages() if page.startswith("docs/") and page != "docs/README.md"]
+    listed = [f"docs/{target}" for target, _ in _link.findall(index) if not target.startswith("../")]
+    assert sorted(listed) == [page for page in list_pages() if page.startswith("docs/") and page != "docs/README.md"]
 
 
 def test_the_figures_are_the_guards() -> None:
-    """The table of what a window keeps holds the counts that the guard compares."""
+    """The table of what a window keeps holds the counts that `benchmarks guard` compares."""
     counts = json.loads((ROOT / "benchmarks" / "guard" / "expected.json").read_text(encoding="utf-8"))
     page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
     _, _, table = page.partition("| after six compactions")
     rows = [line.strip("| ").split(" | ")[1:] for line in table.splitlines()[2:8]]
 
-    def pair(arm: str, kept: str, asked: str = "") -> list[str]:
+    def read_counts(arm: str, kept: str, asked: str = "") -> list[str]:
         found = [counts[f"{family}, {arm}"] for family in ("story", "frozen")]
         return [f"{each[kept]} of {each[asked]}" if asked else f"{each[kept]:,}" for each in found]
 
-    assert rows[0] == pair("extractive", "user-stated kept", "user-stated asked")
-    assert [each.split(" of ")[0] for each in rows[1]] == pair("extractive", "tool-only reused kept")
-    assert rows[2] == pair("extractive", "stale")
-    assert rows[3] == pair("extractive", "window tokens")
-    assert rows[4] == pair("recall", "quoted", "asked")
-    assert rows[5] == pair("session, lying", "user-stated kept", "user-stated asked")
+    assert rows[0] == read_counts("extractive", "user-stated kept", "user-stated asked")
+    assert [each.split(" of ")[0] for each in rows[1]] == read_counts("extractive", "tool-only reused kept")
+    assert rows[2] == read_counts("extractive", "stale")
+    assert rows[3] == read_counts("extractive", "window tokens")
+    assert rows[4] == read_counts("recall", "quoted", "asked")
+    assert rows[5] == read_counts("session, lying", "user-stated kept", "user-stated asked")

@@ -1,4 +1,4 @@
-"""docs/reference says what the code says."""
+"""docs/reference is up to date."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import dataclasses
 import sys
 
 import pytest
-from tests.docs.reference import FOLDER, described, pages
+from tests.docs.reference import FOLDER, list_pages, read_descriptions
 
 from threadkeep import Config
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the pages show `--help` as Python 3.11 lays it out")
-def test_the_pages_are_made_from_the_code() -> None:
-    """`make docs` writes them anew."""
-    assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")} == pages()
+def test_the_pages_are_generated_from_the_code() -> None:
+    """`make docs` writes them."""
+    assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")} == list_pages()
 
 
 def test_every_setting_is_explained() -> None:
-    """In one sentence, in the order they are declared."""
-    assert list(described(Config)) == [field.name for field in dataclasses.fields(Config)]
+    """In the order they are declared."""
+    assert list(read_descriptions(Config)) == [field.name for field in dataclasses.fields(Config)]

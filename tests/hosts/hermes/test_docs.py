@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import shown_on
+from tests.docs.pages import read_examples
 from tests.doubles.script import say
 from tests.hosts.hermes.play import REPOSITORY, HermesModel, Host
 
@@ -38,13 +38,13 @@ async def test_every_command_of_the_page_works(host: Host) -> None:
     """The folder is copied, the config is the page's, a session is held: doctor, threads and verify are content."""
     home = host.folder / ".hermes"
     home.mkdir()
-    (config,) = [shown.text for shown in shown_on(PAGE) if shown.language == "text"]
+    (config,) = [shown.text for shown in read_examples(PAGE) if shown.language == "text"]
     (home / "config.yaml").write_text(f"{config}model:\n  context_length: 64000\n", encoding="utf-8")
     host.home.joinpath("config.yaml").write_text((home / "config.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     async with HermesModel([say("Hello.")]) as model:
         held = await host.run(model, ["Hi."])
     assert held.report["engine"] == "threadkeep"
-    lines = [line for shown in shown_on(PAGE) if shown.language == "sh" for line in shown.text.splitlines()]
+    lines = [line for shown in read_examples(PAGE) if shown.language == "sh" for line in shown.text.splitlines()]
     done = {line: await ran(host, line, home) for line in lines if not line.startswith("pip ")}
     assert [(line, out) for line, (status, out) in done.items() if status != 0] == []
     assert (home / "plugins" / "threadkeep" / "plugin.yaml").exists()
@@ -53,7 +53,7 @@ async def test_every_command_of_the_page_works(host: Host) -> None:
 
 def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
     """What it shows as `threadkeep.toml` is understood, whole."""
-    (shown,) = [shown.text for shown in shown_on(PAGE) if shown.language == "toml"]
+    (shown,) = [shown.text for shown in read_examples(PAGE) if shown.language == "toml"]
     (tmp_path / "threadkeep.toml").write_text(shown, encoding="utf-8")
     settings = resolve(flags={}, environ={}, project=None, host=tmp_path, user=tmp_path / "none.toml")
     config = config_of(settings)

@@ -1,4 +1,4 @@
-"""A home of its own in which a page's commands and programs are run, with what they take for granted."""
+"""A home folder in which the commands and programs of a page run, with the files and servers they need."""
 
 from __future__ import annotations
 
@@ -27,81 +27,81 @@ from threadkeep.dialects import Answer, find_dialect
 SECONDS = 120
 TURNS = 14
 DIALECTS = {"responses": "responses", "completions": "chat", "messages": "messages"}
-# Commands that go on until they are stopped; each says something once it has begun.
-ENDLESS = re.compile(r"^threadkeep (serve|view)\b|--watch\b")
-# What only people can do, or what `make` does for the whole project, and why a test of a page does not do it.
-NOT_HERE = {
+# Commands that run until they are stopped; each prints a line when it is ready.
+LONG_RUNNING = re.compile(r"^threadkeep (serve|view)\b|--watch\b")
+# Commands that a test of a page does not run, and why.
+NOT_RUN = {
     "make": "each target is a step of .ci/run",
-    "threadkeep run": "it starts a client that is not here; tests/clients/test_run.py does",
-    "pip": "nothing is fetched by a test",
-    "uv tool": "nothing is fetched by a test; tests/install does",
-    "threadkeep service": "it changes what this machine starts; tests/cli/test_service.py does",
-    "python3 -m pip": "nothing is fetched by a test",
+    "threadkeep run": "it needs an installed client; tests/clients/test_run.py runs it",
+    "pip": "a test downloads nothing",
+    "uv tool": "a test downloads nothing; tests/install runs it",
+    "threadkeep service": "it changes what this machine starts; tests/cli/test_service.py runs it",
+    "python3 -m pip": "a test downloads nothing",
 }
 
 
 @dataclass(slots=True, kw_only=True)
-class Room:
-    """Where a page is tried out. `stands_for` says what is put in place of names that only stand for something."""
+class Sandbox:
+    """A place to run a page. `replacements` maps placeholders on the page to real names."""
 
     folder: Path
     environ: dict[str, str]
-    stands_for: dict[str, str]
+    replacements: dict[str, str]
     running: list[asyncio.subprocess.Process] = field(default_factory=list)
 
     async def run_line(self, line: str) -> None:
-        """Run one line of shell; one that does not end is left running once it has begun."""
-        if ENDLESS.search(line):
-            await self._begin(line)
+        """Run one line of shell; a command that does not end stays running when it is ready."""
+        if LONG_RUNNING.search(line):
+            await self._start(line)
             return
-        code, said = await self._ended(["bash", "-c", self._put(line)])
-        assert code == 0, f"{line}\n{said}"
+        code, output = await self._run(["bash", "-c", self._fill_in(line)])
+        assert code == 0, f"{line}\n{output}"
 
     async def run_program(self, text: str) -> None:
-        """Run a Python program as it stands on the page."""
-        code, said = await self._ended([sys.executable, "-c", self._put(text)])
-        assert code == 0, said
+        """Run a Python program of the page."""
+        code, output = await self._run([sys.executable, "-c", self._fill_in(text)])
+        assert code == 0, output
 
     async def close(self) -> None:
-        """Stop what was left running; each must have been there until now, and must stop when it is told to."""
+        """Stop the commands that still run. All of them must be running, and must stop on SIGTERM."""
         alive = [process for process in self.running if process.returncode is None]
         for process in alive:
             process.terminate()
         for process in alive:
             async with asyncio.timeout(SECONDS):
                 await process.communicate()
-        assert alive == self.running, "a command that goes on until it is stopped has ended by itself"
+        assert alive == self.running, "a command that should run until it is stopped has ended"
         assert {process.returncode for process in alive} <= {0, -signal.SIGTERM}
 
-    def _put(self, text: str) -> str:
-        for name, what in self.stands_for.items():
-            text = text.replace(name, what)
+    def _fill_in(self, text: str) -> str:
+        for name, value in self.replacements.items():
+            text = text.replace(name, value)
         return text
 
-    async def _ended(self, command: list[str]) -> tuple[int | None, str]:
-        process = await self._process(command)
+    async def _run(self, command: list[str]) -> tuple[int | None, str]:
+        process = await self._start_process(command)
         async with asyncio.timeout(SECONDS):
-            said, complained = await process.communicate()
-        return process.returncode, said.decode() + complained.decode()
+            output, errors = await process.communicate()
+        return process.returncode, output.decode() + errors.decode()
 
-    async def _begin(self, line: str) -> None:
-        command = self._put(line.partition("#")[0].strip())
+    async def _start(self, line: str) -> None:
+        command = self._fill_in(line.partition("#")[0].strip())
         serves = command.startswith("threadkeep serve")
         if serves:
             command += " --json"
         if serves or command.startswith("threadkeep view"):
             command += " --port 0"
-        process = await self._process(["bash", "-c", f"exec {command}"])
+        process = await self._start_process(["bash", "-c", f"exec {command}"])
         self.running.append(process)
         assert process.stdout is not None
         async with asyncio.timeout(SECONDS):
             first = await process.stdout.readline()
-        assert first, f"{line} ended without a word"
+        assert first, f"{line} printed nothing"
         if serves:
             url = json.loads(first)["base_url"].removesuffix("/v1")
-            self.stands_for["http://127.0.0.1:4621"] = url
+            self.replacements["http://127.0.0.1:4621"] = url
 
-    async def _process(self, command: list[str]) -> asyncio.subprocess.Process:
+    async def _start_process(self, command: list[str]) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         return await asyncio.create_subprocess_exec(
             *command, cwd=self.folder, env=self.environ, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
@@ -109,19 +109,19 @@ class Room:
 
 
 @asynccontextmanager
-async def furnished(folder: Path, *, stands_for: Mapping[str, str]) -> AsyncIterator[Room]:
-    """Give a room: a store with a compacted thread, transcripts of other programs, and a provider that answers everyone.
+async def open_sandbox(folder: Path, *, replacements: Mapping[str, str]) -> AsyncIterator[Sandbox]:
+    """Open a sandbox: a store with a compacted thread, transcripts of other programs, and a provider that answers everything.
 
-    `stands_for` is put in place of further names, such as the addresses of servers.
+    `replacements` are further placeholders, such as the addresses of servers.
     """
     home = folder / "home"
     home.mkdir()
     shutil.copytree(ROOT / "examples", home / "examples")
     put(home / ".claude" / "projects" / "app" / "t.jsonl", claude_code.row("u1", None, claude_code.said("hello")))
     put(home / ".pi" / "agent" / "sessions" / "s.jsonl", pi.HEADER, pi.entry(pi.said("hello")))
-    await _lived_in(home)
-    async with _provider() as upstream:
-        room = Room(
+    await _make_store(home)
+    async with _serve_provider() as upstream:
+        sandbox = Sandbox(
             folder=home,
             environ={
                 "HOME": str(home),
@@ -136,8 +136,8 @@ async def furnished(folder: Path, *, stands_for: Mapping[str, str]) -> AsyncIter
                 "THREADKEEP_ANTHROPIC_UPSTREAM": upstream,
                 "OPENAI_BASE_URL": f"{upstream}/v1",
             },
-            stands_for={
-                **stands_for,
+            replacements={
+                **replacements,
                 "https://api.openai.com": upstream,
                 "https://api.anthropic.com": upstream,
                 "qwen@http://127.0.0.1:8080/v1": f"qwen@{upstream}/v1",
@@ -146,13 +146,13 @@ async def furnished(folder: Path, *, stands_for: Mapping[str, str]) -> AsyncIter
             },
         )
         try:
-            yield room
+            yield sandbox
         finally:
-            await room.close()
+            await sandbox.close()
 
 
-async def _lived_in(home: Path) -> None:
-    """Make the user's own store, with a thread that was compacted, and a rollout of it where Codex keeps its own."""
+async def _make_store(home: Path) -> None:
+    """Make the user's store with a compacted thread, and a rollout of it where Codex has its own."""
     from threadkeep.cli import main
 
     async with threadkeep.open(home / ".local" / "share" / "threadkeep" / "threadkeep.db") as tk:
@@ -169,7 +169,7 @@ async def _lived_in(home: Path) -> None:
 
 
 @asynccontextmanager
-async def _provider() -> AsyncIterator[str]:
+async def _serve_provider() -> AsyncIterator[str]:
     async def answer(request: web.Request) -> web.Response:
         asked = await request.json()
         wire = find_dialect(DIALECTS[request.path.rsplit("/", 1)[-1]]).wire
