@@ -24,7 +24,7 @@ from threadkeep.dialects import find_dialect
 from threadkeep.items import decode_json
 from threadkeep.store import RecordKind
 from threadkeep.threads.mailbox import Way
-from threadkeep.threads.records import MailBody, correspondence
+from threadkeep.threads.records import MailBody, read_mail_record
 
 DIALECT = "responses"
 MESSAGES_A_TURN = 5
@@ -121,7 +121,7 @@ async def heard(thread: Thread) -> list[tuple[str, str]]:
     The words are compared with the mail they came in: what is counted as heard is what was sent.
     """
     records = await thread.records()
-    sent = {record.ordinal: body for record in records if isinstance(body := correspondence(record), MailBody)}
+    sent = {record.ordinal: body for record in records if isinstance(body := read_mail_record(record), MailBody)}
     letters: list[tuple[str, str]] = []
     for record in records:
         if record.kind is RecordKind.ITEM and record.target is not None:

@@ -18,8 +18,8 @@ from threadkeep.compaction.strategy_names import EXTRACTIVE
 from threadkeep.dialects import find_dialect
 from threadkeep.items import View, digest_body, seed_chain
 from threadkeep.store import NewRecord, Record, RecordKind
-from threadkeep.threads import Checkpoint, History, Pointer, Tip, assemble, lay_down
-from threadkeep.threads.writer import arrival
+from threadkeep.threads import Checkpoint, History, Pointer, Tip, assemble, make_records
+from threadkeep.threads.writer import make_arrival
 
 Json = dict[str, Any]
 
@@ -86,9 +86,9 @@ class Rollout:
         self.add(items)
 
     def add(self, items: Sequence[Json]) -> None:
-        arrivals = [arrival(RESPONSES, RESPONSES.parse(item)) for item in items]
+        arrivals = [make_arrival(RESPONSES, RESPONSES.parse(item)) for item in items]
         first = self.tip.next
-        new, self.tip = lay_down(self.tip, arrivals, key=KEY, at_ms=0)
+        new, self.tip = make_records(self.tip, arrivals, key=KEY, at_ms=0)
         self.records.extend(self._stored(record, ordinal) for ordinal, record in enumerate(new, start=first))
 
     @property

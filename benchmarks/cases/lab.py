@@ -24,7 +24,7 @@ from benchmarks.retention.wire_items import Json
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.errors import ModelError, NothingToCompact, ThreadExists
 from threadkeep.llm import Model
-from threadkeep.threads import bill_of
+from threadkeep.threads import sum_attempts
 
 NONE, SOURCE, CHAIN_CONTROL = "none", "source", "chain_control"
 COMPACTED = ("session", "handoff", "extractive")
@@ -128,7 +128,7 @@ class Lab:
             report = await thread.compact(strategy=told.variant, model=model, target=self._target)
         except NothingToCompact as refusal:
             return _replaced(told, refused=str(refusal))
-        counts, bill = report.audit.counts(), bill_of(report.attempts)
+        counts, bill = report.audit.counts(), sum_attempts(report.attempts)
         return _replaced(
             told,
             window_tokens=(await thread.window()).tokens,

@@ -12,8 +12,8 @@ from threadkeep.compaction import Outcome, compact
 from threadkeep.dialects import Dialect
 from threadkeep.items import digest_body, seed_chain
 from threadkeep.store import NewRecord, Record, RecordKind
-from threadkeep.threads import Checkpoint, History, Pointer, Tip, assemble, lay_down
-from threadkeep.threads.writer import arrival
+from threadkeep.threads import Checkpoint, History, Pointer, Tip, assemble, make_records
+from threadkeep.threads.writer import make_arrival
 
 THREAD = "bench"
 TURNS_A_SESSION = 60
@@ -42,9 +42,9 @@ class Growing:
 
     def add(self, items: Iterable[dict[str, Any]]) -> int:
         """Put items on the thread and return their tokens."""
-        arrivals = [arrival(self.dialect, self.dialect.parse(item)) for item in items]
+        arrivals = [make_arrival(self.dialect, self.dialect.parse(item)) for item in items]
         first = self.tip.next
-        new, self.tip = lay_down(self.tip, arrivals, key=_KEY, at_ms=0)
+        new, self.tip = make_records(self.tip, arrivals, key=_KEY, at_ms=0)
         self._records.extend(_stored(record, ordinal) for ordinal, record in enumerate(new, start=first))
         return sum(record.tokens for record in new)
 

@@ -17,8 +17,8 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import find_dialect
 from threadkeep.items import seed_chain
 from threadkeep.store import NewRecord, RecordKind, Span
-from threadkeep.threads import Arrival, Checkpoint, KeepEntry, StateEntry, Tip, decode_body, encode_body, lay_down
-from threadkeep.threads.writer import arrival, create_thread
+from threadkeep.threads import Arrival, Checkpoint, KeepEntry, StateEntry, Tip, decode_body, encode_body, make_records
+from threadkeep.threads.writer import create_thread, make_arrival
 
 THREAD = "long"
 # A thread that is compacted at a quarter of a million tokens has a checkpoint about every thousand records.
@@ -105,7 +105,7 @@ Turn = list[Arrival]
 
 def _prepared(turns: Iterable[list[dict[str, object]]]) -> list[Turn]:
     dialect = find_dialect(DIALECT)
-    return [[arrival(dialect, dialect.parse(item)) for item in items] for items in turns]
+    return [[make_arrival(dialect, dialect.parse(item)) for item in items] for items in turns]
 
 
 def _batches(turns: Iterator[list[dict[str, object]]], *, stop: int) -> Iterator[list[Turn]]:
@@ -161,7 +161,7 @@ class _Maker:
     def turn(self, arrivals: Turn) -> list[NewRecord]:
         first = self.tip.next
         key, now = self._backend.store.tenant.key, self._backend.clock.now_ms()
-        records, self.tip = lay_down(self.tip, arrivals, key=key, at_ms=now)
+        records, self.tip = make_records(self.tip, arrivals, key=key, at_ms=now)
         for ordinal, record in enumerate(records, start=first):
             if record.chain is not None and record.depth is not None:
                 self.chain.append(record.chain)

@@ -16,7 +16,7 @@ from benchmarks.samples import interleaved, paired, summary, timed_ms
 from benchmarks.store.growth import THREAD, Grown
 from benchmarks.store.workload import DIALECT, Workload
 from threadkeep.client import Config, Thread, Threadkeep
-from threadkeep.threads.writer import deepest_known
+from threadkeep.threads.writer import find_deepest
 
 THREADKEEP = "threadkeep"
 RESUME = "resume, from closed"
@@ -118,8 +118,8 @@ async def measure_lookup(grown: Mapping[int, Grown], found: Found, *, rounds: in
             store = tk.backend.store
             added = [_made_up(f"new {number}", like=each.chain[0]) for number in range(NEW_ITEMS)]
             strange = [_made_up(f"strange {number}", like=each.chain[0]) for number in range(len(each.chain))]
-            known[size] = partial(timed_ms, partial(deepest_known, store, [*each.chain, *added]))
-            unknown[size] = partial(timed_ms, partial(deepest_known, store, strange))
+            known[size] = partial(timed_ms, partial(find_deepest, store, [*each.chain, *added]))
+            unknown[size] = partial(timed_ms, partial(find_deepest, store, strange))
         await _put_down(found, "lookup, known", known, rounds=rounds)
         await _put_down(found, "lookup, unknown", unknown, rounds=max(1, rounds // 3))
 

@@ -25,7 +25,7 @@ from benchmarks.store.workload import DIALECT, Workload
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.store import NewRecord, NewThread, RecordKind
 from threadkeep.threads import MetaBody, encode_body
-from threadkeep.threads.writer import deepest_known
+from threadkeep.threads.writer import find_deepest
 
 FILE, SERVER = "SQLite", "PostgreSQL"
 FLAT = 2.0
@@ -132,7 +132,7 @@ def _measures(places: Mapping[str, Mapping[int, _Place]], workload: Workload) ->
         await place.thread.window()
 
     async def lookup(place: _Place) -> None:
-        await deepest_known(place.tk.backend.store, place.grown.chain)
+        await find_deepest(place.tk.backend.store, place.grown.chain)
 
     works = {"append": append, "window": window, "fork": fork, "lookup": lookup}
     return {

@@ -13,8 +13,8 @@ from benchmarks.story.session import Turn, turn_items
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.items import seed_chain
 from threadkeep.store import NewRecord, RecordKind
-from threadkeep.threads import Tip, lay_down
-from threadkeep.threads.writer import arrival
+from threadkeep.threads import Tip, make_records
+from threadkeep.threads.writer import make_arrival
 
 DIALECT = "responses"
 SESSIONS = 4
@@ -77,7 +77,7 @@ def records_of(
     items: list[dict[str, object]], *, dialect: Dialect, tip: Tip, key: bytes, at_ms: int
 ) -> tuple[list[NewRecord], Tip]:
     """Return the records the library would append for `items`, and the tip after them."""
-    return lay_down(tip, [arrival(dialect, dialect.parse(item)) for item in items], key=key, at_ms=at_ms)
+    return make_records(tip, [make_arrival(dialect, dialect.parse(item)) for item in items], key=key, at_ms=at_ms)
 
 
 @cache

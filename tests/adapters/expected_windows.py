@@ -5,8 +5,8 @@ from __future__ import annotations
 from threadkeep import Thread, Threadkeep
 from threadkeep.items import Item, Role
 from threadkeep.store import RecordKind
-from threadkeep.threads.reader import live_path, load_history
-from threadkeep.threads.window import closed
+from threadkeep.threads.reader import load_history, load_live_path
+from threadkeep.threads.window import close_open_calls
 
 
 async def windows_before_answers(tk: Threadkeep, thread: Thread, *, joined: bool = True) -> list[list[Item]]:
@@ -22,8 +22,8 @@ async def windows_before_answers(tk: Threadkeep, thread: Thread, *, joined: bool
         by_model = thread.dialect.view(Item(record.body)).role is Role.ASSISTANT
         if by_model and not speaking:
             store = tk.backend.store
-            history = await load_history(store, await live_path(store, thread.id, stop=record.ordinal))
-            items = closed(history.items, dialect=thread.dialect, under_way=True)
+            history = await load_history(store, await load_live_path(store, thread.id, stop=record.ordinal))
+            items = close_open_calls(history.items, dialect=thread.dialect, under_way=True)
             windows.append(list(thread.dialect.arrange(items) if joined else items))
         speaking = by_model
     return windows

@@ -18,7 +18,7 @@ from threadkeep.cli import attempts as wording
 from threadkeep.cli.output import print_error
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.scripted_model import ScriptedModel, Step, refuses, says
-from threadkeep.threads import Attempt, Bill
+from threadkeep.threads import Attempt, AttemptCost
 
 ROOM = 200_000
 HUGE = "Review this text: " + "lorem ipsum dolor " * 4_000
@@ -132,8 +132,8 @@ def test_a_failure_says_what_was_tried_and_what_it_cost(capsys: pytest.CaptureFi
 
 def test_what_nobody_told_is_said_to_be_unknown() -> None:
     """A dash in a table, words in a sentence; where nobody was asked, an empty cell."""
-    untold = Bill(calls=2, input_tokens=None, output_tokens=None, cached_tokens=None, cost_micro_usd=None, took_ms=5)
-    free = Bill(calls=1, input_tokens=7, output_tokens=1, cached_tokens=0, cost_micro_usd=0, took_ms=5)
+    untold = AttemptCost(calls=2, input_tokens=None, output_tokens=None, cached_tokens=None, cost_micro_usd=None, took_ms=5)
+    free = AttemptCost(calls=1, input_tokens=7, output_tokens=1, cached_tokens=0, cost_micro_usd=0, took_ms=5)
     nobody = replace(untold, calls=0)
     assert [wording.bill_told(bill) for bill in (untold, free, nobody)] == [
         "2 calls, cost not told, tokens not told, 5 ms",

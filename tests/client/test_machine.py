@@ -26,7 +26,7 @@ from threadkeep.errors import InvalidTarget, NothingToCompact, NothingToUndo
 from threadkeep.items import Item, find_open_calls, find_orphans
 from threadkeep.store import Record, RecordKind, Span
 from threadkeep.threads import Checkpoint, EntryKind, KeepEntry, decode_body
-from threadkeep.threads.reader import live_path, load_history
+from threadkeep.threads.reader import load_history, load_live_path
 
 T = TypeVar("T")
 
@@ -254,7 +254,7 @@ class Threads(RuleBasedStateMachine):
     def _window(self, *, stop: int | None = None) -> tuple[bytes, ...]:
         async def read() -> tuple[bytes, ...]:
             store = self._tk.backend.store
-            history = await load_history(store, await live_path(store, self._at, stop=stop))
+            history = await load_history(store, await load_live_path(store, self._at, stop=stop))
             return tuple(item.raw for item in history.items)
 
         return self._run(read)

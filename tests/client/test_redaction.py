@@ -9,7 +9,7 @@ from tests.histories import answered, said, turns
 
 from threadkeep import Config, Threadkeep
 from threadkeep.store import RecordKind
-from threadkeep.threads.writer import chain_of, deepest_known
+from threadkeep.threads.writer import compute_chain, find_deepest
 
 pytestmark = pytest.mark.anyio
 
@@ -40,8 +40,8 @@ async def test_a_redacted_history_is_found_by_what_the_client_resends(tmp_path: 
         thread = await tk.thread("t")
         sent = [said(f"The password is {SECRET}."), answered("Noted.")]
         await thread.record(sent)
-        chain = chain_of(tk.backend, thread.dialect, [thread.dialect.parse(item) for item in sent])
-        found = await deepest_known(tk.backend.store, chain)
+        chain = compute_chain(tk.backend, thread.dialect, [thread.dialect.parse(item) for item in sent])
+        found = await find_deepest(tk.backend.store, chain)
         redacted = [record.redacted for record in await thread.records() if record.kind is RecordKind.ITEM]
     assert [(match.thread_id, match.depth) for match in found] == [("t", 2)]
     assert redacted == [True, False]

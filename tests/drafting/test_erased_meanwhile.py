@@ -15,7 +15,7 @@ from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.errors import StaleCheckpoint
 from threadkeep.store import NewRecord, NewThread, Record, RecordKind
 from threadkeep.testing.scripted_model import Holds, ScriptedModel, says
-from threadkeep.threads import MetaBody, encode_body, is_in_vain
+from threadkeep.threads import MetaBody, encode_body, is_failed_attempt
 from threadkeep.threads.tombstones import ErasureNote, Half
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +99,7 @@ async def test_a_fork_does_not_keep_what_its_parent_erased_meanwhile(tk: Threadk
     with pytest.raises(StaleCheckpoint):
         await compact_while(child, lambda: erase_the_word(tk))
     (paid,) = (await child.records())[before:]
-    assert (is_in_vain(paid), await where_the_word_is(child)) == (True, [])
+    assert (is_failed_attempt(paid), await where_the_word_is(child)) == (True, [])
 
 
 async def test_an_erasure_that_is_noted_and_not_yet_done_counts(tk: Threadkeep, speech: Speech) -> None:

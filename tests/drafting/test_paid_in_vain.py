@@ -20,7 +20,7 @@ from threadkeep.erasure.erase import plan_erasure
 from threadkeep.errors import NothingToCompact, OrdinalConflict, StaleCheckpoint, StoreError, StoreFull
 from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
-from threadkeep.threads import Attempt, ReplyBody, decode_body, is_in_vain
+from threadkeep.threads import Attempt, ReplyBody, decode_body, is_failed_attempt
 
 if TYPE_CHECKING:
     from threadkeep.store.base import FullStore
@@ -86,7 +86,7 @@ class Troubled:
         self._troubles = list(troubles)
 
     async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
-        if any(map(is_in_vain, records)) and self._troubles:
+        if any(map(is_failed_attempt, records)) and self._troubles:
             raise self._troubles.pop(0)
         return await self._store.append(thread_id, records, expected=expected)
 
@@ -154,7 +154,7 @@ async def test_what_real_usage_taught_is_not_forgotten(tk: Threadkeep, speech: S
     for _ in range(3):
         unlearn(tk)
         await compact_in_vain(thread)
-    assert len([record for record in await thread.records() if is_in_vain(record)]) == 3
+    assert len([record for record in await thread.records() if is_failed_attempt(record)]) == 3
     assert (await thread.window()).pressure == pressure
     assert pressure.tokens > uncorrected
 

@@ -16,7 +16,7 @@ from threadkeep.compaction.summariser import voice_for
 from threadkeep.dialects import Request
 from threadkeep.session import Session
 from threadkeep.testing.scripted_model import ScriptedModel, says
-from threadkeep.threads.pressure import limits_of
+from threadkeep.threads.pressure import find_model_limits
 from threadkeep.tokens import Limits
 
 pytestmark = pytest.mark.anyio
@@ -86,8 +86,8 @@ async def test_a_summariser_is_told_in_parts_what_is_more_than_is_listed_for_it(
 async def test_what_a_provider_lists_of_a_model_is_its_window(store_file: Path) -> None:
     """What was learnt on the way counts where nothing is configured."""
     async with Threadkeep(listing(store_file)) as tk:
-        tk.backend.learn_windows({"small": 8_000})
-        found = limits_of(tk.backend, drafting("openai:small", dialect="chat"), otherwise=tk.backend.limits)
+        tk.backend.add_windows({"small": 8_000})
+        found = find_model_limits(tk.backend, drafting("openai:small", dialect="chat"), otherwise=tk.backend.limits)
         assert found == Limits.of_window(8_000)
 
 
@@ -98,7 +98,7 @@ async def test_a_model_that_takes_less_than_is_configured_is_believed(
     """What is configured is the user's word for how large a window may grow; only what cannot be sent outweighs it."""
     async with Threadkeep(listing(store_file, mini=8_000)) as tk:
         model = drafting(OWN, dialect="chat", window_tokens=says_itself)
-        assert limits_of(tk.backend, model, otherwise=tk.backend.limits) == Limits.of_window(window)
+        assert find_model_limits(tk.backend, model, otherwise=tk.backend.limits) == Limits.of_window(window)
 
 
 async def test_the_threads_own_model_is_sent_no_more_than_is_listed_for_it(store_file: Path, speech: Speech) -> None:

@@ -16,7 +16,7 @@ from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.gateway.conversation.thread_cache import load_known
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
-from threadkeep.threads import is_in_vain
+from threadkeep.threads import is_failed_attempt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,11 +43,11 @@ async def test_the_conversation_goes_on_in_its_thread_as_if_nothing_had_been_wri
         await client.ask("Look around.")
         await client.ask(HUGE)
         (before,) = await records(tk)
-        (paid,) = [record for record in before if is_in_vain(record)]
+        (paid,) = [record for record in before if is_failed_attempt(record)]
         await client.ask("And what now?")
         (after,) = await records(tk)
     assert after[: len(before)] == before
-    assert [record.ordinal for record in after if is_in_vain(record)] == [paid.ordinal]
+    assert [record.ordinal for record in after if is_failed_attempt(record)] == [paid.ordinal]
     assert [record.depth for record in after if record.kind is RecordKind.ITEM] == [1, 2, 3, 4, 5]
     sent = [len(request.history) for request in client.provider.requests]
     assert [length - sent[0] for length in sent] == [0, 2, 4]
@@ -65,7 +65,7 @@ async def test_what_the_provider_counted_last_is_known_after_it(store_file: Path
         before = await load_known(tk.backend, row.id, seed=b"")
         await client.ask(HUGE)
         (written,) = await records(tk)
-        (paid,) = [record for record in written if is_in_vain(record)]
+        (paid,) = [record for record in written if is_failed_attempt(record)]
         known = await load_known(tk.backend, row.id, seed=b"", stop=paid.ordinal + 1)
         told = await told_of(tk, row.id, paid.ordinal)
     assert (known.usage, known.standing, known.tip.depth) == (before.usage, None, 3)

@@ -62,7 +62,7 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkee
         await decided.finished(Reply(outcome="failed"))
         await client.conversations.settled()
     assert asked == ["/models/m" if wire == "messages" else "/models"]
-    assert (tk.backend.limits_for("m").hard, tk.backend.limits_for("other")) == (9_000, tk.backend.limits)
+    assert (tk.backend.find_limits("m").hard, tk.backend.find_limits("other")) == (9_000, tk.backend.limits)
 
 
 async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_compacts() -> None:
@@ -74,8 +74,8 @@ async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_comp
     body = b'{"model": "m", "input": [{"role": "user", "content": "hi"}]}'
     incoming = Incoming(path="/responses", headers={}, body=body, list_models=list_models)
     async with Threadkeep(Config(store="memory:", model_windows={"m": 50_000})) as tk:
-        tk.backend.learn_windows({"m": 8_000})
-        assert tk.backend.limits_for("m").hard == 45_000
+        tk.backend.add_windows({"m": 8_000})
+        assert tk.backend.find_limits("m").hard == 45_000
         conversations = RecordedConversations(tk, find_dialect("responses"), rules=Rules(auto_compact="on"))
         assert isinstance(await conversations.open(incoming), Forward)
         await conversations.close()
@@ -106,4 +106,4 @@ async def test_the_list_is_asked_for_as_the_client_through_the_proxy(tk: Threadk
         await conversations.close()
         listed = [seen for seen in proxy.provider.seen if seen.target == "/v1/models"]
     assert [(seen.method, seen.named(b"authorization")) for seen in listed] == [("GET", [(b"authorization", b"Bearer k")])]
-    assert tk.backend.limits_for("m").hard == 14_400
+    assert tk.backend.find_limits("m").hard == 14_400

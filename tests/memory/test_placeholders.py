@@ -21,7 +21,7 @@ from threadkeep.erasure.erase import ErasureReport, erase, plan_erasure
 from threadkeep.items import Item, decode_json, find_orphans
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads.records import Pointer
-from threadkeep.threads.tombstones import ErasureNote, Half, placeholders, read_note
+from threadkeep.threads.tombstones import ErasureNote, Half, make_placeholders, read_erasure_note
 from threadkeep.transfer.export import export_thread
 
 pytestmark = pytest.mark.anyio
@@ -197,7 +197,9 @@ async def test_every_thread_that_loses_something_says_so(tk: Threadkeep) -> None
 
 
 async def noted(tk: Threadkeep, thread: str) -> list[ErasureNote]:
-    notes = [read_note(record.body) for record in await (await tk.find(thread)).records() if record.kind is RecordKind.NOTE]
+    notes = [
+        read_erasure_note(record.body) for record in await (await tk.find(thread)).records() if record.kind is RecordKind.NOTE
+    ]
     return [note for note in notes if note is not None]
 
 
@@ -232,7 +234,7 @@ def test_only_what_a_provider_accepts_stands_in(output: Json, call: Json | None)
     """A call is made up only where its form says nothing about what was called, and only for an output that is there."""
     dialect = find_dialect("responses")
     place = Pointer("t", 3)
-    made = placeholders({place: Half(opens=["c"])}, [dialect.parse(output)], dialect=dialect)
+    made = make_placeholders({place: Half(opens=["c"])}, [dialect.parse(output)], dialect=dialect)
     assert made == ({} if call is None else {place: dialect.parse(call)})
 
 

@@ -15,7 +15,7 @@ from threadkeep.items import decode_json
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads import Checkpoint, EntryKind, decode_body
 from threadkeep.threads.reader import load_tip
-from threadkeep.threads.writer import append_items, arrival
+from threadkeep.threads.writer import append_items, make_arrival
 
 Json = dict[str, Any]
 
@@ -217,7 +217,7 @@ async def add_aside(tk: Threadkeep, thread: Thread, item: Json) -> None:
     """Record what a person and the gateway said to each other, as the gateway does."""
     dialect = thread.dialect
     tip = await load_tip(tk.backend.store, thread.id, seed=b"")
-    await append_items(tk.backend, thread.id, [arrival(dialect, dialect.parse(item), aside=True)], tip=tip)
+    await append_items(tk.backend, thread.id, [make_arrival(dialect, dialect.parse(item), aside=True)], tip=tip)
 
 
 def crashed_copy(file: Path, to: Path) -> Path:

@@ -10,20 +10,20 @@ from threadkeep import Threadkeep
 from threadkeep.dialects import find_dialect
 from threadkeep.store import RecordKind, Span, ThreadRow
 from threadkeep.threads import Checkpoint, ReplyBody, decode_body
-from threadkeep.threads.writer import chain_of, deepest_known
+from threadkeep.threads.writer import compute_chain, find_deepest
 
 
 async def known_items(tk: Threadkeep, history: Sequence[Mapping[str, Any]], *, dialect: str) -> int:
     """Return how many items of a history, from its beginning, a request that resends it would be recognised by."""
     speaks = find_dialect(dialect)
-    found = await deepest_known(tk.backend.store, chain_of(tk.backend, speaks, [speaks.parse(item) for item in history]))
+    found = await find_deepest(tk.backend.store, compute_chain(tk.backend, speaks, [speaks.parse(item) for item in history]))
     return max((match.depth for match in found), default=0)
 
 
 async def is_answered(tk: Threadkeep, history: Sequence[Mapping[str, Any]], *, dialect: str) -> bool:
     """Whether a whole answer is recorded behind a history, in a thread that holds all of it."""
     speaks, store = find_dialect(dialect), tk.backend.store
-    found = await deepest_known(store, chain_of(tk.backend, speaks, [speaks.parse(item) for item in history]))
+    found = await find_deepest(store, compute_chain(tk.backend, speaks, [speaks.parse(item) for item in history]))
     for match in found:
         behind = Span(thread_id=match.thread_id, start=match.ordinal + 1, stop=(await store.get(match.thread_id)).next)
         replies = [decode_body(record.body, ReplyBody) for record in await store.read(behind, kinds={RecordKind.REPLY})]

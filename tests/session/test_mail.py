@@ -16,7 +16,7 @@ from threadkeep.errors import ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.session import Answer
 from threadkeep.testing.scripted_model import ScriptedModel, Unavailable, says
-from threadkeep.threads.mailbox import Way, letter
+from threadkeep.threads.mailbox import Way, render_mail
 from threadkeep.threads.turns import TurnState
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ async def test_agents_mail_is_heard_before_the_call_behind_a_thought_is_run(
         model = ScriptedModel([looks, says("The other, then.", items=(thread.dialect.parse(answered("The other, then.")),))])
     session = Session(thread, model=model, tools=[shell], recall=False)
     assert (await session.ask("Fix it.")).text == "The other, then."
-    mail = said(letter("Wrong file.", sender="reviewer", way=Way.TRIGGER))
+    mail = said(render_mail("Wrong file.", sender="reviewer", way=Way.TRIGGER))
     history = [thread.dialect.parse(item) for item in (said("Fix it."), on_the_way, mail, answered("The other, then."))]
     assert list((await thread.history()).items) == history
     assert ran == []

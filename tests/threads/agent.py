@@ -19,7 +19,7 @@ from threadkeep.items import Item, decode_json
 from threadkeep.llm import Delta, ModelReply
 from threadkeep.session import Tool as SessionTool
 from threadkeep.store import RecordKind
-from threadkeep.threads.mailbox import Way, letter
+from threadkeep.threads.mailbox import Way, render_mail
 
 # What a model says, item by item, and what happens elsewhere between two of its items.
 Said = Json | Callable[[], Awaitable[object]]
@@ -42,7 +42,7 @@ def refusal(dialect: str, window: Sequence[Mapping[str, Any]]) -> str | None:
 
 def mail_item(speech: Speech, text: str, *, sender: str = "", way: Way = Way.QUEUE, answers: str = "") -> Json:
     """What an agent's mail is in the history."""
-    return speech.said(letter(text, sender=sender, way=way, answers=answers))
+    return speech.said(render_mail(text, sender=sender, way=way, answers=answers))
 
 
 async def run_turn(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from threadkeep.errors import BadInput
-from threadkeep.threads.baseline import Change, Whole, applied, checked_world, differences, telling_of, words_of
-from threadkeep.threads.json_diff import edits_within, patched
+from threadkeep.threads.baseline import Change, Whole, apply_changes, check_world, compare_worlds, diff_worlds, render_baseline
+from threadkeep.threads.json_diff import apply_edits, diff_json
 
 ENTITIES = 20_000
 
@@ -43,25 +43,25 @@ KINDS: dict[str, Callable[[int], Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_world_of_any_kind_costs_what_changed(kind: str) -> None:
     """One part in a hundred changes: what is told is less than a tenth of the whole, and makes the new world."""
-    old, new = checked_world({"w": KINDS[kind](0)}), checked_world({"w": KINDS[kind](1)})
-    whole, part = telling_of(old, known=None), telling_of(new, known=old)
+    old, new = check_world({"w": KINDS[kind](0)}), check_world({"w": KINDS[kind](1)})
+    whole, part = compare_worlds(old, known=None), compare_worlds(new, known=old)
     assert whole is not None
     assert part is not None
-    assert len(words_of(part)) * 10 < len(words_of(whole))
-    assert applied(part.told, to=old) == new
+    assert len(render_baseline(part)) * 10 < len(render_baseline(whole))
+    assert apply_changes(part.told, to=old) == new
 
 
 @given(values, values)
 def test_edits_make_one_value_of_another(old: Any, new: Any) -> None:
     """Through JSON and back, and the old value stays as it was."""
     before = msgspec.json.encode(old)
-    edits = edits_within(old, new)
+    edits = diff_json(old, new)
     if edits is not None:
-        assert _written(patched(old, edits)) == _written(new)
+        assert _written(apply_edits(old, edits)) == _written(new)
     assert msgspec.json.encode(old) == before
-    known, world = checked_world({"w": old}), checked_world({"w": new})
-    told = msgspec.json.decode(msgspec.json.encode(differences(known, world)), type=dict[str, Change])
-    assert _written(applied(told, to=known)) == _written(world)
+    known, world = check_world({"w": old}), check_world({"w": new})
+    told = msgspec.json.decode(msgspec.json.encode(diff_worlds(known, world)), type=dict[str, Change])
+    assert _written(apply_changes(told, to=known)) == _written(world)
 
 
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(["cut", "add", "change", "swap"]), min_size=1, max_size=12))
@@ -80,8 +80,8 @@ def test_lists_that_grow_shrink_and_move_are_made_again(chance: random.Random, s
                 new[at] = {**new[at], "hp": number}
             case _:
                 new[at], new[0] = new[0], new[at]
-    told = differences({"w": old}, {"w": new})
-    assert applied(told, to={"w": old}) == {"w": new}
+    told = diff_worlds({"w": old}, {"w": new})
+    assert apply_changes(told, to={"w": old}) == {"w": new}
 
 
 def test_what_is_told_names_places_as_they_were() -> None:
@@ -92,9 +92,9 @@ def test_what_is_told_names_places_as_they_were() -> None:
         "people": [entity(0, 7), *(entity(number, 0) for number in range(2, 9)), entity(9, 0)],
         "map": words.replace("word50", "here"),
     }
-    telling = telling_of({"w": {**new, "day": 2}}, known={"w": old})
+    telling = compare_worlds({"w": {**new, "day": 2}}, known={"w": old})
     assert telling is not None
-    assert words_of(telling) == snapshot("""\
+    assert render_baseline(telling) == snapshot("""\
 <environment_context update="changes">
 Your world changed since it was last described; what is not named here is as it was.
 <section name="w" change="edits; places as they were before any of them, list elements counted from 0">
@@ -111,7 +111,7 @@ Your world changed since it was last described; what is not named here is as it 
 def test_a_value_of_little_in_common_is_told_whole() -> None:
     """Naming every part of it would say no less."""
     old, new = [f"a{number}" * 9 for number in range(50)], [f"b{number}" * 9 for number in range(50)]
-    assert differences({"w": old}, {"w": new}) == {"w": Whole(value=new)}
+    assert diff_worlds({"w": old}, {"w": new}) == {"w": Whole(value=new)}
 
 
 def test_deep_values_are_told_without_end() -> None:
@@ -123,14 +123,14 @@ def test_deep_values_are_told_without_end() -> None:
         return inner
 
     old, new = nested({"list": [1, 2, 3]}), nested({"list": [1, 4, 3]})
-    assert applied(differences({"w": old}, {"w": new}), to={"w": old}) == {"w": new}
+    assert apply_changes(diff_worlds({"w": old}, {"w": new}), to={"w": old}) == {"w": new}
 
 
 @pytest.mark.parametrize("sections", [{"x": "\ud800"}, {"x": {"y": ["\udcff"]}}, {"\udcff": "x"}])
 def test_half_a_character_is_no_text(sections: dict[str, object]) -> None:
     """A name or a value that UTF-8 cannot say is refused by name."""
     with pytest.raises(BadInput, match="named sections"):
-        checked_world(sections)
+        check_world(sections)
 
 
 def _written(value: Any) -> bytes:

@@ -13,7 +13,7 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.dialects import find_dialect
 from threadkeep.items import Item
 from threadkeep.store import RecordKind
-from threadkeep.threads.baseline import words_of
+from threadkeep.threads.baseline import render_baseline
 
 pytestmark = pytest.mark.anyio
 
@@ -139,7 +139,7 @@ async def test_in_every_dialect_it_is_the_host_s(tk: Threadkeep, dialect: str) -
     await thread.tell({"cwd": "/a"})
     telling = await thread.tell({"cwd": "/b"})
     assert telling is not None
-    item = find_dialect(dialect).make_user_message(words_of(telling.body))
+    item = find_dialect(dialect).make_user_message(render_baseline(telling.body))
     assert telling.item.item == Item(item.raw)
     assert thread.dialect.view(item).by_person is False
     assert await thread.told() == {"cwd": "/b"}

@@ -12,8 +12,8 @@ from tests.strategies import histories
 
 from threadkeep.items import link_chain, seed_chain
 from threadkeep.store import RecordKind
-from threadkeep.threads import Arrival, Tip, TurnBody, decode_body, lay_down
-from threadkeep.threads.writer import arrival
+from threadkeep.threads import Arrival, Tip, TurnBody, decode_body, make_records
+from threadkeep.threads.writer import make_arrival
 
 
 @settings(max_examples=80, deadline=None)
@@ -78,10 +78,10 @@ class Counted(list[Arrival]):
 @pytest.mark.parametrize("value", [said("m"), environment("/b")], ids=["messages", "host context"])
 def test_twice_the_items_are_twice_the_visits(value: Json) -> None:
     """However many turns the items make, laying them down visits each a fixed number of times."""
-    one = arrival(RESPONSES, RESPONSES.parse(value))
+    one = make_arrival(RESPONSES, RESPONSES.parse(value))
     tip = Tip(next=0, turn=0, depth=0, chain=seed_chain(KEY, dialect="responses"))
     counted = [Counted([one] * size) for size in (100, 200, 400)]
     for arrivals in counted:
-        lay_down(tip, arrivals, key=KEY, at_ms=0)
+        make_records(tip, arrivals, key=KEY, at_ms=0)
     first = counted[0].visits
     assert [each.visits for each in counted] == [first, 2 * first, 4 * first]

@@ -11,7 +11,7 @@ from tests.threads.agent import refusal
 
 from threadkeep.dialects import find_dialect
 from threadkeep.items import decode_json
-from threadkeep.threads.window import closed
+from threadkeep.threads.window import close_open_calls
 
 STEPS = ("said", "think", "call", "output", "late output", "answer")
 
@@ -48,10 +48,10 @@ def test_whatever_was_left_behind_is_accepted_and_stays_as_it_was_shown(speech: 
     """Nothing a person or the model said is lost, and showing it again changes nothing."""
     dialect = find_dialect(speech.dialect)
     items = [dialect.parse(item) for item in history(speech, steps)]
-    shown = closed(items, dialect=dialect, under_way=False)
+    shown = close_open_calls(items, dialect=dialect, under_way=False)
     window = [decode_json(item.raw) for item in dialect.arrange(shown)]
     assert refusal(speech.dialect, window) is None, window
-    assert closed(shown, dialect=dialect, under_way=False) == shown
+    assert close_open_calls(shown, dialect=dialect, under_way=False) == shown
     kept = [item for item in items if b"reasoning" not in item.raw]
     assert [item for item in shown if b"words" in item.raw] == [item for item in kept if b"words" in item.raw]
     assert {item.raw for item in kept} <= {item.raw for item in shown}
@@ -79,13 +79,13 @@ def test_whatever_was_left_behind_is_accepted_and_stays_as_it_was_shown(speech: 
 def test_each_sort_of_call_is_closed_in_its_own_form(called: Json, closing: Json) -> None:
     """What closes it is what its own tool would have sent."""
     dialect = find_dialect("responses")
-    [shown] = closed([dialect.parse(called)], dialect=dialect, under_way=False)[1:]
+    [shown] = close_open_calls([dialect.parse(called)], dialect=dialect, under_way=False)[1:]
     assert decode_json(shown.raw) == closing
-    assert closed([dialect.parse(called), shown], dialect=dialect, under_way=False) == [dialect.parse(called), shown]
+    assert close_open_calls([dialect.parse(called), shown], dialect=dialect, under_way=False) == [dialect.parse(called), shown]
 
 
 def test_a_tool_of_the_providers_own_is_not_closed_for_it() -> None:
     """Its result comes from the provider, in its next message."""
     dialect = find_dialect("messages")
     call = {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}]}
-    assert closed([dialect.parse(call)], dialect=dialect, under_way=False) == [dialect.parse(call)]
+    assert close_open_calls([dialect.parse(call)], dialect=dialect, under_way=False) == [dialect.parse(call)]

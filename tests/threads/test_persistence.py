@@ -7,7 +7,7 @@ import pytest
 
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import ReplyBody, encode_body
-from threadkeep.threads.records import Persistence, keep
+from threadkeep.threads.records import Persistence, reduce_records
 
 ANSWER = ReplyBody(
     items=[msgspec.Raw(b'{"type":"message"}')],
@@ -30,44 +30,44 @@ KEPT_WHOLE = [kind for kind in RecordKind if kind not in (RecordKind.REPLY, Reco
 def test_extended_keeps_everything_as_it_is() -> None:
     """Under `extended` every kind of record is appended, in order, untouched."""
     records = [record(kind) for kind in RecordKind] + [record(RecordKind.REPLY, encode_body(ANSWER))]
-    assert keep(records, Persistence.EXTENDED) == records
+    assert reduce_records(records, Persistence.EXTENDED) == records
 
 
 @pytest.mark.parametrize("kind", KEPT_WHOLE)
 def test_limited_keeps_what_the_thread_is_computed_from(kind: RecordKind) -> None:
     """Windows, forks, rollbacks, audits and recall find the same records under `limited`."""
-    assert keep([record(kind)], Persistence.LIMITED) == [record(kind)]
+    assert reduce_records([record(kind)], Persistence.LIMITED) == [record(kind)]
 
 
 def test_limited_keeps_the_figures_of_a_reply() -> None:
     """Usage, outcome and response id stay, with every column of the record; the items go."""
     figures = msgspec.structs.replace(ANSWER, items=[])
-    kept = keep([record(RecordKind.REPLY, encode_body(ANSWER))], Persistence.LIMITED)
+    kept = reduce_records([record(RecordKind.REPLY, encode_body(ANSWER))], Persistence.LIMITED)
     assert kept == [record(RecordKind.REPLY, encode_body(figures))]
 
 
 def test_limited_keeps_notes_only_where_they_are_links() -> None:
     """A chained note carries the client's history and stays; a remark does not."""
     link, remark = record(RecordKind.NOTE, chain=b"c" * 16), record(RecordKind.NOTE)
-    assert keep([remark, link, remark], Persistence.LIMITED) == [link]
+    assert reduce_records([remark, link, remark], Persistence.LIMITED) == [link]
 
 
 @pytest.mark.parametrize("kind", RecordKind)
 def test_limited_never_touches_a_link_of_the_chain(kind: RecordKind) -> None:
     """Whatever its kind, a chained record is kept byte for byte: the links after it rest on it."""
     link = record(kind, encode_body(ANSWER), chain=b"c" * 16)
-    assert keep([link], Persistence.LIMITED) == [link]
+    assert reduce_records([link], Persistence.LIMITED) == [link]
 
 
 @pytest.mark.parametrize("body", [b"", b"not json", b'{"v":9,"outcome":["new","form"]}'])
 def test_a_reply_of_an_unknown_form_is_kept(body: bytes) -> None:
     """What cannot be taken apart is not taken away."""
     reply = record(RecordKind.REPLY, body)
-    assert keep([reply], Persistence.LIMITED) == [reply]
+    assert reduce_records([reply], Persistence.LIMITED) == [reply]
 
 
 def test_keeping_twice_changes_nothing() -> None:
     """What the policy kept, it keeps."""
     records = [record(kind) for kind in RecordKind] + [record(RecordKind.REPLY, encode_body(ANSWER))]
-    once = keep(records, Persistence.LIMITED)
-    assert keep(once, Persistence.LIMITED) == once
+    once = reduce_records(records, Persistence.LIMITED)
+    assert reduce_records(once, Persistence.LIMITED) == once

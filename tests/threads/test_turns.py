@@ -16,7 +16,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.client.turn import LEASE_MS
 from threadkeep.errors import OrdinalConflict
 from threadkeep.threads.turns import TurnState
-from threadkeep.threads.window import closed
+from threadkeep.threads.window import close_open_calls
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock
@@ -121,9 +121,9 @@ def test_only_what_is_broken_is_changed() -> None:
     whole = [said("a"), reasoning("1"), call("c"), call("d"), output("d"), output("c"), reasoning("2"), answered("b")]
     broken = [said("x"), reasoning("3"), said("y"), output("z"), reasoning("4")]
     parsed = [RESPONSES_DIALECT.parse(item) for item in (*whole, *broken)]
-    shown = closed(parsed, dialect=RESPONSES_DIALECT, under_way=False)
+    shown = close_open_calls(parsed, dialect=RESPONSES_DIALECT, under_way=False)
     assert shown == [RESPONSES_DIALECT.parse(item) for item in (*whole, said("x"), said("y"), output("z"))]
-    assert closed(parsed, dialect=RESPONSES_DIALECT, under_way=True)[-1] == parsed[-1]
+    assert close_open_calls(parsed, dialect=RESPONSES_DIALECT, under_way=True)[-1] == parsed[-1]
 
 
 async def test_mail_never_makes_a_writer_stale_and_a_rival_always_does(tk: Threadkeep) -> None:

@@ -16,7 +16,7 @@ from tests.viewer.stories import WINDOW, billing, corresponded
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.gateway.http.server import running
 from threadkeep.store import RecordKind
-from threadkeep.threads.reader import live_path
+from threadkeep.threads.reader import load_live_path
 from threadkeep.viewer.servers import StandAlone
 
 PASS = "the-pass-of-this-run"
@@ -112,7 +112,7 @@ def opened(served: Serve) -> Opened:
 
 async def compaction_ordinals(tk: Threadkeep, thread: Thread) -> list[int]:
     """Return where the compactions of a thread stand, oldest first."""
-    path = await live_path(tk.backend.store, thread.id, whole=True)
+    path = await load_live_path(tk.backend.store, thread.id, whole=True)
     found = [
         record.ordinal
         for span in path.spans

@@ -14,7 +14,7 @@ from threadkeep.items import link_chain
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.threads import ReplyBody, TurnBody, encode_body
-from threadkeep.threads.reader import current_turn, load_tip
+from threadkeep.threads.reader import load_current_turn, load_tip
 from threadkeep.threads.records import MailBody, SpawnBody
 
 WINDOW = 24_000
@@ -152,7 +152,7 @@ async def long_thread(tk: Threadkeep, *, records: int, name: str = "long") -> Th
 async def appended(tk: Threadkeep, thread: Thread, records: Sequence[NewRecord]) -> None:
     """Append records at the end of a thread, in the turn it is in."""
     row = await tk.backend.store.get(thread.id)
-    turn = await current_turn(tk.backend.store, row, stop=row.next)
+    turn = await load_current_turn(tk.backend.store, row, stop=row.next)
     await tk.backend.append(thread.id, [replace(record, turn=turn) for record in records], expected=row.next)
 
 

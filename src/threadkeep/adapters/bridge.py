@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 from threadkeep.client import Config, Thread, Threadkeep, config_of, resolve
 from threadkeep.errors import BadInput, InvalidThreadId
-from threadkeep.threads import checked_thread_id
+from threadkeep.threads import check_thread_id
 
 T = TypeVar("T")
 
@@ -259,7 +259,7 @@ def thread_id_of(name: str) -> str:
     Different names give different ids: two people's conversations must never meet because a character could not be kept.
     """
     try:
-        return checked_thread_id(name)
+        return check_thread_id(name)
     except InvalidThreadId:
         return f"host-{blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
 

@@ -43,7 +43,7 @@ from threadkeep.dialects import MESSAGES
 from threadkeep.errors import InvalidItem, OrdinalConflict, ThreadkeepError, ThreadNotFound
 from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
-from threadkeep.threads.reader import live_path
+from threadkeep.threads.reader import load_live_path
 from threadkeep.transfer.claude_code import ClaudeCodeReader
 from threadkeep.transfer.steps import Lane, Step, Trouble
 from threadkeep.transfer.thread_builder import Landing
@@ -336,7 +336,7 @@ async def rows_of(tk: Threadkeep, name: str) -> list[Record]:
     """Return the notes of a journal that count, without the one that names it."""
     store = tk.backend.store
     try:
-        path = await live_path(store, name, whole=True)
+        path = await load_live_path(store, name, whole=True)
     except ThreadNotFound:
         return []
     found = [record for span in reversed(path.spans) for record in await store.read(span, kinds={RecordKind.NOTE})]

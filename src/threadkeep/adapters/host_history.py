@@ -30,10 +30,10 @@ from threadkeep.threads import (
     WindowEntry,
     encode_body,
 )
-from threadkeep.threads.branches import branch
-from threadkeep.threads.reader import live_path, load_history, load_tip
-from threadkeep.threads.window import closed
-from threadkeep.threads.writer import Opening, append_beside, append_items, arrival, chain_of
+from threadkeep.threads.branches import prepare_fork
+from threadkeep.threads.reader import load_history, load_live_path, load_tip
+from threadkeep.threads.window import close_open_calls
+from threadkeep.threads.writer import ThreadStart, append_beside, append_items, compute_chain, make_arrival
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Overlap:
 
 def shown_window(history: History, *, dialect: Dialect) -> Shown:
     """Return a window as a host gets it, before neighbours are joined."""
-    items = tuple(closed(history.items, dialect=dialect, under_way=True))
+    items = tuple(close_open_calls(history.items, dialect=dialect, under_way=True))
     by_item: Mapping[int, WindowEntry] = {id(entry.item): entry for entry in history.entries}
     return Shown(history=history, items=items, entries=tuple(by_item.get(id(item)) for item in items))
 
@@ -179,7 +179,7 @@ class _Follower:
         self._shown = shown
         self._model = model
         self._seed = seed_chain(backend.store.tenant.key, dialect=dialect.name)
-        self._chain = chain_of(backend, dialect, shown)
+        self._chain = compute_chain(backend, dialect, shown)
 
     async def settle(self, thread_id: str, *, diverging: Diverging) -> str:
         """Record what is new and return the thread that ends where the history does."""
@@ -194,7 +194,7 @@ class _Follower:
         if diverging == "fork":
             return await self._in_a_fork(thread_id)
         best = max(views, key=lambda view: view.overlap.shown)
-        path = await live_path(self._store, thread_id, whole=True)
+        path = await load_live_path(self._store, thread_id, whole=True)
         found = await self._deepest(_on(path))
         if found and found[0].depth >= best.overlap.shown:
             return await self._rolled_back(thread_id, path, after=found[0].ordinal, skip=found[0].depth)
@@ -205,14 +205,14 @@ class _Follower:
 
     async def _views(self, thread_id: str) -> AsyncIterator[_View]:
         """Yield how the history may look to the host: the window, then as it stood before each of the last compactions."""
-        path = await live_path(self._store, thread_id)
+        path = await load_live_path(self._store, thread_id)
         yield self._view(await load_history(self._store, path))
         checkpoint, whole = path.checkpoint, None
         for _ in range(BEHIND):
             if checkpoint is None:
                 return
-            whole = whole or await live_path(self._store, thread_id, whole=True)
-            older = await live_path(self._store, checkpoint.thread_id, stop=checkpoint.ordinal)
+            whole = whole or await load_live_path(self._store, thread_id, whole=True)
+            older = await load_live_path(self._store, checkpoint.thread_id, stop=checkpoint.ordinal)
             before = await load_history(self._store, older)
             later = await self._entries_from(whole, checkpoint.ordinal)
             yield self._view(replace(before, entries=(*before.entries, *later)))
@@ -237,9 +237,9 @@ class _Follower:
             if self._continues(tip):
                 return await self._append(match.thread_id, tip, skip=tip.depth)
         parent, after = (found[0].thread_id, found[0].ordinal) if found else (thread_id, 0)
-        path = await live_path(self._store, parent, whole=True)
+        path = await load_live_path(self._store, parent, whole=True)
         at = await self._next_step(path, after=after) if found else _beginning(path)
-        begun = await branch(self._backend, path.holds(at - 1) or parent, at=at)
+        begun = await prepare_fork(self._backend, path.find_thread(at - 1) or parent, at=at)
         tip = begun.tip(await load_tip(self._store, begun.thread.parent or parent, seed=self._seed, stop=at))
         return await self._append(begun.thread.id, tip, skip=tip.depth, begun=begun)
 
@@ -253,7 +253,7 @@ class _Follower:
     async def _rolled_back(self, thread_id: str, path: LivePath, *, after: int, skip: int) -> str:
         """Take back what follows record `after` on the path, in the same append that goes on from there; 0 takes back all."""
         at = await self._next_step(path, after=after) if after else _beginning(path)
-        before = await load_tip(self._store, path.holds(at - 1) or thread_id, seed=self._seed, stop=at)
+        before = await load_tip(self._store, path.find_thread(at - 1) or thread_id, seed=self._seed, stop=at)
         now = await load_tip(self._store, thread_id, seed=self._seed)
         body = encode_body(RollbackBody(turns=max(0, now.turn - before.turn)))
         record = self._record(RecordKind.ROLLBACK, body, turn=before.turn, target=at)
@@ -330,10 +330,10 @@ class _Follower:
         return path.spans[0].stop
 
     async def _append(
-        self, thread_id: str, tip: Tip, *, skip: int, before: Sequence[NewRecord] = (), begun: Opening | None = None
+        self, thread_id: str, tip: Tip, *, skip: int, before: Sequence[NewRecord] = (), begun: ThreadStart | None = None
     ) -> str:
         redact = self._backend.redact
-        new = [arrival(self._dialect, item, redact=redact) for item in self._shown[skip:]]
+        new = [make_arrival(self._dialect, item, redact=redact) for item in self._shown[skip:]]
         if new or before or begun:
             await append_items(self._backend, thread_id, new, tip=tip, model=self._model, before=before, begun=begun)
         return thread_id
@@ -344,7 +344,7 @@ class _Follower:
 
 def _on(path: LivePath) -> Accept:
     async def is_on_path(match: Found) -> bool:
-        return path.holds(match.ordinal) == match.thread_id
+        return path.find_thread(match.ordinal) == match.thread_id
 
     return is_on_path
 

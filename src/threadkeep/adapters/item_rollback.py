@@ -14,7 +14,7 @@ from threadkeep.dialects import Dialect
 from threadkeep.items import decode_json, digest_body, seed_chain
 from threadkeep.store import NewRecord, Record, RecordKind, Span
 from threadkeep.threads import Checkpoint, History, KeepEntry, LayoutEntry, LiteralEntry, LivePath, RollbackBody, encode_body
-from threadkeep.threads.reader import live_path, load_history, load_tip
+from threadkeep.threads.reader import load_history, load_live_path, load_tip
 from threadkeep.tokens import estimate_item
 
 # The first record says what the thread is; everything after it is history.
@@ -32,7 +32,7 @@ async def newest_taken_back(tk: Threadkeep, thread: Thread) -> dict[str, Any] | 
     """
     store = tk.backend.store
     row = await store.get(thread.id)
-    path = await live_path(store, thread.id, stop=row.next, whole=True)
+    path = await load_live_path(store, thread.id, stop=row.next, whole=True)
     newest = await _newest(tk, path)
     if newest is None:
         return None
@@ -70,7 +70,7 @@ async def replaced_elsewhere(tk: Threadkeep, thread: Thread, items: Sequence[Map
     if not newest or newest[0].kind is not RecordKind.ROLLBACK or newest[0].target != BEGINNING:
         return False
     emptied_at = newest[0].ordinal
-    history = await load_history(store, await live_path(store, row.id, stop=emptied_at))
+    history = await load_history(store, await load_live_path(store, row.id, stop=emptied_at))
     tip = await load_tip(store, row.id, seed=seed_chain(store.tenant.key, dialect=row.dialect), stop=emptied_at)
     layout = _layout(items, history, dialect=thread.dialect)
     checkpoint = _checkpoint(layout, history, cut=row.next + 1, covers=tip.depth)

@@ -41,7 +41,7 @@ from threadkeep.errors import BadInput
 from threadkeep.items import decode_json
 from threadkeep.llm.base import Model
 from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
-from threadkeep.threads.window import closed
+from threadkeep.threads.window import close_open_calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class ThreadkeepHistory(AbstractCapability[Any]):
         window = await fitting_window(thread, model=model, head=head, phase=_phase(request.messages))
         self.trouble = window.trouble
         # As they are, and not with neighbours of one role joined: the library writes each provider's own form.
-        items = closed((await thread.history()).items, dialect=thread.dialect, under_way=False)
+        items = close_open_calls((await thread.history()).items, dialect=thread.dialect, under_way=False)
         messages = messages_of([decode_json(item.raw) for item in items], request.messages)
         return _Sent(thread_id=thread.id, head=head, messages=messages)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.figures import count
 from threadkeep.errors import DraftAttempt
-from threadkeep.threads import Bill, bill_of
+from threadkeep.threads import AttemptCost, sum_attempts
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen
@@ -24,14 +24,14 @@ def tell_attempts(screen: Screen, attempts: Sequence[DraftAttempt]) -> None:
             each.strategy,
             (_outcome(each), "green" if each.outcome == "taken" else "yellow"),
             each.model or "",
-            *bill_cells(bill_of([each])),
+            *bill_cells(sum_attempts([each])),
         ]
         for each in attempts
     ]
     screen.table(["tried", "outcome", "model", *BILL_COLUMNS], rows, indent=2)
 
 
-def bill_cells(bill: Bill) -> list[Part]:
+def bill_cells(bill: AttemptCost) -> list[Part]:
     """Return the cells under `BILL_COLUMNS`; empty where nobody was asked."""
     told = (bill.input_tokens, bill.cached_tokens, bill.output_tokens)
     asked = [f"{bill.calls:,}", *(UNTOLD if tokens is None else f"{tokens:,}" for tokens in told), _dollars(bill)]
@@ -41,7 +41,7 @@ def bill_cells(bill: Bill) -> list[Part]:
 def attempt_told(attempt: DraftAttempt) -> str:
     """Return one strategy that was tried as a sentence."""
     who = f" with {attempt.model}" if attempt.model else ""
-    return f"{attempt.strategy}{who}: {_outcome(attempt)}; {bill_told(bill_of([attempt]))}"
+    return f"{attempt.strategy}{who}: {_outcome(attempt)}; {bill_told(sum_attempts([attempt]))}"
 
 
 def _outcome(attempt: DraftAttempt) -> str:
@@ -50,7 +50,7 @@ def _outcome(attempt: DraftAttempt) -> str:
     return f"{attempt.outcome}{ignored}"
 
 
-def bill_told(bill: Bill) -> str:
+def bill_told(bill: AttemptCost) -> str:
     """Return what attempts cost together, as words."""
     if not bill.calls:
         return f"no model asked, {_took(bill)}"
@@ -60,9 +60,9 @@ def bill_told(bill: Bill) -> str:
     return ", ".join([count(bill.calls, "call"), cost, *counted, _took(bill)])
 
 
-def _dollars(bill: Bill) -> str:
+def _dollars(bill: AttemptCost) -> str:
     return UNTOLD if bill.cost_micro_usd is None else f"${bill.cost_micro_usd / 1_000_000:,.4f}"
 
 
-def _took(bill: Bill) -> str:
+def _took(bill: AttemptCost) -> str:
     return f"{bill.took_ms:,} ms" if bill.took_ms < 10_000 else f"{bill.took_ms / 1_000:,.1f} s"

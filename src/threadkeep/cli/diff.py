@@ -19,7 +19,7 @@ from threadkeep.compaction.comparison import Comparison, compare
 from threadkeep.errors import InvalidPointer, InvalidTarget, StoreCorrupt
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, EntryKind, History, LivePath
-from threadkeep.threads.reader import live_path, load_history
+from threadkeep.threads.reader import load_history, load_live_path
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen
@@ -66,7 +66,7 @@ async def _diff(args: Namespace) -> int:
 
 
 async def _newest(store: ThreadStore, thread_id: str) -> int:
-    path = await live_path(store, thread_id)
+    path = await load_live_path(store, thread_id)
     if path.checkpoint is None:
         raise InvalidTarget(thread_id, "no checkpoint counts, so there is nothing to compare; `threadkeep compact` makes one")
     return path.checkpoint.ordinal
@@ -74,11 +74,11 @@ async def _newest(store: ThreadStore, thread_id: str) -> int:
 
 async def _made(store: ThreadStore, thread_id: str, ordinal: int) -> _Made:
     """Return a checkpoint of a thread, on its live path or left behind."""
-    path = await live_path(store, thread_id, whole=True)
-    holder = path.holds(ordinal)
+    path = await load_live_path(store, thread_id, whole=True)
+    holder = path.find_thread(ordinal)
     record = await _checkpoint_at(store, path, holder or thread_id, ordinal, asked=thread_id)
     try:
-        history = await load_history(store, await live_path(store, record.thread_id, stop=ordinal + 1))
+        history = await load_history(store, await load_live_path(store, record.thread_id, stop=ordinal + 1))
         if history.checkpoint is None:
             raise StoreCorrupt(record.thread_id, f"checkpoint #{ordinal} cannot be read")
         ledger = ledger_of(history)

@@ -12,8 +12,8 @@ from threadkeep.client import Thread, Threadkeep
 from threadkeep.client.threadkeep import EVERY
 from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import TurnBody
-from threadkeep.threads.agents import Edge, children_of, spawned_by
-from threadkeep.threads.reader import readable
+from threadkeep.threads.agents import Edge, find_spawner, list_children
+from threadkeep.threads.reader import read_body
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Screen
@@ -55,7 +55,7 @@ async def title_of(store: ThreadStore, row: ThreadRow) -> str:
     while True:
         own = Span(thread_id=row.id, start=row.start, stop=row.next)
         for record in await store.read(own, kinds={RecordKind.TURN}, limit=1):
-            opened = readable(record, TurnBody)
+            opened = read_body(record, TurnBody)
             return opened.preview if opened else ""
         if row.parent is None:
             return ""
@@ -92,7 +92,7 @@ async def _walk(store: ThreadStore, rows: Iterable[ThreadRow], *, of: str) -> li
 async def _root(store: ThreadStore, by_id: Mapping[str, ThreadRow], *, of: str) -> ThreadRow:
     """Return the oldest ancestor; one that is not there, or that the walk has passed already, ends it."""
     root, passed = by_id[of], {of}
-    while (above := await spawned_by(store, root.id) or root.parent) is not None and above in by_id and above not in passed:
+    while (above := await find_spawner(store, root.id) or root.parent) is not None and above in by_id and above not in passed:
         root = by_id[above]
         passed.add(above)
     return root
@@ -102,8 +102,8 @@ async def _children(
     store: ThreadStore, by_id: Mapping[str, ThreadRow], forks: Iterable[ThreadRow], *, of: Relative
 ) -> list[Relative]:
     """Return a thread's forks and sub-agents, earliest first; a sub-agent stands below who spawned it, wherever it was forked."""
-    edges = {edge.child: edge for edge in await children_of(store, of.row.id)}
-    rows = {row.id: row for row in forks if row.id in edges or await spawned_by(store, row.id) is None}
+    edges = {edge.child: edge for edge in await list_children(store, of.row.id)}
+    rows = {row.id: row for row in forks if row.id in edges or await find_spawner(store, row.id) is None}
     rows |= {child: by_id[child] for child in edges if child in by_id}
     ordered = sorted(rows.values(), key=lambda row: (row.start if row.parent is not None else 0, row.created_at_ms, row.id))
     return [Relative(row=row, depth=of.depth + 1, last=False, edge=edges.get(row.id)) for row in ordered]

@@ -17,8 +17,8 @@ from threadkeep.client import Thread, Threadkeep, Window
 from threadkeep.compaction import AuditReport, Ledger, Section
 from threadkeep.compaction.failed_attempts import InVain, newest_in_vain
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.threads import Attempt, Checkpoint, LivePath, bill_of
-from threadkeep.threads.reader import live_path, readable
+from threadkeep.threads import Attempt, Checkpoint, LivePath, sum_attempts
+from threadkeep.threads.reader import load_live_path, read_body
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen
@@ -54,7 +54,7 @@ async def show_overview(tk: Threadkeep, thread: Thread) -> None:
     newest = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), newest_first=True, limit=1, bodies=False)
     title = await title_of(store, row)
     window = await thread.window()
-    path = await live_path(store, thread.id, whole=True)
+    path = await load_live_path(store, thread.id, whole=True)
     made = await _checkpoints(store, path)
     in_vain = await newest_in_vain(store, path, most=CHECKPOINTS_SHOWN)
     ledger = await thread.state()
@@ -81,7 +81,7 @@ async def _checkpoints(store: ThreadStore, path: LivePath) -> list[_Made]:
 
 
 def _made(record: Record, *, undone: bool) -> _Made:
-    checkpoint = readable(record, Checkpoint)
+    checkpoint = read_body(record, Checkpoint)
     try:
         audit = msgspec.json.decode(bytes(checkpoint.audit), type=AuditReport) if checkpoint else None
     except msgspec.MsgspecError:
@@ -141,7 +141,7 @@ def _tell_asked(screen: Screen, made: list[_Made], in_vain: list[InVain]) -> Non
     asked: list[_Asked] = [
         _Asked(ordinal=each.record.ordinal, became="checkpoint", attempts=each.checkpoint.attempts)
         for each in made
-        if each.checkpoint is not None and bill_of(each.checkpoint.attempts).calls
+        if each.checkpoint is not None and sum_attempts(each.checkpoint.attempts).calls
     ]
     asked += [_Asked(ordinal=each.record.ordinal, became=each.tried.outcome, attempts=each.tried.attempts) for each in in_vain]
     if not asked:
@@ -151,7 +151,7 @@ def _tell_asked(screen: Screen, made: list[_Made], in_vain: list[InVain]) -> Non
             (f"#{each.ordinal}", "dim"),
             ", ".join(attempt.strategy for attempt in each.attempts),
             (each.became, "" if each.became == "checkpoint" else "yellow"),
-            *bill_cells(bill_of(each.attempts)),
+            *bill_cells(sum_attempts(each.attempts)),
         ]
         for each in sorted(asked, key=lambda each: -each.ordinal)[:CHECKPOINTS_SHOWN]
     ]

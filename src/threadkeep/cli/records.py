@@ -11,7 +11,7 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.wording import described, named
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.store import Record
-from threadkeep.threads.reader import live_path
+from threadkeep.threads.reader import load_live_path
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 async def show_records(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
     """Print every record of the thread itself; a fork's history before it is its parent's to show."""
     records = await thread.records()
-    path = await live_path(tk.backend.store, thread.id, whole=True)
-    live = {record.ordinal for record in records if path.holds(record.ordinal) == thread.id}
+    path = await load_live_path(tk.backend.store, thread.id, whole=True)
+    live = {record.ordinal for record in records if path.find_thread(record.ordinal) == thread.id}
     if as_json:
         print_json({"thread": thread.id, "records": [_as_json(record, live=record.ordinal in live) for record in records]})
     else:

@@ -19,15 +19,15 @@ from threadkeep.threads import (
     ReplyBody,
     RollbackBody,
     TurnBody,
-    bill_of,
     decode_body,
-    is_in_vain,
-    remark_of,
-    tried_in_vain,
+    is_failed_attempt,
+    read_failed_attempts,
+    read_remark,
+    sum_attempts,
 )
 from threadkeep.threads.records import (
-    CorrespondenceBody,
     MailBody,
+    MailRecordBody,
     PinBody,
     RemarkBody,
     SaidBody,
@@ -60,7 +60,7 @@ def named(record: Record, dialect: Dialect) -> Part:
     """Return what a record is: for an item who speaks, else its kind."""
     if record.kind is RecordKind.ITEM:
         return speaker(dialect.view(Item(record.body)))
-    if is_in_vain(record):
+    if is_failed_attempt(record):
         return ("not compacted", "yellow")
     style = {
         RecordKind.TURN: "dim",
@@ -81,7 +81,7 @@ def described(record: Record, dialect: Dialect) -> str:
 
 def _described(record: Record, dialect: Dialect) -> str:
     match record.kind:
-        case RecordKind.NOTE if (remark := remark_of(record)) is not None:
+        case RecordKind.NOTE if (remark := read_remark(record)) is not None:
             return _remarked(remark.body)
         case RecordKind.ITEM | RecordKind.NOTE:
             return one_line(dialect.view(Item(record.body)).text or raw_text(record.body), limit=LINE_CHARS)
@@ -101,9 +101,9 @@ def _described(record: Record, dialect: Dialect) -> str:
         case RecordKind.META:
             meta = decode_body(record.body, MetaBody)
             return f"a {meta.dialect} thread begins" + (f", forked from {meta.parent}" if meta.parent else "")
-        case RecordKind.REPLY if (tried := tried_in_vain(record)) is not None:
+        case RecordKind.REPLY if (tried := read_failed_attempts(record)) is not None:
             down = ", then ".join(f"{each.strategy} ({each.outcome})" for each in tried.attempts)
-            return f"{tried.outcome}: {bill_told(bill_of(tried.attempts))}; tried {down}"
+            return f"{tried.outcome}: {bill_told(sum_attempts(tried.attempts))}; tried {down}"
         case RecordKind.REPLY:
             reply = decode_body(record.body, ReplyBody)
             return f"{reply.outcome}: {count(len(reply.items), 'item')}, {reply.output_tokens or 0:,} tokens out"
@@ -119,7 +119,7 @@ def _described(record: Record, dialect: Dialect) -> str:
 def _asked_for(made: Checkpoint) -> str:
     """Return what a checkpoint was fallen back from, and what asking models for it cost."""
     fell = f"; fallen back from {made.fell_back_from}" if made.fell_back_from else ""
-    bill = bill_of(made.attempts)
+    bill = sum_attempts(made.attempts)
     return f"{fell}; {bill_told(bill)}" if bill.calls else fell
 
 
@@ -139,7 +139,7 @@ def _remarked(remark: RemarkBody) -> str:
 
 def _mail_text(body: bytes) -> str:
     """Return what stands among a thread's mail: a letter, what was taken of them, a turn's end, or a sub-agent."""
-    told: CorrespondenceBody = msgspec.json.decode(body, type=CorrespondenceBody)
+    told: MailRecordBody = msgspec.json.decode(body, type=MailRecordBody)
     match told:
         case MailBody():
             return f"{told.way} mail from {told.sender or 'somebody'}: {count(len(told.items), 'item')}"

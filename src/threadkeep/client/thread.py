@@ -27,17 +27,23 @@ from threadkeep.llm.base import Model, ModelName
 from threadkeep.recall import Recalled, recall_by_pointer, recall_by_words
 from threadkeep.store import Record, RecordKind, Span
 from threadkeep.threads import Arrival, AskedBody, History, ReplyBody, StartBody, Tip, encode_body, parse_pointer
-from threadkeep.threads.agents import Edge, Spawning, children_of, descendants_of, report_to_parent, spawn_thread
-from threadkeep.threads.baseline import Telling, World, append_told, checked_world, plan_telling, told_world
+from threadkeep.threads.agents import Edge, SpawnRequest, list_children, list_descendants, report_to_parent, spawn_thread
+from threadkeep.threads.baseline import BaselineUpdate, World, append_with_update, check_world, load_world, plan_update
 from threadkeep.threads.branches import Branched, ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
-from threadkeep.threads.mailbox import LOOK_ANYWAY_S, Choose, Delivery, Letter, Mail, Mailbox, Post, TurnOver, Way
-from threadkeep.threads.pressure import asked_last, limits_named, limits_of, model_before, pressure_of
-from threadkeep.threads.reader import live_path, load_checkpoint, load_history, load_metadata, load_start, load_tip
+from threadkeep.threads.mailbox import LOOK_ANYWAY_S, Choose, Delivery, Mail, Mailbox, MailService, OutgoingMail, TurnClose, Way
+from threadkeep.threads.pressure import (
+    find_last_asked,
+    find_last_model,
+    find_model_limits,
+    find_named_limits,
+    measure_thread_pressure,
+)
+from threadkeep.threads.reader import load_checkpoint, load_history, load_live_path, load_metadata, load_start, load_tip
 from threadkeep.threads.records import SpawnBody
-from threadkeep.threads.sealed_items import Reader, legible_to
-from threadkeep.threads.turns import Phase, Progress, TurnStanding, every_turn, newest_turn
-from threadkeep.threads.window import Head, Window, closed
-from threadkeep.threads.writer import append_beside, arrival, update_metadata
+from threadkeep.threads.sealed_items import Recipient, drop_foreign_seals
+from threadkeep.threads.turns import Phase, Progress, TurnStatus, load_newest_turn, load_turns
+from threadkeep.threads.window import Head, Window, close_open_calls
+from threadkeep.threads.writer import append_beside, make_arrival, update_metadata
 
 
 class Thread:
@@ -53,7 +59,7 @@ class Thread:
         self._backend = backend
         self._seed = seed_chain(backend.store.tenant.key, dialect=dialect.name)
         self._tip: Tip | None = None
-        self._post = Post(backend, thread_id, dialect=dialect, seed=self._seed)
+        self._post = MailService(backend, thread_id, dialect=dialect, seed=self._seed)
         self._world: World | None = None
         self._world_is_due = False
         self._head: Head | None = None
@@ -65,11 +71,11 @@ class Thread:
 
     async def history(self, *, model: str | None = None, issuer: str | None = None) -> History:
         """Return the window with where each item comes from; what is sealed for another than `model` is left out."""
-        history = await load_history(self._backend.store, await live_path(self._backend.store, self.id))
-        return await self._legible(history, Reader(model=model, issuer=issuer))
+        history = await load_history(self._backend.store, await load_live_path(self._backend.store, self.id))
+        return await self._legible(history, Recipient(model=model, issuer=issuer))
 
-    async def _legible(self, history: History, reader: Reader) -> History:
-        return await legible_to(reader, history, store=self._backend.store, thread_id=self.id, dialect=self.dialect)
+    async def _legible(self, history: History, reader: Recipient) -> History:
+        return await drop_foreign_seals(reader, history, store=self._backend.store, thread_id=self.id, dialect=self.dialect)
 
     async def window(
         self,
@@ -92,10 +98,12 @@ class Thread:
             trouble: What went wrong on the way to it, for its `trouble`.
             to_send: It goes out now, so calls that are still under way at its end are shown as aborted too.
         """
-        path = await live_path(self._backend.store, self.id)
+        path = await load_live_path(self._backend.store, self.id)
         name = model if model is None or isinstance(model, str) else model.name
-        history = await self._legible(await load_history(self._backend.store, path), Reader(model=name, issuer=issuer))
-        pressure = await pressure_of(self._backend, path, history, head_tokens=head.tokens if head else 0, model=model)
+        history = await self._legible(await load_history(self._backend.store, path), Recipient(model=name, issuer=issuer))
+        pressure = await measure_thread_pressure(
+            self._backend, path, history, head_tokens=head.tokens if head else 0, model=model
+        )
         return Window(
             self._provider_json(history, to_send=to_send),
             tokens=history.tokens,
@@ -109,14 +117,14 @@ class Thread:
     async def last_model(self) -> str | None:
         """Return the model of the newest turn that names one."""
         store = self._backend.store
-        found = await model_before(self._backend, await live_path(store, self.id))
+        found = await find_last_model(self._backend, await load_live_path(store, self.id))
         # Behind a checkpoint's cut there may be no turn yet; who was asked before it is still who was asked last.
-        return found or await model_before(self._backend, await live_path(store, self.id, whole=True))
+        return found or await find_last_model(self._backend, await load_live_path(store, self.id, whole=True))
 
     def _provider_json(self, history: History, *, to_send: bool) -> list[dict[str, Any]]:
         """Return the window's items as values; what damage left unreadable costs only itself, and `verify` names it."""
         items: list[dict[str, Any]] = []
-        for item in self.dialect.arrange(closed(history.items, dialect=self.dialect, under_way=not to_send)):
+        for item in self.dialect.arrange(close_open_calls(history.items, dialect=self.dialect, under_way=not to_send)):
             try:
                 items.append(decode_json(item.raw))
             except ValueError:
@@ -125,7 +133,7 @@ class Thread:
 
     async def told(self) -> World | None:
         """Return the world as the window tells it; None where it does not, or no longer does."""
-        return await told_world(self._backend.store, self.id)
+        return await load_world(self._backend.store, self.id)
 
     async def is_archived(self) -> bool:
         """Whether the thread was taken out of the usual list."""
@@ -133,7 +141,7 @@ class Thread:
 
     async def recall(self, query: str, *, limit: int = 5) -> list[Recalled]:
         """Return originals: the record that `query` points at (`#12`, `THREAD#12`), else those that match its words."""
-        path = await live_path(self._backend.store, self.id, whole=True)
+        path = await load_live_path(self._backend.store, self.id, whole=True)
         try:
             pointer = parse_pointer(query, within=self.id)
         except InvalidPointer:
@@ -149,8 +157,8 @@ class Thread:
             RecordNotFound: There is no such item.
         """
         place = parse_pointer(pointer, within=self.id)
-        path = await live_path(self._backend.store, self.id, whole=True)
-        thread_id = path.holds(place.ordinal) or place.thread_id
+        path = await load_live_path(self._backend.store, self.id, whole=True)
+        thread_id = path.find_thread(place.ordinal) or place.thread_id
         span = Span(thread_id=thread_id, start=place.ordinal, stop=place.ordinal + 1)
         for record in await self._backend.store.read(span, kinds={RecordKind.ITEM, RecordKind.NOTE}):
             if not record.erased:
@@ -181,7 +189,9 @@ class Thread:
             # Who is cancelled here does not know whether it was written: the next to write looks.
             self._tip = None
             try:
-                self._tip = await append_told(self._backend, self.id, telling, arrivals, tip=tip, model=model, issuer=issuer)
+                self._tip = await append_with_update(
+                    self._backend, self.id, telling, arrivals, tip=tip, model=model, issuer=issuer
+                )
             except OrdinalConflict:
                 now = await load_tip(self._backend.store, self.id, seed=self._seed)
                 # Mail, marks and checkpoints move the tip; only who recorded items, or took some back, changed the history.
@@ -192,7 +202,7 @@ class Thread:
                 self._world_is_due = False
                 return
 
-    async def tell(self, world: Mapping[str, object]) -> Telling | None:
+    async def tell(self, world: Mapping[str, object]) -> BaselineUpdate | None:
         """Record what the model is to know about its world: named sections, each a text or a JSON value.
 
         In full where the window does not tell it, or no longer does; else only what changed, and what no longer applies. Returns
@@ -202,16 +212,16 @@ class Thread:
             BadInput: A section has no name, or holds what JSON cannot say.
             OrdinalConflict: Another writer changed the history meanwhile.
         """
-        self._world, self._world_is_due = checked_world(world), True
+        self._world, self._world_is_due = check_world(world), True
         telling = await self._telling_due()
         await self.record([])
         self._world_is_due = False
         return telling
 
-    async def _telling_due(self) -> Telling | None:
+    async def _telling_due(self) -> BaselineUpdate | None:
         if self._world is None or not self._world_is_due:
             return None
-        return await plan_telling(self._backend, self.id, self._world, dialect=self.dialect)
+        return await plan_update(self._backend, self.id, self._world, dialect=self.dialect)
 
     def model(self, name: str) -> Model:
         """Return the model a person calls `name`, open as long as the store is; nothing is sent before it is asked.
@@ -265,7 +275,7 @@ class Thread:
         Raises:
             BadInput: The context is no world.
         """
-        self._world = None if context is None else checked_world(context)
+        self._world = None if context is None else check_world(context)
         self._world_is_due = context is not None
         self._head = head
         return TurnScope(self, incoming, model=model, head=head)
@@ -360,8 +370,8 @@ class Thread:
             return order
         model, last = order.model, await self.last_model()
         if model is None or not self._is_own(model, last=last):
-            return replace(order, limits=limits_named(self._backend, last))
-        return replace(order, limits=limits_of(self._backend, model, otherwise=self._backend.limits))
+            return replace(order, limits=find_named_limits(self._backend, last))
+        return replace(order, limits=find_model_limits(self._backend, model, otherwise=self._backend.limits))
 
     def _is_own(self, model: Model, *, last: str | None) -> bool:
         """Whether this is the thread's own model, as far as anybody said who was asked `last`."""
@@ -373,7 +383,7 @@ class Thread:
         What they add is recorded with what they were run for: from then on it stands behind the state of that window.
         """
         store = self._backend.store
-        path = await live_path(store, self.id)
+        path = await load_live_path(store, self.id)
         if path.checkpoint is None or not self._backend.policy.hooks.has_any(HookEvent.SESSION_START):
             return None
         ordinal, made = path.checkpoint.ordinal, await load_checkpoint(store, path.checkpoint)
@@ -387,7 +397,7 @@ class Thread:
 
     async def _note_who_is_asked(self, asked: AskedBody) -> None:
         """Record who goes on with a turn, where that is another than was asked last: what it answers is its own."""
-        last = await asked_last(self._backend, await live_path(self._backend.store, self.id, whole=True))
+        last = await find_last_asked(self._backend, await load_live_path(self._backend.store, self.id, whole=True))
         if last is None or (last.model, last.issuer) != (asked.model, asked.issuer):
             await self._append_beside(RecordKind.CONTEXT, encode_body(asked))
 
@@ -454,7 +464,7 @@ class Thread:
     async def state(self) -> Ledger:
         """Return the session state: the newest checkpoint's, with what was pinned and noted since."""
         store = self._backend.store
-        return ledger_of(await load_history(store, await live_path(store, self.id)))
+        return ledger_of(await load_history(store, await load_live_path(store, self.id)))
 
     async def pin(self, entry_id: str) -> Remarked:
         """Keep an entry of the session state: no draft changes or sets it aside, and no budget archives it, until it is unpinned.
@@ -500,7 +510,7 @@ class Thread:
 
     def _arrivals(self, items: Sequence[Mapping[str, Any]]) -> list[Arrival]:
         redact = self._backend.redact
-        return [arrival(self.dialect, self.dialect.parse(item), redact=redact) for item in items]
+        return [make_arrival(self.dialect, self.dialect.parse(item), redact=redact) for item in items]
 
     def turn_lease(self) -> TurnLease:
         """Return the right to run a turn of this thread, not taken yet; `turn` does."""
@@ -520,12 +530,12 @@ class Thread:
     async def _open(self, items: Sequence[Mapping[str, Any]], *, model: str | None, issuer: str | None) -> Opened:
         store, arrivals = self._backend.store, self._arrivals(items)
         by_person = any(each.view.by_person and each.view.kind is ItemKind.MESSAGE for each in arrivals)
-        left = None if by_person else await newest_turn(store, self.id, dialect=self.dialect)
+        left = None if by_person else await load_newest_turn(store, self.id, dialect=self.dialect)
         is_idle = left is None or left.thread != self.id or Progress(state=left.state).phase is Phase.NEXT_TURN
         by_mail = not by_person and is_idle and await self._opened_by_mail(arrivals, model=model, issuer=issuer)
         if not by_mail:
             await self.record(items, model=model, issuer=issuer)
-        now = await newest_turn(store, self.id, dialect=self.dialect)
+        now = await load_newest_turn(store, self.id, dialect=self.dialect)
         if now is None:
             return Opened(number=0, at=0, by_person=False, under_way=False, progress=Progress())
         under_way = by_person or by_mail or not is_idle
@@ -537,18 +547,18 @@ class Thread:
         self._tip = None if mails else tip
         return bool(mails)
 
-    async def end_turn(self, over: TurnOver) -> None:
+    async def end_turn(self, over: TurnClose) -> None:
         """Write down how a turn ended; `turn` does."""
         self._tip = None
         await self._post.end_turn(over)
 
-    async def turns(self) -> list[TurnStanding]:
+    async def turns(self) -> list[TurnStatus]:
         """Return every turn of the live path and where it stands, also where the process that ran it is gone."""
-        return await every_turn(self._backend.store, self.id, dialect=self.dialect)
+        return await load_turns(self._backend.store, self.id, dialect=self.dialect)
 
-    async def newest_turn(self) -> TurnStanding | None:
+    async def newest_turn(self) -> TurnStatus | None:
         """Return the turn the thread is in, or was in last, and where it stands. Costs what that turn holds."""
-        return await newest_turn(self._backend.store, self.id, dialect=self.dialect)
+        return await load_newest_turn(self._backend.store, self.id, dialect=self.dialect)
 
     def seen(self, items: Sequence[Mapping[str, Any] | Item]) -> list[tuple[Item, View]]:
         """Return items with what is known about them."""
@@ -573,7 +583,7 @@ class Thread:
         Raises:
             BadInput: There is no such way, or an item is not one of the thread's language.
         """
-        return await self._post.deliver(Letter(content=content, sender=sender, way=_way(way), id=mail_id))
+        return await self._post.deliver(OutgoingMail(content=content, sender=sender, way=_way(way), id=mail_id))
 
     async def mail(self) -> Mailbox:
         """Return the mail that waits; `starts_turn` says whether an idle thread is to begin a turn for it."""
@@ -621,7 +631,7 @@ class Thread:
             ThreadExists: There is a thread of that id, and it is not this one's child.
             InvalidTarget: Fewer than one turn is asked for.
         """
-        asked = Spawning(task=task, history=history, name=name, new_id=new_id)
+        asked = SpawnRequest(task=task, history=history, name=name, new_id=new_id)
         child = await spawn_thread(self._backend, self.id, asked, dialect=self.dialect, post=self._post)
         self._tip = None
         return self.sibling(child)
@@ -632,8 +642,10 @@ class Thread:
         Raises:
             InvalidTarget: Nobody spawned this thread.
         """
-        turn = await newest_turn(self._backend.store, self.id, dialect=self.dialect)
-        mail = Letter(content=text, sender=self.id, way=_way(way), id=f"{self.id}#{turn.number if turn else 0}", answers=self.id)
+        turn = await load_newest_turn(self._backend.store, self.id, dialect=self.dialect)
+        mail = OutgoingMail(
+            content=text, sender=self.id, way=_way(way), id=f"{self.id}#{turn.number if turn else 0}", answers=self.id
+        )
         return await report_to_parent(self._backend, self.id, mail, dialect=self.dialect)
 
     async def close_child(self, child_id: str) -> None:
@@ -649,11 +661,11 @@ class Thread:
 
     async def children(self, *, status: str | None = None) -> list[Edge]:
         """Return the sub-agents this thread spawned, in the order of their ids; with `status`, only those."""
-        return await children_of(self._backend.store, self.id, status=status)
+        return await list_children(self._backend.store, self.id, status=status)
 
     async def descendants(self, *, status: str | None = None) -> list[Edge]:
         """Return the sub-agents below this thread, nearer ones first, then by id; `status` counts on every edge to them."""
-        return await descendants_of(self._backend.store, self.id, status=status)
+        return await list_descendants(self._backend.store, self.id, status=status)
 
 
 def _way(text: str) -> Way:

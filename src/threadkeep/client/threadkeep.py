@@ -46,11 +46,11 @@ from threadkeep.threads import (
     Pointer,
     StubEntry,
     TurnBody,
-    checked_thread_id,
+    check_thread_id,
     decode_body,
 )
 from threadkeep.threads.backend import Clock, Redact, SystemClock
-from threadkeep.threads.reader import current_turn, live_path, load_history, load_metadata, readable
+from threadkeep.threads.reader import load_current_turn, load_history, load_live_path, load_metadata, read_body
 from threadkeep.threads.writer import create_thread
 from threadkeep.tokens import Limits, Scope
 
@@ -270,7 +270,7 @@ class Threadkeep:
         language = find_dialect(dialect)
         if thread_id is not None:
             try:
-                return await self._resumed(checked_thread_id(thread_id))
+                return await self._resumed(check_thread_id(thread_id))
             except ThreadNotFound:
                 pass
         try:
@@ -331,7 +331,7 @@ class Threadkeep:
             title=known.title or await self._title(row),
             dialect=row.dialect,
             records=row.next - row.start,
-            turns=await current_turn(store, row, stop=row.next),
+            turns=await load_current_turn(store, row, stop=row.next),
             checkpoints=len(checkpoints),
             tokens=await self._window_tokens(row),
             updated_at_ms=row.updated_at_ms,
@@ -343,7 +343,7 @@ class Threadkeep:
         """Return the size of a thread's window; 0 where it cannot be put together, so that one thread hides no other."""
         store = self.backend.store
         try:
-            return (await load_history(store, await live_path(store, row.id))).tokens
+            return (await load_history(store, await load_live_path(store, row.id))).tokens
         except (StoreCorrupt, RecordNotFound):
             return 0
 
@@ -353,7 +353,7 @@ class Threadkeep:
             span = Span(thread_id=row.id, start=row.start, stop=row.next)
             first = await self.backend.store.read(span, kinds={RecordKind.TURN}, limit=1)
             if first:
-                opened = readable(first[0], TurnBody)
+                opened = read_body(first[0], TurnBody)
                 return opened.preview if opened else ""
             if row.parent is None:
                 return ""
@@ -448,7 +448,7 @@ async def _chain_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) 
 
     A record that was redacted, erased or cannot be read proves nothing, and is not wrong for it: its link is taken as given.
     """
-    path = await live_path(store, row.id, whole=True)
+    path = await load_live_path(store, row.id, whole=True)
     key = store.tenant.key
     link = seed_chain(key, dialect=dialect.name, agent=await _agent(store, path))
     depth = 0
@@ -489,7 +489,7 @@ async def _window_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect)
     """Return outputs in the window whose call is not, or why there is no window."""
     tip = Pointer(row.id, row.next - 1)
     try:
-        history = await load_history(store, await live_path(store, row.id))
+        history = await load_history(store, await load_live_path(store, row.id))
     except RecordNotFound as error:
         return [_problem(Pointer(error.thread_id, error.ordinal), "dangling_pointer", str(error))]
     except StoreCorrupt as error:

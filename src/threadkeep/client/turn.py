@@ -23,11 +23,22 @@ from threadkeep.hooks import SessionFacts, run_hooks
 from threadkeep.items import Item, View
 from threadkeep.llm.base import Model
 from threadkeep.threads import History
-from threadkeep.threads.agents import agent_names
+from threadkeep.threads.agents import load_agent_identity
 from threadkeep.threads.lease import Lease
-from threadkeep.threads.mailbox import Choose, Mail, Mailbox, Standing, TurnOver, breaks, goes_on, items_of, joining, left_over
-from threadkeep.threads.sealed_items import account_of
-from threadkeep.threads.turns import Progress, TurnState, progress_of
+from threadkeep.threads.mailbox import (
+    Choose,
+    Mail,
+    Mailbox,
+    OpenTurn,
+    TurnClose,
+    has_next_request,
+    list_items,
+    select_joining_mail,
+    select_leftover_mail,
+    should_interrupt,
+)
+from threadkeep.threads.sealed_items import find_account
+from threadkeep.threads.turns import Progress, TurnState, track_progress
 from threadkeep.threads.window import Head, Window
 from threadkeep.tokens import Limits
 
@@ -46,7 +57,7 @@ async def run_start_hooks(
     backend: Backend, thread_id: str, *, dialect: Dialect, model: str | None, checkpoint: int | None
 ) -> Started:
     """Run the SessionStart hooks for a thread that goes on after `checkpoint`; nothing is recorded."""
-    policy, whose = backend.policy, await agent_names(backend.store, thread_id)
+    policy, whose = backend.policy, await load_agent_identity(backend.store, thread_id)
     facts = SessionFacts(
         thread_id=thread_id,
         cwd=policy.cwd,
@@ -157,7 +168,7 @@ class TurnThread(Protocol):
 
     async def take_mail(self, choose: Choose) -> tuple[Mail, ...]: ...
 
-    async def end_turn(self, over: TurnOver) -> None: ...
+    async def end_turn(self, over: TurnClose) -> None: ...
 
     def seen(self, items: Sequence[Mapping[str, Any] | Item]) -> list[tuple[Item, View]]: ...
 
@@ -196,7 +207,7 @@ class TurnScope:
         self._incoming = incoming
         self._model = None if model is None or isinstance(model, str) else model
         self._model_name = model if model is None or isinstance(model, str) else model.name
-        self._account = account_of(self._model) if self._model is not None else None
+        self._account = find_account(self._model) if self._model is not None else None
         self._head = head
         self._lease = thread.turn_lease()
         self._switched_from: str | None = None
@@ -268,11 +279,11 @@ class TurnScope:
         if self._opened is None or self._lease.is_lost or not (self._opened.under_way or self._asleep):
             return
         if error is None:
-            over = TurnOver(
+            over = TurnClose(
                 turn=self._opened.number,
                 outcome=TurnState.CLOSED,
                 asleep=self._asleep,
-                choose=partial(left_over, turn=self._standing(self._opened)),
+                choose=partial(select_leftover_mail, turn=self._standing(self._opened)),
             )
             await self._thread.end_turn(over)
             # The turn is over and on record: what cannot be read to prepare the next is told to whoever reads it then.
@@ -280,7 +291,7 @@ class TurnScope:
                 self._prepare(await self._window(), phase="standalone_turn")
             return
         interrupted = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
-        over = TurnOver(
+        over = TurnClose(
             turn=self._opened.number,
             outcome=TurnState.ABORTED,
             reason="interrupted" if interrupted else type(error).__name__,
@@ -390,8 +401,8 @@ class TurnScope:
         self._stop_if_asked(await self._thread.started_anew(model=self._model_name))
         return await self._window(trouble=window.trouble)
 
-    def _standing(self, opened: Opened) -> Standing:
-        return Standing(progress=self._progress, opened_at=opened.at, input_unheard=self._unheard, compacted=self._made_room)
+    def _standing(self, opened: Opened) -> OpenTurn:
+        return OpenTurn(progress=self._progress, opened_at=opened.at, input_unheard=self._unheard, compacted=self._made_room)
 
     async def _joined(self) -> bool:
         """Take in the mail that may be heard now; false if there is none. Where no turn is under way, it opens one."""
@@ -402,8 +413,8 @@ class TurnScope:
             if opened.under_way:
                 self._opened, self._progress = opened, opened.progress
             return opened.under_way
-        taken = await self._thread.take_mail(partial(joining, turn=self._standing(self._opened)))
-        self._progress = progress_of(self._thread.seen(items_of(taken)), begun=self._progress)
+        taken = await self._thread.take_mail(partial(select_joining_mail, turn=self._standing(self._opened)))
+        self._progress = track_progress(self._thread.seen(list_items(taken)), begun=self._progress)
         return bool(taken)
 
     async def goes_on(self) -> bool:
@@ -411,14 +422,14 @@ class TurnScope:
         if self._opened is None:
             return False
         box = await self._thread.mail()
-        return goes_on(box, self._standing(self._opened)) or (not self._opened.under_way and bool(box.pending))
+        return has_next_request(box, self._standing(self._opened)) or (not self._opened.under_way and bool(box.pending))
 
     async def is_interrupted_by_mail(self) -> bool:
         """Whether to break off the answer that is coming in, and ask again with the mail that waits.
 
         True only where the item recorded last was a thought or a remark on the way; what the answer still holds is dropped.
         """
-        return self._opened is not None and breaks(await self._thread.mail(), self._standing(self._opened))
+        return self._opened is not None and should_interrupt(await self._thread.mail(), self._standing(self._opened))
 
     def sleep(self) -> None:
         """Let the agent sleep once this turn is over: any mail, also what would only wait, then starts the next one."""
@@ -447,4 +458,4 @@ class TurnScope:
                 input_tokens=counted, output_tokens=said, head=self._head, model=self._model_name, issuer=self._account
             )
         await self._thread.record(items)
-        self._progress = progress_of(seen, begun=self._progress)
+        self._progress = track_progress(seen, begun=self._progress)

@@ -15,9 +15,9 @@ from threadkeep.errors import NothingToCompact, OrdinalConflict, StaleCheckpoint
 from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, EntryKind, History, LivePath, Pointer, Tip
-from threadkeep.threads.reader import live_path, load_history, load_tip, readable, records_at
-from threadkeep.threads.sealed_items import Reader, account_of, foreign_seals
-from threadkeep.threads.tombstones import read_note
+from threadkeep.threads.reader import load_history, load_live_path, load_records, load_tip, read_body
+from threadkeep.threads.sealed_items import Recipient, find_account, find_foreign_seals
+from threadkeep.threads.tombstones import read_erasure_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ async def look(backend: Backend, thread_id: str, *, seed: bytes) -> Basis:
     """Return a thread as a compaction finds it now; `seed` is the chain's first link."""
     store = backend.store
     end = (await store.get(thread_id)).next
-    path = await live_path(store, thread_id, stop=end)
+    path = await load_live_path(store, thread_id, stop=end)
     history = await load_history(store, path)
     carried = await carried_memory(backend, thread_id) if history.checkpoint is None else None
     sources = _sources(carried) if carried is not None else frozenset()
@@ -80,18 +80,18 @@ async def _is_on_path(store: ThreadStore, basis: Basis) -> bool:
     The path below a record never changes, so the newest one stands for everything before it.
     """
     history = basis.history
-    checkpoint = (await live_path(store, basis.thread_id)).checkpoint
-    path = await live_path(store, basis.thread_id, whole=True)
+    checkpoint = (await load_live_path(store, basis.thread_id)).checkpoint
+    path = await load_live_path(store, basis.thread_id, whole=True)
     base = checkpoint.ordinal if checkpoint else None
     seen = [entry.source for entry in history.entries if entry.source is not None]
     newest = max(seen, key=lambda source: source.ordinal, default=None)
-    return base == history.checkpoint_ordinal and (newest is None or path.holds(newest.ordinal) == newest.thread_id)
+    return base == history.checkpoint_ordinal and (newest is None or path.find_thread(newest.ordinal) == newest.thread_id)
 
 
 async def _erasure_is_noted(store: ThreadStore, basis: Basis, *, stop: int) -> bool:
     """Whether an erasure of the thread began since: it is noted first, and what it planned does not know this checkpoint."""
     since = Span(thread_id=basis.thread_id, start=basis.tip.next, stop=stop)
-    return any(read_note(note.body) is not None for note in await store.read(since, kinds={RecordKind.NOTE}))
+    return any(read_erasure_note(note.body) is not None for note in await store.read(since, kinds={RecordKind.NOTE}))
 
 
 async def _holds_erased(store: ThreadStore, basis: Basis) -> bool:
@@ -108,7 +108,7 @@ async def _holds_erased(store: ThreadStore, basis: Basis) -> bool:
 
 async def _erased(store: ThreadStore, places: Iterable[Pointer]) -> dict[Pointer, Record]:
     """Return those of some records whose bytes are gone."""
-    found = await records_at(store, places, bodies=False)
+    found = await load_records(store, places, bodies=False)
     return {place: record for place, record in found.items() if record.erased}
 
 
@@ -124,11 +124,11 @@ async def adopted(backend: Backend, basis: Basis, proposal: Proposal, order: Ord
         NothingToCompact: It wrote none, or another did since; or a person undid what came of it.
     """
     model, written = order.model, proposal.brief.written
-    issuer = account_of(model) if model is not None else None
+    issuer = find_account(model) if model is not None else None
     if model is None or issuer is None or written is None:
         raise NothingToCompact(basis.thread_id, reason="its provider compacted nothing by itself")
-    reader = Reader(model=model.name, issuer=issuer)
-    foreign = await foreign_seals(
+    reader = Recipient(model=model.name, issuer=issuer)
+    foreign = await find_foreign_seals(
         reader, basis.history, store=backend.store, thread_id=basis.thread_id, dialect=proposal.brief.dialect
     )
     if written.place in foreign:
@@ -145,7 +145,7 @@ async def _was_undone(backend: Backend, basis: Basis, written: int) -> bool:
         later = Span(thread_id=span.thread_id, start=max(span.start, written), stop=max(span.stop, written))
         undone = {record.target for record in await backend.store.read(later, kinds={RecordKind.UNDO}, bodies=False)}
         for record in await backend.store.read(later, kinds={RecordKind.CHECKPOINT}) if undone else ():
-            made = readable(record, Checkpoint) if record.ordinal in undone else None
+            made = read_body(record, Checkpoint) if record.ordinal in undone else None
             if made is not None and made.reason == ADOPTED and made.cut > written:
                 return True
     return False

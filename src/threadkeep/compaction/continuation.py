@@ -8,7 +8,7 @@ from threadkeep.compaction import Ledger, ledger_of
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import remembered
 from threadkeep.dialects import find_dialect
-from threadkeep.threads.reader import live_path, load_history, load_metadata
+from threadkeep.threads.reader import load_history, load_live_path, load_metadata
 
 # More rewritings of one history than this are a circle that somebody made by hand.
 HOPS = 64
@@ -20,7 +20,7 @@ async def carried_ledger(backend: Backend, thread_id: str) -> Ledger | None:
     Cheap: what was said since such a checkpoint is not read. A compaction asks for `carried_memory`.
     """
     for continued in await _continued(backend, thread_id):
-        history = await load_history(backend.store, await live_path(backend.store, continued))
+        history = await load_history(backend.store, await load_live_path(backend.store, continued))
         if history.checkpoint is not None or history.remarks:
             return ledger_of(history)
     return None
@@ -33,7 +33,7 @@ async def carried_memory(backend: Backend, thread_id: str) -> Ledger | None:
     """
     memory: Ledger | None = None
     for continued in reversed(await _continued(backend, thread_id)):
-        history = await load_history(backend.store, await live_path(backend.store, continued))
+        history = await load_history(backend.store, await load_live_path(backend.store, continued))
         dialect = find_dialect((await backend.store.get(continued)).dialect)
         memory = await asyncio.to_thread(remembered, history, dialect=dialect, carried=memory)
     return memory
@@ -48,7 +48,7 @@ async def _continued(backend: Backend, thread_id: str) -> list[str]:
         continues = (await load_metadata(backend.store, thread_id)).continues
         if continues is not None:
             found.append(continues)
-            if (await live_path(backend.store, continues)).checkpoint is not None:
+            if (await load_live_path(backend.store, continues)).checkpoint is not None:
                 break
         parent = continues or (await backend.store.get(thread_id)).parent
         if parent is None:

@@ -53,7 +53,7 @@ from threadkeep.threads import (
     Pointer,
     StateEntry,
     Tip,
-    bill_of,
+    sum_attempts,
 )
 from threadkeep.tokens import estimate_item
 
@@ -424,7 +424,7 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft, told: Told) -> Outcom
     if problems:
         raise BrokenWindow(proposal.brief.thread_id, faults=tuple(problems))
     after = sum(estimate_item(item.raw) for item in items)
-    bill = bill_of(draft.attempts)
+    bill = sum_attempts(draft.attempts)
     worth = worth_of(history.items, items, asks=(bill.input_tokens or 0) + (bill.output_tokens or 0))
     cut, covers = cut_of(plan)
     figures = {

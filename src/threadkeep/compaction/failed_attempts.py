@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from threadkeep.compaction.backend import Backend
 from threadkeep.errors import NotFound, StoreError
 from threadkeep.store import Record, RecordKind, ThreadStore
-from threadkeep.threads import Attempt, LivePath, ReplyBody, encode_body, is_in_vain, tried_in_vain
-from threadkeep.threads.reader import live_path
+from threadkeep.threads import Attempt, LivePath, ReplyBody, encode_body, is_failed_attempt, read_failed_attempts
+from threadkeep.threads.reader import load_live_path
 from threadkeep.threads.writer import append_beside
 
 # How far back it is looked in each span of a path: a thread may hold as many answers as it has turns.
@@ -35,7 +35,7 @@ async def write_down_in_vain(backend: Backend, thread_id: str, attempts: Sequenc
         return
     body = ReplyBody(items=[], outcome=outcome, estimated_tokens=0, attempts=list(attempts))
     with suppress(StoreError, NotFound):
-        checkpoint = (await live_path(backend.store, thread_id)).checkpoint
+        checkpoint = (await load_live_path(backend.store, thread_id)).checkpoint
         target = checkpoint.ordinal if checkpoint else 0
         await append_beside(backend, thread_id, RecordKind.REPLY, encode_body(body), target=target)
 
@@ -45,9 +45,9 @@ async def newest_in_vain(store: ThreadStore, path: LivePath, *, most: int) -> li
     found: list[InVain] = []
     for span in path.spans:
         replies = await store.read(span, kinds={RecordKind.REPLY}, newest_first=True, limit=REPLIES_LOOKED_AT, bodies=False)
-        ordinals = {record.ordinal for record in [each for each in replies if is_in_vain(each)][: most - len(found)]}
+        ordinals = {record.ordinal for record in [each for each in replies if is_failed_attempt(each)][: most - len(found)]}
         for record in await store.read(span, ordinals=ordinals, newest_first=True) if ordinals else ():
-            tried = tried_in_vain(record)
+            tried = read_failed_attempts(record)
             if tried is not None:
                 found.append(InVain(record=record, tried=tried))
     return found

@@ -12,7 +12,7 @@ from threadkeep.compaction.remarks import words_of
 from threadkeep.errors import BadInput, EntryNotFound
 from threadkeep.store import RecordKind
 from threadkeep.threads import LivePath, PinBody, RemarkBody, SaidBody, UnpinBody, encode_body
-from threadkeep.threads.reader import live_path, load_history
+from threadkeep.threads.reader import load_history, load_live_path
 from threadkeep.threads.writer import append_beside
 from threadkeep.tokens import estimate_text
 
@@ -46,9 +46,9 @@ async def take_note(backend: Backend, thread_id: str, text: str, *, pinned: bool
     """Write a person's statement down, or the agent's own; see `Thread.note` and `Thread.note_by_agent`."""
     words = checked_note(text)
     said = SaidBody(text=words, pinned=pinned, by_agent=by_agent)
-    path = await live_path(backend.store, thread_id)
+    path = await load_live_path(backend.store, thread_id)
     ordinal = await _append(backend, thread_id, path, said, tokens=estimate_text(words))
-    ledger = await _ledger(backend, await live_path(backend.store, thread_id))
+    ledger = await _ledger(backend, await load_live_path(backend.store, thread_id))
     made = tuple(entry for entry in ledger.entries if any(source.ordinal == ordinal for source in entry.sources))
     return Remarked(thread=thread_id, record=ordinal, entries=made)
 
@@ -73,7 +73,7 @@ def checked_note(text: str) -> str:
 
 async def _about(backend: Backend, thread_id: str, entry_id: str, *, pinned: bool) -> Remarked:
     wanted = entry_id.strip().removeprefix("[").removesuffix("]")
-    path = await live_path(backend.store, thread_id)
+    path = await load_live_path(backend.store, thread_id)
     ledger = await _ledger(backend, path)
     entry = ledger.find(wanted)
     if entry is None:

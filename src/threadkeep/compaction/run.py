@@ -30,10 +30,10 @@ from threadkeep.items import Item
 from threadkeep.llm import Model
 from threadkeep.store import NewRecord, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, History, Pointer, encode_body
-from threadkeep.threads.agents import AgentNames, agent_names
-from threadkeep.threads.lease import held
-from threadkeep.threads.pressure import model_before
-from threadkeep.threads.reader import last_usage, live_path
+from threadkeep.threads.agents import AgentIdentity, load_agent_identity
+from threadkeep.threads.lease import hold_lease
+from threadkeep.threads.pressure import find_last_model
+from threadkeep.threads.reader import find_last_usage, load_live_path
 from threadkeep.tokens import Calibration
 
 
@@ -44,7 +44,7 @@ async def read_unread(
     if history.checkpoint is None or upto >= history.checkpoint.cut:
         return ()
     shown = {entry.source for entry in history.entries}
-    path = await live_path(store, thread_id, stop=stop, whole=True)
+    path = await load_live_path(store, thread_id, stop=stop, whole=True)
     found: list[Observed] = []
     for span in reversed(path.spans):
         clipped = Span(thread_id=span.thread_id, start=max(span.start, upto), stop=min(span.stop, history.checkpoint.cut))
@@ -131,7 +131,7 @@ async def _made(
     """Compact under the lease, with the observer told how it ended, and the hooks if there is a checkpoint."""
     thread_id = watched.thread_id
     with observed(backend.policy.observer, watched) as watch:
-        async with held(backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
+        async with hold_lease(backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
             if lease is None and not order.dry_run:
                 raise CompactionRunning(thread_id)
             tried = Tries(heard=watch.tried)
@@ -196,7 +196,7 @@ async def _compact(
             timeout_s=policy.timeout_s,
             deadline=order.deadline,
         )
-    usage = await last_usage(backend.store, basis.path, basis.history.checkpoint)
+    usage = await find_last_usage(backend.store, basis.path, basis.history.checkpoint)
     drafted = _remembering(outcome.checkpoint, usage)
     starts = policy.hooks.has_any(HookEvent.SESSION_START)
     checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason, start_due=starts)
@@ -217,7 +217,7 @@ def _draft_price(order: Order, rungs: tuple[str, ...], *, model: Model | None) -
 
 async def _facts(backend: Backend, basis: Basis, proposal: Proposal, *, order: Order, strategy: str) -> CompactionFacts:
     """Return what hooks are told before a compaction."""
-    whose = await agent_names(backend.store, basis.thread_id) if backend.policy.hooks.groups else AgentNames()
+    whose = await load_agent_identity(backend.store, basis.thread_id) if backend.policy.hooks.groups else AgentIdentity()
     return CompactionFacts(
         thread_id=basis.thread_id,
         turn_id=str(basis.tip.turn),
@@ -227,7 +227,7 @@ async def _facts(backend: Backend, basis: Basis, proposal: Proposal, *, order: O
         phase=order.phase,
         strategy=strategy,
         tokens_before=proposal.tokens_before,
-        model=await model_before(backend, basis.path) or "",
+        model=await find_last_model(backend, basis.path) or "",
         session_id=whose.session_id,
         agent_id=whose.agent_id,
         agent_type=whose.agent_type,

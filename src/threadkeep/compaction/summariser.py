@@ -21,8 +21,8 @@ from threadkeep.llm import (
     compact_with_retries,
 )
 from threadkeep.threads import History, Pointer
-from threadkeep.threads.pressure import request_window
-from threadkeep.threads.sealed_items import Reader, account_of, foreign_seals
+from threadkeep.threads.pressure import find_request_window
+from threadkeep.threads.sealed_items import Recipient, find_account, find_foreign_seals
 
 MOST_ANSWER_TOKENS = 16_000
 MICRO_USD_IN_A_CENT = 10_000
@@ -40,16 +40,16 @@ async def voice_for(order: Order, backend: Backend, history: History, *, thread_
     model = model_for(order, backend.policy)
     if model is None:
         return None
-    reader = Reader(model=model.name, issuer=account_of(model))
+    reader = Recipient(model=model.name, issuer=find_account(model))
     return partial(
         _voice,
         model,
         policy=backend.policy,
         # A person who asks for a draft pays for it.
         budget=backend.policy.draft_budget if order.trigger == "auto" else None,
-        window_tokens=request_window(backend, model, otherwise=order.limits or backend.limits),
+        window_tokens=find_request_window(backend, model, otherwise=order.limits or backend.limits),
         own=order.own if model is order.model else None,
-        foreign=await foreign_seals(reader, history, store=backend.store, thread_id=thread_id, dialect=dialect),
+        foreign=await find_foreign_seals(reader, history, store=backend.store, thread_id=thread_id, dialect=dialect),
     )
 
 

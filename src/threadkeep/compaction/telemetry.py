@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.errors import ThreadkeepError
-from threadkeep.threads import Attempt, bill_of
+from threadkeep.threads import Attempt, sum_attempts
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -71,7 +71,7 @@ NOTHING_SPENT: Final = Spent()
 
 def spent_on(attempts: Sequence[Attempt]) -> Spent:
     """Return what strategies that were tried cost together."""
-    bill = bill_of(attempts)
+    bill = sum_attempts(attempts)
     return Spent(
         model_calls=bill.calls,
         input_tokens=bill.input_tokens,

@@ -20,10 +20,10 @@ from threadkeep.errors import NothingToCompact, OrdinalConflict, RecordNotFound
 from threadkeep.items import Item, View
 from threadkeep.memory.memory import Memories
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
-from threadkeep.threads import MetaBody, ReplyBody, is_in_vain
+from threadkeep.threads import MetaBody, ReplyBody, is_failed_attempt
 from threadkeep.threads.branches import undo_compaction
-from threadkeep.threads.reader import live_path, load_metadata, readable
-from threadkeep.threads.tombstones import ErasureNote, Half, erased_call, half_of, read_note
+from threadkeep.threads.reader import load_live_path, load_metadata, read_body
+from threadkeep.threads.tombstones import ErasureNote, Half, make_call_placeholder, read_erasure_note, select_half
 from threadkeep.threads.writer import update_metadata
 
 EVERY = 10_000_000
@@ -161,14 +161,14 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
 
 def _unnamed_meta(records: Sequence[Record]) -> set[int]:
     """Return a thread's first record if it says nothing of anybody: what dialect it speaks and where it was forked."""
-    first = readable(records[0], MetaBody) if records and records[0].kind is RecordKind.META else None
+    first = read_body(records[0], MetaBody) if records and records[0].kind is RecordKind.META else None
     return {records[0].ordinal} if first is not None and not first.title else set()
 
 
 def _noted(records: Sequence[Record]) -> set[int]:
     """Return the notes of erasures that were carried out: they say nothing of anybody, and are the proof that it was done."""
     gone = {record.ordinal for record in records if record.erased}
-    notes = ((record.ordinal, read_note(record.body)) for record in records if record.kind is RecordKind.NOTE)
+    notes = ((record.ordinal, read_erasure_note(record.body)) for record in records if record.kind is RecordKind.NOTE)
     return {ordinal for ordinal, note in notes if note is not None and note.ordinals and gone.issuperset(note.ordinals)}
 
 
@@ -199,7 +199,7 @@ def _other(records: Sequence[Record], calls: Collection[str], *, lost: Collectio
         mine = set(calls) & {*view.opens, *view.closes}
         outputs = [(call, Item(bodies[ordinal].body)) for call in view.closes if call in mine]
         # A call that is here as well is a copy, whoever made it; an output alone answers what was called where this began.
-        alone = bool(outputs) and not mine & opened and erased_call(outputs, dialect=speaks) is not None
+        alone = bool(outputs) and not mine & opened and make_call_placeholder(outputs, dialect=speaks) is not None
         if alone:
             orphaned |= mine
         elif mine:
@@ -208,7 +208,7 @@ def _other(records: Sequence[Record], calls: Collection[str], *, lost: Collectio
     same = [record for record in items if record.digest in lost and record.ordinal not in torn]
     gone = {ordinal: views[ordinal] for ordinal in (record.ordinal for record in same) if ordinal in views}
     unpaired = {call for view in gone.values() for call in (*view.opens, *view.closes)}
-    made = {ordinal: half for ordinal, view in gone.items() if (half := half_of(view, unpaired)) is not None}
+    made = {ordinal: half for ordinal, view in gone.items() if (half := select_half(view, unpaired)) is not None}
     return _Other(torn=tuple(sorted(torn)), orphaned=frozenset(orphaned), halves=made)
 
 
@@ -218,7 +218,7 @@ def _halves(lost: Sequence[Record], *, orphaned: Collection[str], dialect: str) 
     opened = {call for view in views.values() for call in view.opens}
     closed = {call for view in views.values() for call in view.closes}
     wanted = (opened ^ closed) | set(orphaned)
-    return {ordinal: half for ordinal, view in views.items() if (half := half_of(view, wanted)) is not None}
+    return {ordinal: half for ordinal, view in views.items() if (half := select_half(view, wanted)) is not None}
 
 
 def _with_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: str) -> set[int]:
@@ -229,7 +229,7 @@ def _with_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: st
     # What a provider compacted by itself stands for everything before it, in words or sealed.
     going |= {record.ordinal for record in records if record.ordinal > min(asked) and _is_compaction(record)} if asked else set()
     turns = {record.turn for record in records if record.ordinal in going}
-    quoting = (record for record in records if record.kind in QUOTING and not is_in_vain(record))
+    quoting = (record for record in records if record.kind in QUOTING and not is_failed_attempt(record))
     return going | {record.ordinal for record in quoting if record.turn in turns}
 
 
@@ -237,7 +237,7 @@ def _is_compaction(record: Record) -> bool:
     """Whether a record holds what a provider compacted by itself: in the history, or in an answer nobody sent back yet."""
     if record.erased or record.kind not in (RecordKind.ITEM, RecordKind.REPLY):
         return False
-    reply = readable(record, ReplyBody) if record.kind is RecordKind.REPLY else None
+    reply = read_body(record, ReplyBody) if record.kind is RecordKind.REPLY else None
     items = [bytes(raw) for raw in reply.items] if reply is not None else [record.body]
     return any(parted(Item(raw)).written is not None for raw in items)
 
@@ -284,7 +284,7 @@ async def _windows_over(backend: Backend, plan: ErasurePlan) -> list[str]:
 
 
 async def _counts(backend: Backend, thread_id: str, plan: ErasurePlan) -> bool:
-    checkpoint = (await live_path(backend.store, thread_id)).checkpoint
+    checkpoint = (await load_live_path(backend.store, thread_id)).checkpoint
     return checkpoint is not None and checkpoint.ordinal in plan.checkpoints.get(checkpoint.thread_id, ())
 
 

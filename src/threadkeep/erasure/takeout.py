@@ -16,8 +16,8 @@ from threadkeep.items import format_digest
 from threadkeep.memory.memory import Memories
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import Checkpoint, MetaBody
-from threadkeep.threads.reader import readable
-from threadkeep.threads.tombstones import read_note
+from threadkeep.threads.reader import read_body
+from threadkeep.threads.tombstones import read_erasure_note
 
 PAGE = 500
 EVERY = 10_000_000
@@ -101,14 +101,14 @@ def _act(record: Record) -> dict[str, object] | None:
     told: dict[str, object] = {"thread": record.thread_id, "ordinal": record.ordinal, "at_ms": record.at_ms}
     match record.kind:
         case RecordKind.NOTE:
-            note = None if record.erased else read_note(record.body)
+            note = None if record.erased else read_erasure_note(record.body)
             return None if note is None else {**told, "act": "erasure", "is": note}
         case RecordKind.CHECKPOINT:
-            made = readable(record, Checkpoint)
+            made = read_body(record, Checkpoint)
             fields = ("strategy", "trigger", "phase", "reason", "model", "figures")
             return {**told, "act": "checkpoint", **({name: getattr(made, name) for name in fields} if made else {"erased": True})}
         case RecordKind.META:
-            about = readable(record, MetaBody)
+            about = read_body(record, MetaBody)
             return {**told, "act": "description", "archived": about.archived} if about else None
         case RecordKind.UNDO | RecordKind.ROLLBACK:
             return {**told, "act": record.kind.value, "target": record.target}

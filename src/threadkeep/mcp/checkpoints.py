@@ -14,7 +14,7 @@ from threadkeep.errors import BadInput, RecordNotFound
 from threadkeep.mcp.tools import Desk, one_line, quoted
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads import Checkpoint
-from threadkeep.threads.reader import live_path, load_checkpoint
+from threadkeep.threads.reader import load_checkpoint, load_live_path
 
 SCHEME = "threadkeep"
 TEMPLATE = f"{SCHEME}://threads/{{thread}}/checkpoints/{{ordinal}}"
@@ -81,7 +81,7 @@ async def read_checkpoint(desk: Desk, uri: str) -> str:
 async def _counting(desk: Desk, thread_id: str, *, every: bool = False) -> list[Record]:
     """Return the checkpoints on a thread's live path that were not undone, newest first."""
     store = desk.tk.backend.store
-    path = await live_path(store, thread_id, whole=True)
+    path = await load_live_path(store, thread_id, whole=True)
     kinds = {RecordKind.CHECKPOINT, RecordKind.UNDO}
     marks = [record for span in path.spans for record in await store.read(span, kinds=kinds, newest_first=True, bodies=False)]
     undone = {record.target for record in marks if record.kind is RecordKind.UNDO}

@@ -22,8 +22,8 @@ from threadkeep.memory.records import Entry, Extracted, Failed, Kept, MemoryStat
 from threadkeep.memory.settings import MemorySettings
 from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import EntryKind
-from threadkeep.threads.lease import held
-from threadkeep.threads.reader import live_path, load_history, load_metadata
+from threadkeep.threads.lease import hold_lease
+from threadkeep.threads.reader import load_history, load_live_path, load_metadata
 
 mask = masked
 
@@ -44,7 +44,7 @@ async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect)
     Raises:
         StoreCorrupt, RecordNotFound: The thread has no window.
     """
-    history = await load_history(store, await live_path(store, thread_id))
+    history = await load_history(store, await load_live_path(store, thread_id))
     ledger = ledger_of(history)
     held = [entry for entry in ledger.section(Section.ACTIVE) if entry.sources and entry.speaker in (Speaker.USER, Speaker.MODEL)]
     found = {
@@ -101,7 +101,7 @@ class Work:
         done: Counter[str] = Counter()
         await self._thread.clear()
         for row in await self._due(await self._thread.load()):
-            async with held(self._backend, f"memory:extract:{row.id}") as mine:
+            async with hold_lease(self._backend, f"memory:extract:{row.id}") as mine:
                 # Another worker may have read it between the look and the lease.
                 if mine and (outcome := await self._extract(row, model)) is not None:
                     done[outcome] += 1
@@ -188,7 +188,7 @@ class Work:
         patterns = self._settings.polluting_tools
         if not patterns:
             return False
-        path = await live_path(self._backend.store, row.id, whole=True)
+        path = await load_live_path(self._backend.store, row.id, whole=True)
         for span in path.spans:
             begins = max(span.start, since) if span.thread_id == row.id else span.start
             # What a fork took over from elsewhere was looked at with the fork's first extraction.
@@ -218,7 +218,7 @@ class Work:
         return "failed"
 
     async def _consolidate(self) -> None:
-        async with held(self._backend, "memory:consolidate") as mine:
+        async with hold_lease(self._backend, "memory:consolidate") as mine:
             if mine and (await self._thread.load()) != MemoryState():
                 await self._thread.change(self._next)
 

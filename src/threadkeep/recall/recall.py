@@ -13,7 +13,7 @@ from threadkeep.errors import RecordNotFound
 from threadkeep.items import Item, View
 from threadkeep.recall.ranking import Candidate, Ranking, quoted
 from threadkeep.store import Record, RecordKind, Search, Span, ThreadStore
-from threadkeep.threads import LivePath, Pointer, SaidBody, remark_of
+from threadkeep.threads import LivePath, Pointer, SaidBody, read_remark
 from threadkeep.threads.tombstones import ERASED
 
 # What the tool is called, alone or behind the name of its server, as clients write it.
@@ -79,7 +79,7 @@ async def recall_by_pointer(store: ThreadStore, path: LivePath, pointer: Pointer
     Raises:
         RecordNotFound: There is none.
     """
-    for thread_id in dict.fromkeys((pointer.thread_id, path.holds(pointer.ordinal) or pointer.thread_id)):
+    for thread_id in dict.fromkeys((pointer.thread_id, path.find_thread(pointer.ordinal) or pointer.thread_id)):
         span = Span(thread_id=thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
         for record in await store.read(span):
             return Recalled(
@@ -141,7 +141,7 @@ async def _with_pairs(store: ThreadStore, path: LivePath, looked: Sequence[_Look
     for each in looked:
         reach = range(1, PAIR_REACH) if each.view.opens else range(-PAIR_REACH + 1, 0) if each.view.closes else ()
         near.update(Pointer(each.record.thread_id, each.record.ordinal + step) for step in reach)
-    on_path = (pointer for pointer in near if path.holds(pointer.ordinal) == pointer.thread_id)
+    on_path = (pointer for pointer in near if path.find_thread(pointer.ordinal) == pointer.thread_id)
     around = [*looked, *(_looked(record, dialect) for record in await _read(store, on_path))]
     calls = {call: each for each in around for call in each.view.opens}
     chosen = {call for each in looked for call in (*each.view.opens, *each.view.closes)}
@@ -172,7 +172,7 @@ def _text(record: Record, dialect: Dialect) -> str:
     """Return a record as a reader wants it: what an item or a person's note says, or any other body as it is stored."""
     if record.erased:
         return ERASED
-    remark = remark_of(record)
+    remark = read_remark(record)
     if remark is not None and isinstance(remark.body, SaidBody):
         return remark.body.text
     if record.kind in UNSEARCHED:

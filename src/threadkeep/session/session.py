@@ -28,7 +28,7 @@ from threadkeep.recall.tool import DESCRIPTION, PARAMETERS, recalled_text
 from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Said, Trouble, nobody_hears
 from threadkeep.session.memory_tools import memory_tools
 from threadkeep.session.tools import Tool, returned_by, tool_from
-from threadkeep.threads.sealed_items import account_of
+from threadkeep.threads.sealed_items import find_account
 from threadkeep.threads.turns import TurnState
 
 # How often a request the provider refused for its size is made smaller, and by how much each time.
@@ -178,7 +178,7 @@ class Session:
     async def window(self) -> Window:
         """Return what the model would be sent next, and how full that is."""
         await self._recollect()
-        return await self.thread.window(head=self.head, model=self.model, issuer=account_of(self.model))
+        return await self.thread.window(head=self.head, model=self.model, issuer=find_account(self.model))
 
     async def _recollect(self) -> None:
         """Put what the thread is shown of the memory behind the instructions; the same bytes as long as it may be shown."""

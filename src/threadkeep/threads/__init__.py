@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from threadkeep.threads.item_records import Arrival, Tip, lay_down
+from threadkeep.threads.item_records import Arrival, Tip, make_records
 from threadkeep.threads.path import Ask, LivePath, PathWalk
 from threadkeep.threads.records import (
     AskedBody,
     Attempt,
-    Bill,
+    AttemptCost,
     Checkpoint,
     ContextBody,
     KeepEntry,
@@ -28,16 +28,16 @@ from threadkeep.threads.records import (
     TurnBody,
     UndoBody,
     UnpinBody,
-    bill_of,
-    checked_thread_id,
+    check_thread_id,
     decode_body,
     encode_body,
-    is_in_vain,
+    is_failed_attempt,
     is_remark,
-    keep,
     parse_pointer,
-    remark_of,
-    tried_in_vain,
+    read_failed_attempts,
+    read_remark,
+    reduce_records,
+    sum_attempts,
 )
 from threadkeep.threads.window import EntryKind, History, WindowEntry, assemble
 
@@ -46,7 +46,7 @@ __all__ = [
     "Ask",
     "AskedBody",
     "Attempt",
-    "Bill",
+    "AttemptCost",
     "Checkpoint",
     "ContextBody",
     "EntryKind",
@@ -74,15 +74,15 @@ __all__ = [
     "UnpinBody",
     "WindowEntry",
     "assemble",
-    "bill_of",
-    "checked_thread_id",
+    "check_thread_id",
     "decode_body",
     "encode_body",
-    "is_in_vain",
+    "is_failed_attempt",
     "is_remark",
-    "keep",
-    "lay_down",
+    "make_records",
     "parse_pointer",
-    "remark_of",
-    "tried_in_vain",
+    "read_failed_attempts",
+    "read_remark",
+    "reduce_records",
+    "sum_attempts",
 ]

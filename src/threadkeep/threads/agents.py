@@ -12,11 +12,11 @@ from threadkeep.dialects import Dialect
 from threadkeep.errors import BadInput, InvalidTarget, ThreadExists, ThreadNotFound
 from threadkeep.items import find_boundaries, seed_chain
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span, ThreadStore
-from threadkeep.threads import Checkpoint, LivePath, MetaBody, checked_thread_id, encode_body
+from threadkeep.threads import Checkpoint, LivePath, MetaBody, check_thread_id, encode_body
 from threadkeep.threads.backend import ThreadBackend, new_thread_id
-from threadkeep.threads.mailbox import Delivery, Letter, Post, Way, letter
-from threadkeep.threads.reader import live_path, load_history, readable, turns_back
-from threadkeep.threads.records import MailBody, SpawnBody, correspondence
+from threadkeep.threads.mailbox import Delivery, MailService, OutgoingMail, Way, render_mail
+from threadkeep.threads.reader import find_turn_back, load_history, load_live_path, read_body
+from threadkeep.threads.records import MailBody, SpawnBody, read_mail_record
 
 OPEN, CLOSED = "open", "closed"
 STRATEGY = "spawn"
@@ -26,7 +26,7 @@ EMPTY_AUDIT = b'{"required":0,"kept":0}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spawning:
+class SpawnRequest:
     """A sub-agent about to be made; see `Thread.spawn`."""
 
     task: str | None
@@ -57,7 +57,9 @@ class _Origin:
     covers: int = 0
 
 
-async def spawn_thread(backend: ThreadBackend, parent_id: str, asked: Spawning, *, dialect: Dialect, post: Post) -> str:
+async def spawn_thread(
+    backend: ThreadBackend, parent_id: str, asked: SpawnRequest, *, dialect: Dialect, post: MailService
+) -> str:
     """Create a sub-agent's thread with its task in its mailbox, then the edge to it, and return its id.
 
     The child comes first: a crash between the two leaves a thread nobody waits for, and spawning the same id again adopts it.
@@ -72,82 +74,82 @@ async def spawn_thread(backend: ThreadBackend, parent_id: str, asked: Spawning, 
     if asked.history not in ("full", "none") and type(asked.history) is not int:
         raise BadInput(f"history is 'full', 'none' or a number of turns, not {asked.history!r}")
     now = backend.clock.now_ms()
-    child_id = checked_thread_id(asked.new_id) if asked.new_id is not None else new_thread_id(now)
-    origin = await _origin(backend, parent_id, asked.history, dialect=dialect)
+    child_id = check_thread_id(asked.new_id) if asked.new_id is not None else new_thread_id(now)
+    origin = await _find_origin(backend, parent_id, asked.history, dialect=dialect)
     start = origin.at if origin else 0
     turn = origin.turn if origin else 0
     meta = MetaBody(dialect=dialect.name, parent=origin.parent if origin else None, spawned_by=parent_id)
     records = [NewRecord(kind=RecordKind.META, at_ms=now, turn=turn, tokens=0, body=encode_body(meta))]
     if origin is not None and origin.cut is not None:
-        records.append(_nothing_before(origin.cut, covers=origin.covers, turn=turn, at_ms=now))
+        records.append(_make_cut(origin.cut, covers=origin.covers, turn=turn, at_ms=now))
     if asked.task is not None:
-        body = encode_body(_task(asked.task, parent_id=parent_id, child_id=child_id, dialect=dialect, backend=backend))
+        body = encode_body(_make_task(asked.task, parent_id=parent_id, child_id=child_id, dialect=dialect, backend=backend))
         records.append(NewRecord(kind=RecordKind.MAIL, at_ms=now, turn=turn, tokens=0, body=body))
     made = NewThread(id=child_id, dialect=dialect.name, created_at_ms=now, start=start, parent=origin.parent if origin else None)
     try:
         await backend.store.create(made, records)
     except ThreadExists:
-        if await spawned_by(backend.store, child_id) != parent_id:
+        if await find_spawner(backend.store, child_id) != parent_id:
             raise
-        if await _handed_on(backend, parent_id, child_id, asked.task, dialect=dialect):
+        if await _deliver_again(backend, parent_id, child_id, asked.task, dialect=dialect):
             return child_id
     await post.note(SpawnBody(child=child_id, status=OPEN, name=asked.name))
     return child_id
 
 
-async def _handed_on(backend: ThreadBackend, parent_id: str, child_id: str, task: str | None, *, dialect: Dialect) -> bool:
+async def _deliver_again(backend: ThreadBackend, parent_id: str, child_id: str, task: str | None, *, dialect: Dialect) -> bool:
     """Give a further task to a child that is there; false where the edge to it is still to be opened."""
-    edges = [body for body in await _edges(backend.store, parent_id) if body.child == child_id]
+    edges = [body for body in await _load_edges(backend.store, parent_id) if body.child == child_id]
     if task is not None:
         closings = sum(body.status == CLOSED for body in edges)
         seed = seed_chain(backend.store.tenant.key, dialect=dialect.name)
-        mail = Letter(content=task, sender=parent_id, way=Way.TRIGGER, id=_task_id(child_id, task, closings=closings))
-        await Post(backend, child_id, dialect=dialect, seed=seed).deliver(mail)
+        mail = OutgoingMail(content=task, sender=parent_id, way=Way.TRIGGER, id=_make_task_id(child_id, task, closings=closings))
+        await MailService(backend, child_id, dialect=dialect, seed=seed).deliver(mail)
     return bool(edges) and edges[-1].status == OPEN
 
 
-async def report_to_parent(backend: ThreadBackend, child_id: str, mail: Letter, *, dialect: Dialect) -> Delivery:
+async def report_to_parent(backend: ThreadBackend, child_id: str, mail: OutgoingMail, *, dialect: Dialect) -> Delivery:
     """Deliver a sub-agent's result to whoever spawned it and close the edge, as one unit.
 
     Raises:
         InvalidTarget: Nobody spawned it.
     """
-    parent_id = await spawned_by(backend.store, child_id)
+    parent_id = await find_spawner(backend.store, child_id)
     if parent_id is None:
         raise InvalidTarget(child_id, "was spawned by no thread, so there is nobody to report to")
     seed = seed_chain(backend.store.tenant.key, dialect=dialect.name)
-    names = {edge.child: edge.name for edge in await children_of(backend.store, parent_id)}
+    names = {edge.child: edge.name for edge in await list_children(backend.store, parent_id)}
     edge = SpawnBody(child=child_id, status=CLOSED, name=names.get(child_id, ""))
-    return await Post(backend, parent_id, dialect=dialect, seed=seed).deliver(mail, edge=edge)
+    return await MailService(backend, parent_id, dialect=dialect, seed=seed).deliver(mail, edge=edge)
 
 
-async def spawned_by(store: ThreadStore, thread_id: str) -> str | None:
+async def find_spawner(store: ThreadStore, thread_id: str) -> str | None:
     """Return the thread that spawned this one, if one did."""
     row = await store.get(thread_id)
     for record in await store.read(Span(thread_id=thread_id, start=row.start, stop=row.start + 1), kinds={RecordKind.META}):
-        meta = readable(record, MetaBody)
+        meta = read_body(record, MetaBody)
         return meta.spawned_by if meta else None
     return None
 
 
-async def children_of(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
+async def list_children(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
     """Return a thread's sub-agents by id. Reads all its mail."""
     newest: dict[str, SpawnBody] = {}
-    for body in await _edges(store, thread_id):
+    for body in await _load_edges(store, thread_id):
         known = newest.get(body.child)
         newest[body.child] = msgspec.structs.replace(body, name=body.name or (known.name if known else ""))
     edges = [Edge(parent=thread_id, child=body.child, status=body.status, name=body.name) for body in newest.values()]
     return sorted((edge for edge in edges if status in (None, edge.status)), key=lambda edge: edge.child)
 
 
-async def _edges(store: ThreadStore, thread_id: str) -> list[SpawnBody]:
+async def _load_edges(store: ThreadStore, thread_id: str) -> list[SpawnBody]:
     """Return everything a thread ever noted of its edges, oldest first."""
     row = await store.get(thread_id)
     records = await store.read(Span(thread_id=thread_id, start=row.start, stop=row.next), kinds={RecordKind.MAIL})
-    return [body for record in records if isinstance(body := correspondence(record), SpawnBody)]
+    return [body for record in records if isinstance(body := read_mail_record(record), SpawnBody)]
 
 
-async def descendants_of(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
+async def list_descendants(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
     """Return the sub-agents below a thread, nearest first, then by id; none below an edge whose status is another."""
     found: list[Edge] = []
     seen = {thread_id}
@@ -155,7 +157,7 @@ async def descendants_of(store: ThreadStore, thread_id: str, *, status: str | No
     while level:
         edges: list[Edge] = []
         for parent in level:
-            edges += await _children_if_there(store, parent, status=status, depth=depth)
+            edges += await _list_children_if_any(store, parent, status=status, depth=depth)
         # A thread that descends from itself is damage, and ends here.
         fresh = {edge.child: edge for edge in edges if edge.child not in seen}
         found += sorted(fresh.values(), key=lambda edge: edge.child)
@@ -164,15 +166,15 @@ async def descendants_of(store: ThreadStore, thread_id: str, *, status: str | No
     return found
 
 
-async def _children_if_there(store: ThreadStore, parent: str, *, status: str | None, depth: int) -> list[Edge]:
+async def _list_children_if_any(store: ThreadStore, parent: str, *, status: str | None, depth: int) -> list[Edge]:
     try:
-        edges = await children_of(store, parent, status=status)
+        edges = await list_children(store, parent, status=status)
     except ThreadNotFound:
         return []
     return [Edge(parent=edge.parent, child=edge.child, status=edge.status, name=edge.name, depth=depth) for edge in edges]
 
 
-async def _origin(
+async def _find_origin(
     backend: ThreadBackend, parent_id: str, history: Literal["full", "none"] | int, *, dialect: Dialect
 ) -> _Origin | None:
     """Return where a child begins: before whatever is still under way, so that it inherits no call it cannot answer."""
@@ -180,26 +182,26 @@ async def _origin(
         return None
     store = backend.store
     row = await store.get(parent_id)
-    entries = (await load_history(store, await live_path(store, parent_id, stop=row.next))).entries
+    entries = (await load_history(store, await load_live_path(store, parent_id, stop=row.next))).entries
     cuts = find_boundaries([dialect.view(entry.item) for entry in entries])
     open_entry = entries[cuts[-1]] if cuts[-1] < len(entries) else None
     is_after_cut = open_entry is not None and open_entry.after_cut and open_entry.source is not None
     at = open_entry.source.ordinal if is_after_cut and open_entry and open_entry.source else row.next
-    path = await live_path(store, parent_id, stop=row.next, whole=True)
-    parent = path.holds(at - 1)
+    path = await load_live_path(store, parent_id, stop=row.next, whole=True)
+    parent = path.find_thread(at - 1)
     if parent is None:
         return None
     before = await store.read(Span(thread_id=parent, start=at - 1, stop=at), bodies=False)
     origin = _Origin(parent=parent, at=at, turn=before[0].turn)
-    return origin if history == "full" else await _last_turns(store, parent_id, path, origin, turns=history)
+    return origin if history == "full" else await _limit_to_turns(store, parent_id, path, origin, turns=history)
 
 
-async def _last_turns(store: ThreadStore, parent_id: str, path: LivePath, origin: _Origin, *, turns: int) -> _Origin:
+async def _limit_to_turns(store: ThreadStore, parent_id: str, path: LivePath, origin: _Origin, *, turns: int) -> _Origin:
     if turns < 1:
         raise InvalidTarget(parent_id, f"cannot hand over {turns} turns; name one or more, or 'none'")
     spans = [Span(thread_id=each.thread_id, start=each.start, stop=min(each.stop, origin.at)) for each in path.spans]
     within = LivePath(spans=tuple(each for each in spans if each.start < each.stop), checkpoint=None, whole=True)
-    first = await turns_back(store, within, turns=turns)
+    first = await find_turn_back(store, within, turns=turns)
     if first is None:
         return origin
     covers = 0
@@ -210,7 +212,7 @@ async def _last_turns(store: ThreadStore, parent_id: str, path: LivePath, origin
     return _Origin(parent=origin.parent, at=origin.at, turn=origin.turn, cut=first.ordinal, covers=covers)
 
 
-def _nothing_before(cut: int, *, covers: int, turn: int, at_ms: int) -> NewRecord:
+def _make_cut(cut: int, *, covers: int, turn: int, at_ms: int) -> NewRecord:
     """Return the checkpoint that keeps what stands before `cut` out of a child's window."""
     checkpoint = Checkpoint(
         strategy=STRATEGY,
@@ -226,19 +228,19 @@ def _nothing_before(cut: int, *, covers: int, turn: int, at_ms: int) -> NewRecor
     return NewRecord(kind=RecordKind.CHECKPOINT, at_ms=at_ms, turn=turn, tokens=0, body=encode_body(checkpoint), target=cut)
 
 
-def _task(task: str, *, parent_id: str, child_id: str, dialect: Dialect, backend: ThreadBackend) -> MailBody:
-    item = dialect.make_user_message(letter(task, sender=parent_id, way=Way.TRIGGER))
+def _make_task(task: str, *, parent_id: str, child_id: str, dialect: Dialect, backend: ThreadBackend) -> MailBody:
+    item = dialect.make_user_message(render_mail(task, sender=parent_id, way=Way.TRIGGER))
     raw = backend.redact(item.raw) if backend.redact else item.raw
-    return MailBody(id=_task_id(child_id, task, closings=0), items=[msgspec.Raw(raw)], sender=parent_id, way=Way.TRIGGER)
+    return MailBody(id=_make_task_id(child_id, task, closings=0), items=[msgspec.Raw(raw)], sender=parent_id, way=Way.TRIGGER)
 
 
-def _task_id(child_id: str, task: str, *, closings: int) -> str:
+def _make_task_id(child_id: str, task: str, *, closings: int) -> str:
     """Return the name of a task's mail: the same task is a new one once the edge was closed, and else the one it was."""
     return f"{child_id}:task:{closings}:{blake2b(task.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentNames:
+class AgentIdentity:
     """The agent of a thread; see `threadkeep.hooks.CompactionFacts`. All None for one that is nobody's sub-agent."""
 
     session_id: str | None = None
@@ -246,7 +248,7 @@ class AgentNames:
     agent_type: str | None = None
 
 
-async def agent_names(store: ThreadStore, thread_id: str) -> AgentNames:
+async def load_agent_identity(store: ThreadStore, thread_id: str) -> AgentIdentity:
     """Return whose thread it is.
 
     A thread that another's agent spawned is known by its own id, by the name it was spawned under, and by the thread at the root
@@ -254,18 +256,18 @@ async def agent_names(store: ThreadStore, thread_id: str) -> AgentNames:
     """
     meta = await _meta(store, thread_id)
     if meta is None or meta.spawned_by is None:
-        return AgentNames(agent_id=meta.agent) if meta is not None and meta.agent else AgentNames()
+        return AgentIdentity(agent_id=meta.agent) if meta is not None and meta.agent else AgentIdentity()
     root, seen = meta.spawned_by, {thread_id}
     while root not in seen:
         seen.add(root)
         above = await _meta(store, root)
         root = above.spawned_by if above is not None and above.spawned_by is not None else root
-    return AgentNames(session_id=root, agent_id=thread_id, agent_type=await _name(store, meta.spawned_by, thread_id))
+    return AgentIdentity(session_id=root, agent_id=thread_id, agent_type=await _find_name(store, meta.spawned_by, thread_id))
 
 
-async def _name(store: ThreadStore, parent: str, child: str) -> str | None:
+async def _find_name(store: ThreadStore, parent: str, child: str) -> str | None:
     try:
-        edges = await children_of(store, parent)
+        edges = await list_children(store, parent)
     except ThreadNotFound:
         return None
     return next((edge.name for edge in edges if edge.child == child and edge.name), None)
@@ -278,5 +280,5 @@ async def _meta(store: ThreadStore, thread_id: str) -> MetaBody | None:
     except ThreadNotFound:
         return None
     for record in await store.read(Span(thread_id=thread_id, start=row.start, stop=row.start + 1), kinds={RecordKind.META}):
-        return readable(record, MetaBody)
+        return read_body(record, MetaBody)
     return None

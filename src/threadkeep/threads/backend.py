@@ -11,7 +11,7 @@ from typing import Protocol
 from threadkeep.errors import OrdinalConflict
 from threadkeep.store import NewRecord, NewThread
 from threadkeep.store.base import FullStore
-from threadkeep.threads.records import Persistence, keep
+from threadkeep.threads.records import Persistence, reduce_records
 from threadkeep.tokens import Limits, Scope
 
 
@@ -56,7 +56,7 @@ class ThreadBackend:
     of_window: Callable[[int], Limits] = Limits.of_window
     listed: dict[str, Limits] = field(default_factory=dict)
 
-    def limits_for(self, model: str | None) -> Limits:
+    def find_limits(self, model: str | None) -> Limits:
         """Return the limits of a model.
 
         They are those of the longest name in `limits_by_model` that its own begins with, else as its provider lists it, else
@@ -67,23 +67,23 @@ class ThreadBackend:
             return self.limits_by_model[max(named, key=len)]
         return self.listed.get(model, self.limits) if model is not None else self.limits
 
-    def knows_window_of(self, model: str) -> bool:
+    def has_limits_for(self, model: str) -> bool:
         """Whether anybody said what a model's limits are."""
         return model in self.listed or any(model.startswith(name) for name in self.limits_by_model)
 
-    def learn_windows(self, windows: Mapping[str, int]) -> None:
+    def add_windows(self, windows: Mapping[str, int]) -> None:
         """Take note of context windows as a provider lists them, by its models' names."""
         self.listed.update({model: self.of_window(window) for model, window in windows.items()})
 
     async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> int:
         """Create a thread with what is to be kept of `records` and return its next ordinal; see `ThreadStore.create`."""
-        kept = keep(records, self.persistence)
+        kept = reduce_records(records, self.persistence)
         await self.store.create(thread, kept)
         return thread.start + len(kept)
 
     async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
         """Append what is to be kept of `records` and return the next ordinal; see `ThreadStore.append`."""
-        kept = keep(records, self.persistence)
+        kept = reduce_records(records, self.persistence)
         return await self.store.append(thread_id, kept, expected=expected) if kept else expected
 
     async def append_beside(self, thread_id: str, record: NewRecord, *, expected: int) -> int:

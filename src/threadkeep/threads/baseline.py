@@ -14,13 +14,13 @@ from threadkeep.dialects import Dialect
 from threadkeep.errors import BadInput
 from threadkeep.items import is_json
 from threadkeep.store import NewRecord, RecordKind, ThreadStore
-from threadkeep.threads import Arrival, EntryKind, History, Pointer, Tip, decode_body, encode_body, lay_down
+from threadkeep.threads import Arrival, EntryKind, History, Pointer, Tip, decode_body, encode_body, make_records
 from threadkeep.threads.backend import ThreadBackend
-from threadkeep.threads.json_diff import Edit, Hunk, edits_within, hunks_between, patched, same, size, with_hunks
-from threadkeep.threads.json_diff import told as told_edits
-from threadkeep.threads.reader import live_path, load_history, records_at
+from threadkeep.threads.json_diff import Edit, Hunk, apply_edits, apply_hunks, diff_json, diff_lines, is_same_json, measure_json
+from threadkeep.threads.json_diff import render_edits as told_edits
+from threadkeep.threads.reader import load_history, load_live_path, load_records
 from threadkeep.threads.records import VERSION
-from threadkeep.threads.writer import append_items, arrival
+from threadkeep.threads.writer import append_items, make_arrival
 
 World: TypeAlias = dict[str, Any]
 
@@ -86,14 +86,14 @@ class BaselineBody(msgspec.Struct, frozen=True, kw_only=True):
     v: int = VERSION
 
 
-def checked_world(sections: Mapping[str, object]) -> World:
+def check_world(sections: Mapping[str, object]) -> World:
     """Return a host's sections as a world: a section, or a field of one, that is None is not there.
 
     Raises:
         BadInput: A section has no name, or holds what JSON cannot say, half a surrogate pair among it.
     """
     try:
-        world = {name: _without_nulls(value) for name, value in sections.items() if value is not None}
+        world = {name: _drop_nulls(value) for name, value in sections.items() if value is not None}
         sound = is_json(world) and all(name.strip() for name in world) and bool(msgspec.json.encode(world))
     except (RecursionError, UnicodeEncodeError):
         world, sound = {}, False
@@ -102,7 +102,7 @@ def checked_world(sections: Mapping[str, object]) -> World:
     return world
 
 
-def standing(tellings: Sequence[BaselineBody]) -> World | None:
+def fold_updates(tellings: Sequence[BaselineBody]) -> World | None:
     """Return the world as the tellings still in the window, oldest first, describe it.
 
     None where it was not told, or where a part of what was told is gone: a change rests on all that came before it.
@@ -113,32 +113,32 @@ def standing(tellings: Sequence[BaselineBody]) -> World | None:
         if telling.base and (world is None or telling.base != digest):
             world = None
             continue
-        world = applied(telling.told, to=world if telling.base and world is not None else {})
+        world = apply_changes(telling.told, to=world if telling.base and world is not None else {})
         digest = telling.result
     return world
 
 
-def telling_of(world: World, *, known: World | None) -> BaselineBody | None:
+def compare_worlds(world: World, *, known: World | None) -> BaselineBody | None:
     """Return what is to be told for the model to know `world`; None where it knows it already."""
     if known is None:
         told: dict[str, Change] = {name: Whole(value=value) for name, value in world.items()}
-        return BaselineBody(told=told, result=_digest(world)) if world else None
-    changes = differences(known, world)
-    return BaselineBody(told=changes, base=_digest(known), result=_digest(world)) if changes else None
+        return BaselineBody(told=told, result=_digest_world(world)) if world else None
+    changes = diff_worlds(known, world)
+    return BaselineBody(told=changes, base=_digest_world(known), result=_digest_world(world)) if changes else None
 
 
-def differences(old: World, new: World) -> dict[str, Change]:
+def diff_worlds(old: World, new: World) -> dict[str, Change]:
     """Return what makes `new` of `old`: each in the order of `new`, then what is gone."""
     found: dict[str, Change] = {}
     for name, value in new.items():
         if name not in old:
             found[name] = Whole(value=value)
-        elif not same(old[name], value):
-            found[name] = _difference(old[name], value)
+        elif not is_same_json(old[name], value):
+            found[name] = _diff_values(old[name], value)
     return found | {name: Removed() for name in old if name not in new}
 
 
-def applied(changes: Mapping[str, Change], *, to: World) -> World:
+def apply_changes(changes: Mapping[str, Change], *, to: World) -> World:
     """Return the world after `changes`."""
     world = dict(to)
     for name, change in changes.items():
@@ -146,11 +146,11 @@ def applied(changes: Mapping[str, Change], *, to: World) -> World:
             case Whole():
                 world[name] = change.value
             case Merged():
-                world[name] = merged(world.get(name), change.patch)
+                world[name] = apply_merge_patch(world.get(name), change.patch)
             case Edited():
-                world[name] = "\n".join(with_hunks(str(world.get(name, "")).split("\n"), change.hunks))
+                world[name] = "\n".join(apply_hunks(str(world.get(name, "")).split("\n"), change.hunks))
             case Patched():
-                world[name] = patched(world.get(name), change.edits)
+                world[name] = apply_edits(world.get(name), change.edits)
             case Removed():
                 world.pop(name, None)
             case _:
@@ -165,13 +165,13 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
         before = old.get(name)
         if name not in old:
             patch[name] = value
-        elif not same(before, value):
+        elif not is_same_json(before, value):
             both = isinstance(before, dict) and isinstance(value, dict)
             patch[name] = merge_patch(before, value) if both else value  # type: ignore[arg-type]  # both are objects
     return patch
 
 
-def merged(value: object, patch: Any) -> Any:
+def apply_merge_patch(value: object, patch: Any) -> Any:
     """Return `value` after a JSON merge patch."""
     if not isinstance(patch, dict):
         return patch
@@ -180,39 +180,39 @@ def merged(value: object, patch: Any) -> Any:
         if inner is None:
             result.pop(name, None)
         else:
-            result[name] = merged(result.get(name), inner)
+            result[name] = apply_merge_patch(result.get(name), inner)
     return result
 
 
-def words_of(telling: BaselineBody) -> str:
+def render_baseline(telling: BaselineBody) -> str:
     """Return what the model reads. Whatever a section holds stays within it: the ends of our own elements are spelled apart."""
     opening = f'<{ELEMENT} update="changes">\n{WHAT_CHANGED}' if telling.base else f"<{ELEMENT}>\n{ALL_OF_IT}"
     is_new = not telling.base
-    sections = [_section(name, change, is_new=is_new) for name, change in telling.told.items()]
+    sections = [_render_section(name, change, is_new=is_new) for name, change in telling.told.items()]
     return "\n".join((opening, *sections, f"</{ELEMENT}>"))
 
 
-def _section(name: str, change: Change, *, is_new: bool) -> str:
+def _render_section(name: str, change: Change, *, is_new: bool) -> str:
     label = escape(" ".join(name.split()))
     match change:
         case Whole():
             told = "" if is_new else ' change="now reads"'
-            return f'<{SECTION} name="{label}"{told}>\n{_contained(change.value)}\n</{SECTION}>'
+            return f'<{SECTION} name="{label}"{told}>\n{_escape_elements(change.value)}\n</{SECTION}>'
         case Merged():
             how = "merge patch; null: no longer there"
-            return f'<{SECTION} name="{label}" change="{how}">\n{_contained(change.patch)}\n</{SECTION}>'
+            return f'<{SECTION} name="{label}" change="{how}">\n{_escape_elements(change.patch)}\n</{SECTION}>'
         case Edited():
-            return "\n".join(_hunk(label, hunk) for hunk in change.hunks)
+            return "\n".join(_render_hunk(label, hunk) for hunk in change.hunks)
         case Patched():
             how = "edits; places as they were before any of them, list elements counted from 0"
-            return f'<{SECTION} name="{label}" change="{how}">\n{_contained(told_edits(change.edits))}\n</{SECTION}>'
+            return f'<{SECTION} name="{label}" change="{how}">\n{_escape_elements(told_edits(change.edits))}\n</{SECTION}>'
         case Removed():
             return f'<{SECTION} name="{label}" change="no longer applies"></{SECTION}>'
         case _:
             assert_never(change)
 
 
-def _hunk(label: str, hunk: Hunk) -> str:
+def _render_hunk(label: str, hunk: Hunk) -> str:
     """Return one change of a text; its lines are numbered as they were before any of them."""
     place = f"line {hunk.first + 1}" if hunk.gone == 1 else f"lines {hunk.first + 1} to {hunk.first + hunk.gone}"
     if not hunk.gone:
@@ -221,52 +221,52 @@ def _hunk(label: str, hunk: Hunk) -> str:
         place = f"what was {place} now reads"
     else:
         return f'<{SECTION} name="{label}" change="what was {place} is gone"></{SECTION}>'
-    words = _contained("\n".join(hunk.lines))
+    words = _escape_elements("\n".join(hunk.lines))
     return f'<{SECTION} name="{label}" change="{place}">\n{words}\n</{SECTION}>'
 
 
-def _contained(value: object) -> str:
+def _escape_elements(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     for element in (ELEMENT, SECTION):
         text = text.replace(f"</{element}", f"<\\/{element}")
     return text
 
 
-def _difference(old: object, new: object) -> Change:
-    if isinstance(old, str) and isinstance(new, str) and (edit := _edit(old, new)) is not None:
+def _diff_values(old: object, new: object) -> Change:
+    if isinstance(old, str) and isinstance(new, str) and (edit := _diff_texts(old, new)) is not None:
         return edit
     plain: Change = Whole(value=new)
     if isinstance(old, dict) and isinstance(new, dict):
         plain = Merged(patch=merge_patch(old, new))
-    if size(plain) < WORTH_EDITS_BYTES:
+    if measure_json(plain) < WORTH_EDITS_BYTES:
         return plain
-    edits = edits_within(old, new)
-    return plain if edits is None or 2 * size(edits) > size(plain) else Patched(edits=edits)
+    edits = diff_json(old, new)
+    return plain if edits is None or 2 * measure_json(edits) > measure_json(plain) else Patched(edits=edits)
 
 
-def _edit(old: str, new: str) -> Edited | None:
+def _diff_texts(old: str, new: str) -> Edited | None:
     """Return the lines in which two long texts differ; None where naming them says no less than the whole text."""
     before, after = old.split("\n"), new.split("\n")
     if min(len(before), len(after)) < FEWEST_LINES:
         return None
-    hunks = hunks_between(before, after)
+    hunks = diff_lines(before, after)
     told = sum(len(line) + 1 for hunk in hunks for line in hunk.lines) + HUNK_CHARS * len(hunks)
     return Edited(hunks=hunks) if 2 * told <= len(new) else None
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return {name: _drop_nulls(inner) for name, inner in value.items() if inner is not None}
 
 
-def _digest(world: World) -> str:
+def _digest_world(world: World) -> str:
     encoded = msgspec.json.encode(world, order="deterministic")
     return f"w1:{blake2b(encoded, digest_size=16).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class BaselineUpdate:
     """What is to be recorded for a model to know its world: the record, and the item that says it."""
 
     body: BaselineBody
@@ -283,24 +283,26 @@ class Telling:
         return len(self.item.item.raw)
 
 
-async def told_world(store: ThreadStore, thread_id: str) -> World | None:
+async def load_world(store: ThreadStore, thread_id: str) -> World | None:
     """Return the world as a thread's window tells it; None where it does not, or no longer does."""
-    path = await live_path(store, thread_id)
-    return standing(await _tellings(store, await load_history(store, path)))
+    path = await load_live_path(store, thread_id)
+    return fold_updates(await _load_updates(store, await load_history(store, path)))
 
 
-async def plan_telling(backend: ThreadBackend, thread_id: str, world: World, *, dialect: Dialect) -> Telling | None:
+async def plan_update(backend: ThreadBackend, thread_id: str, world: World, *, dialect: Dialect) -> BaselineUpdate | None:
     """Return what a thread's model must be told to know `world`; None where its window says it already."""
-    body = telling_of(world, known=await told_world(backend.store, thread_id))
+    body = compare_worlds(world, known=await load_world(backend.store, thread_id))
     if body is None:
         return None
-    return Telling(body=body, item=arrival(dialect, dialect.make_user_message(words_of(body)), redact=backend.redact))
+    return BaselineUpdate(
+        body=body, item=make_arrival(dialect, dialect.make_user_message(render_baseline(body)), redact=backend.redact)
+    )
 
 
-async def append_told(
+async def append_with_update(
     backend: ThreadBackend,
     thread_id: str,
-    telling: Telling | None,
+    telling: BaselineUpdate | None,
     arrivals: Sequence[Arrival],
     *,
     tip: Tip,
@@ -317,7 +319,7 @@ async def append_told(
     if telling is None:
         return await append_items(backend, thread_id, arrivals, tip=tip, model=model, issuer=issuer)
     key, now = backend.store.tenant.key, backend.clock.now_ms()
-    records, after = lay_down(tip, [telling.item, *arrivals], key=key, at_ms=now, model=model, issuer=issuer)
+    records, after = make_records(tip, [telling.item, *arrivals], key=key, at_ms=now, model=model, issuer=issuer)
     place = next(at for at, record in enumerate(records) if record.kind is RecordKind.ITEM)
     body = encode_body(telling.body)
     record = NewRecord(kind=RecordKind.CONTEXT, at_ms=now, turn=records[place].turn, tokens=0, body=body)
@@ -325,12 +327,12 @@ async def append_told(
     return replace(after, next=reached)
 
 
-async def _tellings(store: ThreadStore, history: History) -> list[BaselineBody]:
+async def _load_updates(store: ThreadStore, history: History) -> list[BaselineBody]:
     """Return the tellings whose item is in the window, oldest first."""
     shown = {entry.source for entry in history.entries if entry.kind is EntryKind.KEEP and entry.source is not None}
     before = (Pointer(source.thread_id, source.ordinal - 1) for source in shown)
     found: dict[int, BaselineBody] = {}
-    for place, record in (await records_at(store, before, kinds={RecordKind.CONTEXT})).items():
+    for place, record in (await load_records(store, before, kinds={RecordKind.CONTEXT})).items():
         try:
             found[place.ordinal] = decode_body(record.body, BaselineBody)
         except msgspec.MsgspecError:

@@ -8,10 +8,10 @@ from threadkeep.dialects import Dialect
 from threadkeep.errors import InvalidTarget, NotEnoughTurns, NothingToUndo, RecordNotFound
 from threadkeep.items import Item, View
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
-from threadkeep.threads import LivePath, MetaBody, RollbackBody, UndoBody, checked_thread_id, encode_body
+from threadkeep.threads import LivePath, MetaBody, RollbackBody, UndoBody, check_thread_id, encode_body
 from threadkeep.threads.backend import ThreadBackend, new_thread_id
-from threadkeep.threads.reader import Turn, current_turn, live_path, newest_turns, turn_starting
-from threadkeep.threads.writer import Opening
+from threadkeep.threads.reader import Turn, find_turn, load_current_turn, load_live_path, load_newest_turns
+from threadkeep.threads.writer import ThreadStart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,36 +39,36 @@ async def fork_thread(backend: ThreadBackend, thread_id: str, place: ForkPoint, 
         InvalidTarget: The live path has no such place, or more than one was named.
     """
     row = await backend.store.get(thread_id)
-    path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
-    at = await _ordinal_of(backend, thread_id, path, place, end=row.next)
-    parent = path.holds(at - 1)
+    path = await load_live_path(backend.store, thread_id, stop=row.next, whole=True)
+    at = await _find_fork_ordinal(backend, thread_id, path, place, end=row.next)
+    parent = path.find_thread(at - 1)
     if parent is None:
         raise InvalidTarget(thread_id, f"no fork can begin at #{at}; the live path ends before it or left it behind")
-    return await branch_off(backend, parent, at=at, new_id=new_id)
+    return await create_fork(backend, parent, at=at, new_id=new_id)
 
 
-async def branch_off(backend: ThreadBackend, parent: str, *, at: int, new_id: str | None = None) -> Branched:
+async def create_fork(backend: ThreadBackend, parent: str, *, at: int, new_id: str | None = None) -> Branched:
     """Create a thread whose path before ordinal `at` is what `parent`'s was then, whether or not that is live today.
 
     Raises:
         InvalidThreadId: `new_id` cannot name a thread.
         RecordNotFound: `parent` has no record before `at`.
     """
-    begun = await branch(backend, parent, at=at, new_id=new_id)
+    begun = await prepare_fork(backend, parent, at=at, new_id=new_id)
     await backend.create(begun.thread, [begun.meta])
     return Branched(thread=begun.thread.id, parent=parent, at=at)
 
 
-async def branch(
+async def prepare_fork(
     backend: ThreadBackend, parent: str, *, at: int, new_id: str | None = None, continues: str | None = None
-) -> Opening:
-    """Return the thread that `branch_off` would create, for what follows to be written with it; `continues` as in `opening`.
+) -> ThreadStart:
+    """Return the thread that `create_fork` would create, for what follows to be written with it; `continues` as in `opening`.
 
     Raises:
         InvalidThreadId: `new_id` cannot name a thread.
         RecordNotFound: `parent` has no record before `at`.
     """
-    child_id = checked_thread_id(new_id) if new_id is not None else None
+    child_id = check_thread_id(new_id) if new_id is not None else None
     row = await backend.store.get(parent)
     before = await backend.store.read(Span(thread_id=parent, start=at - 1, stop=at), bodies=False)
     if not before:
@@ -76,7 +76,7 @@ async def branch(
     now = backend.clock.now_ms()
     child = NewThread(id=child_id or new_thread_id(now), dialect=row.dialect, created_at_ms=now, start=at, parent=parent)
     body = encode_body(MetaBody(dialect=row.dialect, parent=parent, continues=continues))
-    return Opening(thread=child, meta=NewRecord(kind=RecordKind.META, at_ms=now, turn=before[0].turn, tokens=0, body=body))
+    return ThreadStart(thread=child, meta=NewRecord(kind=RecordKind.META, at_ms=now, turn=before[0].turn, tokens=0, body=body))
 
 
 async def roll_back(backend: ThreadBackend, thread_id: str, *, turns: int, dialect: Dialect) -> Branched:
@@ -93,12 +93,12 @@ async def roll_back(backend: ThreadBackend, thread_id: str, *, turns: int, diale
     if turns < 1:
         raise InvalidTarget(thread_id, f"cannot take back {turns} turns; name one or more")
     row = await backend.store.get(thread_id)
-    path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
-    found = await newest_turns(backend.store, path, limit=turns)
+    path = await load_live_path(backend.store, thread_id, stop=row.next, whole=True)
+    found = await load_newest_turns(backend.store, path, limit=turns)
     if len(found) < turns:
         raise NotEnoughTurns(thread_id, asked=turns, turns=len(found))
     target = found[-1]
-    at = await _before_its_context(backend, path, target, dialect=dialect)
+    at = await _find_turn_start(backend, path, target, dialect=dialect)
     record = NewRecord(
         kind=RecordKind.ROLLBACK,
         at_ms=backend.clock.now_ms(),
@@ -120,7 +120,7 @@ async def undo_rollback(backend: ThreadBackend, thread_id: str) -> int:
         NothingToUndo: The thread stands at no rollback, or items were recorded since.
     """
     row = await backend.store.get(thread_id)
-    path = await live_path(backend.store, thread_id, stop=row.next, whole=True)
+    path = await load_live_path(backend.store, thread_id, stop=row.next, whole=True)
     newest = path.spans[0]
     since = await backend.store.read(newest, kinds={RecordKind.ROLLBACK, RecordKind.ITEM}, limit=2, bodies=False)
     if newest.thread_id != thread_id or [record.kind for record in since] != [RecordKind.ROLLBACK]:
@@ -129,7 +129,7 @@ async def undo_rollback(backend: ThreadBackend, thread_id: str) -> int:
     record = NewRecord(
         kind=RecordKind.ROLLBACK,
         at_ms=backend.clock.now_ms(),
-        turn=await current_turn(backend.store, row, stop=at),
+        turn=await load_current_turn(backend.store, row, stop=at),
         tokens=0,
         body=encode_body(RollbackBody(turns=0)),
         target=at,
@@ -145,13 +145,13 @@ async def undo_compaction(backend: ThreadBackend, thread_id: str) -> int:
         NothingToUndo: No checkpoint counts.
     """
     row = await backend.store.get(thread_id)
-    path = await live_path(backend.store, thread_id, stop=row.next)
+    path = await load_live_path(backend.store, thread_id, stop=row.next)
     if path.checkpoint is None:
         raise NothingToUndo(thread_id)
     record = NewRecord(
         kind=RecordKind.UNDO,
         at_ms=backend.clock.now_ms(),
-        turn=await current_turn(backend.store, row, stop=row.next),
+        turn=await load_current_turn(backend.store, row, stop=row.next),
         tokens=0,
         body=encode_body(UndoBody()),
         target=path.checkpoint.ordinal,
@@ -160,10 +160,10 @@ async def undo_compaction(backend: ThreadBackend, thread_id: str) -> int:
     return path.checkpoint.ordinal
 
 
-async def _before_its_context(backend: ThreadBackend, path: LivePath, turn: Turn, *, dialect: Dialect) -> int:
+async def _find_turn_start(backend: ThreadBackend, path: LivePath, turn: Turn, *, dialect: Dialect) -> int:
     """Return where a turn begins, host context directly before it included; never past what precedes the first turn."""
     at = turn.ordinal
-    while turn.number > 1 and (thread_id := path.holds(at - 1)) is not None:
+    while turn.number > 1 and (thread_id := path.find_thread(at - 1)) is not None:
         found = await backend.store.read(Span(thread_id=thread_id, start=at - 1, stop=at), kinds={RecordKind.ITEM})
         if not found or found[0].erased or not _is_context(dialect.view(Item(found[0].body))):
             break
@@ -175,23 +175,23 @@ def _is_context(view: View) -> bool:
     return view.context is not None and not view.by_person
 
 
-async def _ordinal_of(backend: ThreadBackend, thread_id: str, path: LivePath, place: ForkPoint, *, end: int) -> int:
+async def _find_fork_ordinal(backend: ThreadBackend, thread_id: str, path: LivePath, place: ForkPoint, *, end: int) -> int:
     named = [value for value in (place.at, place.before_turn, place.after_turn) if value is not None]
     if len(named) > 1:
         raise InvalidTarget(thread_id, "name one place to fork at, not several")
     if place.at is not None:
         return place.at
     if place.before_turn is not None:
-        return (await _turn(backend, thread_id, path, number=place.before_turn)).ordinal
+        return (await _find_turn(backend, thread_id, path, number=place.before_turn)).ordinal
     if place.after_turn is None:
         return end
-    await _turn(backend, thread_id, path, number=place.after_turn)
-    following = await turn_starting(backend.store, path, number=place.after_turn + 1)
+    await _find_turn(backend, thread_id, path, number=place.after_turn)
+    following = await find_turn(backend.store, path, number=place.after_turn + 1)
     return following.ordinal if following else end
 
 
-async def _turn(backend: ThreadBackend, thread_id: str, path: LivePath, *, number: int) -> Turn:
-    turn = await turn_starting(backend.store, path, number=number)
+async def _find_turn(backend: ThreadBackend, thread_id: str, path: LivePath, *, number: int) -> Turn:
+    turn = await find_turn(backend.store, path, number=number)
     if turn is None:
         raise InvalidTarget(thread_id, f"has no turn {number} on its live path")
     return turn

@@ -37,7 +37,7 @@ class Arrival:
     redacted: bool = False
 
 
-def lay_down(
+def make_records(
     tip: Tip,
     arrivals: Sequence[Arrival],
     *,
@@ -50,13 +50,13 @@ def lay_down(
 
     A person's message opens a turn; what a host said right before it belongs to that turn too.
     """
-    openers = dict(_turn_openers(arrivals))
+    openers = dict(_find_turn_openers(arrivals))
     records: list[NewRecord] = []
     for index, arrival in enumerate(arrivals):
         opener = openers.get(index)
         if opener is not None:
             tip = replace(tip, turn=tip.turn + 1)
-            records.append(_turn_record(tip, opener, at_ms=at_ms, model=model, issuer=issuer))
+            records.append(_make_turn_record(tip, opener, at_ms=at_ms, model=model, issuer=issuer))
         tip = replace(tip, depth=tip.depth + 1, chain=link_chain(key, tip.chain, arrival.canonical))
         records.append(
             NewRecord(
@@ -73,7 +73,7 @@ def lay_down(
     return records, replace(tip, next=tip.next + len(records))
 
 
-def _turn_openers(arrivals: Sequence[Arrival]) -> Iterable[tuple[int, Arrival]]:
+def _find_turn_openers(arrivals: Sequence[Arrival]) -> Iterable[tuple[int, Arrival]]:
     """Yield where each turn starts and the person's message that opens it."""
     start: int | None = None
     for index, arrival in enumerate(arrivals):
@@ -87,7 +87,7 @@ def _turn_openers(arrivals: Sequence[Arrival]) -> Iterable[tuple[int, Arrival]]:
             start = None
 
 
-def _turn_record(tip: Tip, opener: Arrival, *, at_ms: int, model: str | None, issuer: str | None) -> NewRecord:
+def _make_turn_record(tip: Tip, opener: Arrival, *, at_ms: int, model: str | None, issuer: str | None) -> NewRecord:
     preview = " ".join(opener.view.said.split())[:PREVIEW_CHARS]
     body = encode_body(TurnBody(preview=preview, model=model, issuer=issuer))
     return NewRecord(kind=RecordKind.TURN, at_ms=at_ms, turn=tip.turn, tokens=0, body=body)

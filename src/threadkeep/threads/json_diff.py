@@ -21,17 +21,17 @@ class Hunk(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[str]
 
 
-def hunks_between(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
+def diff_lines(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
     """Return what makes `new` of `old`, first to last, no two of them touching."""
     found: list[Hunk] = []
     old_at = new_at = 0
-    for old_stop, new_stop in (*_anchors(old, new), (len(old), len(new))):
-        found.extend(_in_gap(old, new, range(old_at, old_stop), range(new_at, new_stop)))
+    for old_stop, new_stop in (*_find_anchors(old, new), (len(old), len(new))):
+        found.extend(_diff_gap(old, new, range(old_at, old_stop), range(new_at, new_stop)))
         old_at, new_at = old_stop + 1, new_stop + 1
     return found
 
 
-def with_hunks(old: Sequence[str], hunks: Sequence[Hunk]) -> list[str]:
+def apply_hunks(old: Sequence[str], hunks: Sequence[Hunk]) -> list[str]:
     """Return the lines after `hunks`, each of which speaks of the lines as they were before all of them."""
     lines = list(old)
     for hunk in reversed(hunks):
@@ -39,7 +39,7 @@ def with_hunks(old: Sequence[str], hunks: Sequence[Hunk]) -> list[str]:
     return lines
 
 
-def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """Return the places of lines that stand once in each text, as many as have the same order in both."""
     in_old, in_new = Counter(old), Counter(new)
     place = {line: at for at, line in enumerate(new) if in_new[line] == 1}
@@ -61,7 +61,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     return chosen[::-1]
 
 
-def _in_gap(old: Sequence[str], new: Sequence[str], olds: range, news: range) -> Iterator[Hunk]:
+def _diff_gap(old: Sequence[str], new: Sequence[str], olds: range, news: range) -> Iterator[Hunk]:
     """Yield the hunks between two anchors: line by line where as many stand there as before, else one for all that differ."""
     shorter = min(len(olds), len(news))
     head = next((at for at in range(shorter) if old[olds[at]] != new[news[at]]), shorter)
@@ -89,14 +89,14 @@ _PIECE: Final = re.compile(r"\S{1,64}\s*|\s+")
 Place: TypeAlias = list[str | int]
 
 
-class Put(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="put"):
+class FieldEdit(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="put"):
     """The field at the end of `at` is now the one value in `now`; without one, it is no longer there."""
 
     at: Place
     now: list[Any]
 
 
-class Splice(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="splice"):
+class ListEdit(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="splice"):
     """`gone` elements of the list at `at`, from `first` on (counted from 0), are now `now`."""
 
     at: Place
@@ -114,42 +114,42 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     now: str
 
 
-class Respelled(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="respelled"):
+class TextEdit(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="respelled"):
     """Pieces of the text at `at`, first to last."""
 
     at: Place
     pieces: list[Piece]
 
 
-Edit: TypeAlias = Put | Splice | Respelled
+Edit: TypeAlias = FieldEdit | ListEdit | TextEdit
 
 
-def same(one: object, other: object) -> bool:
+def is_same_json(one: object, other: object) -> bool:
     """Whether two JSON values are written alike but for the order of fields; `1`, `1.0` and `true` are not."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+        return one.keys() == other.keys() and all(is_same_json(value, other[name]) for name, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(is_same_json, one, other))
     return one == other
 
 
-def edits_within(old: object, new: object, *, at: Place | None = None) -> list[Edit] | None:
+def diff_json(old: object, new: object, *, at: Place | None = None) -> list[Edit] | None:
     """Return what makes `new` of `old`, to be applied last to first; None where they have no parts in common to name it by."""
     place = at or []
     if len(place) > DEEPEST:
         return None
     if isinstance(old, dict) and isinstance(new, dict):
-        return list(_in_object(old, new, at=place))
+        return list(_diff_objects(old, new, at=place))
     if isinstance(old, list) and isinstance(new, list):
-        return list(_in_list(old, new, at=place))
+        return list(_diff_lists(old, new, at=place))
     if isinstance(old, str) and isinstance(new, str) and min(len(old), len(new)) >= LONG_TEXT_CHARS:
-        return [Respelled(at=place, pieces=_pieces(old, new))]
+        return [TextEdit(at=place, pieces=_diff_texts(old, new))]
     return None
 
 
-def patched(value: Any, edits: Sequence[Edit]) -> Any:
+def apply_edits(value: Any, edits: Sequence[Edit]) -> Any:
     """Return `value` after `edits`; what they do not touch is shared with it."""
     root = [value]
     own: dict[int, object] = {}
@@ -157,84 +157,84 @@ def patched(value: Any, edits: Sequence[Edit]) -> Any:
         holder: Any = root
         key: Any = 0
         for step in edit.at:
-            holder, key = _owned(holder, key, own), step
+            holder, key = _copy_once(holder, key, own), step
         match edit:
-            case Put(now=[now]):
+            case FieldEdit(now=[now]):
                 holder[key] = now
-            case Put():
+            case FieldEdit():
                 holder.pop(key, None)
-            case Splice():
-                _owned(holder, key, own)[edit.first : edit.first + edit.gone] = edit.now
-            case Respelled():
-                holder[key] = _respelled(holder[key], edit.pieces)
+            case ListEdit():
+                _copy_once(holder, key, own)[edit.first : edit.first + edit.gone] = edit.now
+            case TextEdit():
+                holder[key] = _apply_pieces(holder[key], edit.pieces)
     return root[0]
 
 
-def told(edits: Sequence[Edit]) -> str:
+def render_edits(edits: Sequence[Edit]) -> str:
     """Return edits for a reader, a line each, places as they were before any of them."""
-    return "\n".join(msgspec.json.encode(line).decode() for edit in edits for line in _lines(edit))
+    return "\n".join(msgspec.json.encode(line).decode() for edit in edits for line in _list_changes(edit))
 
 
-def size(value: object) -> int:
+def measure_json(value: object) -> int:
     """Return how long a JSON value is, written down."""
     return len(msgspec.json.encode(value))
 
 
-def _lines(edit: Edit) -> Iterator[dict[str, Any]]:
+def _list_changes(edit: Edit) -> Iterator[dict[str, Any]]:
     match edit:
-        case Put(at=at, now=[now]):
+        case FieldEdit(at=at, now=[now]):
             yield {"at": at, "now": now}
-        case Put(at=at):
+        case FieldEdit(at=at):
             yield {"at": at, "gone": True}
-        case Splice():
+        case ListEdit():
             yield {"at": edit.at, "from": edit.first, "in place of": edit.gone, "now": edit.now}
-        case Respelled():
+        case TextEdit():
             for piece in edit.pieces:
                 yield {"at": edit.at, "after": piece.lead, "in place of": piece.was, "now": piece.now}
 
 
-def _in_object(old: Mapping[str, Any], new: Mapping[str, Any], *, at: Place) -> Iterator[Edit]:
+def _diff_objects(old: Mapping[str, Any], new: Mapping[str, Any], *, at: Place) -> Iterator[Edit]:
     for name in old:
         if name not in new:
-            yield Put(at=[*at, name], now=[])
+            yield FieldEdit(at=[*at, name], now=[])
     for name, value in new.items():
         if name not in old:
-            yield Put(at=[*at, name], now=[value])
-        elif not same(old[name], value):
-            yield from _shorter(edits_within(old[name], value, at=[*at, name]), Put(at=[*at, name], now=[value]))
+            yield FieldEdit(at=[*at, name], now=[value])
+        elif not is_same_json(old[name], value):
+            yield from _choose_shorter(diff_json(old[name], value, at=[*at, name]), FieldEdit(at=[*at, name], now=[value]))
 
 
-def _in_list(old: Sequence[Any], new: Sequence[Any], *, at: Place) -> Iterator[Edit]:
+def _diff_lists(old: Sequence[Any], new: Sequence[Any], *, at: Place) -> Iterator[Edit]:
     before, after = ([msgspec.json.encode(each, order="deterministic").decode() for each in side] for side in (old, new))
     shift = 0
-    for hunk in hunks_between(before, after):
+    for hunk in diff_lines(before, after):
         first = hunk.first + shift
         now = list(new[first : first + len(hunk.lines)])
         shift += len(now) - hunk.gone
         if hunk.gone != len(now):
-            yield Splice(at=at, first=hunk.first, gone=hunk.gone, now=now)
+            yield ListEdit(at=at, first=hunk.first, gone=hunk.gone, now=now)
             continue
         for index, value in enumerate(now, start=hunk.first):
-            whole = Splice(at=at, first=index, gone=1, now=[value])
-            yield from _shorter(edits_within(old[index], value, at=[*at, index]), whole)
+            whole = ListEdit(at=at, first=index, gone=1, now=[value])
+            yield from _choose_shorter(diff_json(old[index], value, at=[*at, index]), whole)
 
 
-def _shorter(edits: list[Edit] | None, whole: Edit) -> list[Edit]:
-    return [whole] if edits is None or size(edits) >= size(whole) else edits
+def _choose_shorter(edits: list[Edit] | None, whole: Edit) -> list[Edit]:
+    return [whole] if edits is None or measure_json(edits) >= measure_json(whole) else edits
 
 
-def _pieces(old: str, new: str) -> list[Piece]:
+def _diff_texts(old: str, new: str) -> list[Piece]:
     before, after = _PIECE.findall(old), _PIECE.findall(new)
     starts = [0, *accumulate(map(len, before))]
     found: list[Piece] = []
-    for hunk in hunks_between(before, after):
+    for hunk in diff_lines(before, after):
         start, stop = starts[hunk.first], starts[hunk.first + hunk.gone]
         lead = old[max(0, start - LEAD_CHARS) : start]
         found.append(Piece(start=start, lead=lead, was=old[start:stop], now="".join(hunk.lines)))
     return found
 
 
-def _respelled(text: str, pieces: Sequence[Piece]) -> str:
+def _apply_pieces(text: str, pieces: Sequence[Piece]) -> str:
     parts: list[str] = []
     at = 0
     for piece in pieces:
@@ -243,7 +243,7 @@ def _respelled(text: str, pieces: Sequence[Piece]) -> str:
     return "".join((*parts, text[at:]))
 
 
-def _owned(holder: Any, key: Any, own: dict[int, object]) -> Any:
+def _copy_once(holder: Any, key: Any, own: dict[int, object]) -> Any:
     """Return the container at `key`, copied the first time it is changed: what it was belongs to who gave it."""
     found = holder[key]
     if id(found) not in own:

@@ -40,7 +40,7 @@ class Lease:
 
         Whoever asks gives it back, also where this raised or was cancelled: the store may have given it by then.
         """
-        taken = await self._acquired()
+        taken = await self._acquire()
         if taken:
             self._renewing = asyncio.create_task(self._renew())
         return taken
@@ -48,7 +48,7 @@ class Lease:
     async def is_held(self) -> bool:
         """Whether it is still ours. The store is asked only where it has run out: who was suspended may have lost it."""
         if not self.is_lost and self._backend.clock.now_ms() >= self._held_until_ms:
-            self.is_lost = not await self._acquired()
+            self.is_lost = not await self._acquire()
         return not self.is_lost
 
     async def give_back(self) -> None:
@@ -66,7 +66,7 @@ class Lease:
         with suppress(StoreError):
             await self._backend.store.release(self._key, holder=self._holder)
 
-    async def _acquired(self) -> bool:
+    async def _acquire(self) -> bool:
         """Ask the store. Shielded: who is cancelled meanwhile must still learn, to give it back, what the store did."""
         asking = asyncio.create_task(self._ask())
         self._asking.add(asking)
@@ -91,7 +91,7 @@ class Lease:
         while not self.is_lost:
             await asyncio.sleep(self._renewal_s)
             try:
-                self.is_lost = not await self._acquired()
+                self.is_lost = not await self._acquire()
             except StoreClosed:
                 return
             except StoreError:
@@ -100,7 +100,7 @@ class Lease:
 
 
 @asynccontextmanager
-async def held(backend: ThreadBackend, key: str) -> AsyncIterator[Lease | None]:
+async def hold_lease(backend: ThreadBackend, key: str) -> AsyncIterator[Lease | None]:
     """Hold one piece of work, or learn by None that another has it. It is given back however the block ends."""
     lease = Lease(backend, key)
     try:

@@ -17,20 +17,20 @@ from threadkeep.errors import OrdinalConflict
 from threadkeep.items import Item, View
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads.backend import ThreadBackend
-from threadkeep.threads.item_records import PREVIEW_CHARS, Arrival, Tip, lay_down
-from threadkeep.threads.reader import current_turn, load_tip
+from threadkeep.threads.item_records import PREVIEW_CHARS, Arrival, Tip, make_records
+from threadkeep.threads.reader import load_current_turn, load_tip
 from threadkeep.threads.records import (
-    CorrespondenceBody,
     MailBody,
+    MailRecordBody,
     SpawnBody,
     TakenBody,
     TurnBody,
     TurnEndBody,
-    correspondence,
     encode_body,
+    read_mail_record,
 )
 from threadkeep.threads.turns import Phase, Progress
-from threadkeep.threads.writer import arrival
+from threadkeep.threads.writer import make_arrival
 
 
 class Way(StrEnum):
@@ -92,15 +92,15 @@ class Mailbox:
             return True
         return any(mail.way is not Way.QUEUE for mail in self.pending)
 
-    def after(self, records: Sequence[Record], *, upto: int) -> Mailbox:
+    def add_records(self, records: Sequence[Record], *, upto: int) -> Mailbox:
         """Return the mailbox after further records of its thread, oldest first, all of them below `upto`."""
         delivered = list(self.pending)
         taken_to, ended = self.taken_to, self.ended
         for record in records:
-            body = correspondence(record)
+            body = read_mail_record(record)
             match body:
                 case MailBody():
-                    delivered.append(mail_from(record, body))
+                    delivered.append(read_mail(record, body))
                 case TakenBody():
                     taken_to = max(taken_to, body.upto)
                 case TurnEndBody():
@@ -116,14 +116,14 @@ class Mailbox:
         return Mailbox(pending=pending, taken_to=taken_to, upto=upto, ended=ended)
 
 
-def mail_from(record: Record, body: MailBody) -> Mail:
+def read_mail(record: Record, body: MailBody) -> Mail:
     """Return the mail a record holds. A way nobody knows yet waits like any other mail."""
     way = Way(body.way) if body.way in tuple(Way) else Way.QUEUE
     items = tuple(Item(bytes(item)) for item in body.items)
     return Mail(ordinal=record.ordinal, id=body.id, sender=body.sender, way=way, items=items, answers=body.answers)
 
 
-def settles(body: CorrespondenceBody) -> int | None:
+def find_floor(body: MailRecordBody) -> int | None:
     """Return the ordinal below which no mail waits, where this says so: reading back for mail may end there."""
     match body:
         case TakenBody():
@@ -140,7 +140,7 @@ ELEMENT = "agent-message"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class OpenTurn:
     """A turn as its mailbox sees it.
 
     Attributes:
@@ -154,7 +154,7 @@ class Standing:
     compacted: bool = False
 
 
-def joining(box: Mailbox, turn: Standing) -> tuple[Mail, ...]:
+def select_joining_mail(box: Mailbox, turn: OpenTurn) -> tuple[Mail, ...]:
     """Return the mail that joins the turn with the request that is about to be made, oldest first.
 
     None with the first request of a person's turn, and none with the request right after a compaction while the model has
@@ -162,19 +162,19 @@ def joining(box: Mailbox, turn: Standing) -> tuple[Mail, ...]:
     """
     if turn.input_unheard or (turn.compacted and turn.progress.called):
         return ()
-    if turn.progress.phase is Phase.NEXT_TURN and not any(_reopens(mail, turn) for mail in box.pending):
+    if turn.progress.phase is Phase.NEXT_TURN and not any(_can_reopen(mail, turn) for mail in box.pending):
         return ()
     return box.pending
 
 
-def goes_on(box: Mailbox, turn: Standing) -> bool:
+def has_next_request(box: Mailbox, turn: OpenTurn) -> bool:
     """Whether the turn has another request to make: the model called, or something waits that may still be heard."""
-    if turn.progress.called or any(_reopens(mail, turn) for mail in box.pending):
+    if turn.progress.called or any(_can_reopen(mail, turn) for mail in box.pending):
         return True
     return turn.progress.phase is Phase.CURRENT_TURN and bool(box.pending)
 
 
-def breaks(box: Mailbox, turn: Standing) -> bool:
+def should_interrupt(box: Mailbox, turn: OpenTurn) -> bool:
     """Whether the answer is to be broken off now, because an agent's mail waits and only thoughts were recorded last.
 
     A person who steers waits for the whole answer and what its calls return.
@@ -182,7 +182,7 @@ def breaks(box: Mailbox, turn: Standing) -> bool:
     return turn.progress.may_break and any(mail.way is not Way.STEER for mail in box.pending)
 
 
-def left_over(box: Mailbox, turn: Standing) -> tuple[Mail, ...]:
+def select_leftover_mail(box: Mailbox, turn: OpenTurn) -> tuple[Mail, ...]:
     """Return the mail that goes into the history as the turn closes: what waited when it opened and asks for no turn."""
     left: list[Mail] = []
     for mail in box.pending:
@@ -192,18 +192,20 @@ def left_over(box: Mailbox, turn: Standing) -> tuple[Mail, ...]:
     return tuple(left)
 
 
-def _reopens(mail: Mail, turn: Standing) -> bool:
+def _can_reopen(mail: Mail, turn: OpenTurn) -> bool:
     return mail.way is Way.STEER or (mail.way is Way.TRIGGER and mail.ordinal < turn.opened_at)
 
 
-def take(tip: Tip, mails: Sequence[Mail], arrivals: Sequence[Arrival], *, key: bytes, at_ms: int) -> tuple[list[NewRecord], Tip]:
+def make_taken_records(
+    tip: Tip, mails: Sequence[Mail], arrivals: Sequence[Arrival], *, key: bytes, at_ms: int
+) -> tuple[list[NewRecord], Tip]:
     """Return the records that put `mails` into the turn under way, `arrivals` being their items in order, and the tip after.
 
     Each item points at the mail it came in; the last record says that all of them were taken. One append of them is what makes
     it once: either all is there or nothing.
     """
     sources = [mail.ordinal for mail in mails for _ in mail.items]
-    laid, after = lay_down(tip, arrivals, key=key, at_ms=at_ms)
+    laid, after = make_records(tip, arrivals, key=key, at_ms=at_ms)
     # A person who steers speaks within the turn; it is still the same turn.
     items = [record for record in laid if record.kind is not RecordKind.TURN]
     records = [replace(record, turn=tip.turn, target=source) for record, source in zip(items, sources, strict=True)]
@@ -212,7 +214,7 @@ def take(tip: Tip, mails: Sequence[Mail], arrivals: Sequence[Arrival], *, key: b
     return records, replace(after, turn=tip.turn, next=tip.next + len(records))
 
 
-def turn_by_mail(
+def make_mail_turn(
     tip: Tip, mails: Sequence[Mail], views: Sequence[View], *, at_ms: int, model: str | None, issuer: str | None
 ) -> NewRecord:
     """Return the record that opens a turn no person asked for."""
@@ -223,7 +225,7 @@ def turn_by_mail(
     return NewRecord(kind=RecordKind.TURN, at_ms=at_ms, turn=tip.turn + 1, tokens=0, body=body)
 
 
-def letter(text: str, *, sender: str, way: Way, answers: str = "") -> str:
+def render_mail(text: str, *, sender: str, way: Way, answers: str = "") -> str:
     """Return what a model reads of an agent's mail: an element of the host's, so that nobody takes it for a person's words.
 
     What the text holds stays within it: the element's own end is spelled apart.
@@ -235,11 +237,11 @@ def letter(text: str, *, sender: str, way: Way, answers: str = "") -> str:
 
 
 def is_task(text: str) -> bool:
-    """Whether a text is an agent's mail that asks for work, as `letter` writes it."""
+    """Whether a text is an agent's mail that asks for work, as `render_mail` writes it."""
     return text.startswith(f"<{ELEMENT} ") and ' type="new_task"' in text.partition(">")[0]
 
 
-def items_of(mails: Sequence[Mail]) -> list[Item]:
+def list_items(mails: Sequence[Mail]) -> list[Item]:
     """Return what mails become in the history, in order."""
     return [item for mail in mails for item in mail.items]
 
@@ -252,7 +254,7 @@ Choose = Callable[[Mailbox], Sequence[Mail]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class OutgoingMail:
     """Mail about to be delivered: text of an agent, or items in the thread's own language.
 
     Attributes:
@@ -277,7 +279,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnOver:
+class TurnClose:
     """How a turn ends. `choose` says what goes into the history with its end, `said` what the host tells the model of it."""
 
     turn: int
@@ -288,7 +290,7 @@ class TurnOver:
     said: str = ""
 
 
-class Post:
+class MailService:
     """The mailbox of one thread. What it has read it remembers, and reads on from there."""
 
     def __init__(self, backend: ThreadBackend, thread_id: str, *, dialect: Dialect, seed: bytes) -> None:
@@ -306,10 +308,10 @@ class Post:
         row = await store.get(self._thread_id)
         box = self._box
         if box is None:
-            box = await _first_look(store, row)
+            box = await _load_mailbox(store, row)
         elif row.next > box.upto:
             new = await store.read(Span(thread_id=row.id, start=box.upto, stop=row.next), kinds={RecordKind.MAIL})
-            box = box.after(new, upto=row.next)
+            box = box.add_records(new, upto=row.next)
         # Another task of this process may have looked meanwhile, and further.
         if self._box is None or self._box.upto < box.upto:
             self._box = box
@@ -325,7 +327,7 @@ class Post:
             return await self.look()
         return box
 
-    async def deliver(self, mail: Letter, *, edge: SpawnBody | None = None) -> Delivery:
+    async def deliver(self, mail: OutgoingMail, *, edge: SpawnBody | None = None) -> Delivery:
         """Put mail into the box. Durable when it returns; the same id is there once, whoever delivers it how often.
 
         `edge` is what becomes of a sub-agent with it, as one unit.
@@ -334,19 +336,21 @@ class Post:
             InvalidItem: An item is not one of the thread's dialect; nothing was delivered.
         """
         name = mail.id if mail.id is not None else secrets.token_hex(12)
-        body = encode_body(MailBody(id=name, items=self._written(mail), sender=mail.sender, way=mail.way, answers=mail.answers))
+        body = encode_body(
+            MailBody(id=name, items=self._encode_items(mail), sender=mail.sender, way=mail.way, answers=mail.answers)
+        )
         edges = [encode_body(edge)] if edge is not None else []
         while True:
             row = await self._backend.store.get(self._thread_id)
-            known = await self._delivered(name, row) if mail.id is not None else None
+            known = await self._find_delivered(name, row) if mail.id is not None else None
             if known is not None:
                 return Delivery(id=name, ordinal=known, is_new=False)
-            if await self._appended(row, [body, *edges]):
+            if await self._try_append(row, [body, *edges]):
                 return Delivery(id=name, ordinal=row.next, is_new=True)
 
     async def note(self, body: SpawnBody) -> None:
         """Write something down among the mail that is no mail."""
-        while not await self._appended(await self._backend.store.get(self._thread_id), [encode_body(body)]):
+        while not await self._try_append(await self._backend.store.get(self._thread_id), [encode_body(body)]):
             continue
 
     async def take(self, choose: Choose) -> tuple[Mail, ...]:
@@ -356,9 +360,9 @@ class Post:
             mails = tuple(choose(box))
             if not mails:
                 return ()
-            tip = await self._tip(box)
-            records, _ = take(tip, mails, self._arrivals(items_of(mails)), key=self._key, at_ms=self._now)
-            if await self._written_at(box.upto, records):
+            tip = await self._load_tip(box)
+            records, _ = make_taken_records(tip, mails, self._make_arrivals(list_items(mails)), key=self._key, at_ms=self._now)
+            if await self._try_append_at(box.upto, records):
                 return mails
 
     async def open_turn(self, items: Sequence[Arrival], *, model: str | None, issuer: str | None = None) -> tuple[Mail, ...]:
@@ -371,28 +375,30 @@ class Post:
             mails = box.pending
             if not mails:
                 return ()
-            tip = await self._tip(box)
-            taken = self._arrivals(items_of(mails))
+            tip = await self._load_tip(box)
+            taken = self._make_arrivals(list_items(mails))
             views = [each.view for each in (*items, *taken)]
-            opening = turn_by_mail(tip, mails, views, at_ms=self._now, model=model, issuer=issuer)
+            opening = make_mail_turn(tip, mails, views, at_ms=self._now, model=model, issuer=issuer)
             begun = Tip(next=tip.next + 1, turn=opening.turn, depth=tip.depth, chain=tip.chain)
-            given, after = lay_down(begun, items, key=self._key, at_ms=self._now)
-            records, _ = take(after, mails, taken, key=self._key, at_ms=self._now)
-            if await self._written_at(box.upto, [opening, *given, *records]):
+            given, after = make_records(begun, items, key=self._key, at_ms=self._now)
+            records, _ = make_taken_records(after, mails, taken, key=self._key, at_ms=self._now)
+            if await self._try_append_at(box.upto, [opening, *given, *records]):
                 return mails
 
-    async def end_turn(self, over: TurnOver) -> None:
+    async def end_turn(self, over: TurnClose) -> None:
         """Write down how a turn ended, and what goes into the history with it, as one unit."""
         while True:
             box = await self.look()
             mails = tuple(over.choose(box))
-            tip = await self._tip(box)
+            tip = await self._load_tip(box)
             records: list[NewRecord] = []
             if mails:
-                records, tip = take(tip, mails, self._arrivals(items_of(mails)), key=self._key, at_ms=self._now)
+                records, tip = make_taken_records(
+                    tip, mails, self._make_arrivals(list_items(mails)), key=self._key, at_ms=self._now
+                )
             if over.said:
-                told = self._arrivals([self._dialect.make_user_message(over.said)])
-                records += lay_down(tip, told, key=self._key, at_ms=self._now)[0]
+                told = self._make_arrivals([self._dialect.make_user_message(over.said)])
+                records += make_records(tip, told, key=self._key, at_ms=self._now)[0]
             waiting = box.pending[len(mails) :]
             body = TurnEndBody(
                 turn=over.turn,
@@ -402,7 +408,7 @@ class Post:
                 asleep=over.asleep,
             )
             records.append(self._record(encode_body(body), turn=tip.turn))
-            if await self._written_at(box.upto, records):
+            if await self._try_append_at(box.upto, records):
                 return
 
     @property
@@ -413,46 +419,46 @@ class Post:
     def _now(self) -> int:
         return self._backend.clock.now_ms()
 
-    def _written(self, mail: Letter) -> list[msgspec.Raw]:
+    def _encode_items(self, mail: OutgoingMail) -> list[msgspec.Raw]:
         """Return the items mail becomes. What may not be kept of them is left out before anything is written."""
         content = mail.content
         if isinstance(content, str):
             steers = mail.way is Way.STEER
-            text = content if steers else letter(content, sender=mail.sender, way=mail.way, answers=mail.answers)
+            text = content if steers else render_mail(content, sender=mail.sender, way=mail.way, answers=mail.answers)
             items = [self._dialect.make_user_message(text)]
         else:
             items = [self._dialect.parse(item) for item in content]
         redact = self._backend.redact
         return [msgspec.Raw(redact(item.raw) if redact else item.raw) for item in items]
 
-    def _arrivals(self, items: Sequence[Item]) -> list[Arrival]:
-        return [arrival(self._dialect, item) for item in items]
+    def _make_arrivals(self, items: Sequence[Item]) -> list[Arrival]:
+        return [make_arrival(self._dialect, item) for item in items]
 
-    async def _tip(self, box: Mailbox) -> Tip:
+    async def _load_tip(self, box: Mailbox) -> Tip:
         return await load_tip(self._backend.store, self._thread_id, seed=self._seed, stop=box.upto)
 
     def _record(self, body: bytes, *, turn: int) -> NewRecord:
         return NewRecord(kind=RecordKind.MAIL, at_ms=self._now, turn=turn, tokens=0, body=body)
 
-    async def _appended(self, row: ThreadRow, bodies: Sequence[bytes]) -> bool:
-        turn = await current_turn(self._backend.store, row, stop=row.next)
-        return await self._written_at(row.next, [self._record(body, turn=turn) for body in bodies])
+    async def _try_append(self, row: ThreadRow, bodies: Sequence[bytes]) -> bool:
+        turn = await load_current_turn(self._backend.store, row, stop=row.next)
+        return await self._try_append_at(row.next, [self._record(body, turn=turn) for body in bodies])
 
-    async def _written_at(self, expected: int, records: Sequence[NewRecord]) -> bool:
+    async def _try_append_at(self, expected: int, records: Sequence[NewRecord]) -> bool:
         try:
             await self._backend.append(self._thread_id, records, expected=expected)
         except OrdinalConflict:
             return False
         return True
 
-    async def _delivered(self, mail_id: str, row: ThreadRow) -> int | None:
+    async def _find_delivered(self, mail_id: str, row: ThreadRow) -> int | None:
         """Return the record of the mail with this id. The first question reads all mail there ever was, later ones the new."""
         start = row.start if self._ids_upto is None else self._ids_upto
         while start < row.next:
             span = Span(thread_id=row.id, start=start, stop=row.next)
             page = await self._backend.store.read(span, kinds={RecordKind.MAIL}, limit=PAGE)
             for record in page:
-                body = correspondence(record)
+                body = read_mail_record(record)
                 if isinstance(body, MailBody):
                     self._ids.setdefault(body.id, record.ordinal)
             start = page[-1].ordinal + 1 if len(page) == PAGE else row.next
@@ -460,7 +466,7 @@ class Post:
         return self._ids.get(mail_id)
 
 
-async def _first_look(store: ThreadStore, row: ThreadRow) -> Mailbox:
+async def _load_mailbox(store: ThreadStore, row: ThreadRow) -> Mailbox:
     """Return a mailbox, read from the newest record back to where one says that nothing older waits."""
     floor, stop = row.start, row.next
     found: list[Record] = []
@@ -468,8 +474,8 @@ async def _first_look(store: ThreadStore, row: ThreadRow) -> Mailbox:
         span = Span(thread_id=row.id, start=floor, stop=stop)
         page = await store.read(span, kinds={RecordKind.MAIL}, newest_first=True, limit=PAGE)
         for record in page:
-            body = correspondence(record)
-            floor = max(floor, (settles(body) if body is not None else None) or floor)
+            body = read_mail_record(record)
+            floor = max(floor, (find_floor(body) if body is not None else None) or floor)
         found.extend(page)
         stop = page[-1].ordinal if len(page) == PAGE else floor
-    return Mailbox().after(found[::-1], upto=row.next)
+    return Mailbox().add_records(found[::-1], upto=row.next)

@@ -39,7 +39,7 @@ class LivePath:
     checkpoint: Record | None
     whole: bool
 
-    def holds(self, ordinal: int) -> str | None:
+    def find_thread(self, ordinal: int) -> str | None:
         """Return the thread whose record `ordinal` is on this path, if one is."""
         return next((span.thread_id for span in self.spans if span.start <= ordinal < span.stop), None)
 
@@ -76,7 +76,7 @@ class PathWalk:
             self._below = min(self._below, landmark.ordinal)
             if landmark.ordinal >= self._upper:
                 continue
-            if self._reached_cut(landmark.ordinal):
+            if self._has_reached_cut(landmark.ordinal):
                 return
             match landmark.kind:
                 case RecordKind.UNDO if landmark.target is not None:
@@ -95,7 +95,7 @@ class PathWalk:
                 case _:
                     continue
 
-    def _reached_cut(self, ordinal: int) -> bool:
+    def _has_reached_cut(self, ordinal: int) -> bool:
         """Whether everything below `ordinal` is behind the checkpoint's cut; closes the last span if so."""
         if self._whole or self._checkpoint is None or self._checkpoint.target is None:
             return False
@@ -107,7 +107,7 @@ class PathWalk:
 
     def _leave(self, row: ThreadRow) -> None:
         """The thread's beginning is reached: go on in its parent, or end."""
-        if self._reached_cut(row.start - 1):
+        if self._has_reached_cut(row.start - 1):
             return
         self._close_span(row.start, upper=min(row.start, self._upper))
         # A thread that descends from itself is damage; the walk ends with what it has, and `verify` says the rest.

@@ -28,16 +28,16 @@ from threadkeep.threads import (
     Tip,
     assemble,
     decode_body,
-    is_in_vain,
+    is_failed_attempt,
     is_remark,
-    remark_of,
+    read_remark,
 )
 from threadkeep.threads.path import JUMPS, LANDMARKS
-from threadkeep.threads.tombstones import Half, opening, placeholders, read_note
+from threadkeep.threads.tombstones import Half, make_opening_placeholder, make_placeholders, read_erasure_note
 from threadkeep.tokens import Calibration, estimate_item
 
 
-async def with_stand_ins(store: ThreadStore, records: Sequence[Record], *, begins: bool) -> list[Record]:
+async def fill_erased(store: ThreadStore, records: Sequence[Record], *, begins: bool) -> list[Record]:
     """Return records of one path with a placeholder for each erased item whose other half is among them; all else as it is.
 
     `begins` says that the first of them begins what is shown: where its provider insists on who speaks first, something stands
@@ -45,36 +45,36 @@ async def with_stand_ins(store: ThreadStore, records: Sequence[Record], *, begin
     """
     items = [record for record in records if record.kind is RecordKind.ITEM]
     dialect = find_dialect((await store.get(records[0].thread_id)).dialect)
-    halves = await _halves(store, (record for record in items if record.erased))
+    halves = await _load_halves(store, (record for record in items if record.erased))
     left = [Item(record.body) for record in items if not record.erased]
-    made = placeholders(halves, left, dialect=dialect)
-    shown = [_standing_in(record, made.get(_place(record))) for record in records]
+    made = make_placeholders(halves, left, dialect=dialect)
+    shown = [_replace_body(record, made.get(_get_pointer(record))) for record in records]
     first = next((record for record in shown if record.kind is RecordKind.ITEM and not record.erased), None)
     gone = next((record for record in shown if record.kind is RecordKind.ITEM and record.erased), None)
     if not begins or gone is None or first is None or gone.ordinal > first.ordinal:
         return shown
-    said = opening(Item(first.body), dialect=dialect)
-    return [_standing_in(record, said if record is gone else None) for record in shown]
+    said = make_opening_placeholder(Item(first.body), dialect=dialect)
+    return [_replace_body(record, said if record is gone else None) for record in shown]
 
 
-async def _halves(store: ThreadStore, erased: Iterable[Record]) -> dict[Pointer, Half]:
-    wanted = {_place(record) for record in erased}
+async def _load_halves(store: ThreadStore, erased: Iterable[Record]) -> dict[Pointer, Half]:
+    wanted = {_get_pointer(record) for record in erased}
     found: dict[Pointer, Half] = {}
     for thread_id in sorted({pointer.thread_id for pointer in wanted}):
         row = await store.get(thread_id)
         notes = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), kinds={RecordKind.NOTE})
-        for note in (said for record in notes if (said := read_note(record.body)) is not None):
+        for note in (said for record in notes if (said := read_erasure_note(record.body)) is not None):
             found.update({Pointer(thread_id, ordinal): half for ordinal, half in note.halves.items()})
     return {pointer: half for pointer, half in found.items() if pointer in wanted}
 
 
-def _standing_in(record: Record, item: Item | None) -> Record:
+def _replace_body(record: Record, item: Item | None) -> Record:
     if item is None:
         return record
     return replace(record, body=item.raw, tokens=estimate_item(item.raw), erased=False)
 
 
-def _place(record: Record) -> Pointer:
+def _get_pointer(record: Record) -> Pointer:
     return Pointer(record.thread_id, record.ordinal)
 
 
@@ -93,7 +93,7 @@ class Turn:
     ordinal: int
 
 
-async def live_path(store: ThreadStore, thread_id: str, *, stop: int | None = None, whole: bool = False) -> LivePath:
+async def load_live_path(store: ThreadStore, thread_id: str, *, stop: int | None = None, whole: bool = False) -> LivePath:
     """Return the live path of a thread as it was before ordinal `stop` (now, if None).
 
     Costs a page of landmarks per fork crossed, however long the thread is. `whole` reads on to its first record, and
@@ -120,7 +120,7 @@ async def load_history(store: ThreadStore, path: LivePath) -> History:
     if checkpoint:
         after = [record for record in after if record.ordinal >= checkpoint.cut]
     if any(record.erased for record in (*kept.values(), *after)):
-        shown = await with_stand_ins(store, [*kept.values(), *after], begins=checkpoint is None)
+        shown = await fill_erased(store, [*kept.values(), *after], begins=checkpoint is None)
         kept, after = dict(zip(kept, shown, strict=False)), shown[len(kept) :]
     ordinal = path.checkpoint.ordinal if path.checkpoint else None
     start = await load_start(store, path, checkpoint=ordinal) if checkpoint and checkpoint.start_due else None
@@ -141,7 +141,7 @@ async def load_start(store: ThreadStore, path: LivePath, *, checkpoint: int | No
             )
         ):
             for record in page:
-                body = readable(record, StartBody)
+                body = read_body(record, StartBody)
                 if body is not None and body.started == checkpoint:
                     return tuple(Item(bytes(raw)) for raw in body.start)
             start = page[-1].ordinal + 1
@@ -163,43 +163,43 @@ async def _load_remarks(store: ThreadStore, path: LivePath, checkpoint: Checkpoi
     if path.checkpoint is not None:
         seen[path.checkpoint.ordinal] = checkpoint
     for ordinal in {record.target for record in found} - seen.keys():
-        seen[ordinal] = await _checkpoint_at(store, path, ordinal) if ordinal else None
-    remarks = (remark_of(record, seen=seen[record.target]) for record in found)
+        seen[ordinal] = await _load_checkpoint_at(store, path, ordinal) if ordinal else None
+    remarks = (read_remark(record, seen=seen[record.target]) for record in found)
     return tuple(remark for remark in remarks if remark is not None)
 
 
-async def _checkpoint_at(store: ThreadStore, path: LivePath, ordinal: int) -> Checkpoint | None:
+async def _load_checkpoint_at(store: ThreadStore, path: LivePath, ordinal: int) -> Checkpoint | None:
     """Return a checkpoint that stands on a path though it need not count there any more; None where it cannot be read."""
-    whole = await live_path(store, path.spans[0].thread_id, stop=path.spans[0].stop, whole=True)
-    thread_id = whole.holds(ordinal)
+    whole = await load_live_path(store, path.spans[0].thread_id, stop=path.spans[0].stop, whole=True)
+    thread_id = whole.find_thread(ordinal)
     span = Span(thread_id=thread_id or "", start=ordinal, stop=ordinal + 1)
     made = await store.read(span, kinds={RecordKind.CHECKPOINT}) if thread_id else []
-    return readable(made[0], Checkpoint) if made else None
+    return read_body(made[0], Checkpoint) if made else None
 
 
 async def load_tip(store: ThreadStore, thread_id: str, *, seed: bytes, stop: int | None = None) -> Tip:
     """Return where a thread's path ends before ordinal `stop` (now, if None); `seed` is the chain's first link."""
     row = await store.get(thread_id)
     end = row.next if stop is None else stop
-    last = await _newest_chained(store, await live_path(store, thread_id, stop=end))
+    last = await _find_newest_chained(store, await load_live_path(store, thread_id, stop=end))
     if last is None:
-        last = await _newest_chained(store, await live_path(store, thread_id, stop=end, whole=True))
+        last = await _find_newest_chained(store, await load_live_path(store, thread_id, stop=end, whole=True))
     return Tip(
         next=end,
-        turn=await current_turn(store, row, stop=end),
+        turn=await load_current_turn(store, row, stop=end),
         depth=last.depth or 0 if last else 0,
         chain=last.chain or seed if last else seed,
     )
 
 
-async def current_turn(store: ThreadStore, row: ThreadRow, *, stop: int) -> int:
+async def load_current_turn(store: ThreadStore, row: ThreadRow, *, stop: int) -> int:
     """Return the number of the turn a thread is in before ordinal `stop`."""
     own = Span(thread_id=row.id, start=row.start, stop=stop)
     numbered = await store.read(own, kinds=NUMBERING, newest_first=True, limit=1, bodies=False)
     return numbered[0].turn if numbered else 0
 
 
-async def turn_starting(store: ThreadStore, path: LivePath, *, number: int) -> Turn | None:
+async def find_turn(store: ThreadStore, path: LivePath, *, number: int) -> Turn | None:
     """Return turn `number` of a whole path, or None where it has no such turn."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.TURN}, turn=number, newest_first=True, limit=1, bodies=False):
@@ -207,13 +207,13 @@ async def turn_starting(store: ThreadStore, path: LivePath, *, number: int) -> T
     return None
 
 
-async def turns_back(store: ThreadStore, path: LivePath, *, turns: int) -> Turn | None:
+async def find_turn_back(store: ThreadStore, path: LivePath, *, turns: int) -> Turn | None:
     """Return the turn that begins `turns` turns before the end of a whole path; its first one, if it has fewer."""
-    found = await newest_turns(store, path, limit=turns)
+    found = await load_newest_turns(store, path, limit=turns)
     return found[-1] if found else None
 
 
-async def newest_turns(store: ThreadStore, path: LivePath, *, limit: int) -> list[Turn]:
+async def load_newest_turns(store: ThreadStore, path: LivePath, *, limit: int) -> list[Turn]:
     """Return the last turns of a whole path, newest first; all of them, if it has no more than `limit`."""
     found: list[Turn] = []
     for span in path.spans:
@@ -224,11 +224,11 @@ async def newest_turns(store: ThreadStore, path: LivePath, *, limit: int) -> lis
     return found
 
 
-async def last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> Calibration | None:
+async def find_last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> Calibration | None:
     """Return what the newest answer since the cut taught about our estimates, else what the checkpoint remembers of it."""
     for span in path.spans:
-        for record in await answers_in(store, span, most=1, newest_first=True):
-            reply = readable(record, ReplyBody)
+        for record in await load_replies(store, span, most=1, newest_first=True):
+            reply = read_body(record, ReplyBody)
             if reply is not None and reply.input_tokens:
                 return Calibration(estimated=reply.estimated_tokens, counted=reply.input_tokens)
     if checkpoint is None or "usage_counted" not in checkpoint.figures:
@@ -236,19 +236,19 @@ async def last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint 
     return Calibration(estimated=checkpoint.figures["usage_estimated"], counted=checkpoint.figures["usage_counted"])
 
 
-async def answers_in(store: ThreadStore, span: Span, *, most: int, newest_first: bool = False) -> list[Record]:
+async def load_replies(store: ThreadStore, span: Span, *, most: int, newest_first: bool = False) -> list[Record]:
     """Return the first answers of a span, or the last; what compactions asked for in vain stands among them and is none."""
     found: list[Record] = []
     while len(found) < most and span.start < span.stop:
         page = await store.read(span, kinds={RecordKind.REPLY}, newest_first=newest_first, limit=most)
-        found.extend(record for record in page if not is_in_vain(record))
+        found.extend(record for record in page if not is_failed_attempt(record))
         if len(page) < most:
             break
         span = replace(span, stop=page[-1].ordinal) if newest_first else replace(span, start=page[-1].ordinal + 1)
     return found[:most]
 
 
-def readable(record: Record, form: type[B]) -> B | None:
+def read_body(record: Record, form: type[B]) -> B | None:
     """Return a record's body in its form, or None where it was erased or is damaged: `verify` names what is."""
     if record.erased:
         return None
@@ -269,10 +269,10 @@ async def load_checkpoint(store: ThreadStore, landmark: Record) -> Checkpoint:
 
 async def _load_kept(store: ThreadStore, checkpoint: Checkpoint) -> dict[Pointer, Record]:
     placed = (entry for entry in checkpoint.layout if isinstance(entry, KeepEntry | StubEntry))
-    return await records_at(store, (Pointer(entry.thread, entry.ordinal) for entry in placed))
+    return await load_records(store, (Pointer(entry.thread, entry.ordinal) for entry in placed))
 
 
-async def records_at(
+async def load_records(
     store: ThreadStore, places: Iterable[Pointer], *, kinds: Collection[RecordKind] | None = None, bodies: bool = True
 ) -> dict[Pointer, Record]:
     """Return the records at some places, of these kinds if any are named: one read for each thread they are in."""
@@ -287,7 +287,7 @@ async def records_at(
     return found
 
 
-async def _newest_chained(store: ThreadStore, path: LivePath) -> Record | None:
+async def _find_newest_chained(store: ThreadStore, path: LivePath) -> Record | None:
     for span in path.spans:
         stop = span.stop
         while page := await store.read(
@@ -309,6 +309,6 @@ async def load_metadata(store: ThreadStore, thread_id: str) -> MetaBody:
     row = await store.get(thread_id)
     own = Span(thread_id=row.id, start=row.start, stop=row.next)
     for record in await store.read(own, kinds={RecordKind.META}, newest_first=True, limit=1):
-        if (known := readable(record, MetaBody)) is not None:
+        if (known := read_body(record, MetaBody)) is not None:
             return known
     return MetaBody(dialect=row.dialect, parent=row.parent)

@@ -29,7 +29,7 @@ class Pointer:
         return f"{self.thread_id}#{self.ordinal}"
 
 
-def checked_thread_id(text: str) -> str:
+def check_thread_id(text: str) -> str:
     """Return `text` if it can name a thread.
 
     Raises:
@@ -216,7 +216,7 @@ class SpawnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 # What a `mail` record holds. A turn's end, what was taken and whom the thread spawned stand among its mail, in one order, because
 # that order decides who may still be heard. No other kind is read by anybody who looks for mail, and no turn is counted twice.
-CorrespondenceBody = MailBody | TakenBody | TurnEndBody | SpawnBody
+MailRecordBody = MailBody | TakenBody | TurnEndBody | SpawnBody
 
 
 class SaidBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="said"):
@@ -349,7 +349,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 B = TypeVar("B", bound=msgspec.Struct)
-_CORRESPONDENCE: msgspec.json.Decoder[CorrespondenceBody] = msgspec.json.Decoder(CorrespondenceBody)
+_MAIL_RECORD: msgspec.json.Decoder[MailRecordBody] = msgspec.json.Decoder(MailRecordBody)
 _REMARK: msgspec.json.Decoder[RemarkBody] = msgspec.json.Decoder(RemarkBody)
 
 
@@ -363,12 +363,12 @@ def decode_body(raw: bytes, form: type[B]) -> B:
     return msgspec.json.decode(raw, type=form)
 
 
-def correspondence(record: Record) -> CorrespondenceBody | None:
+def read_mail_record(record: Record) -> MailRecordBody | None:
     """Return what a `mail` record says; None where it was erased, is damaged, or was written by a newer threadkeep."""
     if record.kind is not RecordKind.MAIL or record.erased:
         return None
     try:
-        return _CORRESPONDENCE.decode(record.body)
+        return _MAIL_RECORD.decode(record.body)
     except msgspec.MsgspecError:
         return None
 
@@ -379,7 +379,7 @@ def decode_remark(raw: bytes) -> RemarkBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class AttemptCost:
     """What some attempts cost together. Tokens and cost are what was told of them; None where nobody told anything."""
 
     calls: int
@@ -390,19 +390,19 @@ class Bill:
     took_ms: int
 
 
-def bill_of(attempts: Sequence[DraftAttempt]) -> Bill:
+def sum_attempts(attempts: Sequence[DraftAttempt]) -> AttemptCost:
     """Return what attempts cost together."""
-    return Bill(
+    return AttemptCost(
         calls=sum(each.calls for each in attempts),
-        input_tokens=_told(each.input_tokens for each in attempts),
-        output_tokens=_told(each.output_tokens for each in attempts),
-        cached_tokens=_told(each.cached_tokens for each in attempts),
-        cost_micro_usd=_told(each.cost_micro_usd for each in attempts),
+        input_tokens=_sum_known(each.input_tokens for each in attempts),
+        output_tokens=_sum_known(each.output_tokens for each in attempts),
+        cached_tokens=_sum_known(each.cached_tokens for each in attempts),
+        cost_micro_usd=_sum_known(each.cost_micro_usd for each in attempts),
         took_ms=sum(each.took_ms for each in attempts),
     )
 
 
-def is_in_vain(record: Record | NewRecord) -> bool:
+def is_failed_attempt(record: Record | NewRecord) -> bool:
     """Whether a record says what a compaction cost that came to nothing.
 
     A reply with a target is: its `target` is the checkpoint that counted when it was made, 0 before the first. What a provider
@@ -411,9 +411,9 @@ def is_in_vain(record: Record | NewRecord) -> bool:
     return record.kind is RecordKind.REPLY and record.target is not None
 
 
-def tried_in_vain(record: Record) -> ReplyBody | None:
+def read_failed_attempts(record: Record) -> ReplyBody | None:
     """Return what was tried for a compaction that came to nothing; None for another record, and where it cannot be read."""
-    if not is_in_vain(record) or record.erased:
+    if not is_failed_attempt(record) or record.erased:
         return None
     try:
         return decode_body(record.body, ReplyBody)
@@ -421,7 +421,7 @@ def tried_in_vain(record: Record) -> ReplyBody | None:
         return None
 
 
-def _told(counts: Iterable[int | None]) -> int | None:
+def _sum_known(counts: Iterable[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -444,7 +444,7 @@ def is_remark(record: Record | NewRecord) -> bool:
     return record.kind is RecordKind.NOTE and record.chain is None and record.target is not None
 
 
-def remark_of(record: Record, *, seen: Checkpoint | None = None) -> Remark | None:
+def read_remark(record: Record, *, seen: Checkpoint | None = None) -> Remark | None:
     """Return the remark a record holds; None where it holds none, was erased, or cannot be read."""
     if not is_remark(record) or record.erased:
         return None
@@ -462,7 +462,7 @@ class Persistence(StrEnum):
     EXTENDED = "extended"
 
 
-def keep(records: Sequence[NewRecord], mode: Persistence) -> list[NewRecord]:
+def reduce_records(records: Sequence[NewRecord], mode: Persistence) -> list[NewRecord]:
     """Return what is to be appended of `records`, in their order.
 
     A record is dropped or its body reduced, never moved; what is chained is always kept as it is, because the links after
@@ -472,13 +472,13 @@ def keep(records: Sequence[NewRecord], mode: Persistence) -> list[NewRecord]:
         case Persistence.EXTENDED:
             return list(records)
         case Persistence.LIMITED:
-            reduced = (record if record.chain is not None else _limited(record) for record in records)
+            reduced = (record if record.chain is not None else _reduce_record(record) for record in records)
             return [record for record in reduced if record is not None]
         case _:
             assert_never(mode)
 
 
-def _limited(record: NewRecord) -> NewRecord | None:
+def _reduce_record(record: NewRecord) -> NewRecord | None:
     match record.kind:
         case (
             RecordKind.META
@@ -492,7 +492,7 @@ def _limited(record: NewRecord) -> NewRecord | None:
         ):
             return record
         case RecordKind.REPLY:
-            return _figures(record)
+            return _drop_items(record)
         case RecordKind.NOTE:
             # Unchained, it is said about the thread; only from what a person remarks is anything computed.
             return record if is_remark(record) else None
@@ -500,7 +500,7 @@ def _limited(record: NewRecord) -> NewRecord | None:
             assert_never(record.kind)
 
 
-def _figures(record: NewRecord) -> NewRecord:
+def _drop_items(record: NewRecord) -> NewRecord:
     """Return a reply without the items it carried; the estimates of later requests are calibrated by the rest."""
     try:
         reply = decode_body(record.body, ReplyBody)

@@ -14,8 +14,8 @@ from threadkeep.dialects.base import has_sealed
 from threadkeep.llm.base import Model, ModelName, SealingModel
 from threadkeep.store import Span, ThreadStore
 from threadkeep.threads import AskedBody, History, LivePath, Pointer, WindowEntry
-from threadkeep.threads.pressure import NAMING, asked_in
-from threadkeep.threads.reader import live_path
+from threadkeep.threads.pressure import NAMING, read_asked
+from threadkeep.threads.reader import load_live_path
 
 PAGE = 32
 # A thread whose turns say nothing about whom they ask is not read whole for it.
@@ -23,7 +23,7 @@ TURNS_AT_MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class Recipient:
     """Whom a window goes to.
 
     Attributes:
@@ -43,28 +43,30 @@ class Reader:
         return ModelName.parse(self.model).is_served_with(ModelName.parse(turn.model))
 
 
-def account_of(model: Model) -> str | None:
+def find_account(model: Model) -> str | None:
     """Return the account a model answers with, where its provider seals items that only that account can read."""
     return model.issuer if isinstance(model, SealingModel) else None
 
 
-async def legible_to(reader: Reader, history: History, *, store: ThreadStore, thread_id: str, dialect: Dialect) -> History:
+async def drop_foreign_seals(
+    reader: Recipient, history: History, *, store: ThreadStore, thread_id: str, dialect: Dialect
+) -> History:
     """Return a window as it may go to `reader`: without what providers sealed for anybody else."""
-    own = history.readable_by(reader.issuer)
-    foreign = await foreign_seals(reader, own, store=store, thread_id=thread_id, dialect=dialect)
-    return own.bared(foreign, bare=dialect.remove_sealed) if foreign else own
+    own = history.drop_sealed(reader.issuer)
+    foreign = await find_foreign_seals(reader, own, store=store, thread_id=thread_id, dialect=dialect)
+    return own.replace_items(foreign, bare=dialect.remove_sealed) if foreign else own
 
 
-async def foreign_seals(
-    reader: Reader, history: History, *, store: ThreadStore, thread_id: str, dialect: Dialect
+async def find_foreign_seals(
+    reader: Recipient, history: History, *, store: ThreadStore, thread_id: str, dialect: Dialect
 ) -> frozenset[Pointer]:
     """Return the records of a window that hold what another than `reader` sealed. Costs the turns they are of."""
     if reader.model is None and reader.issuer is None:
         return frozenset()
-    sealed = _sealed_in(history, dialect)
+    sealed = _find_sealed(history, dialect)
     if not sealed:
         return frozenset()
-    turns = await _turns_since(store, thread_id, oldest=min(sealed))
+    turns = await _load_turns_since(store, thread_id, oldest=min(sealed))
     return frozenset(
         place
         for ordinal, entry in sealed.items()
@@ -74,7 +76,7 @@ async def foreign_seals(
     )
 
 
-def _sealed_in(history: History, dialect: Dialect) -> dict[int, WindowEntry]:
+def _find_sealed(history: History, dialect: Dialect) -> dict[int, WindowEntry]:
     return {
         entry.source.ordinal: entry
         for entry in history.entries
@@ -82,18 +84,18 @@ def _sealed_in(history: History, dialect: Dialect) -> dict[int, WindowEntry]:
     }
 
 
-async def _turns_since(store: ThreadStore, thread_id: str, *, oldest: int) -> list[tuple[int, AskedBody]]:
+async def _load_turns_since(store: ThreadStore, thread_id: str, *, oldest: int) -> list[tuple[int, AskedBody]]:
     """Return the turns that name whom they ask, newest first, back to the one that `oldest` is of."""
     found: list[tuple[int, AskedBody]] = []
     # What a checkpoint kept is of a turn before its cut, where the short path does not reach.
     for whole in (False, True):
-        found = await _named_turns(store, await live_path(store, thread_id, whole=whole), oldest=oldest)
+        found = await _load_named_turns(store, await load_live_path(store, thread_id, whole=whole), oldest=oldest)
         if found and found[-1][0] <= oldest:
             break
     return found
 
 
-async def _named_turns(store: ThreadStore, path: LivePath, *, oldest: int) -> list[tuple[int, AskedBody]]:
+async def _load_named_turns(store: ThreadStore, path: LivePath, *, oldest: int) -> list[tuple[int, AskedBody]]:
     found: list[tuple[int, AskedBody]] = []
     left = TURNS_AT_MOST
     for span in path.spans:
@@ -106,7 +108,7 @@ async def _named_turns(store: ThreadStore, path: LivePath, *, oldest: int) -> li
                 limit=PAGE,
             )
         ):
-            found += [(record.ordinal, asked) for record in page if (asked := asked_in(record)) is not None]
+            found += [(record.ordinal, asked) for record in page if (asked := read_asked(record)) is not None]
             stop, left = page[-1].ordinal, left - len(page)
             if found and found[-1][0] <= oldest:
                 return found

@@ -46,7 +46,7 @@ class ErasureNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 _notes: msgspec.json.Decoder[ErasureNote] = msgspec.json.Decoder(ErasureNote)
 
 
-def read_note(body: bytes) -> ErasureNote | None:
+def read_erasure_note(body: bytes) -> ErasureNote | None:
     """Return the erasure a note tells of; None where it tells of something else."""
     try:
         return _notes.decode(body)
@@ -54,7 +54,7 @@ def read_note(body: bytes) -> ErasureNote | None:
         return None
 
 
-def placeholders(halves: Mapping[Pointer, Half], items: Iterable[Item], *, dialect: Dialect) -> dict[Pointer, Item]:
+def make_placeholders(halves: Mapping[Pointer, Half], items: Iterable[Item], *, dialect: Dialect) -> dict[Pointer, Item]:
     """Return what stands in the place of erased items, given all that is left around them; nothing where no half is left."""
     callers: dict[str, Item] = {}
     outputs: dict[str, Item] = {}
@@ -67,35 +67,35 @@ def placeholders(halves: Mapping[Pointer, Half], items: Iterable[Item], *, diale
         lost = [call for call in half.closes if call in callers and call not in outputs]
         orphaned = [call for call in half.opens if call in outputs and call not in callers]
         stand_in = (
-            _output(callers, lost, dialect=dialect)
+            _make_output_placeholder(callers, lost, dialect=dialect)
             if lost
-            else erased_call([(call, outputs[call]) for call in orphaned], dialect=dialect)
+            else make_call_placeholder([(call, outputs[call]) for call in orphaned], dialect=dialect)
         )
         if stand_in is not None:
             made[pointer] = stand_in
     return made
 
 
-def erased_call(outputs: Sequence[tuple[str, Item]], *, dialect: Dialect) -> Item | None:
+def make_call_placeholder(outputs: Sequence[tuple[str, Item]], *, dialect: Dialect) -> Item | None:
     """Return the message that calls for these outputs, by call id, and says nothing else; None where the form allows none."""
     return dialect.make_erased_call(outputs) if outputs else None
 
 
-def opening(first: Item | None, *, dialect: Dialect) -> Item | None:
+def make_opening_placeholder(first: Item | None, *, dialect: Dialect) -> Item | None:
     """Return what stands in for an erased beginning before the first item that is left; None where nothing needs to."""
     if not dialect.opens_with_user or first is None or dialect.view(first).role is not Role.ASSISTANT:
         return None
     return dialect.make_user_message(OPENING)
 
 
-def half_of(view: View, ids: Iterable[str]) -> Half | None:
+def select_half(view: View, ids: Iterable[str]) -> Half | None:
     """Return what of an item is half of one of these calls; None if nothing is."""
     wanted = set(ids)
     half = Half(opens=[call for call in view.opens if call in wanted], closes=[call for call in view.closes if call in wanted])
     return half if half.opens or half.closes else None
 
 
-def _output(callers: Mapping[str, Item], calls: Sequence[str], *, dialect: Dialect) -> Item | None:
+def _make_output_placeholder(callers: Mapping[str, Item], calls: Sequence[str], *, dialect: Dialect) -> Item | None:
     """Return the output of calls that one item opened, in the form they have."""
     for made in dialect.abort_calls(callers[calls[0]], calls):
         return dialect.replace_output(made, ERASED) or made

@@ -14,8 +14,8 @@ from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import LivePath, TurnBody
-from threadkeep.threads.reader import live_path, readable, turns_back
-from threadkeep.threads.records import TurnEndBody, correspondence
+from threadkeep.threads.reader import find_turn_back, load_live_path, read_body
+from threadkeep.threads.records import TurnEndBody, read_mail_record
 
 COMMENTARY = "commentary"
 
@@ -90,7 +90,7 @@ class Progress:
                 assert_never(view.kind)
 
 
-def progress_of(items: Iterable[tuple[Item, View]], *, begun: Progress | None = None) -> Progress:
+def track_progress(items: Iterable[tuple[Item, View]], *, begun: Progress | None = None) -> Progress:
     """Return how far a turn has come with these items."""
     progress = begun or Progress()
     for item, view in items:
@@ -98,7 +98,7 @@ def progress_of(items: Iterable[tuple[Item, View]], *, begun: Progress | None = 
     return progress
 
 
-def settled(progress: Progress, *, ended: str | None, is_newest: bool) -> TurnState:
+def decide_state(progress: Progress, *, ended: str | None, is_newest: bool) -> TurnState:
     """Return the state of a turn, by its mark if it has one.
 
     One that was left without a mark, because its process died, and that another turn follows, is over: closed if its answer was
@@ -130,7 +130,7 @@ TOLD_BY = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.MAIL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnStanding:
+class TurnStatus:
     """A turn: its number, the record it begins with, where it stands, and why it ended if somebody said so.
 
     `thread` is another than the one that was asked about where the turn began before a fork.
@@ -145,22 +145,22 @@ class TurnStanding:
     reason: str = ""
 
 
-async def newest_turn(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> TurnStanding | None:
+async def load_newest_turn(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> TurnStatus | None:
     """Return the turn a thread is in, or was in last. Costs what that turn holds."""
-    path = await live_path(store, thread_id, whole=True)
-    begun = await turns_back(store, path, turns=1)
+    path = await load_live_path(store, thread_id, whole=True)
+    begun = await find_turn_back(store, path, turns=1)
     if begun is None:
         return None
-    return _standings(await _records(store, path, start=begun.ordinal), dialect=dialect)[-1]
+    return _read_turns(await _load_records(store, path, start=begun.ordinal), dialect=dialect)[-1]
 
 
-async def every_turn(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> list[TurnStanding]:
+async def load_turns(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> list[TurnStatus]:
     """Return every turn of a thread's live path, oldest first. Reads all of it."""
-    path = await live_path(store, thread_id, whole=True)
-    return _standings(await _records(store, path, start=0), dialect=dialect)
+    path = await load_live_path(store, thread_id, whole=True)
+    return _read_turns(await _load_records(store, path, start=0), dialect=dialect)
 
 
-async def _records(store: ThreadStore, path: LivePath, *, start: int) -> list[Record]:
+async def _load_records(store: ThreadStore, path: LivePath, *, start: int) -> list[Record]:
     found: list[Record] = []
     for span in reversed(path.spans):
         if span.stop > start:
@@ -169,23 +169,23 @@ async def _records(store: ThreadStore, path: LivePath, *, start: int) -> list[Re
     return found
 
 
-def _standings(records: list[Record], *, dialect: Dialect) -> list[TurnStanding]:
+def _read_turns(records: list[Record], *, dialect: Dialect) -> list[TurnStatus]:
     openings = [at for at, record in enumerate(records) if record.kind is RecordKind.TURN]
     bounds = pairwise([*openings, len(records)])
-    return [_standing(records[at:stop], is_newest=stop == len(records), dialect=dialect) for at, stop in bounds]
+    return [_read_turn(records[at:stop], is_newest=stop == len(records), dialect=dialect) for at, stop in bounds]
 
 
-def _standing(records: list[Record], *, is_newest: bool, dialect: Dialect) -> TurnStanding:
+def _read_turn(records: list[Record], *, is_newest: bool, dialect: Dialect) -> TurnStatus:
     opening = records[0]
-    opened = readable(opening, TurnBody)
-    ends = [body for record in records if isinstance(body := correspondence(record), TurnEndBody) and body.turn == opening.turn]
+    opened = read_body(opening, TurnBody)
+    ends = [body for record in records if isinstance(body := read_mail_record(record), TurnEndBody) and body.turn == opening.turn]
     items = [Item(record.body) for record in records if record.kind is RecordKind.ITEM and not record.erased]
-    progress = progress_of((item, dialect.view(item)) for item in items)
-    return TurnStanding(
+    progress = track_progress((item, dialect.view(item)) for item in items)
+    return TurnStatus(
         number=opening.turn,
         thread=opening.thread_id,
         ordinal=opening.ordinal,
-        state=settled(progress, ended=ends[-1].outcome if ends else None, is_newest=is_newest),
+        state=decide_state(progress, ended=ends[-1].outcome if ends else None, is_newest=is_newest),
         # With its answer there, whatever it called before has been gone on with.
         progress=progress.asked() if progress.state is TurnState.COMMITTED else progress,
         opened_by=opened.opened_by if opened else "",

@@ -62,13 +62,13 @@ class History:
     remarks: tuple[Remark, ...] = ()
     cut_from: int = 0
 
-    def readable_by(self, issuer: str | None) -> History:
+    def drop_sealed(self, issuer: str | None) -> History:
         """Return the window as it may go to `issuer`: without what is sealed for another, or, if None, for anybody."""
         return replace(self, entries=tuple(e for e in self.entries if not e.sealed or e.issuer == issuer))
 
-    def bared(self, places: Collection[Pointer], *, bare: Callable[[Item], Item | None]) -> History:
+    def replace_items(self, places: Collection[Pointer], *, bare: Callable[[Item], Item | None]) -> History:
         """Return the window with what `bare` leaves of the items at these places; one of which nothing is left is not there."""
-        shown = (_bared(entry, bare) if entry.source in places else entry for entry in self.entries)
+        shown = (_replace_item(entry, bare) if entry.source in places else entry for entry in self.entries)
         return replace(self, entries=tuple(entry for entry in shown if entry is not None))
 
     @property
@@ -100,10 +100,10 @@ def assemble(
     Raises:
         RecordNotFound: The layout names a record that is not among `kept`.
     """
-    placed = [_placed(entry, kept) for entry in checkpoint.layout if not _is_erased(entry, kept)] if checkpoint else []
+    placed = [_place(entry, kept) for entry in checkpoint.layout if not _is_erased(entry, kept)] if checkpoint else []
     if start:
         place = max((at for at, entry in enumerate(placed, start=1) if entry.kind is EntryKind.STATE), default=len(placed))
-        placed[place:place] = [_placed_item(msgspec.Raw(item.raw), kind=EntryKind.START) for item in start]
+        placed[place:place] = [_place_item(msgspec.Raw(item.raw), kind=EntryKind.START) for item in start]
     later = [
         WindowEntry(
             kind=EntryKind.KEEP,
@@ -119,7 +119,7 @@ def assemble(
     return History(entries=(*placed, *later), checkpoint=checkpoint, checkpoint_ordinal=checkpoint_ordinal)
 
 
-def _bared(entry: WindowEntry, bare: Callable[[Item], Item | None]) -> WindowEntry | None:
+def _replace_item(entry: WindowEntry, bare: Callable[[Item], Item | None]) -> WindowEntry | None:
     item = bare(entry.item)
     return None if item is None else replace(entry, item=item, tokens=estimate_item(item.raw))
 
@@ -129,30 +129,30 @@ def _is_erased(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> bool:
     return record is not None and record.erased
 
 
-def _placed(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> WindowEntry:
+def _place(entry: LayoutEntry, kept: Mapping[Pointer, Record]) -> WindowEntry:
     match entry:
         case StateEntry():
-            return _placed_item(entry.item, kind=EntryKind.STATE)
+            return _place_item(entry.item, kind=EntryKind.STATE)
         case LiteralEntry():
             source = Pointer(entry.thread, entry.ordinal) if entry.thread is not None and entry.ordinal is not None else None
             return replace(
-                _placed_item(entry.item, kind=EntryKind.LITERAL), issuer=entry.issuer, source=source, sealed=entry.sealed
+                _place_item(entry.item, kind=EntryKind.LITERAL), issuer=entry.issuer, source=source, sealed=entry.sealed
             )
         case StubEntry():
             item = Item(bytes(entry.item))
-            return _placed_record(entry, kept, kind=EntryKind.STUB, item=item, tokens=estimate_item(item.raw))
+            return _place_record(entry, kept, kind=EntryKind.STUB, item=item, tokens=estimate_item(item.raw))
         case KeepEntry():
-            return _placed_record(entry, kept, kind=EntryKind.KEEP)
+            return _place_record(entry, kept, kind=EntryKind.KEEP)
         case _:
             assert_never(entry)
 
 
-def _placed_item(raw: msgspec.Raw, *, kind: EntryKind) -> WindowEntry:
+def _place_item(raw: msgspec.Raw, *, kind: EntryKind) -> WindowEntry:
     item = Item(bytes(raw))
     return WindowEntry(kind=kind, item=item, tokens=estimate_item(item.raw), turn=0, after_cut=False)
 
 
-def _placed_record(
+def _place_record(
     entry: KeepEntry | StubEntry,
     kept: Mapping[Pointer, Record],
     *,
@@ -189,7 +189,7 @@ class _Pairs:
     unanswered: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
-def closed(items: Sequence[Item], *, dialect: Dialect, under_way: bool) -> list[Item]:
+def close_open_calls(items: Sequence[Item], *, dialect: Dialect, under_way: bool) -> list[Item]:
     """Return `items` with every call answered: by its output, else by one that says it was aborted.
 
     An output behind a message that came meanwhile goes back to its call. Deterministic, and stable under appending.
@@ -200,7 +200,7 @@ def closed(items: Sequence[Item], *, dialect: Dialect, under_way: bool) -> list[
     views = [dialect.view(item) if any(mark in item.raw for mark in MARKS) else _MESSAGE for item in items]
     last_message = max((at for at, view in enumerate(views) if view.kind is ItemKind.MESSAGE), default=-1)
     settled = last_message if under_way else len(items)
-    pairs = _pairs(views, settled=settled)
+    pairs = _pair_calls(views, settled=settled)
     moved = {at for outputs in pairs.late.values() for at in outputs}
     shown: list[Item] = []
     for at, item in enumerate(items):
@@ -212,7 +212,7 @@ def closed(items: Sequence[Item], *, dialect: Dialect, under_way: bool) -> list[
     return shown
 
 
-def _pairs(views: Sequence[View], *, settled: int) -> _Pairs:
+def _pair_calls(views: Sequence[View], *, settled: int) -> _Pairs:
     pairs = _Pairs()
     opened: dict[str, int] = {}
     messages = 0

@@ -12,9 +12,9 @@ import msgspec
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, link_chain, seed_chain
 from threadkeep.store import Found, NewRecord, NewThread, RecordKind, ThreadStore
-from threadkeep.threads import Arrival, MetaBody, Tip, checked_thread_id, encode_body, lay_down
+from threadkeep.threads import Arrival, MetaBody, Tip, check_thread_id, encode_body, make_records
 from threadkeep.threads.backend import Redact, ThreadBackend, new_thread_id
-from threadkeep.threads.reader import current_turn, load_metadata
+from threadkeep.threads.reader import load_current_turn, load_metadata
 from threadkeep.tokens import estimate_item
 
 # The newest few digests answer for nearly every request; each further question reaches eight times as far back.
@@ -25,7 +25,7 @@ MANY_ITEMS = 256
 MANY_BYTES = 1024 * 1024
 
 
-def arrival(dialect: Dialect, item: Item, *, aside: bool = False, redact: Redact | None = None) -> Arrival:
+def make_arrival(dialect: Dialect, item: Item, *, aside: bool = False, redact: Redact | None = None) -> Arrival:
     """Return an item with everything recording needs to know about it.
 
     Its link is taken over what was received; what is written, and seen from then on, is what `redact` leaves of it.
@@ -42,7 +42,7 @@ def arrival(dialect: Dialect, item: Item, *, aside: bool = False, redact: Redact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class ThreadStart:
     """A thread that is not there yet, and its first record. What is known to follow is written with them: see `append_items`."""
 
     thread: NewThread
@@ -53,19 +53,19 @@ class Opening:
         return replace(before, next=self.thread.start + 1, turn=self.meta.turn)
 
 
-def opening(
+def prepare_thread(
     backend: ThreadBackend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "", continues: str | None = None
-) -> Opening:
+) -> ThreadStart:
     """Return a thread that begins with nothing; `continues` names the one whose history was rewritten to make its own.
 
     Raises:
         InvalidThreadId: `thread_id` cannot name a thread.
     """
     now = backend.clock.now_ms()
-    name = new_thread_id(now) if thread_id is None else checked_thread_id(thread_id)
+    name = new_thread_id(now) if thread_id is None else check_thread_id(thread_id)
     body = encode_body(MetaBody(dialect=dialect.name, agent=agent, continues=continues))
     meta = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=body)
-    return Opening(thread=NewThread(id=name, dialect=dialect.name, created_at_ms=now), meta=meta)
+    return ThreadStart(thread=NewThread(id=name, dialect=dialect.name, created_at_ms=now), meta=meta)
 
 
 async def create_thread(backend: ThreadBackend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "") -> str:
@@ -75,7 +75,7 @@ async def create_thread(backend: ThreadBackend, dialect: Dialect, *, thread_id: 
         InvalidThreadId: `thread_id` cannot name a thread.
         ThreadExists: One of that name is there.
     """
-    begun = opening(backend, dialect, thread_id=thread_id, agent=agent)
+    begun = prepare_thread(backend, dialect, thread_id=thread_id, agent=agent)
     await backend.create(begun.thread, [begun.meta])
     return begun.thread.id
 
@@ -89,7 +89,7 @@ async def append_items(
     model: str | None = None,
     issuer: str | None = None,
     before: Sequence[NewRecord] = (),
-    begun: Opening | None = None,
+    begun: ThreadStart | None = None,
 ) -> Tip:
     """Append `before`, then `arrivals`, as one unit and return the tip after them. Durable when it returns.
 
@@ -99,7 +99,7 @@ async def append_items(
         OrdinalConflict: Another writer appended since `tip` was read.
     """
     key, now = backend.store.tenant.key, backend.clock.now_ms()
-    make = partial(lay_down, tip, arrivals, key=key, at_ms=now, model=model, issuer=issuer)
+    make = partial(make_records, tip, arrivals, key=key, at_ms=now, model=model, issuer=issuer)
     takes_long = len(arrivals) > MANY_ITEMS or sum(len(each.canonical) for each in arrivals) > MANY_BYTES
     records, after = await asyncio.to_thread(make) if takes_long else make()
     if begun is not None:
@@ -114,12 +114,12 @@ async def append_beside(
 ) -> int:
     """Append a record of the turn a thread is in that stands beside its history, and return its ordinal. Durable then."""
     row = await backend.store.get(thread_id)
-    turn = await current_turn(backend.store, row, stop=row.next)
+    turn = await load_current_turn(backend.store, row, stop=row.next)
     record = NewRecord(kind=kind, at_ms=backend.clock.now_ms(), turn=turn, tokens=tokens, body=body, target=target)
     return await backend.append_beside(thread_id, record, expected=row.next) - 1
 
 
-def chain_of(backend: ThreadBackend, dialect: Dialect, items: Sequence[Item], *, agent: str = "") -> list[bytes]:
+def compute_chain(backend: ThreadBackend, dialect: Dialect, items: Sequence[Item], *, agent: str = "") -> list[bytes]:
     """Return the chain over `items`, one digest an item."""
     key = backend.store.tenant.key
     link = seed_chain(key, dialect=dialect.name, agent=agent)
@@ -130,7 +130,7 @@ def chain_of(backend: ThreadBackend, dialect: Dialect, items: Sequence[Item], *,
     return chain
 
 
-async def deepest_known(store: ThreadStore, chain: Sequence[bytes]) -> list[Found]:
+async def find_deepest(store: ThreadStore, chain: Sequence[bytes]) -> list[Found]:
     """Return the records that hold the longest prefix of `chain` any thread has, newest record first; empty if none."""
     stop, reach = len(chain), FIRST_QUESTION
     while stop > 0:
@@ -171,7 +171,7 @@ async def update_metadata(
     record = NewRecord(
         kind=RecordKind.META,
         at_ms=backend.clock.now_ms(),
-        turn=await current_turn(backend.store, row, stop=row.next),
+        turn=await load_current_turn(backend.store, row, stop=row.next),
         tokens=0,
         body=encode_body(changed),
     )

@@ -16,7 +16,7 @@ from threadkeep.errors import CannotExport
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, EntryKind, LivePath, TurnBody
-from threadkeep.threads.reader import live_path, load_history, load_metadata, readable, with_stand_ins
+from threadkeep.threads.reader import fill_erased, load_history, load_live_path, load_metadata, read_body
 from threadkeep.transfer.codex import (
     Session,
     compacted_line,
@@ -130,8 +130,8 @@ async def export_thread(backend: Backend, thread: Thread, form: str) -> AsyncIte
 async def codex_session(backend: Backend, thread: Thread) -> Session:
     """Return what an exported rollout says about itself: from the rollout it came from, else from what was recorded."""
     store = backend.store
-    path = await live_path(store, thread.id, whole=True)
-    history = await load_history(store, await live_path(store, thread.id))
+    path = await load_live_path(store, thread.id, whole=True)
+    history = await load_history(store, await load_live_path(store, thread.id))
     newest = await _newest(store, path, RecordKind.ITEM)
     first = await store.read(path.spans[-1], limit=1, bodies=False)
     at_ms = newest.at_ms if newest else first[0].at_ms
@@ -148,8 +148,8 @@ async def _codex(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
     session = await codex_session(backend, thread)
     yield meta_line(session)
     writer = _Rollout(backend.store, thread.dialect, events=session.meta is None)
-    path = await live_path(backend.store, thread.id, whole=True)
-    pending = await _cuts(backend.store, path, newest=(await live_path(backend.store, thread.id)).checkpoint)
+    path = await load_live_path(backend.store, thread.id, whole=True)
+    pending = await _cuts(backend.store, path, newest=(await load_live_path(backend.store, thread.id)).checkpoint)
     async for record in _records(backend.store, path):
         while pending and record.ordinal >= pending[0].cut:
             for line in await writer.compacted(pending.pop(0)):
@@ -251,7 +251,7 @@ async def _stand_ins(store: ThreadStore, path: LivePath) -> dict[tuple[str, int]
     if not await _holds_erased(store, path):
         return {}
     records = [record for span in reversed(path.spans) for record in await store.read(span, kinds={RecordKind.ITEM})]
-    return {(record.thread_id, record.ordinal): record for record in await with_stand_ins(store, records, begins=True)}
+    return {(record.thread_id, record.ordinal): record for record in await fill_erased(store, records, begins=True)}
 
 
 async def _holds_erased(store: ThreadStore, path: LivePath) -> bool:
@@ -264,7 +264,7 @@ async def _holds_erased(store: ThreadStore, path: LivePath) -> bool:
 
 
 async def _items(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
-    path = await live_path(backend.store, thread.id, whole=True)
+    path = await load_live_path(backend.store, thread.id, whole=True)
     async for record in _records(backend.store, path):
         if record.kind is RecordKind.ITEM and not record.erased:
             yield on_one_line(record.body)
@@ -279,20 +279,20 @@ async def _window(thread: Thread) -> AsyncIterator[bytes]:
 
 
 async def _document(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
-    path = await live_path(backend.store, thread.id, whole=True)
+    path = await load_live_path(backend.store, thread.id, whole=True)
     title = (await load_metadata(backend.store, thread.id)).title
     titled = False
     async for record in _records(backend.store, path):
         text = ""
         if not titled and (title or record.kind is RecordKind.TURN):
-            opened = readable(record, TurnBody) if record.kind is RecordKind.TURN else None
+            opened = read_body(record, TurnBody) if record.kind is RecordKind.TURN else None
             yield heading(title or (opened.preview if opened else "")).encode()
             titled = True
         if record.kind is RecordKind.TURN:
             text = turn_heading(record.turn)
         elif record.kind is RecordKind.ITEM and not record.erased:
             text = item_text(thread.dialect.view(Item(record.body)))
-        elif record.kind is RecordKind.CHECKPOINT and (made := readable(record, Checkpoint)) is not None:
+        elif record.kind is RecordKind.CHECKPOINT and (made := read_body(record, Checkpoint)) is not None:
             before, after = (made.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
             text = checkpoint_text(tokens_before=before, tokens_after=after)
         if text:
@@ -321,7 +321,7 @@ async def _instructions(store: ThreadStore, path: LivePath) -> str | None:
     """Return the instructions a client last sent beside its history, where a gateway saw them."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):
-            context = readable(record, ContextBody)
+            context = read_body(record, ContextBody)
             raw = context.fields.get("instructions") if context else None
             if raw is not None:
                 value = msgspec.json.decode(raw)

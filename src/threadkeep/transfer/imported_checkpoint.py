@@ -16,7 +16,7 @@ from threadkeep.dialects.raw_json import read_object
 from threadkeep.items import Item, ItemKind
 from threadkeep.store import RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, EntryKind, KeepEntry, LayoutEntry, LiteralEntry, LivePath, Pointer
-from threadkeep.threads.reader import live_path, load_checkpoint, load_history
+from threadkeep.threads.reader import load_checkpoint, load_history, load_live_path
 from threadkeep.tokens import estimate_item
 
 BUDGET_TOKENS = 20_000
@@ -76,7 +76,7 @@ class _Found(NamedTuple):
 
 async def newest_said(store: ThreadStore, thread_id: str, *, dialect: Dialect, stop: int) -> list[Placed]:
     """Return what a compaction of the path before `stop` keeps of people's messages, oldest first. Reads no more than that."""
-    path = await live_path(store, thread_id, stop=stop)
+    path = await load_live_path(store, thread_id, stop=stop)
     selection = Selection()
     kept: list[Placed] = []
     async for found in _newest_first(store, path):

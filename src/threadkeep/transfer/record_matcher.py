@@ -16,8 +16,8 @@ from threadkeep.dialects import Dialect
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
 from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.threads import keep
-from threadkeep.threads.branches import branch_off
+from threadkeep.threads import reduce_records
+from threadkeep.threads.branches import create_fork
 from threadkeep.threads.writer import create_thread
 from threadkeep.transfer.rows import short_digest
 
@@ -162,7 +162,7 @@ class Track:
         return self._rows is None and row is not None and row.next == self._written
 
     def _kept(self, record: NewRecord) -> NewRecord | None:
-        kept = keep([record], self._backend.persistence)
+        kept = reduce_records([record], self._backend.persistence)
         return kept[0] if kept else None
 
     async def _append(self, make: Make) -> Put | None:
@@ -248,7 +248,7 @@ class Track:
             candidate = name if suffix == 0 else f"{name}-{suffix}"
             row = await find_row(self._backend.store, candidate)
             if row is None:
-                await branch_off(self._backend, parent, at=at, new_id=candidate)
+                await create_fork(self._backend, parent, at=at, new_id=candidate)
                 self._rows, self._written = None, at + 1
                 break
             if row.parent == parent and row.start == at:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from threadkeep.dialects.raw_json import join_object, read_value, split_object
 from threadkeep.errors import InvalidThreadId
-from threadkeep.threads import checked_thread_id
+from threadkeep.threads import check_thread_id
 
 Row = dict[str, bytes]
 
@@ -80,7 +80,7 @@ def at_ms(row: Row, name: str = "timestamp") -> int | None:
 def thread_name(text: str, *, prefix: str, content: bytes) -> str:
     """Return `text` where it can name a thread; else a name made of the content, so that the same content has the same one."""
     try:
-        return checked_thread_id(_odd.sub("-", text).strip("-._")[:LONGEST_NAME])
+        return check_thread_id(_odd.sub("-", text).strip("-._")[:LONGEST_NAME])
     except InvalidThreadId:
         return f"{prefix}-{short_digest(content)}"
 

@@ -22,7 +22,7 @@ from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import KeepEntry, LiteralEntry, Pointer, RollbackBody, TurnBody, encode_body
 from threadkeep.threads.item_records import PREVIEW_CHARS
 from threadkeep.threads.reader import load_metadata
-from threadkeep.threads.writer import arrival, update_metadata
+from threadkeep.threads.writer import make_arrival, update_metadata
 from threadkeep.tokens import estimate_item
 from threadkeep.transfer.imported_checkpoint import NO_SUMMARY, ImportedCheckpoint, Placed, message, newest_said
 from threadkeep.transfer.record_matcher import Make, Origin, Put, Track
@@ -100,7 +100,7 @@ class TurnPlaces:
 
     def _write_out(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as this object does
+            self._file = tempfile.TemporaryFile()  # it lives as long as this object does
             weakref.finalize(self, self._file.close)
         self._file.seek(self._written_blocks * BLOCK_TURNS * _FORM.size)
         self._file.write(self._newest)
@@ -304,7 +304,7 @@ class Landing:
         self._name(step.key, before, None)
 
     async def _item(self, step: PutItem) -> None:
-        arrived = arrival(self.dialect, step.item, redact=self._backend.redact)
+        arrived = make_arrival(self.dialect, step.item, redact=self._backend.redact)
         view = arrived.view
         before = self._place
         spoken = view.by_person and view.kind is ItemKind.MESSAGE

@@ -10,7 +10,7 @@ from threadkeep.compaction import AuditReport, Ledger, ledger_of
 from threadkeep.errors import InvalidPointer, InvalidTarget, StoreCorrupt
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, History
-from threadkeep.threads.reader import live_path, load_history, readable
+from threadkeep.threads.reader import load_history, load_live_path, read_body
 
 # The newest ones; a page of each is read with its state, which may be long.
 SHOWN = 40
@@ -50,8 +50,8 @@ class Opened:
 
 async def numbered(store: ThreadStore, thread_id: str) -> list[Numbered]:
     """Return the compactions of a thread's whole live path, oldest first, without their bodies."""
-    path = await live_path(store, thread_id, whole=True)
-    newest = (await live_path(store, thread_id)).checkpoint
+    path = await load_live_path(store, thread_id, whole=True)
+    newest = (await load_live_path(store, thread_id)).checkpoint
     found: list[Record] = []
     undone: set[int | None] = set()
     for span in path.spans:
@@ -77,7 +77,7 @@ async def summaries(store: ThreadStore, places: list[Numbered]) -> list[Summary]
 async def _summary(store: ThreadStore, place: Numbered) -> Summary:
     span = Span(thread_id=place.record.thread_id, start=place.record.ordinal, stop=place.record.ordinal + 1)
     for record in await store.read(span):
-        made = readable(record, Checkpoint)
+        made = read_body(record, Checkpoint)
         try:
             audit = msgspec.json.decode(bytes(made.audit), type=AuditReport) if made else None
         except msgspec.MsgspecError:
@@ -97,7 +97,7 @@ async def open_compaction(store: ThreadStore, thread_id: str, ordinal: int, *, s
     """
     after = await _history_after(store, thread_id, ordinal)
     record = await _record_of(store, thread_id, ordinal)
-    before = await load_history(store, await live_path(store, record.thread_id, stop=ordinal))
+    before = await load_history(store, await load_live_path(store, record.thread_id, stop=ordinal))
     if after.checkpoint is None:
         raise StoreCorrupt(record.thread_id, f"checkpoint #{ordinal} cannot be read")
     try:
@@ -111,12 +111,12 @@ async def open_compaction(store: ThreadStore, thread_id: str, ordinal: int, *, s
 
 async def _history_after(store: ThreadStore, thread_id: str, ordinal: int) -> History:
     record = await _record_of(store, thread_id, ordinal)
-    return await load_history(store, await live_path(store, record.thread_id, stop=ordinal + 1))
+    return await load_history(store, await load_live_path(store, record.thread_id, stop=ordinal + 1))
 
 
 async def _record_of(store: ThreadStore, thread_id: str, ordinal: int) -> Record:
-    path = await live_path(store, thread_id, whole=True)
-    holder = path.holds(ordinal) or thread_id
+    path = await load_live_path(store, thread_id, whole=True)
+    holder = path.find_thread(ordinal) or thread_id
     for record in await store.read(Span(thread_id=holder, start=ordinal, stop=ordinal + 1), bodies=False):
         if record.kind is RecordKind.CHECKPOINT and not record.erased:
             return record

@@ -11,7 +11,7 @@ from threadkeep.errors import InvalidPointer, StoreCorrupt
 from threadkeep.items import digest_body
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, KeepEntry, LivePath, Pointer, StubEntry, parse_pointer
-from threadkeep.threads.reader import live_path
+from threadkeep.threads.reader import load_live_path
 from threadkeep.viewer.compactions import Opened
 from threadkeep.viewer.diffs import Group, SideBySide
 from threadkeep.viewer.renderer import counted, number, record_url
@@ -164,7 +164,7 @@ class Archive:
 async def archive_of(store: ThreadStore, opened: Opened) -> Archive:
     """Look at everything a compaction replaced and points at, in the store as it is now."""
     replaced = await _replaced(store, opened)
-    named = _find_pointers(opened, await live_path(store, opened.record.thread_id, whole=True))
+    named = _find_pointers(opened, await load_live_path(store, opened.record.thread_id, whole=True))
     items = await _found(store, replaced, bodies=True)
     records = await _found(store, named, bodies=False)
     return Archive(
@@ -179,7 +179,7 @@ async def archive_of(store: ThreadStore, opened: Opened) -> Archive:
 
 async def _replaced(store: ThreadStore, opened: Opened) -> list[Pointer]:
     """Return the items that made up the window before, but for those behind the cut, which stay as they are."""
-    path = await live_path(store, opened.record.thread_id, stop=opened.record.ordinal)
+    path = await load_live_path(store, opened.record.thread_id, stop=opened.record.ordinal)
     found = _laid_out(opened.before.checkpoint) if opened.before.checkpoint is not None else set()
     for span in path.spans:
         before = Span(thread_id=span.thread_id, start=span.start, stop=min(span.stop, opened.made.cut))
@@ -197,7 +197,7 @@ def _find_pointers(opened: Opened, path: LivePath) -> list[Pointer]:
         except InvalidPointer:
             continue
         # A bare #12 may lie in what the thread was forked from.
-        named.add(Pointer(path.holds(pointer.ordinal) or pointer.thread_id, pointer.ordinal))
+        named.add(Pointer(path.find_thread(pointer.ordinal) or pointer.thread_id, pointer.ordinal))
     return sorted(named)
 
 

@@ -16,7 +16,7 @@ from threadkeep.errors import BadInput, InvalidPointer, StoreCorrupt
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.records import Kept
 from threadkeep.threads import Pointer, parse_pointer
-from threadkeep.threads.reader import current_turn, live_path, load_metadata
+from threadkeep.threads.reader import load_current_turn, load_live_path, load_metadata
 from threadkeep.tokens import Pressure
 from threadkeep.viewer import compactions
 from threadkeep.viewer.diffs import PAGE, groups_of, positions, side_by_side
@@ -76,7 +76,7 @@ async def overview_page(tk: Threadkeep, thread: Thread, query: Query, sight: Sig
         "pressure": await _pressure(tk, thread, sizes=sight.sizes),
         "places": places,
         "compactions": shown,
-        "in_vain": await newest_in_vain(store, await live_path(store, thread.id, whole=True), most=compactions.SHOWN),
+        "in_vain": await newest_in_vain(store, await load_live_path(store, thread.id, whole=True), most=compactions.SHOWN),
         "family": await family_of(store, thread.id),
         "mail": await correspondence_of(tk, thread),
         "known": known,
@@ -215,7 +215,7 @@ async def _head(tk: Threadkeep, thread: Thread) -> Values:
         "thread": thread,
         "row": row,
         "title": await title_of(store, row),
-        "turns": await current_turn(store, row, stop=row.next),
+        "turns": await load_current_turn(store, row, stop=row.next),
     }
 
 

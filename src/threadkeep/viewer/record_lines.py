@@ -21,12 +21,12 @@ from threadkeep.threads import (
     SaidBody,
     TurnBody,
     UnpinBody,
-    bill_of,
     decode_body,
-    remark_of,
-    tried_in_vain,
+    read_failed_attempts,
+    read_remark,
+    sum_attempts,
 )
-from threadkeep.threads.records import MailBody, SpawnBody, TakenBody, TurnEndBody, correspondence
+from threadkeep.threads.records import MailBody, SpawnBody, TakenBody, TurnEndBody, read_mail_record
 from threadkeep.viewer.renderer import counted, dollars, took
 from threadkeep.viewer.untrusted_text import one_line
 
@@ -89,7 +89,7 @@ def _told(record: Record, dialect: Dialect) -> Told:
         case RecordKind.NOTE if record.chain is not None:
             return told_item(dialect.view(Item(record.body)), raw=record.body)
         case RecordKind.NOTE:
-            remark = remark_of(record)
+            remark = read_remark(record)
             return _told_remark(remark.body) if remark else _told_note(record.body)
         case RecordKind.TURN:
             return Told(who=f"turn {record.turn}", text=decode_body(record.body, TurnBody).preview, tone="turn")
@@ -108,7 +108,7 @@ def _told(record: Record, dialect: Dialect) -> Told:
             return Told(who="undo", text=f"compaction #{record.target} no longer counts", tone="change")
         case RecordKind.META:
             return _told_meta(decode_body(record.body, MetaBody))
-        case RecordKind.REPLY if (tried := tried_in_vain(record)) is not None:
+        case RecordKind.REPLY if (tried := read_failed_attempts(record)) is not None:
             return _told_in_vain(tried)
         case RecordKind.REPLY:
             reply = decode_body(record.body, ReplyBody)
@@ -126,7 +126,7 @@ def _told(record: Record, dialect: Dialect) -> Told:
 
 def _told_in_vain(tried: ReplyBody) -> Told:
     """Return a compaction that came to nothing: why, what it cost, and what was tried."""
-    bill = bill_of(tried.attempts)
+    bill = sum_attempts(tried.attempts)
     told = ((bill.input_tokens, "tokens in"), (bill.cached_tokens, "of them from the cache"), (bill.output_tokens, "out"))
     tokens = [f"{tokens:,} {what}" for tokens, what in told if tokens is not None] or ["tokens not told"]
     cost = "cost not told" if bill.cost_micro_usd is None else dollars(bill.cost_micro_usd)
@@ -137,7 +137,7 @@ def _told_in_vain(tried: ReplyBody) -> Told:
 
 def said_in(record: Record) -> str:
     """Return what a person's note says, whole; empty for any other record."""
-    remark = remark_of(record)
+    remark = read_remark(record)
     return remark.body.text if remark and isinstance(remark.body, SaidBody) else ""
 
 
@@ -183,7 +183,7 @@ def raw_text(body: bytes) -> str:
 
 def told_in_mail(record: Record, dialect: Dialect) -> str:
     """Return what a `mail` record says, in a line."""
-    body = correspondence(record)
+    body = read_mail_record(record)
     match body:
         case None:
             return "cannot be read"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.client.threadkeep import EVERY
 from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.threads.records import MailBody, SpawnBody, correspondence
+from threadkeep.threads.records import MailBody, SpawnBody, read_mail_record
 from threadkeep.viewer.record_lines import LINE_CHARS, mail_text
 from threadkeep.viewer.thread_list import title_of
 from threadkeep.viewer.untrusted_text import one_line
@@ -102,7 +102,7 @@ async def correspondence_of(tk: Threadkeep, thread: Thread) -> Correspondence:
     letters: list[Letter] = []
     agents: dict[str, Agent] = {}
     for record in await store.read(own, kinds={RecordKind.MAIL}):
-        match body := correspondence(record):
+        match body := read_mail_record(record):
             case MailBody():
                 text = one_line(mail_text(body, thread.dialect), limit=LINE_CHARS)
                 letters.append(Letter(ordinal=record.ordinal, sender=body.sender, way=body.way, text=text))

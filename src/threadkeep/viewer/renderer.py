@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from threadkeep.compaction import Section
-from threadkeep.threads import Pointer, bill_of
+from threadkeep.threads import Pointer, sum_attempts
 from threadkeep.viewer.untrusted_text import clean, formatted
 
 HEADINGS: Mapping[Section, str] = {
@@ -111,7 +111,7 @@ def _environment() -> Environment:
         "record_url": record_url,
         "percent": percent,
         "counted": counted,
-        "bill_of": bill_of,
+        "bill_of": sum_attempts,
         "ago": ago,
         "headings": HEADINGS,
     }

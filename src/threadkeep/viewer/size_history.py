@@ -16,8 +16,8 @@ import msgspec
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import RecordNotFound, StoreCorrupt
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
-from threadkeep.threads import is_in_vain
-from threadkeep.threads.reader import live_path, load_history, readable
+from threadkeep.threads import is_failed_attempt
+from threadkeep.threads.reader import load_history, load_live_path, read_body
 from threadkeep.viewer.window_sizes import Sighting, sighted, size_after, slices
 
 # A plot is about a thousand pixels wide; more points than this only cost time.
@@ -128,7 +128,7 @@ class _Life:
 
     def learn(self, reply: Record) -> None:
         """Take in what a provider counted, from a reply with its body."""
-        said = readable(reply, _Counted)
+        said = read_body(reply, _Counted)
         moment = _Moment(ordinal=reply.ordinal, at_ms=reply.at_ms)
         if said is not None and said.input_tokens:
             moment = replace(moment, counted=said.input_tokens, cached=said.cached_tokens or 0)
@@ -152,7 +152,7 @@ class Lives:
         store = tk.backend.store
         row = await store.get(thread.id)
         life = await self._lived(store, thread.id, stop=row.next)
-        limits = tk.backend.limits_for(await thread.last_model())
+        limits = tk.backend.find_limits(await thread.last_model())
         made = Series(upto=row.next, compactions=list(life.compactions))
         made.limits = {"soft": limits.soft, "hard": limits.hard, "full": limits.full}
         for moment in life.moments():
@@ -165,7 +165,7 @@ class Lives:
         """Return a thread's life up to a record. It is taken out meanwhile: of two that ask at once, one lives it anew."""
         key = (store.tenant.name, thread_id)
         life = self._known.pop(key, None) or _Life()
-        path = await live_path(store, thread_id, stop=stop, whole=True)
+        path = await load_live_path(store, thread_id, stop=stop, whole=True)
         spans = tuple(reversed(path.spans))
         seen = await sighted(store, dict.fromkeys(span.thread_id for span in spans), before=life.seen)
         ahead = None if seen.erased else life.ahead(spans)
@@ -186,7 +186,7 @@ class Lives:
 async def _listen(store: ThreadStore, life: _Life, span: Span) -> None:
     """Let a life hear the replies of a span. Their bodies hold whole answers, so only an even choice of them is read."""
     replies = await store.read(span, kinds={RecordKind.REPLY}, bodies=False)
-    unread = {record.ordinal for record in life.hear([record for record in replies if not is_in_vain(record)])}
+    unread = {record.ordinal for record in life.hear([record for record in replies if not is_failed_attempt(record)])}
     for record in await store.read(span, ordinals=unread) if unread else ():
         life.learn(record)
 
@@ -194,7 +194,7 @@ async def _listen(store: ThreadStore, life: _Life, span: Span) -> None:
 async def _end_as_it_is(store: ThreadStore, thread_id: str, series: Series) -> None:
     """Let the curve end at the window's real size: what stands in for an erased half of a call has one too."""
     try:
-        tokens = (await load_history(store, await live_path(store, thread_id))).tokens
+        tokens = (await load_history(store, await load_live_path(store, thread_id))).tokens
     except (StoreCorrupt, RecordNotFound):
         return
     for at in reversed(range(len(series.window))):

@@ -10,7 +10,7 @@ from threadkeep.dialects import DIALECTS, find_dialect
 from threadkeep.store import Hit, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.store.base import FullStore
 from threadkeep.threads import MetaBody, Pointer, TurnBody
-from threadkeep.threads.reader import current_turn, readable
+from threadkeep.threads.reader import load_current_turn, read_body
 from threadkeep.viewer.record_lines import Told, told
 from threadkeep.viewer.window_sizes import Sizes
 
@@ -120,7 +120,7 @@ async def _described(store: ThreadStore, row: ThreadRow) -> MetaBody:
     """Return what a thread says about itself, from its row alone."""
     own = Span(thread_id=row.id, start=row.start, stop=row.next)
     for record in await store.read(own, kinds={RecordKind.META}, newest_first=True, limit=1):
-        if (known := readable(record, MetaBody)) is not None:
+        if (known := read_body(record, MetaBody)) is not None:
             return known
     return MetaBody(dialect=row.dialect, parent=row.parent)
 
@@ -131,7 +131,7 @@ async def _title(store: ThreadStore, row: ThreadRow, known: MetaBody) -> str:
     while True:
         own = Span(thread_id=row.id, start=row.start, stop=row.next)
         for record in await store.read(own, kinds={RecordKind.TURN}, limit=1):
-            opened = readable(record, TurnBody)
+            opened = read_body(record, TurnBody)
             return opened.preview if opened else ""
         if row.parent is None:
             return ""
@@ -174,7 +174,7 @@ async def _listed(store: ThreadStore, known: _Known, *, sizes: Sizes) -> ListedT
     return ListedThread(
         row=known.row,
         title=known.title,
-        turns=await current_turn(store, known.row, stop=known.row.next),
+        turns=await load_current_turn(store, known.row, stop=known.row.next),
         compactions=await _checkpoints(store, known.row),
         archived=known.archived,
         tokens=await sizes.of(store, known.row),

@@ -10,7 +10,7 @@ from threadkeep.dialects import Dialect
 from threadkeep.errors import RecordNotFound
 from threadkeep.items import Item
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
-from threadkeep.threads.reader import live_path
+from threadkeep.threads.reader import load_live_path
 from threadkeep.viewer.record_lines import Told, said_in, told
 
 PAGE = 100
@@ -89,9 +89,10 @@ async def timeline(tk: Threadkeep, thread: Thread, place: Place) -> Timeline:
     row = await store.get(thread.id)
     kinds = SIDES[place.side][1]
     records = await _records(tk, row, place, kinds)
-    path = await live_path(store, thread.id, whole=True)
+    path = await load_live_path(store, thread.id, whole=True)
     lines = [
-        Line(record=record, told=told(record, thread.dialect), live=path.holds(record.ordinal) == thread.id) for record in records
+        Line(record=record, told=told(record, thread.dialect), live=path.find_thread(record.ordinal) == thread.id)
+        for record in records
     ]
     older = await _any(tk, Span(thread_id=row.id, start=row.start, stop=records[0].ordinal), kinds) if records else False
     newer = await _any(tk, Span(thread_id=row.id, start=records[-1].ordinal + 1, stop=row.next), kinds) if records else False
@@ -127,8 +128,8 @@ async def open_record(tk: Threadkeep, thread: Thread, ordinal: int) -> Opened:
     Raises:
         RecordNotFound: There is none.
     """
-    path = await live_path(tk.backend.store, thread.id, whole=True)
-    holder = path.holds(ordinal)
+    path = await load_live_path(tk.backend.store, thread.id, whole=True)
+    holder = path.find_thread(ordinal)
     for thread_id in dict.fromkeys((thread.id, holder or thread.id)):
         span = Span(thread_id=thread_id, start=ordinal, stop=ordinal + 1)
         for record in await tk.backend.store.read(span):

@@ -9,8 +9,8 @@ from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import RecordNotFound, StoreCorrupt
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import Checkpoint, LivePath
-from threadkeep.threads.reader import last_usage, live_path, load_checkpoint, load_history, readable
-from threadkeep.threads.tombstones import ErasureNote, read_note
+from threadkeep.threads.reader import find_last_usage, load_checkpoint, load_history, load_live_path, read_body
+from threadkeep.threads.tombstones import ErasureNote, read_erasure_note
 from threadkeep.tokens import Pressure, measure_pressure
 
 # Records are looked through some thousands at a time, so that whoever else is served meanwhile hardly notices.
@@ -32,7 +32,7 @@ async def size_after(store: ThreadStore, checkpoint: Record) -> int:
         return checkpoint.tokens
     span = Span(thread_id=checkpoint.thread_id, start=checkpoint.ordinal, stop=checkpoint.ordinal + 1)
     for record in await store.read(span):
-        made = readable(record, Checkpoint)
+        made = read_body(record, Checkpoint)
         return made.figures.get("tokens_after", 0) if made else 0
     return 0
 
@@ -54,7 +54,7 @@ class Sizes:
             seen = await sighted(store, known.seen.marks, before=known.seen)
             if not seen.erased:
                 return known.tokens
-        path = await live_path(store, row.id, stop=row.next)
+        path = await load_live_path(store, row.id, stop=row.next)
         seen = await sighted(store, dict.fromkeys(span.thread_id for span in path.spans))
         tokens = await _window_tokens(store, path)
         if len(self._known) >= MOST_KNOWN:
@@ -99,12 +99,12 @@ async def pressure_on(tk: Threadkeep, thread: Thread, *, sizes: Sizes) -> Pressu
         StoreCorrupt: The newest compaction cannot be read.
     """
     backend = tk.backend
-    path = await live_path(backend.store, thread.id)
+    path = await load_live_path(backend.store, thread.id)
     made = await load_checkpoint(backend.store, path.checkpoint) if path.checkpoint else None
     return measure_pressure(
-        limits=backend.limits_for(await thread.last_model()),
+        limits=backend.find_limits(await thread.last_model()),
         estimated=await sizes.of(backend.store, await backend.store.get(thread.id)),
-        calibration=await last_usage(backend.store, path, made),
+        calibration=await find_last_usage(backend.store, path, made),
     )
 
 
@@ -149,7 +149,7 @@ async def _erasures(store: ThreadStore, row: ThreadRow, *, since: int | None) ->
         notes.reverse()
     else:
         notes = await store.read(span, kinds={RecordKind.NOTE})
-    return [(record, note) for record in notes if record.chain is None and (note := read_note(record.body)) is not None]
+    return [(record, note) for record in notes if record.chain is None and (note := read_erasure_note(record.body)) is not None]
 
 
 async def _is_done(store: ThreadStore, row: ThreadRow, note: ErasureNote) -> bool:

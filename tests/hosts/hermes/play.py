@@ -18,7 +18,7 @@ from tests.hosts.said import Laid, laid_out
 
 from threadkeep.client import Config, Threadkeep
 from threadkeep.store import RecordKind
-from threadkeep.threads.reader import live_path
+from threadkeep.threads.reader import load_live_path
 
 DRIVER = Path(__file__).with_name("driver.py")
 REPOSITORY = Path(__file__).parents[3]
@@ -137,6 +137,6 @@ async def states(host: Host, session: str) -> list[Laid]:
 async def recorded(host: Host, session: str) -> list[dict[str, Any]]:
     """Return every item on the live path of a session's thread."""
     async with Threadkeep(Config(store=str(host.store))) as tk:
-        path = await live_path(tk.backend.store, session, whole=True)
+        path = await load_live_path(tk.backend.store, session, whole=True)
         records = [each for span in reversed(path.spans) for each in await tk.backend.store.read(span, kinds={RecordKind.ITEM})]
         return [json.loads(record.body) for record in records]

@@ -186,7 +186,7 @@ class ModelLists:
 
     def look_up(self, model: str, list_models: ListModels | None) -> None:
         """Have a model's window looked up, unless it is known or was asked for before."""
-        known = not model or model in self._asked or self._backend.knows_window_of(model)
+        known = not model or model in self._asked or self._backend.has_limits_for(model)
         if known or list_models is None or len(self._asked) >= ASKED_AT_MOST:
             return
         self._asked.add(model)
@@ -211,7 +211,7 @@ class ModelLists:
             async with asyncio.timeout(PATIENCE_S):
                 heard = await list_models(self._path.format(model=quote(model, safe="")))
             if heard.status == 200:
-                self._backend.learn_windows(windows_in(heard.body))
+                self._backend.add_windows(windows_in(heard.body))
 
 
 def windows_in(body: bytes) -> dict[str, int]:

@@ -70,7 +70,7 @@ class KeepingUp:
 
     def is_far_off(self, known: Known | None, hints: Hints, *, tokens: int, body_bytes: int) -> bool:
         """Whether a request that holds at most `tokens` calls for no compaction."""
-        limits = self._backend.limits_for(hints.model)
+        limits = self._backend.find_limits(hints.model)
         usage = known.usage if known else None
         pressure = measure_pressure(limits=limits, estimated=tokens, calibration=usage, body_bytes=body_bytes)
         return due(pressure, self.mode(hints)) == "nothing"
@@ -165,7 +165,7 @@ class KeepingUp:
         return _as_it_is if thinking is None or known.standing is None else thinking.remove_thinking
 
     def _limits(self, arrived: Arrived) -> Limits:
-        return self._backend.limits_for(arrived.hints.model)
+        return self._backend.find_limits(arrived.hints.model)
 
     def _seed(self, arrived: Arrived) -> bytes:
         return self._placing.seed(arrived.hints.agent)
@@ -282,7 +282,7 @@ class Upkeep:
         except Exception as error:
             # Where it broke and what kind it is, but not what it says: that may quote the conversation.
             kind, trace = type(error).__name__, "".join(format_tb(error.__traceback__))
-            log.error("a compaction of thread %s broke: %s\n%s", known.thread_id, kind, trace)  # noqa: TRY400
+            log.error("a compaction of thread %s broke: %s\n%s", known.thread_id, kind, trace)
             raise CompactionError(f"the compaction of thread {known.thread_id!r} broke ({kind}); the log says where") from error
         log.info("compacted thread %s: %d to %d tokens", known.thread_id, report.tokens_before, report.tokens_after)
         return report

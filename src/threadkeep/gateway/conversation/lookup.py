@@ -20,9 +20,9 @@ from threadkeep.gateway.conversation.window import unmoved
 from threadkeep.items import Item, digest_body, seed_chain
 from threadkeep.store import Found, NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import Arrival, ReplyBody, StateEntry, Tip
-from threadkeep.threads.branches import branch
-from threadkeep.threads.reader import live_path, load_checkpoint, load_tip, readable
-from threadkeep.threads.writer import Opening, append_items, arrival, deepest_known, opening
+from threadkeep.threads.branches import prepare_fork
+from threadkeep.threads.reader import load_checkpoint, load_live_path, load_tip, read_body
+from threadkeep.threads.writer import ThreadStart, append_items, find_deepest, make_arrival, prepare_thread
 
 # What the next request of a conversation begins with, as it is recorded.
 NEXT_STEP = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.NOTE})
@@ -160,7 +160,7 @@ class Placing:
 
     async def _look_up(self, seen: Seen, hints: Hints) -> Place | None:
         """Return where the longest known part of a history lies, preferring a thread that ends with it; None if all is new."""
-        found = await self._sessions.open_to(hints.session, await deepest_known(self._backend.store, seen.chain), seen)
+        found = await self._sessions.open_to(hints.session, await find_deepest(self._backend.store, seen.chain), seen)
         for match in found:
             tip = await load_tip(self._backend.store, match.thread_id, seed=self.seed(hints.agent))
             if tip.chain == match.chain:
@@ -186,12 +186,12 @@ class Placing:
             start = page[-1].ordinal + 1
         return row.next
 
-    async def _going_on(self, place: Place | None, seen: Seen, hints: Hints) -> tuple[Known, Opening | None]:
+    async def _going_on(self, place: Place | None, seen: Seen, hints: Hints) -> tuple[Known, ThreadStart | None]:
         """Return the thread that goes on from a place, or from nothing; a new one is created with what is said first in it."""
         seed = self.seed(hints.agent)
         if place is None:
             continues = await self._continued(seen, hints, depth=0)
-            begun = opening(self._backend, self._dialect, agent=hints.agent, continues=continues)
+            begun = prepare_thread(self._backend, self._dialect, agent=hints.agent, continues=continues)
             known = Known(thread_id=begun.thread.id, tip=Tip(next=0, turn=0, depth=0, chain=seed))
         elif place.stop is None:
             known = await load_known(self._backend, place.thread_id, seed=seed)
@@ -201,7 +201,7 @@ class Placing:
             return known, None
         else:
             continues = await self._continued(seen, hints, depth=place.depth)
-            begun = await branch(self._backend, place.thread_id, at=place.stop, continues=continues)
+            begun = await prepare_fork(self._backend, place.thread_id, at=place.stop, continues=continues)
             known = await load_known(self._backend, place.thread_id, seed=seed, stop=place.stop)
         return replace(known, thread_id=begun.thread.id, tip=begun.tip(known.tip)), begun
 
@@ -219,7 +219,7 @@ class Placing:
         *,
         depth: int,
         memory: str,
-        begun: Opening | None = None,
+        begun: ThreadStart | None = None,
     ) -> Known:
         told = told_now(known.told, request, hints, dialect=self._dialect, links=len(seen.items), memory=memory)
         records = [] if told == known.told else [self._told_record(told, request, turn=known.tip.turn)]
@@ -256,7 +256,7 @@ class Placing:
     def _arrival(self, seen: Seen, index: int) -> Arrival:
         item, aside, reading = seen.items[index], seen.aside[index], seen.fresh.get(index)
         if reading is None or self._backend.redact is not None:
-            return arrival(self._dialect, item, aside=aside, redact=self._backend.redact)
+            return make_arrival(self._dialect, item, aside=aside, redact=self._backend.redact)
         tokens = seen.glances[index].tokens
         return Arrival(item=item, view=reading.view, canonical=reading.canonical, tokens=tokens, aside=aside)
 
@@ -453,7 +453,7 @@ def _states_in(seen: Seen, depth: int, dialect: Dialect) -> set[str]:
 
 async def _states_of(backend: Backend, row: ThreadRow, dialect: Dialect) -> set[str]:
     """Return the session state that a thread stands on, if it was compacted."""
-    path = await live_path(backend.store, row.id)
+    path = await load_live_path(backend.store, row.id)
     if path.checkpoint is None:
         return set()
     layout = (await load_checkpoint(backend.store, path.checkpoint)).layout
@@ -499,7 +499,7 @@ async def _last_said(backend: Backend, row: ThreadRow, dialect: Dialect) -> set[
 def _items_in(record: Record) -> list[Item]:
     if record.kind is RecordKind.ITEM:
         return [] if record.erased else [Item(record.body)]
-    reply = readable(record, ReplyBody)
+    reply = read_body(record, ReplyBody)
     return [Item(bytes(raw)) for raw in reply.items] if reply else []
 
 

@@ -22,7 +22,7 @@ from threadkeep.gateway.conversation.thread_cache import Known, Standing, Told
 from threadkeep.gateway.conversation.window import Erased, Placed, window_of, without_erased
 from threadkeep.hooks import HookEvent
 from threadkeep.items import Item
-from threadkeep.threads.reader import live_path, load_start
+from threadkeep.threads.reader import load_live_path, load_start
 from threadkeep.tokens import estimate_bytes, estimate_item
 
 
@@ -346,7 +346,7 @@ class Starts:
 
     async def _first(self, known: Known, standing: Standing) -> Start | None:
         """Return what was first recorded to be told with a window; None where its hooks were not run yet."""
-        path = await live_path(self._backend.store, known.thread_id)
+        path = await load_live_path(self._backend.store, known.thread_id)
         said = await load_start(self._backend.store, path, checkpoint=standing.ordinal)
         return None if said is None else tuple(item.raw for item in said)
 

@@ -31,7 +31,7 @@ from threadkeep.items import Item, Role
 from threadkeep.recall.tool import ARGUMENT, DESCRIPTION, NOTHING, PARAMETERS, recalled_text
 from threadkeep.store import NewRecord, RecordKind, Span
 from threadkeep.threads import Pointer, parse_pointer
-from threadkeep.threads.reader import live_path
+from threadkeep.threads.reader import load_live_path
 from threadkeep.tokens import estimate_item
 
 SEAL_BYTES = 16
@@ -92,7 +92,7 @@ class Exchanges:
         if known is None:
             return ()
         store = self._backend.store
-        path = await live_path(store, known.thread_id, stop=known.tip.next)
+        path = await load_live_path(store, known.thread_id, stop=known.tip.next)
         found = [await store.read(span, kinds={RecordKind.NOTE}) for span in reversed(path.spans)]
         exchanges = [each for records in found for record in records if (each := self._read(record.body)) is not None]
         erased = await self._erased({pointer for exchange in exchanges for pointer in exchange.quotes})
@@ -278,9 +278,12 @@ class Recalling:
             pointer = parse_pointer(query, within=thread.id)
         except InvalidPointer:
             return True
-        path = await live_path(self.backend.store, thread.id, whole=True)
+        path = await load_live_path(self.backend.store, thread.id, whole=True)
         # Within a fork a pointer without a name means the record on the path, whichever thread wrote it.
-        return path.holds(pointer.ordinal) is not None and pointer.thread_id in (thread.id, path.holds(pointer.ordinal))
+        return path.find_thread(pointer.ordinal) is not None and pointer.thread_id in (
+            thread.id,
+            path.find_thread(pointer.ordinal),
+        )
 
 
 def first_counted(shown: Reply, first: Reply) -> Reply:

@@ -16,7 +16,7 @@ from threadkeep.gateway.conversation.window import Erased, Layout, layout_of, lo
 from threadkeep.items import digest_body
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, Tip, encode_body
-from threadkeep.threads.reader import last_usage, live_path, load_checkpoint, load_tip, readable
+from threadkeep.threads.reader import find_last_usage, load_checkpoint, load_live_path, load_tip, read_body
 from threadkeep.tokens import Calibration
 
 THREADS = 1_024
@@ -139,14 +139,14 @@ async def load_known(backend: Backend, thread_id: str, *, seed: bytes, stop: int
     """Return a thread as it stands before ordinal `stop` (now, if None)."""
     store = backend.store
     end = (await store.get(thread_id)).next if stop is None else stop
-    path = await live_path(store, thread_id, stop=end)
+    path = await load_live_path(store, thread_id, stop=end)
     standing = await load_standing(store, path.checkpoint) if path.checkpoint else None
     return Known(
         thread_id=thread_id,
         tip=await load_tip(store, thread_id, seed=seed, stop=end),
         standing=standing,
         told=await newest_told(store, thread_id, stop=end),
-        usage=await last_usage(store, path, standing.checkpoint if standing else None),
+        usage=await find_last_usage(store, path, standing.checkpoint if standing else None),
         erased=await load_erased(
             store, path, standing.checkpoint if standing else None, tip_of=thread_id if stop is None else None
         ),
@@ -166,7 +166,7 @@ async def newest_told(store: ThreadStore, thread_id: str, *, stop: int) -> Told 
         row = await store.get(name)
         span = Span(thread_id=name, start=row.start, stop=stop)
         for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=TOLD_AT_MOST):
-            body = readable(record, ContextBody)
+            body = read_body(record, ContextBody)
             if body is not None:
                 return _told(body)
         name, stop = row.parent, row.start

@@ -12,7 +12,7 @@ from threadkeep.items import Item, Role
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
 from threadkeep.threads.path import LivePath
-from threadkeep.threads.tombstones import ERASED, read_note
+from threadkeep.threads.tombstones import ERASED, read_erasure_note
 from threadkeep.tokens import estimate_item
 
 
@@ -165,7 +165,7 @@ async def unmoved(store: ThreadStore, erased: Erased, reached: Sequence[int | No
         if now is None:
             return None
         notes = await store.read(Span(thread_id=name, start=end, stop=now), kinds={RecordKind.NOTE}) if now > end else []
-        if any(read_note(note.body) is not None for note in notes):
+        if any(read_erasure_note(note.body) is not None for note in notes):
             return None
         ancestors.append((name, now))
     return replace(erased, ancestors=tuple(ancestors))
@@ -213,11 +213,11 @@ async def _notes(store: ThreadStore, sent: Sequence[Record], *, names: Sequence[
         last = max((record.ordinal for record in sent if record.thread_id == name), default=row.start)
         span = Span(thread_id=name, start=row.start if is_erased else last, stop=row.next)
         found.extend(await store.read(span, kinds={RecordKind.NOTE}))
-    return [record for record in found if read_note(record.body) is not None]
+    return [record for record in found if read_erasure_note(record.body) is not None]
 
 
 def _ordinals(note: Record) -> list[int]:
-    told = read_note(note.body)
+    told = read_erasure_note(note.body)
     return told.ordinals if told is not None else []
 
 
