@@ -27,10 +27,10 @@ for name, is_fixed in (("fixed", True), ("search", False)):
     )
 settings.load_profile("fixed")
 
-from tests.dialect_choice import mark_other_dialects_slow  # only importable from here on
-from tests.example_counts import limit_examples
-from tests.on_postgres import Redirected, fit_for_a_server
-from tests.postgres import PostgresServer, running_postgres
+from tests.dialect_choice import mark_other_dialects_slow  # noqa: E402  # only importable from here on
+from tests.example_counts import limit_examples  # noqa: E402
+from tests.on_postgres import Redirected, fit_for_a_server  # noqa: E402
+from tests.postgres import PostgresServer, running_postgres  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

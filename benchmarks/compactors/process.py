@@ -100,7 +100,7 @@ class PeerProcess:
     def _start(self) -> None:
         # It is told nothing of ours: no key, no configuration of the user's.
         environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-        self._stderr = TemporaryFile(prefix="threadkeep-peer-")  # closed when the process is stopped
+        self._stderr = TemporaryFile(prefix="threadkeep-peer-")  # noqa: SIM115  # closed when the process is stopped
         try:
             self._process = subprocess.Popen(
                 [self._peer.python, "-I", str(DRIVER), self.name],

@@ -305,7 +305,7 @@ def test_it_says_how_to_start_the_gateway(cli: Cli, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("answer", "written"), [("y", True), ("", False)])
-def test_at_a_terminal_it_asks(home: Path, answer: str, written: bool) -> None:
+def test_at_a_terminal_it_asks(home: Path, answer: str, written: bool) -> None:  # noqa: FBT001
     """Only a yes changes the file."""
     file = write(home, "claude")
     ours, theirs = pty.openpty()

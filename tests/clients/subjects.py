@@ -41,17 +41,17 @@ def _codex(client: NpmClient, *, head: int) -> Subject:
 
 
 def _opencode(wire: Wire, *, head: int) -> Subject:
-    opens = lambda binary: talks.opencode(binary, wire)
+    opens = lambda binary: talks.opencode(binary, wire)  # noqa: E731
     return Subject(wire=wire, tool=OPENCODE_TOOL, npm=OPENCODE, head=head, branches=True, opens=opens)
 
 
 def _claude(model: str | None, *, head: int) -> Subject:
-    opens = lambda binary: talks.claude_code(binary, model)
+    opens = lambda binary: talks.claude_code(binary, model)  # noqa: E731
     return Subject(wire="messages", tool=CLAUDE_TOOL, npm=CLAUDE_CODE, head=head, opens=opens)
 
 
 def _pi(wire: Wire, *, head: int) -> Subject:
-    opens = lambda binary: talks.pi(binary, wire)
+    opens = lambda binary: talks.pi(binary, wire)  # noqa: E731
     return Subject(wire=wire, tool=Tool(name="bash"), npm=PI, head=head, branches=True, opens=opens)
 
 

@@ -174,7 +174,7 @@ async def test_rule_23_a_gateway_whose_store_is_gone_forwards_what_the_client_se
 
 
 @pytest.mark.parametrize("sealed", [True, False])
-async def test_rule_18_what_is_sealed_counts(tk: Threadkeep, sealed: bool) -> None:
+async def test_rule_18_what_is_sealed_counts(tk: Threadkeep, sealed: bool) -> None:  # noqa: FBT001
     """4,000 characters of encrypted reasoning weigh; the gateway says how much the window holds."""
     client = talk(tk, "responses")
     await client.ask("Begin.", say("fine", encrypted_reasoning="x" * 4_000 if sealed else None))

@@ -35,7 +35,7 @@ class Connections:
         count = 0
         for connection in self.made:
             with contextlib.suppress(sqlite3.ProgrammingError):
-                connection.total_changes  # a closed connection refuses to say
+                connection.total_changes  # noqa: B018  # a closed connection refuses to say
                 count += 1
         return count
 
@@ -67,7 +67,7 @@ async def opened_and_left(path: Path) -> None:
 async def cancelled_once(path: Path, *, reached: Callable[[], bool]) -> None:
     """Cancel opening as soon as the event loop sees that it has come so far."""
     opening = asyncio.ensure_future(opened_and_left(path))
-    while not reached():  # threads that know no event are what is waited for
+    while not reached():  # noqa: ASYNC110  # threads that know no event are what is waited for
         await asyncio.sleep(0)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -150,7 +150,7 @@ def test_a_model_that_does_not_close_does_not_keep_the_store_open(
         models = tk.backend.models
         models._opened["m"] = Clinging(closing)
         leaving = asyncio.ensure_future(tk.__aexit__(None, None, None))
-        while models._opened:  # the very moment at which models are being closed
+        while models._opened:  # noqa: ASYNC110  # the very moment at which models are being closed
             await asyncio.sleep(0)
         if raised is asyncio.CancelledError:
             leaving.cancel()

@@ -115,7 +115,7 @@ def test_several_images_in_one_item_are_each_counted() -> None:
         ("https://example.org/;base64,", False),
     ],
 )
-def test_only_a_base64_image_data_url_is_a_payload(url: str, discounted: bool) -> None:
+def test_only_a_base64_image_data_url_is_a_payload(url: str, discounted: bool) -> None:  # noqa: FBT001
     """Markers are matched in any case; any other URL is counted as the text it is."""
     item = message({"type": "input_image", "image_url": url + "A" * 9_000})
     assert visible_bytes(raw(item)) == len(raw(item)) - (9_000 - FLAT if discounted else 0)

@@ -220,7 +220,7 @@ def _in_a_thread(function: HookFunction, facts: Facts) -> asyncio.Future[object]
         call: Future[Any] = Future()
         try:
             call.set_result(context.run(function, facts))
-        except BaseException as error:  # told to the one who awaits it; raised here, nobody would hear of it
+        except BaseException as error:  # noqa: BLE001  # told to the one who awaits it; raised here, nobody would hear of it
             call.set_exception(error)
         # The loop may be closed by now: then nobody waits.
         with suppress(RuntimeError):

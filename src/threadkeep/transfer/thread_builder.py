@@ -100,7 +100,7 @@ class TurnPlaces:
 
     def _write_out(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile()  # it lives as long as this object does
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as this object does
             weakref.finalize(self, self._file.close)
         self._file.seek(self._written_blocks * BLOCK_TURNS * _FORM.size)
         self._file.write(self._newest)

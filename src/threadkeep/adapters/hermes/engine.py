@@ -154,7 +154,7 @@ class Engine:
         messages: list[Message] | None,
         current_tokens: int | None = None,
         focus_topic: str | None = None,
-        force: bool = False,  # the host's contract
+        force: bool = False,  # noqa: FBT001, FBT002  # the host's contract
         memory_context: str = "",
         **_: object,
     ) -> list[Message]:
@@ -206,7 +206,7 @@ class Engine:
         self.trouble = None
         try:
             return work()
-        except Exception as error:  # the host's turn would die of anything that leaves here
+        except Exception as error:  # noqa: BLE001  # the host's turn would die of anything that leaves here
             self.trouble = f"{type(error).__name__}: {error}"
             log.warning("threadkeep could not do its part: %s", self.trouble)
             return None

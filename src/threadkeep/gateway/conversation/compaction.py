@@ -282,7 +282,7 @@ class Upkeep:
         except Exception as error:
             # Where it broke and what kind it is, but not what it says: that may quote the conversation.
             kind, trace = type(error).__name__, "".join(format_tb(error.__traceback__))
-            log.error("a compaction of thread %s broke: %s\n%s", known.thread_id, kind, trace)
+            log.error("a compaction of thread %s broke: %s\n%s", known.thread_id, kind, trace)  # noqa: TRY400
             raise CompactionError(f"the compaction of thread {known.thread_id!r} broke ({kind}); the log says where") from error
         log.info("compacted thread %s: %d to %d tokens", known.thread_id, report.tokens_before, report.tokens_after)
         return report

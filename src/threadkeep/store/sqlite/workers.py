@@ -260,7 +260,7 @@ class Readers:
             try:
                 with store_errors(self.location):
                     outcome = job.operation(reading.connection())
-            except Exception as error:  # told to the one who awaits it; raised here, it would end the thread
+            except Exception as error:  # noqa: BLE001  # told to the one who awaits it; raised here, it would end the thread
                 outcome = Failed(error)
             if reading.vouches_for(outcome.error if isinstance(outcome, Failed) else None):
                 return outcome
