@@ -1,11 +1,11 @@
-"""A harbour of agents: one thread each, a square they all hear, and a keeper who writes down what happens.
+"""Many agents in one store: fishers in a harbour, and a keeper who writes a log.
 
-Every agent is a `threadkeep.Session` on a thread of its own, in one store. What an agent sees of the world is told to it as it
-changes. What it calls out is delivered to the square, a thread whose mailbox anybody may write to; the keeper, who lives there,
-reads it day by day. Windows are small, so that threads are compacted on the way.
+Each agent is a `threadkeep.Session` with a thread of its own. It is told what changes in its world. When a fisher calls something
+out, it goes as mail to the square, which is the keeper's thread; the keeper reads its mail once a day. Windows are small, so the
+threads are compacted on the way.
 
-Run it: `python examples/harbour.py`. It needs no key: the models are a few lines of Python below. Put any other model in their
-place (`model="openai:NAME"`, `"anthropic:NAME"`, `"NAME@URL"`) and nothing else changes.
+Run it: `python examples/harbour.py`. It needs no key, because the models are a few lines of Python. You can use any other model
+instead: `model="openai:NAME"`, `"anthropic:NAME"` or `"NAME@URL"`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHAT = find_dialect("chat")
 
 @dataclass
 class Harbour:
-    """The world: who is where, who has what, what fish costs. Tools change it; agents are told what they see of it."""
+    """The world: where everybody is, what they have, and the price of fish. The agents' tools change it."""
 
     day: int = 0
     price: int = 4
@@ -36,20 +36,20 @@ class Harbour:
     fish: dict[str, int] = field(default_factory=dict)
     coins: dict[str, int] = field(default_factory=dict)
 
-    def seen_by(self, name: str) -> dict[str, object]:
-        """What `name` is told about its world: named sections, of which only changes cost anything."""
-        beside = [other for other, place in self.where.items() if place == self.where[name] and other != name]
+    def describe_for(self, name: str) -> dict[str, object]:
+        """Return what `name` is told about the world, in named sections. threadkeep sends only what changed."""
+        others = [other for other, place in self.where.items() if place == self.where[name] and other != name]
         return {
             "rules": "The reef is closed on every fourth day. Never sell below the price of the day.",
             "day": f"day {self.day}",
             "you": {"name": name, "place": self.where[name], "fish": self.fish[name], "coins": self.coins[name]},
-            "beside you": beside,
+            "beside you": others,
             "market": {"price": self.price},
         }
 
 
 class Fisher:
-    """A model of a fisher: it looks at what it was asked, acts once, and says what came of it."""
+    """A model that plays a fisher: it is asked once a day, calls one tool, and repeats the tool's output."""
 
     window_tokens = None
     dialect = "chat"
@@ -59,23 +59,23 @@ class Fisher:
         self._self = name
 
     async def ask(self, request: Request) -> ModelReply:
-        # What tells of the world is the host's; after a compaction it may stand last.
+        # Messages about the world come from the host; after a compaction one of them may be the last.
         views = [view for item in request.items if (view := CHAT.view(item)).by_person or view.context is None]
         if views[-1].kind is ItemKind.OUTPUT:
-            return _said(views[-1].text)
+            return reply_text(views[-1].text)
         day = int(re.findall(r"Day (\d+)", views[-1].said)[-1])
         match (day + len(self._self) + ord(self._self[0])) % 4:
             case 0:
-                return _called(day, "sell", "{}")
+                return reply_call(day, "sell", "{}")
             case 1:
-                return _called(day, "call_out", f'{{"text": "{self._self} was here on day {day}."}}')
+                return reply_call(day, "call_out", f'{{"text": "{self._self} was here on day {day}."}}')
             case _:
                 place = PLACES[(day + ord(self._self[0])) % 3]
-                return _called(day, "fish_at", f'{{"place": "{place}"}}')
+                return reply_call(day, "fish_at", f'{{"place": "{place}"}}')
 
 
 class Keeper:
-    """A model of the keeper: it counts what it hears."""
+    """A model that plays the keeper: it counts and repeats what was called out."""
 
     window_tokens = None
     dialect = "chat"
@@ -83,21 +83,23 @@ class Keeper:
 
     async def ask(self, request: Request) -> ModelReply:
         heard = re.findall(r"\w+ was here on day \d+\.", CHAT.view(request.items[-1]).text)
-        return _said(f"heard {len(heard)}. {' '.join(heard)}")
+        return reply_text(f"heard {len(heard)}. {' '.join(heard)}")
 
 
-def _said(text: str) -> ModelReply:
+def reply_text(text: str) -> ModelReply:
+    """Return an answer of a model."""
     return ModelReply(text=text, items=(CHAT.parse({"role": "assistant", "content": text}),))
 
 
-def _called(day: int, tool: str, arguments: str) -> ModelReply:
+def reply_call(day: int, tool: str, arguments: str) -> ModelReply:
+    """Return a model's call of a tool."""
     call = {"id": f"call_{day}", "type": "function", "function": {"name": tool, "arguments": arguments}}
     item: Item = CHAT.parse({"role": "assistant", "content": None, "tool_calls": [call]})
     return ModelReply(text="", items=(item,), called_tools=True)
 
 
-async def settle(tk: Threadkeep, harbour: Harbour, name: str, *, square: Session) -> Session:
-    """Return `name` as an agent of the harbour, on a thread of its own, with what it can do."""
+async def add_fisher(tk: Threadkeep, harbour: Harbour, name: str, *, square: Session) -> Session:
+    """Add a fisher to the harbour: a session on a thread of its own, with three tools."""
     harbour.where[name], harbour.fish[name], harbour.coins[name] = "pier", 0, 0
 
     async def fish_at(place: str) -> str:
@@ -116,19 +118,19 @@ async def settle(tk: Threadkeep, harbour: Harbour, name: str, *, square: Session
         return f"{name} sold {sold} fish at {harbour.price} on day {harbour.day}."
 
     async def call_out(text: str) -> str:
-        """Call something out over the square, where everybody hears it."""
+        """Call something out on the square."""
         await square.thread.deliver(text, sender=name, way="trigger", mail_id=f"{name}-{harbour.day}")
         return f"called out: {text}"
 
     tools = [fish_at, sell, call_out]
     return await Session.open(
-        tk, f"fisher-{name}", model=Fisher(name), tools=tools, context=lambda: harbour.seen_by(name), recall=False
+        tk, f"fisher-{name}", model=Fisher(name), tools=tools, context=lambda: harbour.describe_for(name), recall=False
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What became of the harbour, from the world and from the threads."""
+class Result:
+    """The state of the harbour and of its threads at the end."""
 
     coins: dict[str, int]
     caught: int
@@ -138,23 +140,23 @@ class Told:
     is_sound: bool
 
 
-async def play(store: Path, *, agents: int = 8, days: int = 12) -> Told:
-    """Let a harbour live for some days and return what is known of it afterwards."""
+async def play(store: Path, *, agents: int = 8, days: int = 12) -> Result:
+    """Play some days in a harbour and return the result."""
     harbour = Harbour()
     log: list[str] = []
     config = Config(store=str(store), model_context_window=3_000, compact_strategy="extractive")
     async with Threadkeep(config) as tk:
         square = await Session.open(tk, "square", model=Keeper(), recall=False)
-        fishers = [await settle(tk, harbour, name, square=square) for name in NAMES[:agents]]
+        fishers = [await add_fisher(tk, harbour, name, square=square) for name in NAMES[:agents]]
         for harbour.day in range(1, days + 1):
             harbour.price = 3 + harbour.day % 3
             await asyncio.gather(*(fisher.ask(f"Day {harbour.day}. What do you do?") for fisher in fishers))
-            # Whoever called out only left mail; the keeper's turn takes all of it, once, in the order it came.
+            # The fishers only left mail. The keeper's turn takes all of it, once and in order.
             if (heard := await square.ask()).requests:
                 log.append(f"Day {harbour.day}: {heard.text}")
         threads = await tk.threads()
         verdict = await tk.verify()
-    return Told(
+    return Result(
         coins=dict(harbour.coins),
         caught=sum(harbour.fish.values()),
         log=log,
@@ -165,13 +167,13 @@ async def play(store: Path, *, agents: int = 8, days: int = 12) -> Told:
 
 
 def main() -> None:
-    """Play it in a new store and print what happened."""
+    """Play in a new store and print the end of the log."""
     with tempfile.TemporaryDirectory() as folder:
-        told = asyncio.run(play(Path(folder) / "harbour.db"))
-    for line in told.log[-5:]:
+        result = asyncio.run(play(Path(folder) / "harbour.db"))
+    for line in result.log[-5:]:
         print(line)
-    print(f"coins: {', '.join(f'{name} {coins}' for name, coins in told.coins.items())}")
-    print(f"{told.records} records, {told.compactions} compactions, {'sound' if told.is_sound else 'DAMAGED'}")
+    print(f"coins: {', '.join(f'{name} {coins}' for name, coins in result.coins.items())}")
+    print(f"{result.records} records, {result.compactions} compactions, {'sound' if result.is_sound else 'DAMAGED'}")
 
 
 if __name__ == "__main__":
