@@ -96,6 +96,13 @@ def test_pages_that_run_elsewhere_are_there() -> None:
     assert [name for name in (*ELSEWHERE, *ELSEWHERE.values()) if not (ROOT / name).exists()] == []
 
 
+def test_the_architecture_names_modules_that_are_there() -> None:
+    """A path in backticks on ARCHITECTURE.md is a module of the package."""
+    paths = re.findall(r"`(\w+(?:/\w+)+\.py)`", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    assert paths
+    assert [path for path in paths if not (ROOT / "src" / "threadkeep" / path).exists()] == []
+
+
 def test_the_index_leads_to_every_page() -> None:
     """docs/README.md links each page once."""
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
