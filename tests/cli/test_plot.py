@@ -9,7 +9,7 @@ from tests.cli.stories import Cli, grown, stored
 
 from threadkeep import Threadkeep
 from threadkeep.cli.plot import columns_of, rows_of, scale_of
-from threadkeep.viewer.size_history import Series
+from threadkeep.viewer.size_history import SizeHistory
 
 
 async def thrice_compacted(tk: Threadkeep) -> None:
@@ -47,7 +47,7 @@ def test_a_window_over_the_limit_is_drawn_over_it(cli: Cli, home: Path, monkeypa
 
 def test_a_stretch_shows_its_largest_window_and_an_empty_one_what_was_there() -> None:
     """Ten records in five columns: the second compacted, nothing said in the fourth."""
-    series = Series(
+    series = SizeHistory(
         ordinals=[0, 1, 2, 3, 5, 8, 9],
         at_ms=[0] * 7,
         window=[1, 5, 7, 2, 3, None, 6],

@@ -17,7 +17,7 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.gateway.http.server import running
 from threadkeep.store import RecordKind
 from threadkeep.threads.reader import load_live_path
-from threadkeep.viewer.servers import StandAlone
+from threadkeep.viewer.servers import StandaloneViewer
 
 PASS = "the-pass-of-this-run"
 
@@ -85,7 +85,7 @@ def served(work: Threadkeep, clock: ManualClock) -> Serve:
 
     @asynccontextmanager
     async def serve(*, allow_changes: bool = False) -> AsyncIterator[str]:
-        app = StandAlone(work, passes=(PASS,), allow_changes=allow_changes, now=lambda: clock.ms / 1000 + 240)
+        app = StandaloneViewer(work, passes=(PASS,), allow_changes=allow_changes, now=lambda: clock.ms / 1000 + 240)
         async with running(app, on_stop=app.stop) as url:
             yield url
 

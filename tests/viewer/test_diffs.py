@@ -11,7 +11,7 @@ from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.comparison import WITHDRAWN, compare
 from threadkeep.compaction.ledger import Claim
 from threadkeep.threads import Pointer
-from threadkeep.viewer.diffs import Piece, groups_of, marked
+from threadkeep.viewer.diffs import Piece, group_changes, mark_words
 
 
 def entry(name: str, text: str, **more: object) -> LedgerEntry:
@@ -36,7 +36,7 @@ def test_every_fate_has_its_group_and_what_left_stands_first() -> None:
         kept,
         entry("m8", "New."),
     )
-    groups = groups_of(compare(Ledger(entries=(port, rule, plan, kept, computed)), Ledger(entries=after)))
+    groups = group_changes(compare(Ledger(entries=(port, rule, plan, kept, computed)), Ledger(entries=after)))
     assert [(group.name, [shown.entry.id for shown in group.entries]) for group in groups] == [
         ("withdrawn", ["m2"]),
         ("superseded", ["m1"]),
@@ -57,7 +57,7 @@ def test_every_fate_has_its_group_and_what_left_stands_first() -> None:
 @given(st.text(), st.text())
 def test_marked_words_hold_both_texts(before: str, after: str) -> None:
     """Without what came it is the text before, without what left the text after."""
-    pieces = marked(before, after)
+    pieces = mark_words(before, after)
     assert "".join(piece.text for piece in pieces if piece.kind != "in") == before
     assert "".join(piece.text for piece in pieces if piece.kind != "out") == after
 
@@ -65,4 +65,4 @@ def test_marked_words_hold_both_texts(before: str, after: str) -> None:
 def test_long_texts_are_not_marked_word_by_word() -> None:
     """They stand one under the other."""
     before, after = "a " * 900, "b " * 900
-    assert marked(before, after) == [Piece(kind="out", text=before), Piece(kind="in", text=after)]
+    assert mark_words(before, after) == [Piece(kind="out", text=before), Piece(kind="in", text=after)]

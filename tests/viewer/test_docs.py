@@ -12,7 +12,7 @@ from tests.viewer.conftest import Serve, compaction_ordinals
 from threadkeep import Threadkeep
 from threadkeep.cli.parser import parse
 from threadkeep.viewer.compactions import open_compaction
-from threadkeep.viewer.losses import archive_of
+from threadkeep.viewer.losses import check_originals
 
 PAGE = REPOSITORY / "docs" / "viewer.md"
 
@@ -31,9 +31,7 @@ async def test_three_clicks_tell_what_compaction_3_lost(served: Serve, work: Thr
         await page.click("text=Compaction 3")
         await page.wait_for_url(f"**/c/{third}")
         verdict = await page.inner_text(".verdict")
-        items = (
-            await archive_of(work.backend.store, await open_compaction(work.backend.store, "billing", third, since=None))
-        ).items
+        items = (await check_originals(work.backend.store, await open_compaction(work.backend.store, "billing", third))).items
         assert f"nothing: all {items} items it replaced can be read back" in verdict
         await visit.shot("walk-2-compaction")
         await page.click(".verdict a >> text=items")

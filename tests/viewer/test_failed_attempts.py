@@ -13,8 +13,8 @@ from tests.viewer.conftest import Opened
 from threadkeep import Threadkeep
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.scripted_model import ScriptedModel, Step, says
-from threadkeep.viewer.renderer import dollars
-from threadkeep.viewer.size_history import Lives
+from threadkeep.viewer.renderer import format_dollars
+from threadkeep.viewer.size_history import read_size_history
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def test_a_compaction_that_came_to_nothing_is_on_the_thread_s_page(opened:
     ordinal = await in_vain(work)
     async with opened() as looker:
         page = (await looker.get("/ui/t/huge")).text
-        assert "Came to nothing" not in (await looker.get("/ui/t/billing")).text
+        assert "Failed compactions" not in (await looker.get("/ui/t/billing")).text
         line = words((await looker.get("/ui/t/huge/timeline")).text)
     told = f"#{ordinal} 2 nothing to compact handoff, extractive 1 50,000 40,000 900 $0.2000"
     assert told in words(page)
@@ -59,7 +59,7 @@ async def test_a_compaction_that_came_to_nothing_is_on_the_thread_s_page(opened:
 async def test_it_is_no_point_of_the_plot(opened: Opened, work: Threadkeep) -> None:
     """What a draft's request held says nothing about the size of the thread's own."""
     await in_vain(work)
-    series = await Lives().series_of(work, await work.find("huge"))
+    series = await read_size_history(work, await work.find("huge"))
     assert [counted for counted in series.counted if counted is not None] == [11_000]
 
 
@@ -77,4 +77,4 @@ async def test_a_compaction_s_page_tells_what_its_cache_saved_and_what_nobody_to
     assert "handoff taken scripted:model 1 50,000 40,000 900 $0.2000" in pages[0]
     assert "1 call – Took" in pages[1]
     assert "handoff taken scripted:model 1 – – – –" in pages[1]
-    assert (dollars(None), dollars(0)) == ("–", "$0.0000")
+    assert (format_dollars(None), format_dollars(0)) == ("–", "$0.0000")

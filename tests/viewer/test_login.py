@@ -17,8 +17,8 @@ from threadkeep import Config, Threadkeep
 from threadkeep.gateway.http.keys import Keys, KeysFile, digest_of
 from threadkeep.gateway.http.server import running
 from threadkeep.gateway.serve import Serving, open_gateway
-from threadkeep.viewer.login import LIFE_SECONDS, Guest, Tickets, cookie_name
-from threadkeep.viewer.servers import mounted_viewer
+from threadkeep.viewer.login import LIFE_SECONDS, Guest, Tickets, name_cookie
+from threadkeep.viewer.servers import mount_viewer
 
 PAGES = (
     "/ui/",
@@ -45,7 +45,7 @@ async def test_the_printed_address_lets_in_and_a_wrong_pass_does_not(served: Ser
     """The pass is taken once and is in no later address; a wrong one gets a plain refusal."""
     async with served() as url, looking(url) as looker:
         refused = await looker.get("/ui/enter?pass=guessed")
-        assert (refused.status, "That opens nothing here." in refused.text) == (401, True)
+        assert (refused.status, "This token or key is not valid here." in refused.text) == (401, True)
         entered = await looker.get(f"/ui/enter?pass={PASS}")
         assert (entered.status, entered.headers["location"]) == (303, "/ui/")
         cookie = entered.headers["set-cookie"]
@@ -80,8 +80,8 @@ def test_a_ticket_is_good_for_its_signer_and_its_time() -> None:
 
 def test_viewers_on_two_ports_keep_their_tickets_apart() -> None:
     """Cookies know no ports, so their names do."""
-    assert cookie_name("127.0.0.1:4621") != cookie_name("127.0.0.1:4622")
-    assert cookie_name("gateway.example") == "threadkeep_ui"
+    assert name_cookie("127.0.0.1:4621") != name_cookie("127.0.0.1:4622")
+    assert name_cookie("gateway.example") == "threadkeep_ui"
 
 
 @pytest.mark.anyio
@@ -133,7 +133,7 @@ async def test_read_only_is_the_default(opened: Opened, work: Threadkeep) -> Non
 async def test_a_gateway_shows_each_tenant_its_own_threads(store_file: Path, clock: ManualClock) -> None:
     """A key opens its tenant's threads, by form or by header, the control token the gateway's own; none sees another's."""
     keys = Keys({digest_of("tkk_alice"): "alice", digest_of("tkk_bob"): "bob"})
-    serving = Serving(upstream="http://127.0.0.1:9", keys=keys, control_token="the-control-token", pages=mounted_viewer())
+    serving = Serving(upstream="http://127.0.0.1:9", keys=keys, control_token="the-control-token", pages=mount_viewer())
     async with Threadkeep(Config(store=str(store_file)), clock=clock) as tk:
         await billing(await tk.for_tenant("alice"), clock, name="alices", compact_after=())
         await billing(await tk.for_tenant("bob"), clock, name="bobs", compact_after=())
@@ -172,9 +172,7 @@ async def test_a_key_that_was_removed_opens_nothing_any_more(store_file: Path, c
         path.write_text("[keys]\n" + "".join(f'"{digest_of(key)}" = "{held[key]}"\n' for key in keys))
 
     write(*held)
-    serving = Serving(
-        upstream="http://127.0.0.1:9", keys=KeysFile(path), control_token="the-control-token", pages=mounted_viewer()
-    )
+    serving = Serving(upstream="http://127.0.0.1:9", keys=KeysFile(path), control_token="the-control-token", pages=mount_viewer())
     async with AsyncExitStack() as stack:
         tk = await stack.enter_async_context(Threadkeep(Config(store=str(store_file)), clock=clock))
         thread = await billing(await tk.for_tenant("alice"), clock, name="alices", compact_after=())

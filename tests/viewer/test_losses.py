@@ -15,38 +15,37 @@ from threadkeep.compaction import AuditReport
 from threadkeep.compaction.audit import Finding
 from threadkeep.threads import Pointer
 from threadkeep.viewer.compactions import open_compaction
-from threadkeep.viewer.diffs import SideBySide
-from threadkeep.viewer.losses import Answered, Archive, Places, archive_of, verdict_of
+from threadkeep.viewer.diffs import WindowDiff
+from threadkeep.viewer.losses import Loss, Originals, check_originals, describe_losses
 
-NOTHING_LEFT = SideBySide(rows=(), total=0, start=0, left=(), left_items=0, left_tokens=0, shortened=0)
-PLACES = Places(left="?left", shortened="?shortened")
-
-
-def judged(archive: Archive, *, audit: AuditReport | None = None) -> tuple[Answered, ...]:
-    return verdict_of(archive, audit or AuditReport(required=0, kept=0), NOTHING_LEFT, (), places=PLACES)
+NOTHING_LEFT = WindowDiff(rows=(), total=0, start=0, left=(), left_items=0, left_tokens=0, shortened=0)
 
 
-async def found(tk: Threadkeep, number: int) -> Archive:
+def judged(archive: Originals, *, audit: AuditReport | None = None) -> tuple[Loss, ...]:
+    return describe_losses(archive, audit or AuditReport(required=0, kept=0), NOTHING_LEFT, (), page="?")
+
+
+async def found(tk: Threadkeep, number: int) -> Originals:
     """Return what is left of what compaction `number` of `billing` replaced."""
     at = (await compaction_ordinals(tk, await tk.find("billing")))[number - 1]
-    return await archive_of(tk.backend.store, await open_compaction(tk.backend.store, "billing", at, since=None))
+    return await check_originals(tk.backend.store, await open_compaction(tk.backend.store, "billing", at))
 
 
 def test_the_record_s_answer_is_what_was_found() -> None:
     """Nothing lost, something erased, something damaged, a pointer to nothing: four sentences, three of them bad."""
     at = [Pointer("billing", ordinal) for ordinal in range(9)]
     archives = (
-        Archive(items=18, pointers=1),
-        Archive(items=18, pointers=2, erased=(at[3],), to_erased=(at[3],)),
-        Archive(items=18, pointers=1, lost=tuple(at)),
-        Archive(items=1, pointers=5, to_nothing=(at[4],)),
+        Originals(items=18, pointers=1),
+        Originals(items=18, pointers=2, erased=(at[3],), to_erased=(at[3],)),
+        Originals(items=18, pointers=1, lost=tuple(at)),
+        Originals(items=1, pointers=5, to_nothing=(at[4],)),
     )
     answers = [judged(archive)[0] for archive in archives]
-    assert [(answer.text, answer.bad) for answer in answers] == [
+    assert [(answer.text, answer.is_bad) for answer in answers] == [
         ("nothing: all 18 items it replaced can be read back; the one pointer leads to a record", False),
         (
             "17 of 18 items it replaced can be read back; erased on request: #3; 1 of 2 pointers lead to a record"
-            "; to what was erased: #3",
+            "; to erased records: #3",
             True,
         ),
         (
@@ -56,7 +55,7 @@ def test_the_record_s_answer_is_what_was_found() -> None:
         ),
         ("nothing: the one item it replaced can be read back; 4 of 5 pointers lead to a record; to nothing: #4", True),
     ]
-    assert [words.href for words in answers[3].words if words.href] == ["/ui/t/billing/r/4"]
+    assert [words.href for words in answers[3].phrases if words.href] == ["/ui/t/billing/r/4"]
 
 
 def test_what_people_demanded_is_counted() -> None:
@@ -68,13 +67,13 @@ def test_what_people_demanded_is_counted() -> None:
         AuditReport(required=5, kept=5, repaired=(mended,)),
         AuditReport(required=5, kept=2, left_out=3, repaired=(mended, mended)),
     )
-    answers = [judged(Archive(items=0, pointers=0), audit=audit)[1] for audit in audits]
-    assert [(answer.text, answer.bad) for answer in answers] == [
+    answers = [judged(Originals(items=0, pointers=0), audit=audit)[1] for audit in audits]
+    assert [(answer.text, answer.is_bad) for answer in answers] == [
         ("nothing was required of this span", False),
-        ("5 of 5 things the audit required stand in the window", False),
-        ("5 of 5 things the audit required stand in the window; 1 false line put right", False),
+        ("5 of 5 required things are in the window", False),
+        ("5 of 5 required things are in the window; 1 false line corrected", False),
         (
-            "2 of 5 things the audit required stand in the window, 3 left to recall for want of room; 2 false lines put right",
+            "2 of 5 required things are in the window, 3 did not fit and are left to recall; 2 false lines corrected",
             True,
         ),
     ]

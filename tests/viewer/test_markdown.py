@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.viewer.stories import HOSTILE
 
-from threadkeep.viewer.untrusted_text import LONGEST_CHARS, formatted
+from threadkeep.viewer.untrusted_text import LONGEST_CHARS, render_markdown
 
 OURS = "p strong em code pre ul ol li blockquote hr br table thead tbody tr th td span".split()
 ATTRIBUTES = {"class", "start"}
@@ -22,7 +22,7 @@ def tags(page: str) -> set[str]:
 def test_lists_code_tables_and_headings_are_laid_out() -> None:
     """A heading is a bold line, and a link shows where it leads without leading there."""
     text = "# Plan\n\n1. **Read** `a.py`\n2. See [docs](https://example.test/x)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
-    assert formatted(text) == (
+    assert render_markdown(text) == (
         '<p class="heading">Plan</p>\n<ol>\n<li><strong>Read</strong> <code>a.py</code></li>\n'
         '<li>See <span class="link">docs</span> <code>https://example.test/x</code></li>\n</ol>\n'
         "<table>\n<thead>\n<tr>\n<th>a</th>\n<th>b</th>\n</tr>\n</thead>\n<tbody>\n<tr>\n<td>1</td>\n<td>2</td>\n</tr>\n"
@@ -33,7 +33,7 @@ def test_lists_code_tables_and_headings_are_laid_out() -> None:
 @pytest.mark.parametrize("text", ["plain words", "", "a < b", "x" * (LONGEST_CHARS + 1) + "\n# long"])
 def test_what_has_nothing_to_lay_out_is_left_alone(text: str) -> None:
     """The exact text stands above it anyway."""
-    assert formatted(text) is None
+    assert render_markdown(text) is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_has_nothing_to_lay_out_is_left_alone(text: str) -> None:
 )
 def test_hostile_text_stays_text(text: str) -> None:
     """No tag that is not ours, no address that is followed or fetched."""
-    page = formatted(text) or formatted(f"# x\n\n{text}") or ""
+    page = render_markdown(text) or render_markdown(f"# x\n\n{text}") or ""
     assert tags(page) <= set(OURS)
     assert re.findall(r"\s(href|src|on\w+)=", re.sub(r"&[a-z#0-9]+;", "", re.sub(r">[^<]*<", "><", page))) == []
 
@@ -59,6 +59,6 @@ def test_hostile_text_stays_text(text: str) -> None:
 @given(st.lists(st.sampled_from((*"#*`[]()<>!|-_\\\n\"'& ", "a", "<script>", "](", "onload=", "href=")), max_size=40))
 def test_whatever_is_written_only_our_own_tags_come_of_it(pieces: list[str]) -> None:
     """For any text at all."""
-    page = str(formatted("# x\n\n" + "".join(pieces)))
+    page = str(render_markdown("# x\n\n" + "".join(pieces)))
     assert tags(page) <= set(OURS)
     assert {name for tag in re.findall(r"<\w+([^>]*)>", page) for name in re.findall(r"\s([\w-]+)=", tag)} <= ATTRIBUTES

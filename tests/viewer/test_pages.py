@@ -21,9 +21,9 @@ from threadkeep import Threadkeep
 from threadkeep.memory.memory import Memories
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import MetaBody, encode_body
-from threadkeep.viewer.size_history import MOST_POINTS, Lives
+from threadkeep.viewer.size_history import MOST_POINTS, read_size_history
 from threadkeep.viewer.timeline import MOST_FOLLOWED, PAGE
-from threadkeep.viewer.untrusted_text import clean
+from threadkeep.viewer.untrusted_text import reveal
 
 
 def words(page: str) -> str:
@@ -95,7 +95,7 @@ async def test_a_compaction_says_what_it_lost_and_where_that_is(opened: Opened, 
     }
     superseded = page.split('id="g-superseded"')[1].split("</details>")[0]
     assert re.findall(r'class="pointer" href="/ui/t/billing/r/(\d+)"', superseded) == ["10", "35"]
-    assert "5 of 5 things the audit required stand in the window" in words(page)
+    assert "5 of 5 required things are in the window" in words(page)
     assert "11 items , " in words(page)
 
 
@@ -128,7 +128,7 @@ async def test_windows_stand_side_by_side(opened: Opened, work: Threadkeep) -> N
 async def test_the_series_falls_where_a_compaction_was(work: Threadkeep) -> None:
     """The plotted sizes are those the checkpoints recorded, and the cache misses right after each are in it."""
     thread = await work.find("billing")
-    series = await Lives().series_of(work, thread)
+    series = await read_size_history(work, thread)
     checkpoints = [record for record in await thread.records() if record.kind is RecordKind.CHECKPOINT]
     assert [(ordinal, after) for ordinal, _, _, after in series.compactions] == [
         (record.ordinal, record.tokens) for record in checkpoints
@@ -145,20 +145,17 @@ async def test_an_undone_compaction_gives_the_size_back(work: Threadkeep) -> Non
     """After an undo the line is where it would have been without the compaction."""
     thread = await work.find("billing")
     await thread.undo()
-    series = await Lives().series_of(work, thread)
+    series = await read_size_history(work, thread)
     sizes = [size for size in series.window if size is not None]
     assert sizes[-1] == (await thread.history()).tokens
 
 
 @pytest.mark.anyio
-async def test_a_series_that_is_asked_again_is_the_one_read_at_once(work: Threadkeep) -> None:
-    """Through new items, a compaction, an undo and a rollback, what is lived on is what would be lived anew."""
+async def test_the_plot_ends_at_the_size_of_the_window(work: Threadkeep) -> None:
+    """After new items, a compaction, an undo and a rollback."""
     thread = await work.find("billing")
-    lives = Lives()
-    for change in ("look", "record", "compact", "record", "undo", "rollback", "record", "compact"):
+    for change in ("record", "compact", "record", "undo", "rollback", "record", "compact"):
         match change:
-            case "look":
-                assert await lives.series_of(work, thread) == await Lives().series_of(work, thread)
             case "record":
                 await thread.record(worked(99, "Once more.", "ls"))
             case "compact":
@@ -167,9 +164,8 @@ async def test_a_series_that_is_asked_again_is_the_one_read_at_once(work: Thread
                 await thread.undo()
             case "rollback":
                 await thread.rollback(turns=4)
-        again = await lives.series_of(work, thread)
-        assert again == await Lives().series_of(work, thread)
-        assert [size for size in again.window if size is not None][-1] == (await thread.history()).tokens
+        history = await read_size_history(work, thread)
+        assert [size for size in history.window if size is not None][-1] == (await thread.history()).tokens
 
 
 @pytest.mark.anyio
@@ -186,7 +182,7 @@ async def test_a_long_thread_is_shown_a_page_at_a_time(opened: Opened, work: Thr
         turns = rows((await looker.get("/ui/t/long/timeline?side=turns&at=4000")).text)
         assert len(turns) == PAGE
         assert turns[:3] == [4000, 4003, 4006]
-    assert len((await Lives().series_of(work, thread)).ordinals) <= 2 * MOST_POINTS + 2
+    assert len((await read_size_history(work, thread)).ordinals) <= 2 * MOST_POINTS + 2
 
 
 @pytest.mark.anyio
@@ -205,7 +201,7 @@ async def test_whatever_a_transcript_says_is_text(opened: Opened, work: Threadke
 
 def test_cleaning_writes_out_what_cannot_be_seen() -> None:
     """Colours go, line ends stay, everything else that hides or moves text is named."""
-    assert clean("a\x1b[1;31mb\x1b[0m\r\nc\td\u202ee\x07\ud800") == "ab\nc\td⟨U+202E⟩e⟨U+0007⟩?"
+    assert reveal("a\x1b[1;31mb\x1b[0m\r\nc\td\u202ee\x07\ud800") == "ab\nc\td⟨U+202E⟩e⟨U+0007⟩?"
 
 
 @pytest.mark.anyio
@@ -281,7 +277,7 @@ async def test_an_entry_is_pinned_and_let_go_where_changes_are_allowed(opened: O
         await looker.post("/ui/t/billing/unpin", {"entry": first.id})
         told = words((await looker.get("/ui/t/billing/timeline?side=changes")).text)
         assert f"a person pinned entry {first.id} of the session state" in told
-        assert f"a person let go of entry {first.id} of the session state" in told
+        assert f"a person unpinned entry {first.id} of the session state" in told
         wrong = await looker.post("/ui/t/billing/pin", {"entry": HOSTILE})
         assert (wrong.status, "has no entry" in words(wrong.text), "<script>window" in wrong.text) == (404, True, False)
     assert [entry.id for entry in (await thread.state()).entries if entry.pinned] == []
@@ -305,7 +301,7 @@ async def test_a_thread_whose_client_rewrote_its_history_names_the_one_before(op
     await appended(work, thread, [NewRecord(kind=RecordKind.META, at_ms=0, turn=0, tokens=0, body=encode_body(meta))])
     async with opened() as looker:
         page = words((await looker.get("/ui/t/after")).text)
-    assert "A sub-agent's thread: explorer . Goes on where billing was rewritten by its client." in page
+    assert "The thread of sub-agent explorer . Continues billing , whose history its client rewrote." in page
 
 
 @pytest.mark.anyio
@@ -329,7 +325,7 @@ async def test_what_was_taken_back_is_still_shown(opened: Opened, work: Threadke
     await thread.rollback(turns=6)
     await thread.undo()
     async with opened() as looker:
-        assert "Compaction left behind" in words((await looker.get(f"/ui/t/billing/c/{third}")).text)
+        assert "Compaction off the live path" in words((await looker.get(f"/ui/t/billing/c/{third}")).text)
         assert f"Compaction 2 of 2 #{second} undone" in words((await looker.get(f"/ui/t/billing/c/{second}")).text)
         lines = (await looker.get(f"/ui/t/billing/timeline?at={third}")).text
     assert re.findall(rf'<li class="record checkpoint( gone)?" id="r{third}"', lines) == [" gone"]
@@ -342,7 +338,7 @@ async def test_damage_costs_only_itself(opened: Opened, work: Threadkeep, store_
     damaged(store_file, thread="billing", ordinal=third, body=b'{"broken')
     async with opened() as looker:
         overview = await looker.get("/ui/t/billing")
-        assert (overview.status, "The window cannot be put together" in words(overview.text)) == (200, True)
+        assert (overview.status, "The window cannot be read" in words(overview.text)) == (200, True)
         assert "Compaction 3 #75 9 cannot be read" in words(overview.text)
         assert (await looker.get("/ui/t/billing/timeline")).status == 200
         assert (await looker.get("/ui/")).status == 200
@@ -364,7 +360,7 @@ async def test_what_was_erased_says_so(opened: Opened, work: Threadkeep) -> None
 async def test_what_is_remembered_is_linked_to_who_said_it(opened: Opened, work: Threadkeep, clock: ManualClock) -> None:
     """After a pass over idle threads: each memory with its sources, found by its words."""
     async with opened() as looker:
-        assert "Nothing is remembered yet" in words((await looker.get("/ui/memory")).text)
+        assert "There are no memories yet" in words((await looker.get("/ui/memory")).text)
         clock.ms += 24 * 3_600_000
         await Memories(work.backend).run()
         kept = (await Memories(work.backend).state()).memories
@@ -379,7 +375,7 @@ async def test_what_is_remembered_is_linked_to_who_said_it(opened: Opened, work:
         searched = words((await looker.get(f"/ui/memory?q={quote(kept[0].text)}")).text)
         hits = await Memories(work.backend).search(kept[0].text, limit=200)
         assert all(" ".join(memory.text.split()) in searched for memory in hits)
-        assert "Nothing that is remembered says that." in words((await looker.get("/ui/memory?q=zzzzqqq")).text)
+        assert "No memory matches." in words((await looker.get("/ui/memory?q=zzzzqqq")).text)
 
 
 @pytest.mark.anyio

@@ -13,25 +13,23 @@ from tests.viewer.stories import appended, long_thread
 from threadkeep import Threadkeep
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import ReplyBody, encode_body
-from threadkeep.viewer.size_history import MOST_POINTS, Buckets, Lives, Point, Series
+from threadkeep.viewer.size_history import MOST_POINTS, Point, SizeHistory, read_size_history, thin
 
 
-def line(series: Series) -> list[tuple[int, int]]:
+def line(series: SizeHistory) -> list[tuple[int, int]]:
     """Return the plotted sizes by record."""
     return [(at, size) for at, size in zip(series.ordinals, series.window, strict=True) if size is not None]
 
 
-def kept(heights: Sequence[int], *, most: int) -> list[tuple[int, int]]:
-    buckets: Buckets[None] = Buckets(most)
-    for at, height in enumerate(heights):
-        buckets.add(Point(at=at, height=height, value=None))
-    return [(point.at, point.height) for point in buckets.points()]
+def thin_heights(heights: Sequence[int], *, buckets: int) -> list[tuple[int, int]]:
+    points = [Point(ordinal=at, at_ms=0, size=height) for at, height in enumerate(heights)]
+    return [(point.ordinal, point.size) for point in thin(points, buckets=buckets)]
 
 
 @given(heights=st.lists(st.integers(0, 1_000), min_size=1, max_size=300), most=st.integers(1, 20))
 def test_thinned_points_are_few_in_order_and_reach_as_far(heights: list[int], most: int) -> None:
     """Of any curve: its ends, its highest and its lowest are there, nothing is that was not, and gaps are alike."""
-    shown = kept(heights, most=most)
+    shown = thin_heights(heights, buckets=most)
     assert len(shown) <= 4 * most
     assert [at for at, _ in shown] == sorted({at for at, _ in shown})
     assert all(heights[at] == height for at, height in shown)
@@ -45,7 +43,7 @@ def test_thinned_points_are_few_in_order_and_reach_as_far(heights: list[int], mo
 async def test_a_straight_line_stays_one(work: Threadkeep) -> None:
     """More than 20,000 records that add as much each: points lie on the line, as dense at its beginning as at its end."""
     thread = await long_thread(work, records=21_000)
-    shown = line(await Lives().series_of(work, thread))
+    shown = line(await read_size_history(work, thread))
     last = (await work.backend.store.get(thread.id)).next
     # A turn has three records, the last two of which weigh 20 tokens each.
     assert [size for _, size in shown] == [at // 3 * 40 + (20 if at % 3 == 2 else 0) for at, _ in shown]
@@ -56,16 +54,15 @@ async def test_a_straight_line_stays_one(work: Threadkeep) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_long_thread_that_is_followed_has_the_line_it_would_have_had(work: Threadkeep) -> None:
-    """Asked again while it grows by hundreds of records and replies, it is what is read at once in the end."""
-    lives = Lives()
-    thread = await long_thread(work, records=4_000)
+async def test_of_very_many_replies_an_even_choice_is_plotted(work: Threadkeep) -> None:
+    """What the provider counted is there from the first reply to the last, with no more points than a plot can show."""
+    thread = await long_thread(work, records=100)
     body = encode_body(ReplyBody(items=[], outcome="completed", estimated_tokens=600, input_tokens=700, cached_tokens=70))
-    for _ in range(3):
-        reply = NewRecord(kind=RecordKind.REPLY, at_ms=0, turn=0, tokens=0, body=body)
-        await appended(work, thread, [reply] * 500)
-        row = await work.backend.store.get(thread.id)
-        await long_thread(work, records=row.next + 1)
-        assert await lives.series_of(work, thread) == await Lives().series_of(work, thread)
-    counted = [count for count in (await lives.series_of(work, thread)).counted if count is not None]
-    assert 20 < len(counted) <= MOST_POINTS
+    reply = NewRecord(kind=RecordKind.REPLY, at_ms=0, turn=0, tokens=0, body=body)
+    first = (await work.backend.store.get(thread.id)).next
+    await appended(work, thread, [reply] * 2_000)
+    history = await read_size_history(work, thread)
+    counted = [at for at, count in zip(history.ordinals, history.counted, strict=True) if count is not None]
+    assert 500 < len(counted) <= MOST_POINTS
+    assert {later - earlier for earlier, later in pairwise(counted)} == {3}
+    assert counted[0] == first

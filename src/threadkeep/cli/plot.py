@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from threadkeep.cli.figures import count, share
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.viewer.size_history import Lives, Series
+from threadkeep.viewer.size_history import SizeHistory, read_size_history
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen
@@ -22,7 +22,7 @@ COMPACTIONS_SHOWN = 12
 
 async def show_plot(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
     """Print the plot and the compactions in it; as JSON, the points behind it."""
-    series = await Lives().series_of(tk, thread)
+    series = await read_size_history(tk, thread)
     if as_json:
         print_json({"thread": thread.id, **asdict(series)})
         return
@@ -36,7 +36,7 @@ async def show_plot(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
     _tell_compactions(screen, series)
 
 
-def columns_of(series: Series, *, width: int) -> tuple[list[int], set[int]]:
+def columns_of(series: SizeHistory, *, width: int) -> tuple[list[int], set[int]]:
     """Return the largest window in each of `width` even stretches of a thread's life, and in which of them it was compacted.
 
     A stretch in which nothing was recorded is as large as the one before it.
@@ -83,7 +83,7 @@ def scale_of(highest: int, *, limit: int) -> tuple[int, dict[int, str]]:
     return top, labels
 
 
-def _draw(screen: Screen, series: Series) -> None:
+def _draw(screen: Screen, series: SizeHistory) -> None:
     highest = max(size for size in series.window if size is not None)
     top, labels = scale_of(highest, limit=series.limits["hard"])
     margin = max(map(len, labels.values())) + 2
@@ -100,7 +100,7 @@ def _draw(screen: Screen, series: Series) -> None:
     screen.line((" " * (margin + 2) + ends[0] + ends[1].rjust(width - len(ends[0])), "dim"))
 
 
-def _tell_compactions(screen: Screen, series: Series) -> None:
+def _tell_compactions(screen: Screen, series: SizeHistory) -> None:
     if not series.compactions:
         screen.heading("Compactions", "none; the window is the whole history")
         return

@@ -22,7 +22,7 @@ from threadkeep.gateway.control.identity import identity_of, kept_token, new_tok
 from threadkeep.gateway.http.keys import KeysFile
 from threadkeep.gateway.serve import Serving, run_gateway
 from threadkeep.store.locations import IN_MEMORY
-from threadkeep.viewer.servers import mounted_viewer
+from threadkeep.viewer.servers import mount_viewer
 
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 AUTO_COMPACTION = {
@@ -55,7 +55,7 @@ def run(args: Namespace) -> int:
         keys=keys,
         control_token=token.text,
         log_content=config.log_content == "on",
-        pages=mounted_viewer(allow_changes=args.allow_changes),
+        pages=mount_viewer(allow_changes=args.allow_changes),
         identity=identity_of(config),
     )
     if config.access_log == "on":

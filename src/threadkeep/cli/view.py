@@ -12,7 +12,7 @@ from threadkeep.client import Config
 from threadkeep.gateway.control.identity import kept_token, new_token
 from threadkeep.gateway.http.server import serve
 from threadkeep.store.locations import IN_MEMORY
-from threadkeep.viewer.servers import StandAlone
+from threadkeep.viewer.servers import StandaloneViewer
 
 HOST = "127.0.0.1"
 
@@ -27,7 +27,7 @@ async def _view(args: Namespace) -> None:
     async with existing_store(args) as tk:
         # The address that is printed opens the viewer as long as this runs, and lies in a browser's history longer than that.
         here = new_token()
-        app = StandAlone(tk, passes=(here, *_kept_passes(tk.config)), allow_changes=args.allow_changes)
+        app = StandaloneViewer(tk, passes=(here, *_kept_passes(tk.config)), allow_changes=args.allow_changes)
 
         def announce(url: str) -> None:
             address = f"{url}/ui/enter?pass={here}"

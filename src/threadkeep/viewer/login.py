@@ -1,6 +1,6 @@
-"""Who may look: a credential is shown once, and from then on the browser holds a signed ticket that opens these pages alone.
+"""Login of the viewer: a credential is shown once, and the browser then keeps a signed ticket that opens these pages only.
 
-Cookies know no ports: whatever else serves on this machine is sent them too. So the cookie never holds the credential itself.
+Browsers send a cookie to every port of a machine, so the cookie never holds the credential itself.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ LIFE_SECONDS = 12 * 60 * 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """Someone who may look at a tenant's threads; None is the tenant of a gateway without keys.
+    """A visitor who may see a tenant's threads; tenant None is that of a gateway without keys.
 
-    `keys` are the beginnings of the digests of the keys this rests on: it ends with any of them.
+    `keys` are the first characters of the digests of the keys this rests on; the visit ends when any of them is removed.
     """
 
     tenant: str | None
@@ -27,7 +27,7 @@ class Guest:
 
 
 class Tickets:
-    """Makes and checks tickets. Whoever shares `secret` takes each other's, so that replicas of one gateway do."""
+    """Issues and checks tickets. Processes that share `secret` accept each other's tickets."""
 
     def __init__(self, secret: str) -> None:
         self._key = hmac.digest(secret.encode(), b"threadkeep viewer ticket", "sha256")
@@ -36,12 +36,12 @@ class Tickets:
         """Return a ticket for the next twelve hours."""
         tenant = "" if guest.tenant is None else f"={guest.tenant}={','.join(sorted(guest.keys))}"
         claim = urlsafe_b64encode(f"{int(now) + LIFE_SECONDS}{tenant}".encode()).decode()
-        return f"{claim}.{self._signed(claim)}"
+        return f"{claim}.{self._sign(claim)}"
 
     def read(self, ticket: str, *, now: float) -> Guest | None:
-        """Return whose ticket it is; None where it is not ours, or too old."""
+        """Return the visitor of a ticket; None if we did not sign it or it has expired."""
         claim, _, signature = ticket.partition(".")
-        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._signed(claim).encode()):
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign(claim).encode()):
             return None
         try:
             until, named, whose = urlsafe_b64decode(claim).decode().partition("=")
@@ -51,18 +51,18 @@ class Tickets:
         guest = Guest(tenant=tenant, keys=frozenset(keys.split(",") if keys else ())) if named else Guest(tenant=None)
         return guest if int(until) > now else None
 
-    def _signed(self, claim: str) -> str:
+    def _sign(self, claim: str) -> str:
         return urlsafe_b64encode(hmac.digest(self._key, claim.encode("utf-8", "replace"), "sha256")).decode().rstrip("=")
 
 
-def cookie_name(host: str) -> str:
-    """Return the cookie's name: viewers on several ports of one machine would otherwise overwrite each other's."""
+def name_cookie(host: str) -> str:
+    """Return the cookie's name, one for each port: viewers on one machine must not overwrite each other's."""
     port = host.rpartition(":")[2]
     return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
 
-def ticket_in(header: str, *, name: str) -> str:
-    """Return the ticket among a browser's cookies, or the empty string."""
+def find_ticket(header: str, *, name: str) -> str:
+    """Return the ticket in a Cookie header, or the empty string."""
     try:
         found = SimpleCookie(header).get(name)
     except CookieError:
@@ -70,7 +70,7 @@ def ticket_in(header: str, *, name: str) -> str:
     return found.value if found is not None else ""
 
 
-def set_cookie(name: str, ticket: str) -> str:
-    """Return the header that gives a browser its ticket, and, with an empty one, takes it away."""
+def render_cookie(name: str, ticket: str) -> str:
+    """Return the Set-Cookie header for a ticket; an empty ticket deletes the cookie."""
     life = LIFE_SECONDS if ticket else 0
     return f"{name}={ticket}; Path=/ui; Max-Age={life}; HttpOnly; SameSite=Lax"

@@ -1,4 +1,4 @@
-"""What a compaction lost: whether the originals can still be read, and what left the window and the state."""
+"""What a compaction lost: from the record, from the audit's demands, from the window, and from the state."""
 
 from __future__ import annotations
 
@@ -6,141 +6,30 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from threadkeep.compaction import AuditReport, Ledger
+from threadkeep.compaction import AuditReport
 from threadkeep.errors import InvalidPointer, StoreCorrupt
 from threadkeep.items import digest_body
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, KeepEntry, LivePath, Pointer, StubEntry, parse_pointer
 from threadkeep.threads.reader import load_live_path
-from threadkeep.viewer.compactions import Opened
-from threadkeep.viewer.diffs import Group, SideBySide
-from threadkeep.viewer.renderer import counted, number, record_url
+from threadkeep.viewer.compactions import OpenedCompaction
+from threadkeep.viewer.diffs import Group, WindowDiff
+from threadkeep.viewer.renderer import format_count, format_number, link_record
 
 POINTERS_SHOWN = 6
-# The groups of entries that no longer stand in the state, in the order they are told.
-GONE = ("withdrawn", "superseded")
+# The groups of entries that are no longer in the state.
+RETIRED = ("withdrawn", "superseded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """Some words of an answer; `href` is where they lead."""
+class Originals:
+    """What the store still holds of the items a compaction replaced, and of the records its state, stubs and audit point to.
 
-    text: str
-    strong: bool = False
-    href: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """One question with its answer; `bad` says that something is not as it must be."""
-
-    question: str
-    words: tuple[Words, ...]
-    bad: bool = False
-
-    @property
-    def text(self) -> str:
-        return "".join(words.text for words in self.words)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Where on its page, and on its page filtered, a compaction shows what an answer speaks of."""
-
-    left: str
-    shortened: str
-
-
-def verdict_of(
-    archive: Archive, audit: AuditReport, windows: SideBySide, groups: Iterable[Group], *, places: Places
-) -> tuple[Answered, ...]:
-    """Return the answers, from what was found."""
-    counts = {group.name: len(group.entries) for group in groups}
-    return (_record(archive), _demanded(audit), _window(windows, places), _state(counts))
-
-
-def _record(archive: Archive) -> Answered:
-    bad = archive.readable < archive.items or archive.resolving < archive.pointers
-    words: list[Words] = []
-    if archive.readable == archive.items:
-        words += [Words(text="nothing", strong=True), Words(text=f": {_all(archive.items, 'item')} it replaced can be read back")]
-    else:
-        words += [Words(text=f"{number(archive.readable)} of {counted(archive.items, 'item')}", strong=True)]
-        words += [Words(text=" it replaced can be read back")]
-        words += _named("; erased on request: ", archive.erased) + _named("; damaged or missing: ", archive.lost)
-    if archive.resolving == archive.pointers:
-        words.append(
-            Words(text=f"; {_all(archive.pointers, 'pointer')} {'leads' if archive.pointers == 1 else 'lead'} to a record")
-        )
-    else:
-        words += [
-            Words(text="; "),
-            Words(text=f"{number(archive.resolving)} of {counted(archive.pointers, 'pointer')}", strong=True),
-        ]
-        words += [Words(text=" lead to a record")]
-        words += _named("; to what was erased: ", archive.to_erased) + _named("; to nothing: ", archive.to_nothing)
-    return Answered(question="From the record", words=tuple(words), bad=bad)
-
-
-def _all(many: int, noun: str) -> str:
-    return f"the one {noun}" if many == 1 else f"all {counted(many, noun)}"
-
-
-def _named(before: str, pointers: Sequence[Pointer]) -> list[Words]:
-    if not pointers:
-        return []
-    words = [Words(text=before)]
-    for at, pointer in enumerate(pointers[:POINTERS_SHOWN]):
-        words += [Words(text=" ")] if at else []
-        words.append(Words(text=f"#{pointer.ordinal}", href=record_url(pointer)))
-    more = len(pointers) - POINTERS_SHOWN
-    return [*words, Words(text=f" and {number(more)} more")] if more > 0 else words
-
-
-def _demanded(audit: AuditReport) -> Answered:
-    question = "From what people demanded"
-    if not audit.required:
-        return Answered(question=question, words=(Words(text="nothing was required of this span"),))
-    words = [
-        Words(text=f"{number(audit.kept)} of {number(audit.required)}", strong=True),
-        Words(text=" things the audit required stand in the window"),
-    ]
-    missing = audit.required - audit.kept
-    if missing > 0:
-        words += [Words(text=", "), Words(text=f"{number(missing)} left to recall for want of room", strong=True)]
-    if audit.repaired:
-        words += [Words(text="; "), Words(text=f"{counted(len(audit.repaired), 'false line')} put right", href="#audit")]
-    return Answered(question=question, words=tuple(words), bad=missing > 0)
-
-
-def _window(windows: SideBySide, places: Places) -> Answered:
-    words = [
-        Words(text=counted(windows.left_items, "item"), strong=True, href=places.left),
-        Words(text=f", {number(windows.left_tokens)} tokens", href=places.left),
-    ]
-    if windows.left:
-        words.append(Words(text=f": {', '.join(windows.left)}"))
-    if windows.shortened:
-        one_line = f"{counted(windows.shortened, 'output')} now one line each"
-        words += [Words(text="; "), Words(text=one_line, href=places.shortened)]
-    return Answered(question="From the window", words=tuple(words))
-
-
-def _state(counts: dict[str, int]) -> Answered:
-    words: list[Words] = []
-    for name in GONE:
-        if counts.get(name):
-            words += [Words(text=", ")] if words else []
-            words += [Words(text=f"{number(counts[name])} {name}", strong=True, href=f"#g-{name}")]
-    words = words or [Words(text="nothing that was said", strong=True)]
-    return Answered(question="From the state", words=tuple(words))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
-    """What was found of the items a compaction replaced, and of the records its state, stubs and audit point at.
-
-    `erased` were taken out on request, `lost` are not there or not the bytes that were recorded.
+    Attributes:
+        erased: Replaced items that were erased on request.
+        lost: Replaced items that are missing, or whose bytes are not those recorded.
+        to_erased: Pointers to erased records.
+        to_nothing: Pointers to no record.
     """
 
     items: int
@@ -161,26 +50,48 @@ class Archive:
         return self.pointers - len(self.to_erased) - len(self.to_nothing)
 
 
-async def archive_of(store: ThreadStore, opened: Opened) -> Archive:
-    """Look at everything a compaction replaced and points at, in the store as it is now."""
-    replaced = await _replaced(store, opened)
-    named = _find_pointers(opened, await load_live_path(store, opened.record.thread_id, whole=True))
-    items = await _found(store, replaced, bodies=True)
-    records = await _found(store, named, bodies=False)
-    return Archive(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phrase:
+    """Some words of an answer, with the address they link to."""
+
+    text: str
+    strong: bool = False
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """One question and its answer; `is_bad` says that something is wrong."""
+
+    question: str
+    phrases: tuple[Phrase, ...]
+    is_bad: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(phrase.text for phrase in self.phrases)
+
+
+async def check_originals(store: ThreadStore, opened: OpenedCompaction) -> Originals:
+    """Look up everything a compaction replaced and points to, in the store as it is now."""
+    replaced = await _list_replaced(store, opened)
+    named = _list_pointers(opened, await load_live_path(store, opened.record.thread_id, whole=True))
+    items = await _read_records(store, replaced, bodies=True)
+    records = await _read_records(store, named, bodies=False)
+    return Originals(
         items=len(replaced),
         pointers=len(named),
         erased=tuple(at for at in replaced if at in items and items[at].erased),
-        lost=tuple(at for at in replaced if at not in items or not _is_whole(items[at])),
+        lost=tuple(at for at in replaced if at not in items or not _is_intact(items[at])),
         to_erased=tuple(at for at in named if at in records and records[at].erased),
         to_nothing=tuple(at for at in named if at not in records),
     )
 
 
-async def _replaced(store: ThreadStore, opened: Opened) -> list[Pointer]:
-    """Return the items that made up the window before, but for those behind the cut, which stay as they are."""
+async def _list_replaced(store: ThreadStore, opened: OpenedCompaction) -> list[Pointer]:
+    """Return the items of the window before; those behind the cut stay as they are and are left out."""
     path = await load_live_path(store, opened.record.thread_id, stop=opened.record.ordinal)
-    found = _laid_out(opened.before.checkpoint) if opened.before.checkpoint is not None else set()
+    found = _list_kept(opened.before.checkpoint) if opened.before.checkpoint is not None else set()
     for span in path.spans:
         before = Span(thread_id=span.thread_id, start=span.start, stop=min(span.stop, opened.made.cut))
         records = await store.read(before, kinds={RecordKind.ITEM}, bodies=False) if before.start < before.stop else []
@@ -188,30 +99,27 @@ async def _replaced(store: ThreadStore, opened: Opened) -> list[Pointer]:
     return sorted(found)
 
 
-def _find_pointers(opened: Opened, path: LivePath) -> list[Pointer]:
-    """Return what the compaction points at: kept and shortened records, sources of its entries, findings of its audit."""
-    named = _laid_out(opened.made) | _sources(opened.later)
+def _list_pointers(opened: OpenedCompaction, path: LivePath) -> list[Pointer]:
+    """Return what the compaction points to: kept and shortened records, sources of its entries, findings of its audit."""
+    named = _list_kept(opened.made)
+    for entry in opened.ledger_after.entries:
+        named |= {*entry.sources, *((entry.claim.source,) if entry.claim is not None else ())}
     for finding in (*opened.audit.repaired, *opened.audit.invented):
         try:
             pointer = parse_pointer(finding.pointer or "", within=opened.record.thread_id)
         except InvalidPointer:
             continue
-        # A bare #12 may lie in what the thread was forked from.
+        # A bare #12 may be a record of the thread this one was forked from.
         named.add(Pointer(path.find_thread(pointer.ordinal) or pointer.thread_id, pointer.ordinal))
     return sorted(named)
 
 
-def _laid_out(made: Checkpoint) -> set[Pointer]:
+def _list_kept(made: Checkpoint) -> set[Pointer]:
     return {Pointer(entry.thread, entry.ordinal) for entry in made.layout if isinstance(entry, KeepEntry | StubEntry)}
 
 
-def _sources(ledger: Ledger) -> set[Pointer]:
-    claims = {entry.claim.source for entry in ledger.entries if entry.claim is not None}
-    return {source for entry in ledger.entries for source in entry.sources} | claims
-
-
-async def _found(store: ThreadStore, pointers: Iterable[Pointer], *, bodies: bool) -> dict[Pointer, Record]:
-    """Return the records that pointers name; one that the store cannot read is not among them, and hides no other."""
+async def _read_records(store: ThreadStore, pointers: Iterable[Pointer], *, bodies: bool) -> dict[Pointer, Record]:
+    """Return the records that pointers name; a record that cannot be read is left out and hides no other."""
     wanted: defaultdict[str, list[int]] = defaultdict(list)
     for pointer in pointers:
         wanted[pointer.thread_id].append(pointer.ordinal)
@@ -220,7 +128,12 @@ async def _found(store: ThreadStore, pointers: Iterable[Pointer], *, bodies: boo
         try:
             records = await _read(store, thread_id, ordinals, bodies=bodies)
         except StoreCorrupt:
-            records = await _one_by_one(store, thread_id, ordinals)
+            records = []
+            for ordinal in ordinals:
+                try:
+                    records += await _read(store, thread_id, [ordinal], bodies=True)
+                except StoreCorrupt:
+                    continue
         found.update({Pointer(thread_id, record.ordinal): record for record in records})
     return found
 
@@ -230,15 +143,102 @@ async def _read(store: ThreadStore, thread_id: str, ordinals: list[int], *, bodi
     return await store.read(span, ordinals=ordinals, bodies=bodies)
 
 
-async def _one_by_one(store: ThreadStore, thread_id: str, ordinals: list[int]) -> list[Record]:
-    records: list[Record] = []
-    for ordinal in ordinals:
-        try:
-            records += await _read(store, thread_id, [ordinal], bodies=True)
-        except StoreCorrupt:
-            continue
-    return records
-
-
-def _is_whole(record: Record) -> bool:
+def _is_intact(record: Record) -> bool:
     return record.erased or digest_body(record.body) == record.digest
+
+
+def describe_losses(
+    originals: Originals,
+    audit: AuditReport,
+    windows: WindowDiff,
+    groups: Iterable[Group],
+    *,
+    page: str,
+    compared_with: int | None = None,
+) -> tuple[Loss, ...]:
+    """Return the four answers; `page` is the address of the compaction's page."""
+    counts = {group.name: len(group.entries) for group in groups}
+    since = f"&from={compared_with}" if compared_with is not None else ""
+    left, shortened = (f"{page}?fate={fate}{since}#windows" for fate in ("left", "shortened"))
+    return (
+        _describe_record_loss(originals),
+        _describe_demands(audit),
+        _describe_window_loss(windows, left=left, shortened=shortened),
+        _describe_state_loss(counts),
+    )
+
+
+def _describe_record_loss(found: Originals) -> Loss:
+    phrases: list[Phrase] = []
+    if found.readable == found.items:
+        phrases += [
+            Phrase(text="nothing", strong=True),
+            Phrase(text=f": {_count_all(found.items, 'item')} it replaced can be read back"),
+        ]
+    else:
+        phrases += [Phrase(text=f"{format_number(found.readable)} of {format_count(found.items, 'item')}", strong=True)]
+        phrases += [Phrase(text=" it replaced can be read back")]
+        phrases += _list_links("; erased on request: ", found.erased) + _list_links("; damaged or missing: ", found.lost)
+    if found.resolving == found.pointers:
+        verb = "leads" if found.pointers == 1 else "lead"
+        phrases.append(Phrase(text=f"; {_count_all(found.pointers, 'pointer')} {verb} to a record"))
+    else:
+        resolving = f"{format_number(found.resolving)} of {format_count(found.pointers, 'pointer')}"
+        phrases += [Phrase(text="; "), Phrase(text=resolving, strong=True), Phrase(text=" lead to a record")]
+        phrases += _list_links("; to erased records: ", found.to_erased) + _list_links("; to nothing: ", found.to_nothing)
+    is_bad = found.readable < found.items or found.resolving < found.pointers
+    return Loss(question="From the record", phrases=tuple(phrases), is_bad=is_bad)
+
+
+def _count_all(many: int, noun: str) -> str:
+    return f"the one {noun}" if many == 1 else f"all {format_count(many, noun)}"
+
+
+def _list_links(before: str, pointers: Sequence[Pointer]) -> list[Phrase]:
+    if not pointers:
+        return []
+    phrases = [Phrase(text=before)]
+    for at, pointer in enumerate(pointers[:POINTERS_SHOWN]):
+        phrases += [Phrase(text=" ")] if at else []
+        phrases.append(Phrase(text=f"#{pointer.ordinal}", href=link_record(pointer)))
+    more = len(pointers) - POINTERS_SHOWN
+    return [*phrases, Phrase(text=f" and {format_number(more)} more")] if more > 0 else phrases
+
+
+def _describe_demands(audit: AuditReport) -> Loss:
+    question = "From what the audit requires"
+    if not audit.required:
+        return Loss(question=question, phrases=(Phrase(text="nothing was required of this span"),))
+    phrases = [
+        Phrase(text=f"{format_number(audit.kept)} of {format_number(audit.required)}", strong=True),
+        Phrase(text=" required things are in the window"),
+    ]
+    missing = audit.required - audit.kept
+    if missing > 0:
+        phrases += [Phrase(text=", "), Phrase(text=f"{format_number(missing)} did not fit and are left to recall", strong=True)]
+    if audit.repaired:
+        phrases += [Phrase(text="; "), Phrase(text=f"{format_count(len(audit.repaired), 'false line')} corrected", href="#audit")]
+    return Loss(question=question, phrases=tuple(phrases), is_bad=missing > 0)
+
+
+def _describe_window_loss(windows: WindowDiff, *, left: str, shortened: str) -> Loss:
+    phrases = [
+        Phrase(text=format_count(windows.left_items, "item"), strong=True, href=left),
+        Phrase(text=f", {format_number(windows.left_tokens)} tokens", href=left),
+    ]
+    if windows.left:
+        phrases.append(Phrase(text=f": {', '.join(windows.left)}"))
+    if windows.shortened:
+        text = f"{format_count(windows.shortened, 'output')} shortened to one line each"
+        phrases += [Phrase(text="; "), Phrase(text=text, href=shortened)]
+    return Loss(question="From the window", phrases=tuple(phrases))
+
+
+def _describe_state_loss(counts: dict[str, int]) -> Loss:
+    phrases: list[Phrase] = []
+    for name in RETIRED:
+        if counts.get(name):
+            phrases += [Phrase(text=", ")] if phrases else []
+            phrases += [Phrase(text=f"{format_number(counts[name])} {name}", strong=True, href=f"#g-{name}")]
+    phrases = phrases or [Phrase(text="nothing that anybody said", strong=True)]
+    return Loss(question="From the state", phrases=tuple(phrases))

@@ -1,4 +1,4 @@
-"""Items and records as one line: who speaks, what is said, and how it looks."""
+"""Records and items as one line: who speaks, what it says, and how it looks."""
 
 from __future__ import annotations
 
@@ -27,170 +27,166 @@ from threadkeep.threads import (
     sum_attempts,
 )
 from threadkeep.threads.records import MailBody, SpawnBody, TakenBody, TurnEndBody, read_mail_record
-from threadkeep.viewer.renderer import counted, dollars, took
-from threadkeep.viewer.untrusted_text import one_line
+from threadkeep.viewer.renderer import format_count, format_dollars, format_duration
+from threadkeep.viewer.untrusted_text import shorten
 
 LINE_CHARS = 280
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A record or item as one line. `tone` is one of the few looks the style sheet knows."""
+class Line:
+    """A record or item as one line; `tone` is one of the looks of the style sheet."""
 
     who: str
     text: str
     tone: str
 
+    @classmethod
+    def make(cls, who: str, text: str, tone: str) -> Line:
+        return cls(who=who, text=shorten(text, limit=LINE_CHARS), tone=tone)
 
-class NoteBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody, or the gateway, noted beside the history."""
+
+class _Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A note that a person or the gateway wrote."""
 
     event: str = ""
     text: str = ""
     reason: str = ""
 
 
-def told_item(view: View, *, raw: bytes) -> Told:
+def describe_item(view: View, *, raw: bytes) -> Line:
     """Return an item as one line."""
-    text = one_line(view.text or raw_text(raw), limit=LINE_CHARS)
+    text = view.text or decode_start(raw)
     match view.kind:
         case ItemKind.CALL:
-            return Told(who=f"call {view.tool or ''}".strip(), text=text, tone="call")
+            return Line.make(f"call {view.tool or ''}".strip(), text, "call")
         case ItemKind.OUTPUT:
-            return Told(who="output", text=text, tone="output")
+            return Line.make("output", text, "output")
         case ItemKind.REASONING | ItemKind.OPAQUE:
-            return Told(who=view.kind.value, text=text, tone="aside")
+            return Line.make(view.kind.value, text, "aside")
+        case ItemKind.MESSAGE if view.by_person:
+            return Line.make("person", text, "person")
         case ItemKind.MESSAGE:
-            return Told(who="person" if view.by_person else view.role.value, text=text, tone=_tone(view))
+            return Line.make(view.role.value, text, "model" if view.role.value == "assistant" else "aside")
         case _:
             assert_never(view.kind)
 
 
-def _tone(view: View) -> str:
-    if view.by_person:
-        return "person"
-    return "model" if view.role.value == "assistant" else "aside"
-
-
-def told(record: Record, dialect: Dialect) -> Told:
-    """Return a record as one line; a body that was erased says so, one that cannot be read is shown as it is."""
+def describe_record(record: Record, dialect: Dialect) -> Line:
+    """Return a record as one line; an erased body is named so, an unreadable one is shown as it is."""
     if record.erased:
-        return Told(who=record.kind.value, text="erased: the record stays, its bytes are gone for good", tone="aside")
+        return Line.make(record.kind.value, "erased: the record stays, its bytes are gone for good", "aside")
     try:
-        return _told(record, dialect)
+        return _describe_body(record, dialect)
     except msgspec.MsgspecError:
-        return Told(who=record.kind.value, text=one_line(raw_text(record.body), limit=LINE_CHARS), tone="aside")
+        return Line.make(record.kind.value, decode_start(record.body), "aside")
 
 
-def _told(record: Record, dialect: Dialect) -> Told:
+def _describe_body(record: Record, dialect: Dialect) -> Line:
     match record.kind:
         case RecordKind.ITEM:
-            return told_item(dialect.view(Item(record.body)), raw=record.body)
+            return describe_item(dialect.view(Item(record.body)), raw=record.body)
         case RecordKind.NOTE if record.chain is not None:
-            return told_item(dialect.view(Item(record.body)), raw=record.body)
+            return describe_item(dialect.view(Item(record.body)), raw=record.body)
         case RecordKind.NOTE:
             remark = read_remark(record)
-            return _told_remark(remark.body) if remark else _told_note(record.body)
+            return _describe_remark(remark.body) if remark else _describe_note(record.body)
         case RecordKind.TURN:
-            return Told(who=f"turn {record.turn}", text=decode_body(record.body, TurnBody).preview, tone="turn")
+            return Line.make(f"turn {record.turn}", decode_body(record.body, TurnBody).preview, "turn")
         case RecordKind.CHECKPOINT:
             made = decode_body(record.body, Checkpoint)
             before, after = (made.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
-            text = f"{before:,} → {after:,} tokens, {made.strategy}; replaces what stood before #{made.cut}"
-            return Told(who="compaction", text=text, tone="checkpoint")
+            text = f"{before:,} → {after:,} tokens, {made.strategy}; replaces everything before #{made.cut}"
+            return Line.make("compaction", text, "checkpoint")
         case RecordKind.ROLLBACK:
             turns = decode_body(record.body, RollbackBody).turns
-            text = f"{counted(turns, 'turn')} taken back; the path goes on from before #{record.target}"
-            if not turns:
-                text = f"rollback #{record.target} no longer counts"
-            return Told(who="rollback", text=text, tone="change")
+            text = f"{format_count(turns, 'turn')} taken back; the path continues before #{record.target}"
+            return Line.make("rollback", text if turns else f"rollback #{record.target} was undone", "change")
         case RecordKind.UNDO:
-            return Told(who="undo", text=f"compaction #{record.target} no longer counts", tone="change")
+            return Line.make("undo", f"compaction #{record.target} was undone", "change")
         case RecordKind.META:
-            return _told_meta(decode_body(record.body, MetaBody))
-        case RecordKind.REPLY if (tried := read_failed_attempts(record)) is not None:
-            return _told_in_vain(tried)
+            return _describe_meta(decode_body(record.body, MetaBody))
         case RecordKind.REPLY:
-            reply = decode_body(record.body, ReplyBody)
-            cached = f", {reply.cached_tokens:,} of them from the cache" if reply.cached_tokens else ""
-            text = f"{reply.outcome}: {reply.input_tokens or 0:,} tokens in{cached}, {reply.output_tokens or 0:,} out"
-            return Told(who="reply", text=text, tone="aside")
+            return _describe_reply(record)
         case RecordKind.CONTEXT:
             fields = ", ".join(decode_body(record.body, ContextBody).fields)
-            return Told(who="context", text=f"what goes out beside the history: {fields}", tone="aside")
+            return Line.make("context", f"sent beside the history: {fields}", "aside")
         case RecordKind.MAIL:
-            return Told(who="mail", text=one_line(told_in_mail(record, dialect), limit=LINE_CHARS), tone="change")
+            return Line.make("mail", _describe_mail(record, dialect), "change")
         case _:
             assert_never(record.kind)
 
 
-def _told_in_vain(tried: ReplyBody) -> Told:
-    """Return a compaction that came to nothing: why, what it cost, and what was tried."""
+def _describe_reply(record: Record) -> Line:
+    tried = read_failed_attempts(record)
+    if tried is not None:
+        return _describe_failed_attempt(tried)
+    reply = decode_body(record.body, ReplyBody)
+    cached = f", {reply.cached_tokens:,} of them from the cache" if reply.cached_tokens else ""
+    text = f"{reply.outcome}: {reply.input_tokens or 0:,} tokens in{cached}, {reply.output_tokens or 0:,} out"
+    return Line.make("reply", text, "aside")
+
+
+def _describe_failed_attempt(tried: ReplyBody) -> Line:
+    """Return a failed attempt at a compaction: why it failed, what it cost, and what was tried."""
     bill = sum_attempts(tried.attempts)
-    told = ((bill.input_tokens, "tokens in"), (bill.cached_tokens, "of them from the cache"), (bill.output_tokens, "out"))
-    tokens = [f"{tokens:,} {what}" for tokens, what in told if tokens is not None] or ["tokens not told"]
-    cost = "cost not told" if bill.cost_micro_usd is None else dollars(bill.cost_micro_usd)
-    figures = ", ".join((counted(bill.calls, "call"), cost, *tokens, took(bill.took_ms)))
-    down = ", then ".join(f"{each.strategy} ({each.outcome})" for each in tried.attempts)
-    return Told(who="not compacted", text=one_line(f"{tried.outcome}: {figures}; tried {down}", limit=LINE_CHARS), tone="change")
+    figures = ((bill.input_tokens, "tokens in"), (bill.cached_tokens, "of them from the cache"), (bill.output_tokens, "out"))
+    tokens = [f"{tokens:,} {noun}" for tokens, noun in figures if tokens is not None] or ["tokens unknown"]
+    cost = "cost unknown" if bill.cost_micro_usd is None else format_dollars(bill.cost_micro_usd)
+    paid = ", ".join((format_count(bill.calls, "call"), cost, *tokens, format_duration(bill.took_ms)))
+    ladder = ", then ".join(f"{each.strategy} ({each.outcome})" for each in tried.attempts)
+    return Line.make("not compacted", f"{tried.outcome}: {paid}; tried {ladder}", "change")
 
 
-def said_in(record: Record) -> str:
-    """Return what a person's note says, whole; empty for any other record."""
+def read_note(record: Record) -> str:
+    """Return the whole text of a person's note; empty for any other record."""
     remark = read_remark(record)
     return remark.body.text if remark and isinstance(remark.body, SaidBody) else ""
 
 
-def _told_remark(remark: RemarkBody) -> Told:
+def _describe_remark(remark: RemarkBody) -> Line:
     match remark:
         case SaidBody():
-            text = one_line(remark.text, limit=LINE_CHARS)
             who = "agent's note" if remark.by_agent else "note, pinned" if remark.pinned else "note"
-            return Told(who=who, text=text, tone="note")
+            return Line.make(who, remark.text, "note")
         case PinBody():
-            return Told(who="pin", text=f"a person pinned entry {remark.entry} of the session state", tone="note")
+            return Line.make("pin", f"a person pinned entry {remark.entry} of the session state", "note")
         case UnpinBody():
-            return Told(who="unpin", text=f"a person let go of entry {remark.entry} of the session state", tone="note")
+            return Line.make("unpin", f"a person unpinned entry {remark.entry} of the session state", "note")
         case _:
             assert_never(remark)
 
 
-def _told_note(body: bytes) -> Told:
-    note = decode_body(body, NoteBody)
+def _describe_note(body: bytes) -> Line:
+    note = decode_body(body, _Note)
     if note.event == "note":
-        return Told(who="note", text=one_line(note.text, limit=LINE_CHARS), tone="note")
-    said = f"{note.event.replace('_', ' ')}: {note.reason}" if note.event else raw_text(body)
-    return Told(who="note", text=one_line(said, limit=LINE_CHARS), tone="aside")
+        return Line.make("note", note.text, "note")
+    text = f"{note.event.replace('_', ' ')}: {note.reason}" if note.event else decode_start(body)
+    return Line.make("note", text, "aside")
 
 
-def _told_meta(meta: MetaBody) -> Told:
+def _describe_meta(meta: MetaBody) -> Line:
     parts = [f"a {meta.dialect} thread"]
     if meta.parent:
         parts.append(f"forked from {meta.parent}")
     if meta.continues:
-        parts.append(f"goes on where {meta.continues} was rewritten by its client")
+        parts.append(f"continues {meta.continues}, whose history its client rewrote")
     if meta.title:
         parts.append(f"called {meta.title}")
     if meta.archived:
-        parts.append("put away")
-    return Told(who="meta", text=one_line(", ".join(parts), limit=LINE_CHARS), tone="aside")
+        parts.append("archived")
+    return Line.make("meta", ", ".join(parts), "aside")
 
 
-def raw_text(body: bytes) -> str:
-    """Return the beginning of a body as text."""
-    return body[: 4 * LINE_CHARS].decode("utf-8", "replace")
-
-
-def told_in_mail(record: Record, dialect: Dialect) -> str:
-    """Return what a `mail` record says, in a line."""
+def _describe_mail(record: Record, dialect: Dialect) -> str:
     body = read_mail_record(record)
     match body:
         case None:
             return "cannot be read"
         case MailBody():
-            return f"from {body.sender or 'nobody named'} ({body.way}): {mail_text(body, dialect)}"
+            return f"from {body.sender or 'an unnamed sender'} ({body.way}): {read_mail_text(body, dialect)}"
         case TakenBody():
-            return f"every mail before #{body.upto} is in the history"
+            return f"all mail before #{body.upto} is in the history"
         case TurnEndBody():
             return f"turn {body.turn} {body.outcome}{f': {body.reason}' if body.reason else ''}"
         case SpawnBody():
@@ -199,6 +195,11 @@ def told_in_mail(record: Record, dialect: Dialect) -> str:
             assert_never(body)
 
 
-def mail_text(body: MailBody, dialect: Dialect) -> str:
+def read_mail_text(body: MailBody, dialect: Dialect) -> str:
     """Return the words of a piece of mail."""
     return " ".join(dialect.view(Item(bytes(item))).text for item in body.items)
+
+
+def decode_start(body: bytes) -> str:
+    """Return the beginning of a body as text."""
+    return body[: 4 * LINE_CHARS].decode("utf-8", "replace")

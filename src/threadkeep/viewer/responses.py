@@ -1,28 +1,29 @@
-"""HTTP responses: pages, data and assets, each with headers that let the browser do nothing else with them."""
+"""HTTP responses of the viewer: pages, data, assets and event streams, each with headers that keep a browser safe."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from threadkeep.gateway.http.asgi import Caller
 
-# Nothing but our own files runs, styles or loads; no page frames this one; forms go nowhere else.
+# Only our own files may run, style or load; no page may frame this one; forms go nowhere else.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-GUARDS = (
+SECURITY_HEADERS = (
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
-    # With no referrer at all a browser also hides where a form comes from, and that is what is checked.
+    # With `no-referrer` a browser would also hide the Origin of a form, which we check.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-TYPES = {
+CONTENT_TYPES = {
     ".css": b"text/css; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
@@ -31,8 +32,8 @@ TYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A whole answer."""
+class Response:
+    """A whole response."""
 
     status: int = 200
     body: bytes = b""
@@ -40,37 +41,52 @@ class Answer:
     cache: bytes = b"no-store"
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
-    async def write(self, caller: Caller) -> None:
-        """Write it, with the headers every answer has."""
+    async def send(self, caller: Caller) -> None:
+        """Send the response with the security headers."""
         length = (b"content-length", str(len(self.body)).encode())
         named = ((b"content-type", self.content_type), (b"cache-control", self.cache), length)
-        await caller.start(self.status, [*named, *GUARDS, *self.headers])
+        await caller.start(self.status, [*named, *SECURITY_HEADERS, *self.headers])
         await caller.end(self.body)
 
 
-def redirect(location: str, *headers: tuple[bytes, bytes]) -> Answer:
-    """Send a browser to another page of ours."""
-    return Answer(status=303, headers=((b"location", location.encode("ascii")), *headers))
+def redirect(location: str, *headers: tuple[bytes, bytes]) -> Response:
+    """Send the browser to another page of the viewer."""
+    return Response(status=303, headers=((b"location", location.encode("ascii")), *headers))
+
+
+async def send_events(caller: Caller, events: AsyncIterator[bytes], *, is_admitted: Callable[[], bool]) -> None:
+    """Stream events until they end, the page is closed, or the visitor is no longer admitted."""
+
+    async def write() -> None:
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+        await caller.start(200, [*headers, *SECURITY_HEADERS])
+        async for chunk in events:
+            if not is_admitted():
+                break
+            await caller.write(chunk)
+        await caller.end()
+
+    await caller.stay_for(write())
 
 
 @cache
-def _assets() -> dict[str, bytes]:
+def _read_assets() -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files("threadkeep.viewer").joinpath("assets").iterdir() if file.is_file()}
 
 
 @cache
-def assets_version() -> str:
-    """Return what changes whenever an asset does: addresses carry it, so that browsers keep what they have until then."""
+def hash_assets() -> str:
+    """Return a version of all assets; it is part of their addresses, so browsers may cache them for ever."""
     digest = hashlib.sha256()
-    for name, data in sorted(_assets().items()):
+    for name, data in sorted(_read_assets().items()):
         digest.update(name.encode() + b"\0" + data)
     return digest.hexdigest()[:12]
 
 
-def asset(name: str) -> Answer | None:
-    """Return a file that pages need; None where there is none of that name."""
-    data = _assets().get(name)
-    kind = TYPES.get(name[name.rfind(".") :])
-    if data is None or kind is None:
+def find_asset(name: str) -> Response | None:
+    """Return an asset; None if there is none of that name."""
+    data = _read_assets().get(name)
+    content_type = CONTENT_TYPES.get(name[name.rfind(".") :])
+    if data is None or content_type is None:
         return None
-    return Answer(body=data, content_type=kind, cache=b"public, max-age=31536000, immutable")
+    return Response(body=data, content_type=content_type, cache=b"public, max-age=31536000, immutable")

@@ -1,4 +1,4 @@
-"""The viewer as a server of its own (`threadkeep view`), and below `/ui` of a gateway (`threadkeep serve`)."""
+"""Two ways to serve the viewer: on its own (`threadkeep view`), and below `/ui` of a gateway (`threadkeep serve`)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from threadkeep.gateway.app import Ground, MakePages
 from threadkeep.gateway.http.asgi import Call, Caller, Receive, Scope, Send
 from threadkeep.gateway.http.guards import turned_away
 from threadkeep.gateway.http.keys import digest_of
-from threadkeep.viewer.app import Viewer, without_own_origin
+from threadkeep.viewer.app import Viewer, drop_own_origin
 from threadkeep.viewer.login import Guest
-from threadkeep.viewer.responses import Answer, redirect
+from threadkeep.viewer.responses import Response, redirect
 
 
-class StandAlone:
-    """An ASGI application around a viewer. `passes` open it: the store's control token, and one made for this run."""
+class StandaloneViewer:
+    """An ASGI application for one store. `passes` open it: the store's control token, and one made for this run."""
 
     def __init__(
         self, tk: Threadkeep, *, passes: Collection[str], allow_changes: bool, now: Callable[[], float] = time.time
@@ -28,9 +28,9 @@ class StandAlone:
         self._passes = tuple(passes)
         self._stopping = asyncio.Event()
         self._viewer = Viewer(
-            self._store,
+            self._open_store,
             unlock=self._unlock,
-            admits=self._admits,
+            admits=lambda _: True,
             secret="\n".join(passes),
             stopping=self._stopping,
             allow_changes=allow_changes,
@@ -38,7 +38,7 @@ class StandAlone:
         )
 
     def stop(self) -> None:
-        """End what would not end by itself."""
+        """End the streams of events, which do not end by themselves."""
         self._stopping.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,29 +46,25 @@ class StandAlone:
             raise RuntimeError(f"the viewer speaks HTTP, not {scope['type']}")
         call = Call.of(scope)
         caller = Caller(receive, send, has_body=call.has_body)
-        refusal = turned_away(without_own_origin(call), hosts=frozenset())
+        refusal = turned_away(drop_own_origin(call), hosts=frozenset())
         if refusal is not None:
             body = DEFAULT.wire.render_error(refusal.status, refusal.code, refusal.message)
-            await Answer(status=refusal.status, body=body, content_type=b"application/json").write(caller)
+            await Response(status=refusal.status, body=body, content_type=b"application/json").send(caller)
         elif call.path == b"/ui" or call.path.startswith(b"/ui/"):
             await self._viewer.answer(call, caller)
         else:
-            await redirect("/ui/").write(caller)
+            await redirect("/ui/").send(caller)
 
-    async def _store(self, _: str | None) -> Threadkeep:
+    async def _open_store(self, _: str | None) -> Threadkeep:
         return self._tk
 
     def _unlock(self, credential: str) -> Guest | None:
-        known = [hmac.compare_digest(credential.encode(), each.encode()) for each in self._passes]
-        return Guest(tenant=None) if any(known) else None
-
-    def _admits(self, _: Guest) -> bool:
-        """Passes and the secret that signs tickets are those of this run: none is ever taken back before it ends."""
-        return True
+        matches = [hmac.compare_digest(credential.encode(), each.encode()) for each in self._passes]
+        return Guest(tenant=None) if any(matches) else None
 
 
-def mounted_viewer(*, allow_changes: bool = False) -> MakePages:
-    """Return what makes a gateway's pages."""
+def mount_viewer(*, allow_changes: bool = False) -> MakePages:
+    """Return a factory of the pages that a gateway serves below `/ui`."""
 
     def make(ground: Ground) -> MountedViewer:
         return MountedViewer(ground, allow_changes=allow_changes)
@@ -77,9 +73,9 @@ def mounted_viewer(*, allow_changes: bool = False) -> MakePages:
 
 
 class MountedViewer:
-    """A viewer as a gateway mounts it. Who comes with a key needs no other ticket; the rest show theirs.
+    """The viewer in a gateway, with the gateway's keys and tenants. A request that carries a key needs no ticket.
 
-    A key that was taken out opens nothing from the next request on, and ends what was opened with it.
+    A key that was removed opens nothing from the next request on, and ends every visit that rests on it.
     """
 
     def __init__(self, ground: Ground, *, allow_changes: bool) -> None:
@@ -94,11 +90,11 @@ class MountedViewer:
         )
 
     def forgives(self, call: Call) -> Call:
-        return without_own_origin(call)
+        return drop_own_origin(call)
 
     async def serve(self, call: Call, caller: Caller, *, tenant: str | None, known: bool) -> None:
-        # Which of the tenant's keys it was is not told here; so a ticket rests on all of them.
-        guest = Guest(tenant=tenant, keys=self._held_by(tenant)) if known else None
+        # The gateway does not say which of the tenant's keys was used, so the ticket rests on all of them.
+        guest = Guest(tenant=tenant, keys=self._list_keys(tenant)) if known else None
         await self._viewer.answer(call, caller, guest=guest)
 
     def _unlock(self, credential: str) -> Guest | None:
@@ -106,16 +102,16 @@ class MountedViewer:
         if opened is None:
             return None
         digest = digest_of(credential)
-        return Guest(tenant=opened[0], keys=frozenset(key for key in self._held_by(opened[0]) if digest.startswith(key)))
+        return Guest(tenant=opened[0], keys=frozenset(key for key in self._list_keys(opened[0]) if digest.startswith(key)))
 
     def _admits(self, guest: Guest) -> bool:
-        """Whether every key that a guest's ticket rests on still opens; that of the control token rests on its signature."""
-        return guest.tenant is None or (bool(guest.keys) and guest.keys <= self._held_by(guest.tenant))
+        """Whether every key the ticket rests on is still valid; one given for the control token rests on its signature."""
+        return guest.tenant is None or (bool(guest.keys) and guest.keys <= self._list_keys(guest.tenant))
 
-    def _held_by(self, tenant: str | None) -> frozenset[str]:
+    def _list_keys(self, tenant: str | None) -> frozenset[str]:
         keys = self._ground.keys
         if keys is None or tenant is None:
             return frozenset()
-        # A file of keys is read again when it is asked about one, whichever.
+        # Any question makes a file of keys reload itself if it changed.
         keys.tenant_of("")
         return frozenset(shown.rstrip("…") for shown in keys.held_by(tenant))

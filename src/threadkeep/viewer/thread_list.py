@@ -1,4 +1,4 @@
-"""The list of threads: what each is about, found by words in its title, its id, or what was said in it."""
+"""The list of threads, found by the words in their titles, their ids, or what was said in them."""
 
 from __future__ import annotations
 
@@ -7,37 +7,35 @@ from dataclasses import dataclass
 
 from threadkeep.client import Threadkeep
 from threadkeep.dialects import DIALECTS, find_dialect
-from threadkeep.store import Hit, RecordKind, Span, ThreadRow, ThreadStore
+from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.store.base import FullStore
 from threadkeep.threads import MetaBody, Pointer, TurnBody
-from threadkeep.threads.reader import load_current_turn, read_body
-from threadkeep.viewer.record_lines import Told, told
-from threadkeep.viewer.window_sizes import Sizes
+from threadkeep.threads.reader import load_current_turn, load_metadata, read_body
+from threadkeep.viewer.record_lines import Line, describe_record
+from threadkeep.viewer.window_sizes import measure_window
 
 PAGE = 25
-# How many threads a page looks through, newest first, before it says so and offers to look further.
-MOST_LOOKED_AT = 1_000
-# In how many threads words are searched for at once; a store's search is asked about a span for each of them.
-SEARCHED_THREADS = 500
-# The newest are searched first: words that are said everywhere are found there, and the rest need not be asked.
-SEARCHED_FIRST = 100
-HITS_SHOWN = 12
+# How many threads a page filters, newest first, before it offers to look further.
+MOST_FILTERED = 1_000
+# In how many threads words are searched at once; the store searches one span for each.
+MOST_SEARCHED = 500
+MOST_HITS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What is asked of the list: `start` is the thread it goes on from, `said_from` the one from which on words are searched."""
+    """What the list is asked for; `start` is the first thread to filter, `search_start` the first to search in."""
 
     words: str = ""
     dialect: str = ""
     only: str = ""
     start: int = 0
-    said_from: int = 0
+    search_start: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedThread:
-    """A thread in the list; `tokens` is its window's size."""
+    """A thread in the list; `tokens` is the size of its window."""
 
     row: ThreadRow
     title: str
@@ -48,156 +46,141 @@ class ListedThread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mention:
-    """A record in which the words that are searched for were said."""
+class Hit:
+    """A record that contains the words."""
 
     pointer: Pointer
-    told: Told
+    line: Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mentions:
-    """What was said with the words searched for, in so many threads from the newest on; `following` is where to look further."""
+class Hits:
+    """The records found in the `searched` newest threads; `following` is the thread to search from next."""
 
-    found: tuple[Mention, ...] = ()
+    found: tuple[Hit, ...] = ()
     searched: int = 0
     following: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A page of the list. `following` is where the next one begins, None at the end.
+    """A page of the list; `following` is the thread the next page begins at, None at the end.
 
-    `looked_at` is how many threads were looked through, if that is why the page ends; 0 if it does not.
+    `filtered` is how many threads were filtered if the page ends for that reason, else 0.
     """
 
     threads: tuple[ListedThread, ...]
-    mentions: Mentions
+    hits: Hits
     following: int | None
-    looked_at: int = 0
+    filtered: int = 0
     dialects: tuple[str, ...] = tuple(sorted(DIALECTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """What a filter is asked about, read without the thread's window."""
+class _Candidate:
+    """A thread that passed the filter."""
 
     row: ThreadRow
     title: str
     archived: bool
 
 
-async def list_threads(tk: Threadkeep, asked: Filter, *, sizes: Sizes) -> Listing:
-    """Return the threads that fit, the most recently written first. Costs what a page shows and the filter passes over."""
+async def list_threads(tk: Threadkeep, wanted: Filter) -> Listing:
+    """Return the threads that pass a filter, the most recently written first."""
     store = tk.backend.store
-    stop = asked.start + MOST_LOOKED_AT
+    stop = wanted.start + MOST_FILTERED
     rows = await store.threads(limit=stop + 1)
-    fitting: list[_Known] = []
+    found: list[_Candidate] = []
     following = stop if len(rows) > stop else None
-    for at, row in enumerate(rows[asked.start : stop], start=asked.start):
-        known = await _fitting(store, row, asked)
-        if known is not None and len(fitting) == PAGE:
+    for at, row in enumerate(rows[wanted.start : stop], start=wanted.start):
+        candidate = await _filter_thread(store, row, wanted)
+        if candidate is not None and len(found) == PAGE:
             following = at
             break
-        fitting += [known] if known is not None else []
-    capped = following == stop
-    if capped:
-        fitting += await _named(store, asked, known={row.id for row in rows[asked.start : stop]}, limit=PAGE - len(fitting))
+        found += [candidate] if candidate is not None else []
+    is_capped = following == stop
+    if is_capped:
+        found += await _find_by_id(store, wanted, known={row.id for row in rows[wanted.start : stop]}, limit=PAGE - len(found))
     return Listing(
-        threads=tuple([await _listed(store, known, sizes=sizes) for known in fitting]),
-        mentions=await _mentions(store, asked) if asked.words and asked.start == 0 else Mentions(),
+        threads=tuple([await _measure_thread(store, candidate) for candidate in found]),
+        hits=await _search(store, wanted) if wanted.words and wanted.start == 0 else Hits(),
         following=following,
-        looked_at=stop if capped else 0,
+        filtered=stop if is_capped else 0,
     )
 
 
-async def title_of(store: ThreadStore, row: ThreadRow) -> str:
-    """Return a thread's title: its own, else the first line a person said in it or in what it was forked from."""
-    return await _title(store, row, await _described(store, row))
+async def find_title(store: ThreadStore, row: ThreadRow) -> str:
+    """Return a thread's title: its own, else the first line a person said in it or in the thread it was forked from."""
+    return await _find_title(store, row, await load_metadata(store, row.id))
 
 
-async def _described(store: ThreadStore, row: ThreadRow) -> MetaBody:
-    """Return what a thread says about itself, from its row alone."""
-    own = Span(thread_id=row.id, start=row.start, stop=row.next)
-    for record in await store.read(own, kinds={RecordKind.META}, newest_first=True, limit=1):
-        if (known := read_body(record, MetaBody)) is not None:
-            return known
-    return MetaBody(dialect=row.dialect, parent=row.parent)
-
-
-async def _title(store: ThreadStore, row: ThreadRow, known: MetaBody) -> str:
-    if known.title:
-        return known.title
+async def _find_title(store: ThreadStore, row: ThreadRow, meta: MetaBody) -> str:
+    if meta.title:
+        return meta.title
     while True:
         own = Span(thread_id=row.id, start=row.start, stop=row.next)
         for record in await store.read(own, kinds={RecordKind.TURN}, limit=1):
-            opened = read_body(record, TurnBody)
-            return opened.preview if opened else ""
+            turn = read_body(record, TurnBody)
+            return turn.preview if turn else ""
         if row.parent is None:
             return ""
         row = await store.get(row.parent)
 
 
-async def _fitting(store: ThreadStore, row: ThreadRow, asked: Filter) -> _Known | None:
-    """Return a thread if it fits; what costs nothing is asked first."""
-    if asked.dialect and row.dialect != asked.dialect:
+async def _filter_thread(store: ThreadStore, row: ThreadRow, wanted: Filter) -> _Candidate | None:
+    """Return a thread if it passes; the cheap checks come first."""
+    if wanted.dialect and row.dialect != wanted.dialect:
         return None
-    if asked.only == "forks" and row.parent is None:
+    if wanted.only == "forks" and row.parent is None:
         return None
-    said = await _described(store, row)
-    if said.archived != (asked.only == "archived"):
+    meta = await load_metadata(store, row.id)
+    if meta.archived != (wanted.only == "archived"):
         return None
-    if asked.only == "compacted" and not await _checkpoints(store, row, limit=1):
+    if wanted.only == "compacted" and not await _count_compactions(store, row, limit=1):
         return None
-    title = await _title(store, row, said)
-    told_here = f"{row.id} {title}".casefold()
-    if not all(word in told_here for word in asked.words.casefold().split()):
+    title = await _find_title(store, row, meta)
+    text = f"{row.id} {title}".casefold()
+    if not all(word in text for word in wanted.words.casefold().split()):
         return None
-    return _Known(row=row, title=title, archived=said.archived)
+    return _Candidate(row=row, title=title, archived=meta.archived)
 
 
-async def _named(store: ThreadStore, asked: Filter, *, known: Collection[str], limit: int) -> list[_Known]:
-    """Return threads beyond those looked at whose id begins with what is asked for: an id finds its thread wherever it stands."""
-    if not asked.words or limit <= 0:
+async def _find_by_id(store: ThreadStore, wanted: Filter, *, known: Collection[str], limit: int) -> list[_Candidate]:
+    """Return threads beyond those filtered whose id begins with the words."""
+    if not wanted.words or limit <= 0:
         return []
-    beyond = [row for row in await store.threads(prefix=asked.words, limit=PAGE) if row.id not in known]
-    found = [await _fitting(store, row, asked) for row in beyond[:limit]]
+    beyond = [row for row in await store.threads(prefix=wanted.words, limit=PAGE) if row.id not in known]
+    found = [await _filter_thread(store, row, wanted) for row in beyond[:limit]]
     return [each for each in found if each is not None]
 
 
-async def _checkpoints(store: ThreadStore, row: ThreadRow, *, limit: int | None = None) -> int:
+async def _count_compactions(store: ThreadStore, row: ThreadRow, *, limit: int | None = None) -> int:
     own = Span(thread_id=row.id, start=row.start, stop=row.next)
     return len(await store.read(own, kinds={RecordKind.CHECKPOINT}, limit=limit, bodies=False))
 
 
-async def _listed(store: ThreadStore, known: _Known, *, sizes: Sizes) -> ListedThread:
+async def _measure_thread(store: ThreadStore, candidate: _Candidate) -> ListedThread:
     return ListedThread(
-        row=known.row,
-        title=known.title,
-        turns=await load_current_turn(store, known.row, stop=known.row.next),
-        compactions=await _checkpoints(store, known.row),
-        archived=known.archived,
-        tokens=await sizes.of(store, known.row),
+        row=candidate.row,
+        title=candidate.title,
+        turns=await load_current_turn(store, candidate.row, stop=candidate.row.next),
+        compactions=await _count_compactions(store, candidate.row),
+        archived=candidate.archived,
+        tokens=await measure_window(store, candidate.row),
     )
 
 
-async def _mentions(store: FullStore, asked: Filter) -> Mentions:
-    stop = asked.said_from + SEARCHED_THREADS
+async def _search(store: FullStore, wanted: Filter) -> Hits:
+    stop = wanted.search_start + MOST_SEARCHED
     rows = await store.threads(limit=stop + 1)
-    dialects = {row.id: row.dialect for row in rows}
-    spans = [Span(thread_id=row.id, start=row.start, stop=row.next) for row in rows[asked.said_from : stop]]
-    searched = 0
-    hits: list[Hit] = []
-    for part in (spans[:SEARCHED_FIRST], spans[SEARCHED_FIRST:]):
-        if part and len(hits) < HITS_SHOWN:
-            hits += await store.search(part, asked.words, limit=HITS_SHOWN - len(hits))
-            searched += len(part)
-    found: list[Mention] = []
-    for hit in hits:
+    searched = rows[wanted.search_start : stop]
+    dialects = {row.id: row.dialect for row in searched}
+    spans = [Span(thread_id=row.id, start=row.start, stop=row.next) for row in searched]
+    found: list[Hit] = []
+    for hit in await store.search(spans, wanted.words, limit=MOST_HITS) if spans else ():
         span = Span(thread_id=hit.thread_id, start=hit.ordinal, stop=hit.ordinal + 1)
-        dialect = find_dialect(dialects[hit.thread_id])
-        found.extend(
-            Mention(pointer=Pointer(hit.thread_id, hit.ordinal), told=told(record, dialect)) for record in await store.read(span)
-        )
-    upto = asked.said_from + searched
-    return Mentions(found=tuple(found), searched=upto, following=upto if len(rows) > upto else None)
+        for record in await store.read(span):
+            line = describe_record(record, find_dialect(dialects[hit.thread_id]))
+            found.append(Hit(pointer=Pointer(hit.thread_id, hit.ordinal), line=line))
+    upto = wanted.search_start + len(searched)
+    return Hits(found=tuple(found), searched=upto, following=upto if len(rows) > upto else None)

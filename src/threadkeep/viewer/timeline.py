@@ -1,4 +1,4 @@
-"""A thread's records, a page at a time: what they cost to show does not depend on how long the thread is."""
+"""A thread's records, a page at a time; the cost of a page does not depend on the thread's length."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from threadkeep.errors import RecordNotFound
 from threadkeep.items import Item
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
 from threadkeep.threads.reader import load_live_path
-from threadkeep.viewer.record_lines import Told, said_in, told
+from threadkeep.viewer.record_lines import Line, describe_record, read_note
 
 PAGE = 100
-# A page that follows an agent grows to so many lines; then its oldest give way.
+# A followed page grows to this many records; then the oldest go.
 MOST_FOLLOWED = 300
 TEXT_CHARS = 200_000
 
-# What people look for in a timeline, by the name in the address.
-SIDES: dict[str, tuple[str, Collection[RecordKind] | None]] = {
+# The choices of a timeline, by their name in the address.
+KINDS: dict[str, tuple[str, Collection[RecordKind] | None]] = {
     "all": ("Everything", None),
-    "turns": ("What was asked", {RecordKind.TURN}),
+    "turns": ("Requests", {RecordKind.TURN}),
     "items": ("The conversation", {RecordKind.TURN, RecordKind.ITEM}),
     "compactions": ("Compactions", {RecordKind.CHECKPOINT, RecordKind.UNDO}),
     "changes": ("Forks, rollbacks, notes", {RecordKind.META, RecordKind.ROLLBACK, RecordKind.UNDO, RecordKind.NOTE}),
@@ -31,12 +31,12 @@ SIDES: dict[str, tuple[str, Collection[RecordKind] | None]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Which page is asked for: the one that begins at `at`, ends before `before`, or begins after `after`; else the newest.
+    """The page to show: the one that begins at `at`, ends before `before` or begins after `after`; else the newest.
 
-    `since` asks for all lines from an ordinal on, as a page that is followed shows them, or the newest if they are too many.
+    `since` asks for every record from an ordinal on, for a page that is followed, or for the newest if they are too many.
     """
 
-    side: str = "all"
+    kind: str = "all"
     at: int | None = None
     before: int | None = None
     after: int | None = None
@@ -44,68 +44,73 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A record in the timeline; `live` says that it still counts."""
+class TimelineRecord:
+    """A record in the timeline; `is_live` says that it is on the live path."""
 
     record: Record
-    told: Told
-    live: bool
+    line: Line
+    is_live: bool
 
     @property
     def state(self) -> str:
-        """What may change about a line after it was shown."""
-        return "erased" if self.record.erased else "live" if self.live else "gone"
+        """What may change about it while the page is shown."""
+        return "erased" if self.record.erased else "live" if self.is_live else "gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A page of records, oldest first; `older` and `newer` are the ordinals to go on from, None at an end.
+    """A page of records, oldest first; `older` and `newer` are the ordinals of the neighbouring pages, None at an end.
 
-    `followed` says that it ends with the newest record, and that what is written meanwhile belongs to it.
+    `is_followed` says that the page ends with the newest record, so that new records belong to it.
     """
 
-    lines: tuple[Line, ...]
-    side: str
+    records: tuple[TimelineRecord, ...]
+    kind: str
     older: int | None
     newer: int | None
-    followed: bool
+    is_followed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """One record with what it says, cut where it is longer than anybody reads; `raw` is its body as it was written."""
+class OpenedRecord:
+    """One record; `text` and `raw` (its body as recorded) are cut if they are very long."""
 
     record: Record
-    told: Told
+    line: Line
     text: str
     raw: str
-    cut: bool
-    live: bool
+    is_cut: bool
+    is_live: bool
 
 
-async def timeline(tk: Threadkeep, thread: Thread, place: Place) -> Timeline:
-    """Return a page of the thread's own records, those that were left behind included."""
+async def read_timeline(tk: Threadkeep, thread: Thread, place: Place) -> Timeline:
+    """Return a page of the thread's own records, including those left behind."""
     store = tk.backend.store
     row = await store.get(thread.id)
-    kinds = SIDES[place.side][1]
-    records = await _records(tk, row, place, kinds)
+    kinds = KINDS[place.kind][1]
+    records = await _read_page(tk, row, place, kinds)
     path = await load_live_path(store, thread.id, whole=True)
-    lines = [
-        Line(record=record, told=told(record, thread.dialect), live=path.find_thread(record.ordinal) == thread.id)
+    shown = [
+        TimelineRecord(
+            record=record,
+            line=describe_record(record, thread.dialect),
+            is_live=path.find_thread(record.ordinal) == thread.id,
+        )
         for record in records
     ]
-    older = await _any(tk, Span(thread_id=row.id, start=row.start, stop=records[0].ordinal), kinds) if records else False
-    newer = await _any(tk, Span(thread_id=row.id, start=records[-1].ordinal + 1, stop=row.next), kinds) if records else False
+    first, last = (records[0].ordinal, records[-1].ordinal) if records else (row.start, row.next)
+    has_older = bool(records) and await _has_records(tk, row, kinds, start=row.start, stop=first)
+    has_newer = bool(records) and await _has_records(tk, row, kinds, start=last + 1, stop=row.next)
     return Timeline(
-        lines=tuple(lines),
-        side=place.side,
-        older=records[0].ordinal if older else None,
-        newer=records[-1].ordinal if newer else None,
-        followed=not newer and place.at is None,
+        records=tuple(shown),
+        kind=place.kind,
+        older=first if has_older else None,
+        newer=last if has_newer else None,
+        is_followed=not has_newer and place.at is None,
     )
 
 
-async def _records(tk: Threadkeep, row: ThreadRow, place: Place, kinds: Collection[RecordKind] | None) -> list[Record]:
+async def _read_page(tk: Threadkeep, row: ThreadRow, place: Place, kinds: Collection[RecordKind] | None) -> list[Record]:
     store = tk.backend.store
     start = place.at if place.at is not None else place.after + 1 if place.after is not None else None
     if start is not None:
@@ -118,11 +123,12 @@ async def _records(tk: Threadkeep, row: ThreadRow, place: Place, kinds: Collecti
     return list(reversed(await store.read(span, kinds=kinds, newest_first=True, limit=limit)))
 
 
-async def _any(tk: Threadkeep, span: Span, kinds: Collection[RecordKind] | None) -> bool:
+async def _has_records(tk: Threadkeep, row: ThreadRow, kinds: Collection[RecordKind] | None, *, start: int, stop: int) -> bool:
+    span = Span(thread_id=row.id, start=start, stop=stop)
     return bool(await tk.backend.store.read(span, kinds=kinds, limit=1, bodies=False))
 
 
-async def open_record(tk: Threadkeep, thread: Thread, ordinal: int) -> Opened:
+async def open_record(tk: Threadkeep, thread: Thread, ordinal: int) -> OpenedRecord:
     """Return one record of a thread, or of the part of an ancestor that it continues.
 
     Raises:
@@ -133,19 +139,19 @@ async def open_record(tk: Threadkeep, thread: Thread, ordinal: int) -> Opened:
     for thread_id in dict.fromkeys((thread.id, holder or thread.id)):
         span = Span(thread_id=thread_id, start=ordinal, stop=ordinal + 1)
         for record in await tk.backend.store.read(span):
-            return _opened(record, thread.dialect, live=holder == record.thread_id)
+            return _open_record(record, thread.dialect, is_live=holder == record.thread_id)
     raise RecordNotFound(thread.id, ordinal)
 
 
-def _opened(record: Record, dialect: Dialect, *, live: bool) -> Opened:
+def _open_record(record: Record, dialect: Dialect, *, is_live: bool) -> OpenedRecord:
     raw = record.body.decode("utf-8", "replace")
     is_item = record.kind is RecordKind.ITEM or (record.kind is RecordKind.NOTE and record.chain is not None)
-    text = dialect.view(Item(record.body)).text if is_item and not record.erased else said_in(record)
-    return Opened(
+    text = dialect.view(Item(record.body)).text if is_item and not record.erased else read_note(record)
+    return OpenedRecord(
         record=record,
-        told=told(record, dialect),
+        line=describe_record(record, dialect),
         text=text[:TEXT_CHARS],
         raw=raw[:TEXT_CHARS],
-        cut=max(len(text), len(raw)) > TEXT_CHARS,
-        live=live,
+        is_cut=max(len(text), len(raw)) > TEXT_CHARS,
+        is_live=is_live,
     )

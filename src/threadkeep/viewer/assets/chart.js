@@ -42,7 +42,7 @@
             const y = Math.round(u.valToPos(value, "y", true));
             if (y < bbox.top || y > bbox.top + bbox.height) continue;
             ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
-            // Full and hard lie close together: one is named above its line, the other below; pressed together, one is named.
+            // The labels of close limits would overlap: hard is labelled below its line, and a label without room is left out.
             const at = name === "hard" ? y + 12 * devicePixelRatio : y - 3 * devicePixelRatio;
             if (named.some((other) => Math.abs(other - at) < 11 * devicePixelRatio)) continue;
             ctx.fillText(name, bbox.left + 4 * devicePixelRatio, at);
@@ -65,11 +65,11 @@
           const { idx, left, top } = u.cursor;
           if (idx === null || idx === undefined || left < 0) { box.hidden = true; return; }
           const at = order === null ? idx : order[idx];
-          const said = [`#${data.ordinals[at]}  ${new Date(data.at_ms[at]).toLocaleString()}`];
+          const lines = [`#${data.ordinals[at]}  ${new Date(data.at_ms[at]).toLocaleString()}`];
           for (const [name, column] of [["window", data.window], ["counted", data.counted], ["cached", data.cached]]) {
-            if (column[at] !== null && column[at] !== undefined) said.push(`${name}  ${column[at].toLocaleString()}`);
+            if (column[at] !== null && column[at] !== undefined) lines.push(`${name}  ${column[at].toLocaleString()}`);
           }
-          box.textContent = said.join("\n");
+          box.textContent = lines.join("\n");
           box.hidden = false;
           const right = left > u.over.clientWidth / 2;
           box.style.left = right ? "" : `${left + 12}px`;
@@ -84,9 +84,9 @@
     const ink = colour("--soft");
     const grid = { stroke: colour("--line"), width: 1 };
     const largest = Math.max(1, ...data.window.filter(Number.isFinite), ...data.counted.filter(Number.isFinite));
-    // Limits far above everything would press the curve to the floor; then only the curve is shown.
+    // Limits far above the curve would flatten it; they are left out then.
     const shown = Object.values(data.limits).filter((limit) => limit < largest * 4);
-    // A size holds until something changes it.
+    // The size stays the same until the next record.
     const paths = uPlot.paths.stepped({ align: 1 });
     const top = Math.max(largest, ...shown) * 1.08;
     return {
@@ -110,7 +110,7 @@
     };
   }
 
-  // Clocks go backwards and plots do not: by time, points are put in order first.
+  // Clocks may run backwards, so points are sorted when plotted by time.
   function columns() {
     order = null;
     if (!byTime) return [data.ordinals, data.cached, data.counted, data.window];
@@ -122,7 +122,7 @@
   function draw() {
     plot?.destroy();
     plot = null;
-    if (data.ordinals.length < 2) { place.textContent = "Nothing to plot yet."; return; }
+    if (data.ordinals.length < 2) { place.textContent = "There is nothing to plot yet."; return; }
     place.textContent = "";
     plot = new uPlot(options(), columns(), place);
     plot.over.addEventListener("click", open);
@@ -141,14 +141,18 @@
   }
 
   async function load() {
-    const answer = await fetch(place.dataset.series);
-    if (!answer.ok) { place.textContent = "The figures cannot be read."; return; }
-    data = await answer.json();
+    const response = await fetch(place.dataset.series);
+    if (!response.ok) { place.textContent = "The figures cannot be loaded."; return; }
+    data = await response.json();
     draw();
   }
 
+  // At most one reload in two seconds: the figures of a long thread take a moment to compute.
+  let timer = null;
+  function reloadSoon() { timer ??= setTimeout(() => { timer = null; load(); }, 2000); }
+
   axis.addEventListener("click", () => { byTime = !byTime; axis.setAttribute("aria-pressed", String(byTime)); if (data) draw(); });
-  document.addEventListener("written", load);
+  document.addEventListener("written", reloadSoon);
   document.addEventListener("theme", () => { if (data) draw(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (data) draw(); });
   new ResizeObserver(() => { if (plot && place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height: 280 }); }).observe(place);

@@ -1,4 +1,4 @@
-// What pages do beyond links and forms. Text from the server only ever enters a page as parsed, inert HTML that was escaped there.
+// Behaviour beyond links and forms. Text from the server enters a page only as parsed HTML that the server has escaped.
 "use strict";
 
 const root = document.documentElement;
@@ -11,12 +11,12 @@ if (kept) root.dataset.theme = kept;
 function switchTheme() {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
-  try { localStorage.setItem("threadkeep-theme", root.dataset.theme); } catch { /* private windows keep nothing */ }
+  try { localStorage.setItem("threadkeep-theme", root.dataset.theme); } catch { /* private windows have no storage */ }
   document.dispatchEvent(new CustomEvent("theme"));
 }
 document.getElementById("theme").addEventListener("click", switchTheme);
 
-// Moments in the reader's own time.
+// Show moments in the reader's own time zone.
 function localTimes(within) {
   for (const time of within.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
@@ -32,74 +32,74 @@ for (const form of document.querySelectorAll("form[data-confirm]")) {
   form.addEventListener("submit", (event) => { if (!confirm(form.dataset.confirm)) event.preventDefault(); });
 }
 
-// A line of the timeline fetches what it says when it is opened.
-async function fill(details) {
+// A line of the timeline loads its text when it is opened.
+async function loadBody(details) {
   const body = details.querySelector(".body");
   if (!details.open || !details.dataset.body || body.dataset.filled) return;
   body.dataset.filled = "yes";
-  const page = await parsed(`${details.dataset.body}?part=body`);
+  const page = await fetchPage(`${details.dataset.body}?part=body`);
   if (page === null) { delete body.dataset.filled; return; }
   body.replaceChildren(...page.body.childNodes);
   localTimes(body);
 }
-document.addEventListener("toggle", (event) => { if (event.target.matches("details[data-body]")) fill(event.target); }, true);
+document.addEventListener("toggle", (event) => { if (event.target.matches("details[data-body]")) loadBody(event.target); }, true);
 
-async function parsed(url) {
+async function fetchPage(url) {
   try {
     const answer = await fetch(url, { headers: { accept: "text/html" } });
     return answer.ok && !answer.redirected ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
   } catch { return null; }
 }
 
-// Live: the server says that something was written; the page asks for itself again and takes over what changed.
+// Live pages: when the server reports new records, the page loads itself again and updates what changed.
 const KINDS = ["meta", "turn", "context", "item", "reply", "checkpoint", "undo", "rollback", "mail", "note", "written"];
-const light = document.getElementById("live");
+const indicator = document.getElementById("live");
 let waiting = null;
 
 let busy = false;
 let again = false;
 
-// One at a time: an answer that was asked for earlier never undoes a later one.
+// One refresh at a time, so that an older response never overwrites a newer one.
 async function refresh() {
   waiting = null;
   if (busy) { again = true; return; }
   busy = true;
-  await takeOver();
+  await updatePage();
   busy = false;
   if (again) { again = false; refresh(); }
 }
 
-async function takeOver() {
+async function updatePage() {
   const lines = document.querySelector("[data-live=lines]");
-  const page = await parsed(lines ? followed(lines) : location.href);
+  const page = await fetchPage(lines ? linkSince(lines) : location.href);
   if (page === null) return;
   for (const old of document.querySelectorAll("[data-live]")) {
-    const fresh = page.getElementById(old.id);
-    if (fresh === null) continue;
-    if (old === lines) merge(old, fresh); else old.replaceWith(document.importNode(fresh, true));
+    const next = page.getElementById(old.id);
+    if (next === null) continue;
+    if (old === lines) merge(old, next); else old.replaceWith(document.importNode(next, true));
   }
   localTimes(document);
   document.dispatchEvent(new CustomEvent("written"));
 }
 
-// The lines from the first one shown on: all of them as they are now, or, where they have become too many, the newest.
-function followed(lines) {
+// The address of all lines from the first one shown on; the server sends the newest if they are too many.
+function linkSince(lines) {
   const url = new URL(location.href);
   for (const name of ["before", "after", "at"]) url.searchParams.delete(name);
   if (lines.firstElementChild) url.searchParams.set("since", lines.firstElementChild.id.slice(1));
   return url;
 }
 
-// What is the same stays, with what the reader opened in it; what changed, or is new, is taken over; what is not there goes.
-function merge(old, fresh) {
+// Keep unchanged lines, which the reader may have opened; replace changed ones, add new ones, remove missing ones.
+function merge(old, next) {
   const atEnd = innerHeight + scrollY >= document.body.scrollHeight - 80;
   const shown = new Map([...old.children].map((line) => [line.id, line]));
-  const lines = [...fresh.children].map((line) => {
+  const lines = [...next.children].map((line) => {
     const before = shown.get(line.id);
     if (before?.dataset.state === line.dataset.state) return before;
     const added = document.importNode(line, true);
     if (before === undefined) added.classList.add("fresh");
-    else if (before.querySelector("details[open]")) { const details = added.querySelector("details"); details.open = true; fill(details); }
+    else if (before.querySelector("details[open]")) { const details = added.querySelector("details"); details.open = true; loadBody(details); }
     return added;
   });
   const kept = new Set(lines);
@@ -114,17 +114,17 @@ function follow(url) {
   const open = () => {
     if (events) return;
     events = new EventSource(url);
-    events.addEventListener("open", () => { light.hidden = false; light.classList.remove("off"); });
-    events.addEventListener("error", () => light.classList.add("off"));
+    events.addEventListener("open", () => { indicator.hidden = false; indicator.classList.remove("off"); });
+    events.addEventListener("error", () => indicator.classList.add("off"));
     for (const kind of KINDS) events.addEventListener(kind, () => { waiting ??= setTimeout(refresh, 250); });
   };
-  // A browser keeps few connections to one host: a page nobody looks at gives its own back.
+  // Browsers allow few connections to one host, so a hidden page closes its own.
   document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); refresh(); } });
   addEventListener("pagehide", close);
   addEventListener("pageshow", (event) => { if (event.persisted) { open(); refresh(); } });
   if (!document.hidden) open();
 }
-if (light && document.querySelector("[data-live]")) {
+if (indicator && document.querySelector("[data-live]")) {
   const { thread, upto } = document.body.dataset;
   follow(thread ? `${thread}/events?after=${upto}` : "/ui/events");
 }
@@ -172,6 +172,6 @@ addEventListener("keydown", (event) => {
   }
 });
 
-// A link to a line that is folded away opens it.
+// A link to a folded line opens it.
 const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
 target?.querySelector?.("details")?.setAttribute("open", "");
