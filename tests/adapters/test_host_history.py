@@ -255,7 +255,7 @@ async def test_copies_of_a_host_that_show_the_same_at_once_record_it_once(tk: Th
 
 
 async def test_bad_input_is_refused_before_anything_is_written(tk: Threadkeep) -> None:
-    """What is no item, and a thread of another language, are clear errors; the thread is as it was."""
+    """Invalid items and items of another dialect are clear errors; the thread is unchanged."""
     lang = Language("chat")
     thread = await follow(tk, "s", "chat", lang.turn(1))
     before = await thread.records()

@@ -57,7 +57,7 @@ async def made_in(thread: Thread) -> list[tuple[str, str, str]]:
 
 
 async def test_a_turn_that_ends_past_the_soft_limit_has_a_compaction_made_beside_the_next(tk: Threadkeep, speech: Speech) -> None:
-    """No model is needed for it, nobody waits, and the window of a later turn rests on it."""
+    """It needs no model, nobody waits, and a later turn's window is based on it."""
     thread = await near_the_limit(tk, speech)
     await one_turn(thread, speech)
     assert await thread.upkeep_is_over()
@@ -135,7 +135,7 @@ async def test_within_a_long_turn_what_is_prepared_is_swapped_in_when_its_model_
 
 
 async def test_past_the_hard_limit_a_turn_waits_for_the_draft_and_makes_none(tk: Threadkeep, speech: Speech) -> None:
-    """The checkpoint that is on its way makes the room."""
+    """The turn uses the checkpoint that is already being made."""
     thread, draft = await near_the_limit(tk, speech), Pending()
     async with ScriptedModel([draft], dialect=speech.dialect, window_tokens=ROOM) as model:
         await one_turn(thread, speech, model=model)

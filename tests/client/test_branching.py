@@ -64,7 +64,7 @@ async def test_rolling_back_past_every_checkpoint_and_going_on(tk: Threadkeep) -
 
 
 async def test_a_rollback_of_a_rollback_counts_the_turns_that_are_left(tk: Threadkeep) -> None:
-    """Turns are counted on the live path, never in the file."""
+    """Turns are counted on the live path, not in the file."""
     thread = await tk.thread("t")
     await play(thread, 1, 3)
     await thread.rollback(turns=1)
@@ -146,7 +146,7 @@ async def test_fewer_than_one_turn_cannot_be_taken_back(tk: Threadkeep, count: i
 
 
 async def test_undo_restores_the_exact_window_again_and_again(tk: Threadkeep) -> None:
-    """Each undo takes back one compaction; with none left there is nothing to undo."""
+    """Each undo takes back one compaction; when none is left, undo says so."""
     thread = await tk.thread("t")
     await play(thread, 1, 4)
     first = await window(thread)

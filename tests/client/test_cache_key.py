@@ -30,7 +30,7 @@ asyncio.run(main())
 
 
 async def test_the_cache_key_survives_a_restart(store_file: Path) -> None:
-    """Opened again, in this process and in another, with a compaction before it: one key, on the thread and on its window."""
+    """After a compaction and a restart the thread and its window have the same key, in another process too."""
     config = Config(store=str(store_file), model_context_window=4_000)
     async with Threadkeep(config) as first:
         thread = await first.thread("t")
@@ -46,7 +46,7 @@ async def test_the_cache_key_survives_a_restart(store_file: Path) -> None:
 
 @pytest.mark.parametrize("wire", ["responses", "chat"])
 async def test_the_key_a_gateway_makes_survives_a_restart(store_file: Path, wire: WireName) -> None:
-    """A client that sends none is given the same one by a gateway that was closed and comes back to its store."""
+    """A client that sends no key gets the same one from a restarted gateway on the same store."""
     config, rules = Config(store=str(store_file)), Rules(derives_cache_key=True)
     async with Threadkeep(config) as first:
         client = talk(first, wire, rules=rules)

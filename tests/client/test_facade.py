@@ -80,7 +80,7 @@ async def test_a_list_of_threads_says_what_each_holds(tk: Threadkeep) -> None:
 
 
 async def test_no_tenant_sees_anothers_threads(store_file: Path) -> None:
-    """Same file, same name, two threads."""
+    """The same name in the same file is two threads for two tenants."""
     async with Threadkeep(Config(store=str(store_file), tenant="a")) as one:
         await (await one.thread("t")).record([said("mine")])
     async with Threadkeep(Config(store=str(store_file), tenant="b")) as other:

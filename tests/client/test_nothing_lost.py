@@ -19,7 +19,7 @@ async def items(thread: Thread) -> list[bytes]:
 
 
 async def test_what_was_rolled_back_is_read_back_byte_for_byte(store_file: Path) -> None:
-    """Across a compaction, an undo, a fork and two rollbacks, and after a restart, every item is there as it was recorded."""
+    """After a compaction, an undo, a fork, two rollbacks and a restart, every item can be read as it was recorded."""
     config = Config(store=str(store_file), model_context_window=4_000)
     async with Threadkeep(config) as first:
         thread = await first.thread("t")

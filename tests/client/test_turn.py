@@ -21,7 +21,7 @@ async def test_the_input_is_durable_before_a_window_is_asked_for(tk: Threadkeep,
 
 
 async def test_over_the_hard_limit_the_turn_compacts_and_its_request_is_whole_and_last(tk: Threadkeep) -> None:
-    """The window shrinks below the limit, with the new request at its end."""
+    """The window shrinks below the limit and ends with the new request."""
     thread = await tk.thread("t")
     await thread.record(turns(1, 14))
     request = said("Now summarise what we have.\n\nNever mention part 3.")
@@ -42,7 +42,7 @@ async def test_below_the_limit_nothing_is_compacted(tk: Threadkeep) -> None:
 
 
 async def test_a_compaction_that_fails_costs_nothing_and_says_why(tk: Threadkeep) -> None:
-    """One request fills the window: it is recorded, it comes back whole, and the trouble is named."""
+    """If one request fills the window, it is recorded, comes back whole, and the window says why."""
     thread = await tk.thread("t")
     request = said("word " * 4_000)
     async with thread.turn([request]) as open_turn:
@@ -97,7 +97,7 @@ async def test_usage_of_a_turn_taken_back_teaches_nothing(tk: Threadkeep) -> Non
 
 
 async def test_bad_input_records_nothing(tk: Threadkeep) -> None:
-    """One bad item among good ones, and the thread is what it was."""
+    """One bad item among good ones leaves the thread unchanged."""
     thread = await tk.thread("t")
     with pytest.raises(InvalidItem):
         await thread.record([said("good"), {"bad": "\ud83d"}])
@@ -105,7 +105,7 @@ async def test_bad_input_records_nothing(tk: Threadkeep) -> None:
 
 
 async def test_the_cache_key_outlives_compactions_and_is_a_forks_own(tk: Threadkeep) -> None:
-    """One key for one thread."""
+    """A thread has one cache key; a fork has its own."""
     thread = await tk.thread("t")
     await thread.record(turns(1, 4))
     before = (await thread.window()).cache_key

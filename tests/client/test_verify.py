@@ -91,7 +91,7 @@ async def test_an_untouched_store_is_clean(tampering: Tampering) -> None:
 
 
 async def test_a_flipped_byte_is_found(tampering: Tampering) -> None:
-    """The record that holds it is named."""
+    """`verify` names the record with the damaged byte."""
     tampering.rewrite(2, b"Never push", b"Always push")
     assert ("t#2", "bad_digest") in await tampering.found()
 

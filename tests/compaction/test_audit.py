@@ -42,7 +42,7 @@ def texts(found: Audited) -> list[str]:
 @settings(max_examples=60, deadline=None)
 @given(histories())
 def test_what_code_makes_of_any_records_is_true(items: list[Json]) -> None:
-    """The audit has nothing to put right, and changes nothing."""
+    """The audit finds nothing to correct in a state that code made."""
     plan, ledger = taken_in(items)
     assert audit(plan, ledger) == Audited(ledger=ledger)
 
@@ -50,7 +50,7 @@ def test_what_code_makes_of_any_records_is_true(items: list[Json]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(histories())
 def test_every_message_is_in_the_ledger_whatever_the_draft(items: list[Json]) -> None:
-    """An empty draft loses nothing a person said."""
+    """An empty draft loses no message of a person."""
     plan, ledger = taken_in(items)
     told = {e.sources[-1]: e.text for e in audit(plan, ledger).ledger.entries if e.speaker is Speaker.USER}
     spoken = [seen for seen in plan.spoken if not is_acknowledgement(seen.view.said)]
@@ -59,7 +59,7 @@ def test_every_message_is_in_the_ledger_whatever_the_draft(items: list[Json]) ->
 
 
 def test_a_quotation_that_its_message_does_not_hold_is_put_right() -> None:
-    """The user's line reads as the message does, and the report says so."""
+    """The audit corrects the user's line to the words of the message and reports it."""
     found = audited(slipped("Never push to main, except on Fridays.", Speaker.USER))
     assert found.repaired == (Finding(kind="quote", text="Never push to main, except on Fridays.", pointer="t#4"),)
     assert texts(found).count(RULES) == 2
@@ -78,14 +78,14 @@ def test_a_finding_that_its_answer_does_not_hold_is_taken_out() -> None:
 
 @pytest.mark.parametrize("text", ["open call: make deploy", "last error: it burns", "changed in src/: evil.py #3"])
 def test_a_fact_that_the_records_do_not_show_is_taken_out(text: str) -> None:
-    """A call is open, an error stands and a file is changed only where the journal says so."""
+    """A call is open, an error stands and a file is changed only if the journal says so."""
     found = audited(slipped(text, Speaker.COMPUTED, section=Section.HANDOFF))
     assert [finding.kind for finding in found.repaired] == ["fact"]
     assert text not in texts(found)
 
 
 def test_what_a_model_invents_is_taken_out_and_flagged() -> None:
-    """A value that no source shows; an entry from an earlier compaction was weighed then."""
+    """A value that is in no source is removed; entries of earlier compactions are not checked again."""
     invented = slipped("Deploy with `kubectl-9931`.", Speaker.MODEL)
     assert audited(invented).invented == (Finding(kind="invented", text="kubectl-9931", pointer="t#4"),)
     assert invented.text not in texts(audited(invented))
@@ -110,7 +110,7 @@ def test_a_pin_outlasts_the_audit(speaker: Speaker) -> None:
 
 
 def test_a_rule_that_only_a_tool_or_the_model_said_is_no_rule() -> None:
-    """Tool output and the agent's words are data: no entry of a user's comes of them."""
+    """Tool output and the agent's words never become an entry of the user."""
     items = [
         said("Read it."),
         call("a"),

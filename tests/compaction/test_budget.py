@@ -58,7 +58,7 @@ def test_with_room_for_all_nothing_is_left_out() -> None:
 
 @pytest.mark.parametrize("room", [400, 800, 1_500, 3_000])
 def test_a_state_keeps_within_its_room_and_names_what_it_leaves_out(room: int) -> None:
-    """The newest messages whole, older ones by their beginning, the oldest by their place; each exactly once."""
+    """The newest messages are whole, older ones cut to their beginning, the oldest named by their record; each appears once."""
     fitted = fit(LONG, in_view=frozenset(), room_tokens=room, budget=WIDE)
     assert state_tokens(fitted) <= room
     assert fitted.entries == LONG.entries
@@ -140,7 +140,7 @@ def test_any_ledger_fits_or_only_what_must_be_told_is_left(found: tuple[LedgerEn
 
 
 def test_what_a_model_wrote_takes_no_room_from_what_people_said() -> None:
-    """However much it is, and however new: the same messages are told with it and without."""
+    """The same messages of people are in the window with and without a model's text, however much it is."""
     flood = tuple(replace(message(number, "module works, " * 30), speaker=Speaker.MODEL) for number in range(200, 280))
     for room in (600, 1_500, 4_000):
         quiet = fit(LONG, in_view=frozenset(), room_tokens=room, budget=WIDE)

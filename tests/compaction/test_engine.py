@@ -78,7 +78,7 @@ def test_one_turn_with_150_calls_compacts_and_keeps_its_request() -> None:
 
 
 def test_a_second_compaction_without_growth_is_refused() -> None:
-    """Two compactions without anything between them do not happen, whatever the first one kept."""
+    """A second compaction with nothing new in between is refused, whatever the first one kept."""
     rollout = Rollout(turns(1, 60, words=400))
     run(rollout)
     with pytest.raises(NothingToCompact):
@@ -86,7 +86,7 @@ def test_a_second_compaction_without_growth_is_refused() -> None:
 
 
 def test_a_second_compaction_after_a_few_words_is_refused() -> None:
-    """A few tokens are no growth."""
+    """A few tokens do not count as growth."""
     rollout = Rollout(turns(1, 60, words=400))
     run(rollout)
     rollout.add([said("Thanks."), answered("You are welcome.")])
@@ -137,7 +137,7 @@ def test_a_target_is_met_or_the_outcome_says_that_it_is_not(items: list[Json], t
 
 
 def test_a_wide_compaction_shows_again_what_a_tight_one_left_out() -> None:
-    """The state is made from the ledger each time: nothing depends on how tight an earlier one was."""
+    """The state is made from the ledger each time, so an earlier small window has no effect."""
     rules = [f"Never touch locks/part_{number}.lock, not even when the tests ask for it." for number in range(60)]
     rollout = Rollout([said("Port the parser."), *(item for rule in rules for item in (said(rule), answered("Good. " * 60)))])
     tight = run(rollout, target="1000")

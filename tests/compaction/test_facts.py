@@ -167,7 +167,7 @@ def test_a_file_is_changed_by_a_tool_that_changes_files(
 def test_a_call_answered_with_an_error_changes_nothing(
     dialect: Dialect, name: str, arguments: object, answer: str, *, failed: bool | None
 ) -> None:
-    """By the client's flag, an exit code, or the tool's first words."""
+    """An error is recognised by the client's flag, an exit code, or the tool's first words."""
     assert lines(dialect, used(dialect, name, arguments, answer, failed=failed), "changed") == []
 
 
@@ -335,7 +335,7 @@ FINE: Final = '{"output":"","metadata":{"exit_code":0}}'
     ],
 )
 def test_an_error_goes_when_it_is_put_right(since: list[Json]) -> None:
-    """The same command succeeded, alone or among others; or people have gone on to something else twice."""
+    """The error goes when the same command succeeds, or when people have turned to something else twice."""
     standing = ["last error: `make test`: exit 2: FAILED test_rounding"]
     assert lines(RESPONSES, FAILED, "failure") == standing
     assert lines(RESPONSES, [*FAILED, *since], "failure") == []

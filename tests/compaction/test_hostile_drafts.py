@@ -108,7 +108,7 @@ def stands(before: LedgerEntry, after: Ledger, said_at: dict[Pointer, str]) -> b
 def test_no_operation_takes_a_users_words_away_or_speaks_for_a_user(
     ledger: Ledger, draft: list[Operation], said_at: dict[Pointer, str]
 ) -> None:
-    """Each user's entry, finding, fact and pin stands, or a user's gave way to that user; what is new is the model's."""
+    """Users' entries, findings, facts and pins stay, unless later words of the user retired one; new entries are the model's."""
     after = apply(ledger, draft, spoken=said_at)
     held = [entry for entry in ledger.entries if entry.speaker is not Speaker.MODEL or entry.pinned]
     assert [entry.id for entry in held if not stands(entry, after, said_at)] == []
@@ -198,7 +198,7 @@ def test_a_window_made_with_any_draft_is_whole_bounded_and_the_users(stages: lis
 @settings(max_examples=100, deadline=None)
 @given(st.data(), targets)
 def test_a_window_made_with_any_reply_is_whole_bounded_and_the_users(data: st.DataObject, target: str | None) -> None:
-    """The same of whatever text a model sends back: noise, a torn copy, a block that withdraws everything."""
+    """The same for any reply of a model: noise, a torn copy, a block that withdraws everything."""
     rollout = rollout_with_a_trap()
     proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, target=target)
     brief = proposal.brief

@@ -53,7 +53,7 @@ def entry(number: str, text: str, *, speaker: Speaker = Speaker.USER, section: S
 
 
 def test_each_message_is_one_entry_in_order_and_nothing_is_concluded() -> None:
-    """Corrections, contradictions and repeats of the topic stand side by side; a reader sees which is later."""
+    """Corrections, contradictions and repetitions are all kept, and the reader sees which is later."""
     said_so = (PORT, LATER, "Never push to main. Always run `make lint`.", "Push to main.")
     ledger = told(*said_so)
     assert [text for text, _ in messages(ledger)] == list(said_so)
@@ -183,7 +183,7 @@ def retired(operation: Retire, *, ledger: Ledger) -> list[str]:
 
 
 def test_a_users_entry_gives_way_to_a_quotation_of_a_later_message() -> None:
-    """It stands under Inactive Changes with the words that retired it, and where they were said."""
+    """The entry moves to Inactive Changes with the words that retired it and their record."""
     ledger = Ledger(entries=(entry("2", PORT), entry("3", "Never push to main.")), next_number=4)
     after = apply(ledger, [Retire(entry_id="2", by=at(9), quote="use port 9090 instead of port 8080")], spoken=SPOKEN)
     [gone] = after.section(Section.INACTIVE)
@@ -205,7 +205,7 @@ def test_a_users_entry_gives_way_to_a_quotation_of_a_later_message() -> None:
     ],
 )
 def test_what_no_later_message_says_retires_nothing(operation: Retire) -> None:
-    """Invented, too short, empty, half a word, another record's, the entry's own, or about nothing."""
+    """A quotation that is invented, too short, empty, cut within a word, or from another record has no effect."""
     assert retired(operation, ledger=Ledger(entries=(entry("2", PORT),))) == []
 
 
@@ -236,7 +236,7 @@ def test_what_was_computed_is_not_for_a_draft_to_take_away(speaker: Speaker) -> 
 
 
 def test_pins_and_the_objective_hold_against_any_quotation() -> None:
-    """A pin is stronger than a correction; what the session is for is the user's to say again."""
+    """A correction does not retire a pin; only the user can change the objective."""
     for held in (replace(entry("2", PORT), pinned=True), entry("2", PORT, section=Section.OBJECTIVE)):
         assert retired(Retire(entry_id="2", by=at(9), quote=LATER), ledger=Ledger(entries=(held,))) == []
 

@@ -29,7 +29,7 @@ def sources(history: History) -> list[Pointer]:
 @FAST
 @given(histories(), budgets)
 def test_no_cut_orphans_an_output(items: list[Json], budget: int) -> None:
-    """A provider refuses an output without its call."""
+    """A plan never separates an output from its call, which a provider would refuse."""
     assert find_orphans(views(compacted(items, budget).history())) == []
 
 
@@ -56,7 +56,7 @@ def test_a_running_call_waits_in_the_window_for_its_output(items: list[Json], bu
 @FAST
 @given(histories(), budgets)
 def test_reasoning_stays_with_the_item_it_belongs_to(items: list[Json], budget: int) -> None:
-    """Whatever thought is kept, what it led to stands right behind it."""
+    """Kept reasoning is followed by the item it led to."""
     rollout = Rollout(items)
     before = sources(rollout.history())
     follower = dict(pairwise(before))
@@ -71,7 +71,7 @@ def test_reasoning_stays_with_the_item_it_belongs_to(items: list[Json], budget: 
 @FAST
 @given(histories(), budgets)
 def test_the_newest_request_is_in_the_window_byte_for_byte(items: list[Json], budget: int) -> None:
-    """Whoever is being worked for is never paraphrased."""
+    """The current request is never rephrased."""
     rollout = compacted(items, budget)
     newest = [record for record in rollout.items if RESPONSES.view(Item(record.body)).by_person][-1:]
     window = {entry.source: entry.item.raw for entry in rollout.history().entries}

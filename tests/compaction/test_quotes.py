@@ -193,7 +193,7 @@ def test_every_message_is_in_the_window_once_and_in_order(
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(SAYINGS, st.integers(1, 5)), min_size=1, max_size=12), st.sampled_from([0, 300, 20_000]))
 def test_every_message_ever_said_is_told_by_the_window(sayings: list[tuple[str, int]], user_tokens: int) -> None:
-    """Read from outside: whole, or as `shorten` leaves it; acknowledgements alone are missing."""
+    """Every message is in the window, whole or shortened; only acknowledgements are missing."""
     texts = [form.replace("{}", str(number)) for form, number in sayings]
     rollout = Rollout([*worked(GOAL, *texts), *turns(1, 2)])
     compacted(rollout, user_tokens=user_tokens)

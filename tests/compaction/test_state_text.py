@@ -73,7 +73,7 @@ def test_no_text_can_close_the_block_or_add_a_section(
 @settings(max_examples=50, deadline=None)
 @given(ledgers(), names)
 def test_the_same_ledger_gives_the_same_bytes_and_whole_tells_all(ledger: Ledger, hidden: frozenset[str]) -> None:
-    """The prefix moves only when the state does; the model that may change the state is shown all of it, with ids."""
+    """The text changes only if the state does; a model that drafts sees all of it, with ids."""
     assert render_state(ledger) == render_state(Ledger(entries=tuple(ledger.entries), next_number=99))
     assert render_state(replace(ledger, in_view=hidden, brief=hidden, left_out=hidden), whole=True) == render_state(
         ledger, whole=True

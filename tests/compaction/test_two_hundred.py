@@ -61,7 +61,7 @@ def state_of(history: History) -> tuple[int, bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("samples", SAMPLES, ids=[samples.dialect.name for samples in SAMPLES])
 async def test_two_hundred_compactions_stay_bounded_and_move_the_prefix_once_each(samples: DialectSamples) -> None:
-    """No ratchet, nothing told twice, no second compaction without growth, and every message told or named at the end."""
+    """The window does not grow, nothing appears twice, and every message is in the last window or named there."""
     config = Config(store="memory:", compact_state_tokens=STATE, compact_user_message_tokens=2 * QUOTED)
     async with Threadkeep(config) as tk:
         thread = await tk.thread("long", dialect=samples.dialect.name)

@@ -62,7 +62,7 @@ def test_a_flag_that_was_not_given_does_not_count(tmp_path: Path) -> None:
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused_by_name(tmp_path: Path, environ: dict[str, str], named: str) -> None:
-    """The message says which setting, and that it came from the environment."""
+    """The error names the setting and says that it came from the environment."""
     with pytest.raises(BadInput, match=f"{named}.*environment"):
         resolved(tmp_path, environ=environ)
 

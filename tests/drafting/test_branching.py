@@ -94,7 +94,7 @@ async def compacted(tk: Threadkeep, speech: Speech, strategy: str) -> AsyncItera
 
 
 async def test_undo_takes_back_one_compaction_after_the_other(compacted: Compacted) -> None:
-    """Each undo gives the window its compaction was made of, down to the whole history."""
+    """Each undo restores the window from before its compaction, back to the whole history."""
     thread = compacted.thread
     for before in (4, 2):
         await thread.undo()
@@ -113,7 +113,7 @@ async def test_a_restart_shows_the_same_window(compacted: Compacted, store_file:
 
 
 async def test_a_rollback_into_an_older_span_brings_its_window_back(compacted: Compacted, speech: Speech) -> None:
-    """Seven turns back lies before the second checkpoint; its own last turn is gone, everything before is there."""
+    """A rollback of seven turns, to before the second checkpoint, restores the window of that time."""
     thread = compacted.thread
     await thread.rollback(turns=7)
     kept = compacted.windows[2][: -len(turn(speech, 12))]

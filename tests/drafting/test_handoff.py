@@ -135,7 +135,7 @@ async def test_the_next_compaction_may_use_another_strategy(tk: Threadkeep, spee
 
 
 async def test_roles_alternate_where_they_must(tk: Threadkeep, speech: Speech) -> None:
-    """Eight messages of a user and a summary in a row: no provider of `chat` or `messages` sees two in one role."""
+    """Eight user messages and a summary in a row become messages of alternating roles on `chat` and `messages`."""
     thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:

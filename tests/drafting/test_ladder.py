@@ -112,7 +112,7 @@ async def test_a_reply_that_is_no_draft_is_recorded_and_the_model_free_one_is_ta
 async def test_a_bad_draft_changes_nothing_that_the_model_free_one_would_not(
     tk: Threadkeep, speech: Speech, tmp_path: Path
 ) -> None:
-    """After a refusal the window is, byte for byte, the one that no model was asked for."""
+    """After a rejected draft the window is byte for byte the one without a model."""
     thread = await long_thread(tk, speech)
     async with ScriptedModel([refuses()], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="session", model=model)
@@ -142,7 +142,7 @@ async def test_an_oversized_summary_is_none(tk: Threadkeep, speech: Speech) -> N
 
 
 async def test_a_summary_that_does_not_shrink_the_window_is_not_taken(tk: Threadkeep, speech: Speech) -> None:
-    """What gains nothing is escalated to the form without a model."""
+    """A draft that gains nothing is replaced by the strategy without a model."""
     thread = await long_thread(tk, speech)
     words = " ".join(f"word{number}" for number in range(3_600))
     async with ScriptedModel([says(words)], dialect=speech.dialect, window_tokens=ROOM) as model:
@@ -341,7 +341,7 @@ async def test_a_draft_whose_span_left_the_path_is_thrown_away(tk: Threadkeep, s
 
 
 async def test_remote_falls_back_to_session_and_then_to_no_model(tk: Threadkeep, speech: Speech) -> None:
-    """Three rungs, each with its reason."""
+    """Three strategies are tried, and each failure is recorded with its reason."""
     thread = await long_thread(tk, speech)
     steps: list[Step] = [Compacts(items=()), refuses()]
     async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:

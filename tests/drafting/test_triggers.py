@@ -105,7 +105,7 @@ async def test_a_configured_limit_above_nine_tenths_is_clamped(store_file: Path,
 
 
 async def test_a_soft_limit_of_ones_own(store_file: Path, speech: Speech) -> None:
-    """Worth preparing from there on, never later than the hard limit."""
+    """The configured soft limit counts, but never above the hard limit."""
     async with Threadkeep(small(store_file, model_soft_compact_token_limit=500)) as tk:
         thread = await tk.thread("t", dialect=speech.dialect)
         await play(thread, speech, 1, 3)

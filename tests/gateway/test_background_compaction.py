@@ -100,7 +100,7 @@ def test_rules_are_what_the_configuration_says() -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_background_compaction_hinders_no_request_and_is_swapped_in(tk: Threadkeep, wire: WireName) -> None:
-    """Promise 10: the request that passes the soft limit goes out as it is; a later one carries the checkpoint."""
+    """Promise 10: the request that passes the soft limit is sent as it is; a later one has the checkpoint."""
     client = talk(tk, wire, rules=Rules(auto_compact="background"))
     turn = 0
     while await checkpoints(tk) == 0:
@@ -234,7 +234,7 @@ async def test_what_gains_nothing_costs_no_turn(tk: Threadkeep) -> None:
 
 
 async def test_what_gained_nothing_is_tried_again_after_growth(tk: Threadkeep) -> None:
-    """A tenth more than what was found futile, and not before; other threads are not concerned."""
+    """It is tried again when the window has grown by a tenth, and not before; other threads are not affected."""
     upkeep = Upkeep(tk.backend, find_dialect("responses"), Memory())
     tip = Tip(next=1, turn=1, depth=1, chain=b"")
     known, other = Known(thread_id="t", tip=tip), Known(thread_id="o", tip=tip)
@@ -244,7 +244,7 @@ async def test_what_gained_nothing_is_tried_again_after_growth(tk: Threadkeep) -
 
 
 async def test_a_failure_in_the_background_is_recorded_and_costs_nothing(store_file: Path, clock: ManualClock) -> None:
-    """The thread says that it could not be compacted, and why; the conversation goes on."""
+    """The thread records that it could not be compacted, and why; the conversation goes on."""
     told: list[Facts] = []
 
     def stop(facts: Facts) -> HookReply:
@@ -267,7 +267,7 @@ async def test_a_failure_in_the_background_is_recorded_and_costs_nothing(store_f
 
 
 async def test_rule_7_a_gateway_that_comes_back_sends_the_same_prefix(store_file: Path, clock: ManualClock) -> None:
-    """A7: checkpoints are in the store before they are first used; a new process sends byte for byte what the old one did."""
+    """A7: checkpoints are stored before their first use, so a restarted gateway sends the same bytes."""
     config = Config(store=str(store_file), model_context_window=4_000)
     async with Threadkeep(config, clock=clock) as first:
         client = talk(first, "messages", rules=Rules(auto_compact="on"))

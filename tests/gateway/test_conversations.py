@@ -63,7 +63,7 @@ async def test_rule_1_a_history_without_a_checkpoint_goes_upstream_untouched(tk:
 
 
 async def test_rule_8_the_same_request_twice_is_the_same_bytes_upstream(tk: Threadkeep, wire: WireName) -> None:
-    """What is sent for a history does not depend on how often it is sent."""
+    """A request that comes twice is sent with the same bytes."""
     client = talk(tk, wire)
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
@@ -77,7 +77,7 @@ async def test_rule_8_the_same_request_twice_is_the_same_bytes_upstream(tk: Thre
 
 @pytest.mark.moves_prefix(reason="a fork before the cut sees the uncompacted history")
 async def test_rule_6_a_fork_before_the_cut_and_an_edit_see_the_uncompacted_history(tk: Threadkeep, wire: WireName) -> None:
-    """A9: what was left before the checkpoint is sent as the client sends it; what was left after it keeps the checkpoint."""
+    """A9: a fork before the checkpoint gets the client's own history, one after it keeps the checkpoint."""
     client = talk(tk, wire)
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
@@ -161,7 +161,7 @@ async def test_rule_9_a_turn_of_150_tool_calls_compacts_more_than_once(tk: Threa
 
 
 async def test_a_request_goes_out_at_once_and_is_durable_before_its_answer_ends(tk: Threadkeep, wire: WireName) -> None:
-    """Nothing waits for the store but the end of the answer; an answer that never came leaves the request recorded."""
+    """Only the end of the answer waits for the store; without an answer the request is recorded all the same."""
     client = talk(tk, wire)
     client.history = [person(wire, "Begin.")]
     decided = await client.open()
@@ -181,7 +181,7 @@ async def test_closing_a_gateway_finishes_what_it_records(tk: Threadkeep, wire: 
 
 
 async def test_a_store_that_fails_costs_no_answer(store_file: Path, clock: ManualClock, wire: WireName) -> None:
-    """The request goes out as it came; that it was not recorded is said when its answer ends."""
+    """The request goes out as it came; that it was not recorded is reported when its answer ends."""
     async with Threadkeep(Config(store=str(store_file)), clock=clock) as tk:
         client = talk(tk, wire)
         await client.ask("Begin.")

@@ -229,7 +229,7 @@ def crashes() -> Iterator[list[str]]:
 @pytest.mark.anyio
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_hostile_traffic_breaks_nothing(provider: Provider, tmp_path: Path, seed: int) -> None:
-    """No crash, no other tenant's text, no acknowledged record lost, and the store proves itself."""
+    """There is no crash, no text of another tenant and no lost record, and `verify` finds no problem."""
     chance = Random(seed)
     provider.handler = hostile(chance)  # type: ignore[assignment]  # a handler, as `hostile` says
     told = {tenant: Told() for tenant in TENANTS}

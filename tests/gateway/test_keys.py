@@ -163,7 +163,7 @@ async def test_no_key_is_found_in_the_store(tk: Threadkeep, store_file: Path, pr
     ],
 )
 async def test_without_a_key_nothing_is_served(proxy_with: ProxyWith, path: str, headers: dict[str, str]) -> None:
-    """No key, a wrong one, or the digest of one: 401, and nobody else hears of it."""
+    """No key, a wrong key and the digest of a key all get 401."""
     if path.startswith("/k/") and "Bearer tkk" in str(headers):
         headers = {}
     async with proxy_with(keys=KEYS) as proxy:

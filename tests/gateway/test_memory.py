@@ -210,7 +210,7 @@ async def test_citations_count_and_disuse_retires(tk: Threadkeep, wire: WireName
 
 
 async def test_another_tenant_is_shown_nothing(tk: Threadkeep, wire: WireName) -> None:
-    """A memory is one tenant's, and what another's answers cite is not counted."""
+    """Memories belong to one tenant, and citations of another tenant's answers are not counted."""
     other = talk(await tk.for_tenant("other"), wire, rules=SHOWS)
     await other.ask("Begin.", say(f"As in [memory:{await name_of(tk, RULE)}]."))
     assert other.provider.requests[-1].raw == other.forked(length=-1).body()

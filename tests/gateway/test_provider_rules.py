@@ -265,7 +265,7 @@ async def test_rule_20_beside_markers_that_live_longer_none_is_set(tk: Threadkee
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_rule_21_roles_alternate_through_compactions(tk: Threadkeep, wire: WireName) -> None:
-    """The strictest provider accepts every window: head, checkpoint and first kept turn are merged where they meet."""
+    """The strictest provider accepts every window: messages of the same role are merged where parts meet."""
     client = talk(tk, wire, rules=Rules(auto_compact="on"), alternating=True)
     for turn in range(10):
         await client.ask(f"Step {turn}. {LONG}", call("bash", {"command": "ls"}, call_id=f"c{turn}"))

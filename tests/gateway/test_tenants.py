@@ -56,7 +56,7 @@ async def chains(tk: Threadkeep, tenant: str) -> list[bytes]:
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/v1/messages"])
 async def test_the_same_history_under_two_keys_is_two_threads(tk: Threadkeep, provider: Provider, path: str) -> None:
-    """Each tenant has its own thread of it, under digests that the other could not guess; the file's own tenant has none."""
+    """Each tenant gets a thread of its own, with digests the other cannot guess; the file's own tenant has none."""
     async with running_gateway(tk, upstream=provider.url, keys=KEYS) as url:
         for key in (ALICE, BOB):
             await say(url, HISTORY[:3], key=key, path=path)
@@ -98,7 +98,7 @@ async def test_a_checkpoint_of_one_tenant_is_not_applied_to_another(tk: Threadke
 
 
 async def test_a_search_finds_only_ones_own(tk: Threadkeep, provider: Provider) -> None:
-    """What one tenant said is found by no words of another."""
+    """No words find what another tenant said."""
     async with running_gateway(tk, upstream=provider.url, keys=KEYS) as url:
         await say(url, [{"role": "user", "content": "the code of the vault is 4711"}], key=ALICE)
         await say(url, [{"role": "user", "content": "what is the weather"}], key=BOB)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_every_pointer_a_compaction_leaves_leads_to_the_original(tk: Threadkeep) -> None:
-    """What a stub or an entry names is there in full."""
+    """The pointer of every stub and entry returns the whole original."""
     thread = await tk.thread("t")
     long = "the staging database listens on 5433\n" * 80
     await thread.record([said("Find the port."), call("a"), output("a", long), answered("5433."), *turns(1, 4)])
@@ -137,7 +137,7 @@ async def test_what_was_erased_is_said_to_be(tk: Threadkeep) -> None:
 
 
 async def test_what_was_rolled_back_is_not_found_by_words_but_by_pointer(tk: Threadkeep) -> None:
-    """Search follows the live path; a pointer leads anywhere in the thread."""
+    """Search covers the live path only; a pointer finds any record of the thread."""
     thread = await tk.thread("t")
     await thread.record(turns(1, 1))
     await thread.record([said("The code word is marmalade.")])
@@ -162,7 +162,7 @@ async def test_a_fork_recalls_what_its_ancestors_said_and_not_what_they_said_lat
 
 
 async def test_a_pointer_to_nothing_is_an_error(tk: Threadkeep) -> None:
-    """Named as it was asked for."""
+    """The error names the pointer as it was typed."""
     thread = await tk.thread("t")
     for pointer in ("#99", "nobody#1"):
         with pytest.raises(RecordNotFound):

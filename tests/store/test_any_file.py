@@ -50,7 +50,7 @@ async def written(path: Path) -> bytes:
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(st.binary(max_size=400), st.binary(max_size=400).map(lambda tail: MAGIC + tail)))
 def test_any_bytes_as_a_file_are_a_named_error_and_stay_as_they_are(content: bytes) -> None:
-    """A file of another program is refused by name and not touched."""
+    """A file of another program is refused with a named error and not changed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "some.db"
         path.write_bytes(content)

@@ -133,7 +133,7 @@ async def test_without_a_tenant_nothing_is_there(table: str, place: Place) -> No
 
 
 async def test_a_tenant_sees_its_own_rows_alone(place: Place) -> None:
-    """Whatever a query says, what another tenant has is not there: records, bytes, words, leases, keys."""
+    """No query returns another tenant's records, bytes, words, leases or keys."""
     connection = await place.connection(tenant=str(place.mine._number))
     bodies = await (await connection.execute(b"SELECT data FROM body ORDER BY data")).fetchall()
     holders = await (await connection.execute(b"SELECT holder FROM lease")).fetchall()

@@ -47,7 +47,7 @@ FORBIDDEN = [
 @pytest.mark.anyio
 @pytest.mark.parametrize("statement", FORBIDDEN)
 async def test_history_cannot_be_rewritten(statement: str, store: SqliteStore, tmp_path: Path) -> None:
-    """A hand with a SQL shell can neither change nor remove a record, a thread, what a body is known by, or a tombstone."""
+    """In a SQL shell nobody can change or delete a record, a thread, a body's digest or a tombstone."""
     before = await store.read(Span(thread_id="t", start=0, stop=9))
     connection = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     with pytest.raises(sqlite3.IntegrityError):

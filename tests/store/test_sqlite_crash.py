@@ -51,7 +51,7 @@ async def check_lane(store: SqliteStore, lane: str, *, acknowledged: int) -> Non
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_hundred_kills_lose_nothing_acknowledged(tmp_path: Path) -> None:
-    """Killed in mid-append a hundred times, the file keeps every acknowledged record, gapless, and takes the next one."""
+    """After a hundred kills during appends, every acknowledged record is there without a gap, and the next one fits."""
     path = tmp_path / "s.db"
     chance = random.Random(20)
     for _ in range(KILLS):

@@ -50,7 +50,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_full_disk_costs_the_append_and_nothing_else(small_disk: Path) -> None:
-    """Appends until the disk is full, twice over; all that was acknowledged is there, then and after reopening."""
+    """When the disk is full the append fails; everything acknowledged before is there, also after reopening."""
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"\0" * 600_000)
     noise = random.Random(3)

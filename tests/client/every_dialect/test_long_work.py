@@ -24,7 +24,7 @@ TURNS_BETWEEN = 6
 @pytest.mark.slow
 @pytest.mark.parametrize(("samples", "seed"), [(ChatSamples(), 11), (MessagesSamples(), 12)], ids=["chat", "messages"])
 async def test_forty_demands_outlive_twenty_compactions(samples: DialectSamples, seed: int, tmp_path: Path) -> None:
-    """Closed book, the window alone: every demand is told, and no value that was taken back is told after its correction."""
+    """The last window has every demand, and no withdrawn value after its correction."""
     session = long_session(seed=seed, turns=TURNS, demands=40)
     compactions = 0
     async with Threadkeep(Config(store=str(tmp_path / "thread.db"))) as tk:

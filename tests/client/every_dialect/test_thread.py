@@ -23,7 +23,7 @@ async def played(tk: Threadkeep, samples: DialectSamples, last: int, *, name: st
 
 
 async def test_what_is_recorded_is_the_window(tk: Threadkeep, samples: DialectSamples) -> None:
-    """Before any compaction the provider sees what was recorded, unknown items and pictures included."""
+    """Before any compaction the provider gets every recorded item, unknown ones and images included."""
     thread = await played(tk, samples, 4)
     assert await check_window(thread, samples, states=0) == arranged(samples, turns(samples, 1, 4))
     items = [record.body for record in await thread.records() if record.kind is RecordKind.ITEM]
@@ -44,7 +44,7 @@ async def test_a_compacted_window_is_well_formed_and_smaller(tk: Threadkeep, sam
 
 
 async def test_every_demand_is_in_force_word_for_word(tk: Threadkeep, samples: DialectSamples) -> None:
-    """What a person forbade eight turns ago is in the window; the audit found nothing invented."""
+    """A rule from eight turns ago is in the window, and the audit finds nothing invented."""
     thread = await played(tk, samples, 8)
     report = await thread.compact()
     window = str(await check_window(thread, samples))
@@ -53,7 +53,7 @@ async def test_every_demand_is_in_force_word_for_word(tk: Threadkeep, samples: D
 
 
 async def test_the_request_is_whole_and_last(tk: Threadkeep, samples: DialectSamples) -> None:
-    """Where nothing followed it, the request ends the window in the person's own bytes, picture included."""
+    """A request that nobody answered ends the window with the person's own bytes, images included."""
     thread = await played(tk, samples, 8)
     asked = turn(samples, 9)[:2]
     await thread.record(asked)
@@ -105,7 +105,7 @@ async def test_undo_restores_the_exact_window(tk: Threadkeep, samples: DialectSa
 
 
 async def test_rollback_goes_back_across_three_checkpoints(tk: Threadkeep, samples: DialectSamples) -> None:
-    """Eleven of thirteen turns, with three compactions among them: the first two, uncut; then the thread goes on."""
+    """Taking back eleven of thirteen turns with three compactions leaves the first two uncut, and the thread goes on."""
     thread = await played(tk, samples, 4)
     await thread.compact()
     for first in (5, 8, 11):
@@ -122,7 +122,7 @@ async def test_rollback_goes_back_across_three_checkpoints(tk: Threadkeep, sampl
 
 
 async def test_forks_before_and_after_a_checkpoint(tk: Threadkeep, samples: DialectSamples) -> None:
-    """One before it sees the uncompacted history, one after it the compacted one; the parent notices neither."""
+    """A fork before a checkpoint sees the uncompacted history, one after it the compacted one; the parent is unchanged."""
     parent = await played(tk, samples, 6)
     await parent.compact()
     window = list(await parent.window())
@@ -155,7 +155,7 @@ async def test_a_thread_resumes_after_reopening(store_location: str, samples: Di
 
 
 async def test_an_original_is_recalled(tk: Threadkeep, samples: DialectSamples) -> None:
-    """By the pointer beside an entry, and by its words; an output that became a stub is there in full."""
+    """An original is found by the pointer beside an entry and by its words; an output behind a stub comes back whole."""
     thread = await played(tk, samples, 8)
     await thread.compact()
     for entry in (await thread.state()).section(Section.ACTIVE):
@@ -191,7 +191,7 @@ async def test_thirty_compactions_stay_bounded(tk: Threadkeep, samples: DialectS
 
 
 async def test_unknown_items_are_kept_or_replaced_whole(tk: Threadkeep, samples: DialectSamples) -> None:
-    """What nobody knows stands in the window as the bytes it was, or not at all; recall has it either way."""
+    """An unknown item is in the window with its bytes or not at all; recall finds it either way."""
     thread = await played(tk, samples, 7)
     strange = {**samples.unknown(), "x_unknown": {"z": [1.5, None]}}
     await thread.record([strange, samples.answer("Noted.")])
