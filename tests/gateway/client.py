@@ -18,7 +18,7 @@ from threadkeep import Threadkeep
 from threadkeep.client import Thread
 from threadkeep.dialects import find_dialect
 from threadkeep.gateway.conversation.conversations import RecordedConversations
-from threadkeep.gateway.conversation.request import Answered, Forward, Heard, Incoming, Refused
+from threadkeep.gateway.conversation.request import Answered, Forward, Incoming, ProviderAnswer, Refused
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import Record
 
@@ -101,11 +101,11 @@ class Client:
                 raise AssertionError(f"refused: {decision.message}")
 
     async def open(
-        self, path: str | None = None, *, send_alike: Any = None, send_beside: Any = None
+        self, path: str | None = None, *, ask_provider: Any = None, ask_path: Any = None
     ) -> Forward | Answered | Refused:
         """Send the history as it is; return what is decided about it."""
         path = path or ENDPOINTS[self.wire]
-        incoming = Incoming(path=path, headers=self.headers, body=self.body(), send_alike=send_alike, send_beside=send_beside)
+        incoming = Incoming(path=path, headers=self.headers, body=self.body(), ask_provider=ask_provider, ask_path=ask_path)
         return await self.conversations.open(incoming)
 
     def body(self) -> bytes:
@@ -208,6 +208,6 @@ async def records(tk: Threadkeep) -> list[list[Record]]:
     return [await thread.records() for thread in await threads(tk)]
 
 
-def heard(whole: Json) -> Heard:
+def heard(whole: Json) -> ProviderAnswer:
     """Return a whole answer to a request the gateway made by itself."""
-    return Heard(status=200, headers={"content-type": "application/json"}, body=json.dumps(whole).encode())
+    return ProviderAnswer(status=200, headers={"content-type": "application/json"}, body=json.dumps(whole).encode())

@@ -18,8 +18,8 @@ from threadkeep.dialects import Reply
 from threadkeep.gateway.app import Gateway
 from threadkeep.gateway.conversation.request import Answered, Conversations, Forward, Incoming, Refused
 from threadkeep.gateway.http.routes import Provider as ProviderName
-from threadkeep.gateway.http.server import running
-from threadkeep.gateway.http.upstream import upstream_session
+from threadkeep.gateway.http.server import run_server
+from threadkeep.gateway.http.upstream import open_upstream_session
 
 __all__ = ["stable_prefix"]
 
@@ -144,7 +144,7 @@ def numbered() -> Callable[[], str]:
 async def proxy_before(provider: Provider, settings: Mapping[str, Any]) -> AsyncIterator[Proxy]:
     """Run a gateway in front of `provider`, and a client that neither adds nor undoes anything."""
     async with AsyncExitStack() as stack, asyncio.timeout(SECONDS):
-        session = await stack.enter_async_context(upstream_session())
+        session = await stack.enter_async_context(open_upstream_session())
         client = await stack.enter_async_context(ClientSession(auto_decompress=False))
         script = Script()
         upstreams = dict.fromkeys(ProviderName, provider.url)
@@ -161,7 +161,7 @@ async def proxy_before(provider: Provider, settings: Mapping[str, Any]) -> Async
             new_id=numbered(),
             **{**defaults, **settings},
         )
-        url = await stack.enter_async_context(running(app, on_stop=app.stop))
+        url = await stack.enter_async_context(run_server(app, on_stop=app.stop))
         yield Proxy(url=url, app=app, provider=provider, script=script, client=client)
 
 

@@ -15,10 +15,10 @@ from tests.gateway.client import WIRES, Client, Provider, outputs_of, person, re
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.conversation.compaction import Upkeep, due
+from threadkeep.gateway.conversation.compaction import RunningCompactions, find_due
 from threadkeep.gateway.conversation.request import Forward
-from threadkeep.gateway.conversation.rules import CLAUDE_CODE, Rules, rules_of
-from threadkeep.gateway.conversation.thread_cache import Known, Memory
+from threadkeep.gateway.conversation.rules import CLAUDE_CODE, Rules, make_rules
+from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.store import RecordKind
 from threadkeep.threads import Tip
@@ -59,17 +59,17 @@ async def filled(client: Client, *, turns: int = 6) -> None:
 )
 def test_what_a_windows_pressure_calls_for(tokens: int, mode: Any, called_for: str) -> None:
     """Soft prepares, hard waits, off does neither."""
-    assert due(Pressure(tokens=tokens, limits=LIMITS), mode) == called_for
+    assert find_due(Pressure(tokens=tokens, limits=LIMITS), mode) == called_for
 
 
 def test_a_rule_names_a_client_or_how_a_model_begins() -> None:
     """The client counts first, then the longest name; Claude Code is off unless it is named."""
     rules = Rules(auto_compact="on", auto_compact_for={"gpt-5": "background", "gpt-5.1-codex": "off"})
     asked = [("", "gpt-4"), ("", "gpt-5"), ("", "gpt-5.1-codex-max"), (CLAUDE_CODE, "claude-x"), ("codex", "gpt-5")]
-    modes = [rules.mode_for(client=client, model=model) for client, model in asked]
+    modes = [rules.find_mode(client=client, model=model) for client, model in asked]
     assert modes == ["on", "background", "off", "off", "background"]
     named = replace(rules, auto_compact_for={CLAUDE_CODE: "background"})
-    assert named.mode_for(client=CLAUDE_CODE, model="claude-x") == "background"
+    assert named.find_mode(client=CLAUDE_CODE, model="claude-x") == "background"
 
 
 def test_rules_are_what_the_configuration_says() -> None:
@@ -83,7 +83,7 @@ def test_rules_are_what_the_configuration_says() -> None:
         compact_commands="/shrink",
         control_commands="/tk",
     )
-    rules = rules_of(config, auto_compact=True)
+    rules = make_rules(config, auto_compact=True)
     assert rules.commands.compact == ("/shrink",)
     assert rules.commands.control == ("/tk",)
     plain = replace(rules, commands=Rules().commands)
@@ -94,8 +94,8 @@ def test_rules_are_what_the_configuration_says() -> None:
         asks_model="yes",
         derives_cache_key=True,
     )
-    assert rules_of(Config()) == Rules()
-    assert rules_of(Config(), auto_compact=True) == Rules(auto_compact="on")
+    assert make_rules(Config()) == Rules()
+    assert make_rules(Config(), auto_compact=True) == Rules(auto_compact="on")
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -142,7 +142,7 @@ async def test_another_thread_is_not_slowed(tk: Threadkeep) -> None:
         client.history += [person("responses", f"{turn} {LONG}"), {"role": "assistant", "content": "a"}]
     client.history.append(person("responses", "Go on."))
     other = client.forked(length=0)
-    assert isinstance(await client.open(send_alike=never), Forward)
+    assert isinstance(await client.open(ask_provider=never), Forward)
     await other.ask("Meanwhile.")
     await other.ask("And again.")
     assert await checkpoints(tk) == 0
@@ -235,10 +235,10 @@ async def test_what_gains_nothing_costs_no_turn(tk: Threadkeep) -> None:
 
 async def test_what_gained_nothing_is_tried_again_after_growth(tk: Threadkeep) -> None:
     """It is tried again when the window has grown by a tenth, and not before; other threads are not affected."""
-    upkeep = Upkeep(tk.backend, find_dialect("responses"), Memory())
+    upkeep = RunningCompactions(tk.backend, find_dialect("responses"), ThreadCache())
     tip = Tip(next=1, turn=1, depth=1, chain=b"")
-    known, other = Known(thread_id="t", tip=tip), Known(thread_id="o", tip=tip)
-    upkeep.found_futile(known, tokens=1_000)
+    known, other = KnownThread(thread_id="t", tip=tip), KnownThread(thread_id="o", tip=tip)
+    upkeep.mark_futile(known, tokens=1_000)
     assert [upkeep.is_futile(known, tokens=tokens) for tokens in (900, 1_099, 1_100)] == [True, True, False]
     assert not upkeep.is_futile(other, tokens=900)
 
@@ -293,7 +293,7 @@ async def test_closing_breaks_compactions_off(tk: Threadkeep) -> None:
     for turn in range(6):
         client.history += [person("responses", f"{turn} {LONG}"), {"role": "assistant", "content": "a"}]
     client.history.append(person("responses", "Go on."))
-    assert isinstance(await client.open(send_alike=never), Forward)
+    assert isinstance(await client.open(ask_provider=never), Forward)
     await client.conversations.close()
     await client.conversations.upkeep.settled()
     assert await checkpoints(tk) == 0

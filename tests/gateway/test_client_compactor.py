@@ -9,7 +9,7 @@ import pytest
 from tests.gateway.client import Client, person, records, talk, text_of
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.conversation.request import Answered, AnswerTooLong, Forward, Heard
+from threadkeep.gateway.conversation.request import Answered, AnswerTooLong, Forward, ProviderAnswer
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import RecordKind
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 LONG = "The build log follows for reference. " * 60
 BETA = "compact-2026-09-04"
-REFUSAL = Heard(status=404, headers={"content-type": "application/json"}, body=b'{"error":{"message":"no such path"}}')
+REFUSAL = ProviderAnswer(status=404, headers={"content-type": "application/json"}, body=b'{"error":{"message":"no such path"}}')
 SEALED: dict[WireName, Any] = {
     "responses": {"type": "compaction", "encrypted_content": "OPAQUE"},
     "messages": {"role": "assistant", "content": [{"type": "compaction", "content": "OPAQUE"}]},
@@ -46,21 +46,21 @@ async def remote(store_file: Path, clock: ManualClock) -> AsyncIterator[Threadke
 class Beside:
     """The provider's other paths; `asked` is where, with which headers beside the client's own, and what it was asked."""
 
-    def __init__(self, answer: Heard) -> None:
+    def __init__(self, answer: ProviderAnswer) -> None:
         self._answer = answer
         self.asked: list[tuple[str, dict[str, str], dict[str, Any]]] = []
 
-    async def __call__(self, path: str, body: bytes, headers: Mapping[str, str]) -> Heard:
+    async def __call__(self, path: str, body: bytes, headers: Mapping[str, str]) -> ProviderAnswer:
         self.asked.append((path, dict(headers), json.loads(body)))
         return self._answer
 
 
-async def refuses(body: bytes) -> Heard:
+async def refuses(body: bytes) -> ProviderAnswer:
     return REFUSAL
 
 
-def answering(wire: WireName) -> Heard:
-    return Heard(status=200, headers={"content-type": "application/json"}, body=json.dumps(WHOLE[wire]).encode())
+def answering(wire: WireName) -> ProviderAnswer:
+    return ProviderAnswer(status=200, headers={"content-type": "application/json"}, body=json.dumps(WHOLE[wire]).encode())
 
 
 async def compacted(tk: Threadkeep, wire: WireName, beside: Beside) -> Client:
@@ -68,7 +68,7 @@ async def compacted(tk: Threadkeep, wire: WireName, beside: Beside) -> Client:
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person(wire, "/compact"))
-    decided = await client.open(send_alike=refuses, send_beside=beside)
+    decided = await client.open(ask_provider=refuses, ask_path=beside)
     assert isinstance(decided, Answered)
     client.history += [{"role": "assistant", "content": decided.text}, person(wire, "Go on.")]
     return client
@@ -129,7 +129,7 @@ async def test_an_answer_that_would_not_end_is_asked_for_once(remote: Threadkeep
     """Asking again would not make it shorter, and each time is paid for."""
     asked: list[str] = []
 
-    async def endless(path: str, body: bytes, headers: Mapping[str, str]) -> Heard:
+    async def endless(path: str, body: bytes, headers: Mapping[str, str]) -> ProviderAnswer:
         asked.append(path)
         raise AnswerTooLong("the answer is longer than anybody would write")
 
@@ -137,6 +137,6 @@ async def test_an_answer_that_would_not_end_is_asked_for_once(remote: Threadkeep
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person(wire, "/compact"))
-    assert isinstance(await client.open(send_alike=refuses, send_beside=endless), Answered)
+    assert isinstance(await client.open(ask_provider=refuses, ask_path=endless), Answered)
     assert asked == ["/responses/compact" if wire == "responses" else "/messages"]
     assert await strategy(remote) == "extractive"

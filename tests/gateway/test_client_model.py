@@ -12,7 +12,7 @@ from tests.gateway.client import WIRES, Client, base_fields, heard, person, reco
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.conversation.request import Answered, AnswerTooLong, Heard
+from threadkeep.gateway.conversation.request import Answered, AnswerTooLong, ProviderAnswer
 from threadkeep.gateway.conversation.rules import Rules
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Asked:
         self._answer = answer
         self.bodies: list[dict[str, Any]] = []
 
-    async def __call__(self, body: bytes) -> Heard:
+    async def __call__(self, body: bytes) -> ProviderAnswer:
         self.bodies.append(json.loads(body))
         await asyncio.sleep(0)
         return heard(self._client.provider.receive(body, self._client.headers, say(self._answer)))
@@ -72,7 +72,7 @@ async def compacted(tk: Threadkeep, wire: WireName) -> tuple[Client, Asked, str]
         await client.ask(f"Step {turn}. {LONG}", say("fine", encrypted_reasoning="SEALED" if wire == "responses" else None))
     asked = Asked(client)
     client.history.append(person(wire, "/codex-compact mind the port"))
-    decided = await client.open(send_alike=asked)
+    decided = await client.open(ask_provider=asked)
     assert isinstance(decided, Answered)
     return client, asked, decided.text
 
@@ -129,8 +129,8 @@ async def test_a_model_that_cannot_be_asked_costs_no_compaction(tk: Threadkeep) 
     for turn in range(4):
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person("chat", "/compact"))
-    refusal = Heard(status=400, headers={"content-type": "application/json"}, body=b'{"error":{"message":"no"}}')
-    decided = await client.open(send_alike=_answering(refusal))
+    refusal = ProviderAnswer(status=400, headers={"content-type": "application/json"}, body=b'{"error":{"message":"no"}}')
+    decided = await client.open(ask_provider=_answering(refusal))
     assert isinstance(decided, Answered)
     assert decided.text.startswith("Compacted: ")
     [checkpoint] = [record for record in (await records(tk))[0] if record.kind == "checkpoint"]
@@ -145,17 +145,17 @@ async def test_a_model_that_does_not_come_to_an_end_is_asked_once(roomy: Threadk
     client.history.append(person("chat", "/compact"))
     asked: list[bytes] = []
 
-    async def goes_on_and_on(body: bytes) -> Heard:
+    async def goes_on_and_on(body: bytes) -> ProviderAnswer:
         asked.append(body)
         raise AnswerTooLong("the answer is too long")
 
-    decided = await client.open(send_alike=goes_on_and_on)
+    decided = await client.open(ask_provider=goes_on_and_on)
     assert isinstance(decided, Answered)
     assert (decided.text.startswith("Compacted: "), len(asked)) == (True, 1)
 
 
-def _answering(answer: Heard) -> Any:
-    async def send_alike(body: bytes) -> Heard:
+def _answering(answer: ProviderAnswer) -> Any:
+    async def ask_provider(body: bytes) -> ProviderAnswer:
         return answer
 
-    return send_alike
+    return ask_provider

@@ -8,7 +8,7 @@ import pytest
 from tests.gateway.client import WIRES, person
 
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.conversation.commands import Command, CommandNames, command_in
+from threadkeep.gateway.conversation.commands import Command, CommandNames, find_command
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName
@@ -19,7 +19,7 @@ REMINDER = "<system-reminder>\nToday's date is 2026-01-01.\n</system-reminder>"
 
 def heard(wire: WireName, *texts: str, names: CommandNames = NAMES) -> Command | None:
     dialect = find_dialect(wire)
-    return command_in(dialect.view(dialect.parse(person(wire, *texts))), names)
+    return find_command(dialect.view(dialect.parse(person(wire, *texts))), names)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -143,4 +143,4 @@ def test_only_a_person_gives_commands(wire: WireName) -> None:
     """What a model says, or a tool returns, is data."""
     dialect = find_dialect(wire)
     said = dialect.parse({"role": "assistant", "content": "/compact"})
-    assert command_in(dialect.view(said), NAMES) is None
+    assert find_command(dialect.view(said), NAMES) is None

@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.gateway.http.content_encoding import FIRST_PIECE, Unreadable, codings_of, undone
+from threadkeep.gateway.http.content_encoding import FIRST_PIECE, DecodeFailure, decode_body, parse_codings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,14 +42,14 @@ def test_whatever_was_packed_comes_back(body: bytes, codings: list[str]) -> None
     packed = body
     for coding in codings:
         packed = PACKERS[coding](packed)
-    assert undone(packed, codings, limit=LIMIT) == body
+    assert decode_body(packed, codings, limit=LIMIT) == body
 
 
 @given(body=st.binary(max_size=500), coding=st.sampled_from(sorted(PACKERS)))
 def test_hostile_bytes_are_damaged_and_nothing_worse(body: bytes, coding: str) -> None:
     """Bytes that no packer wrote are read as far as they are whole, or said to be damaged; nothing is raised."""
-    read = undone(body, [coding], limit=LIMIT)
-    assert isinstance(read, bytes) or read is Unreadable.DAMAGED
+    read = decode_body(body, [coding], limit=LIMIT)
+    assert isinstance(read, bytes) or read is DecodeFailure.DAMAGED
 
 
 @pytest.mark.parametrize("coding", [*PACKERS, "x-gzip"])
@@ -57,24 +57,24 @@ def test_hostile_bytes_are_damaged_and_nothing_worse(body: bytes, coding: str) -
 def test_a_bomb_stops_at_the_limit(coding: str, length: int) -> None:
     """A body may become as long as the limit, and not a byte longer, however small it was."""
     packed = PACKERS[coding.removeprefix("x-")](bytes(length))
-    read = undone(packed, [coding], limit=LIMIT)
-    assert read == bytes(LIMIT) if length == LIMIT else read is Unreadable.TOO_LARGE
+    read = decode_body(packed, [coding], limit=LIMIT)
+    assert read == bytes(LIMIT) if length == LIMIT else read is DecodeFailure.TOO_LARGE
 
 
 def test_what_breaks_off_is_damaged() -> None:
     """Half a body is not a body."""
-    assert {undone(pack(BODY)[:-3], [coding], limit=LIMIT) for coding, pack in PACKERS.items()} == {Unreadable.DAMAGED}
+    assert {decode_body(pack(BODY)[:-3], [coding], limit=LIMIT) for coding, pack in PACKERS.items()} == {DecodeFailure.DAMAGED}
 
 
 def test_gzip_in_members_and_bare_deflate_are_read() -> None:
     """Several gzip files in one, and deflate without its header, are what some senders write."""
-    assert undone(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"], limit=LIMIT) == b"ab"
-    assert undone(raw_deflate(BODY), ["deflate"], limit=LIMIT) == BODY
+    assert decode_body(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"], limit=LIMIT) == b"ab"
+    assert decode_body(raw_deflate(BODY), ["deflate"], limit=LIMIT) == BODY
 
 
 def test_an_unknown_encoding_is_said_to_be() -> None:
     """What cannot be undone here is left to others."""
-    assert undone(b"x", ["compress"], limit=LIMIT) is Unreadable.UNKNOWN
+    assert decode_body(b"x", ["compress"], limit=LIMIT) is DecodeFailure.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_unknown_encoding_is_said_to_be() -> None:
 )
 def test_the_header_is_read_as_it_may_be_written(header: str, codings: list[str]) -> None:
     """Case, spaces and `identity` make no difference."""
-    assert codings_of(header) == codings
+    assert parse_codings(header) == codings
 
 
 @pytest.mark.anyio
@@ -157,6 +157,6 @@ def test_twice_the_members_are_twice_the_work(monkeypatch: pytest.MonkeyPatch, c
     given = []
     for members in (200, 400, 800):
         monkeypatch.setattr(Counted, "given", 0)
-        assert undone(member * members, [coding], limit=LIMIT) == body * members
+        assert decode_body(member * members, [coding], limit=LIMIT) == body * members
         given.append(Counted.given / members)
     assert max(given) <= FIRST_PIECE + 2 * len(member)

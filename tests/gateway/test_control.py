@@ -10,9 +10,9 @@ import pytest
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import StoreFull, ThreadkeepError
 from threadkeep.gateway.control.tenants import Tenants
-from threadkeep.gateway.http.keys import Keys, digest_of
+from threadkeep.gateway.http.keys import Keys, digest_key
 from threadkeep.gateway.http.metrics import Metrics
-from threadkeep.gateway.status import STATUSES, status_of
+from threadkeep.gateway.status import STATUSES, find_status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy, ProxyWith
 
     from threadkeep.dialects import Dialect
-    from threadkeep.gateway.control.tenants import Closing
+    from threadkeep.gateway.control.tenants import OpenConversations
 
 TOKEN = "token-of-the-control-api"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
@@ -39,7 +39,7 @@ async def tk(anyio_backend: str) -> AsyncIterator[Threadkeep]:
         yield opened
 
 
-def nobody(store: Threadkeep, dialect: Dialect) -> Closing:
+def nobody(store: Threadkeep, dialect: Dialect) -> OpenConversations:
     raise AssertionError
 
 
@@ -48,7 +48,7 @@ async def steered(tk: Threadkeep, proxy_with: ProxyWith) -> AsyncIterator[Proxy]
     """A gateway with a control API and one key besides its token."""
     metrics = Metrics()
     tenants = Tenants(tk, conversing=nobody, metrics=metrics)
-    keys = Keys({digest_of(KEY): "other"})
+    keys = Keys({digest_key(KEY): "other"})
     settings: dict[str, Any] = {
         "stores": tenants.store,
         "control_token": TOKEN,
@@ -109,9 +109,9 @@ async def test_a_thread_is_compacted_looked_at_and_restored(steered: Proxy) -> N
 async def test_compactions_are_counted(steered: Proxy) -> None:
     """The metrics know of a compaction that was committed, and not of one that was only tried out."""
     await call(steered, "POST", "threads/ship-it/compact", {"dry_run": True})
-    assert 'threadkeep_compactions_total{trigger="manual"}' not in steered.app.metrics.text().decode()
+    assert 'threadkeep_compactions_total{trigger="manual"}' not in steered.app.metrics.render().decode()
     await call(steered, "POST", "threads/ship-it/compact")
-    assert 'threadkeep_compactions_total{trigger="manual"} 1\n' in steered.app.metrics.text().decode()
+    assert 'threadkeep_compactions_total{trigger="manual"} 1\n' in steered.app.metrics.render().decode()
 
 
 @pytest.mark.anyio
@@ -262,4 +262,4 @@ def test_an_error_without_a_status_has_that_of_its_kind() -> None:
     class Fuller(StoreFull):
         code = "fuller"
 
-    assert status_of(Fuller("here")) == 507
+    assert find_status(Fuller("here")) == 507

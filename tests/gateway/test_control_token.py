@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from threadkeep.errors import CannotKeepToken
-from threadkeep.gateway.control.identity import kept_token, token_file
+from threadkeep.gateway.control.identity import find_token_file, load_token
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,27 +21,27 @@ def mode(path: Path) -> int:
 def test_a_token_is_made_once_for_its_owner(tmp_path: Path) -> None:
     """Gateways that share a store share its token; two stores have two."""
     store = tmp_path / "folder" / "agent.db"
-    token = kept_token(store)
-    assert (kept_token(store), mode(token_file(store)), len(token) >= 32) == (token, 0o600, True)
-    assert kept_token(tmp_path / "other.db") != token
+    token = load_token(store)
+    assert (load_token(store), mode(find_token_file(store)), len(token) >= 32) == (token, 0o600, True)
+    assert load_token(tmp_path / "other.db") != token
 
 
 @pytest.mark.parametrize("spoiled", ["short", "", "not a token at all, whatever its length may be ......."])
 def test_what_is_no_token_is_replaced(tmp_path: Path, spoiled: str) -> None:
     """A file that holds something else opens nothing."""
     store = tmp_path / "agent.db"
-    token_file(store).write_text(spoiled)
-    token_file(store).chmod(0o600)
-    assert kept_token(store) == token_file(store).read_text().strip() != spoiled
+    find_token_file(store).write_text(spoiled)
+    find_token_file(store).chmod(0o600)
+    assert load_token(store) == find_token_file(store).read_text().strip() != spoiled
 
 
 def test_a_token_others_could_read_is_replaced(tmp_path: Path) -> None:
     """Who may have seen it may not use it."""
     store = tmp_path / "agent.db"
-    seen = kept_token(store)
-    token_file(store).chmod(0o644)
-    assert kept_token(store) != seen
-    assert mode(token_file(store)) == 0o600
+    seen = load_token(store)
+    find_token_file(store).chmod(0o644)
+    assert load_token(store) != seen
+    assert mode(find_token_file(store)) == 0o600
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -50,9 +50,9 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     elsewhere.write_text("a" * 40)
     elsewhere.chmod(0o600)
     store = tmp_path / "agent.db"
-    token_file(store).symlink_to(elsewhere)
+    find_token_file(store).symlink_to(elsewhere)
     with pytest.raises(CannotKeepToken):
-        kept_token(store)
+        load_token(store)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -60,4 +60,4 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     store = tmp_path / "file" / "agent.db"
     with pytest.raises(CannotKeepToken, match="THREADKEEP_CONTROL_TOKEN"):
-        kept_token(store)
+        load_token(store)

@@ -68,7 +68,7 @@ async def test_what_the_provider_counted_last_is_known_after_it(store_file: Path
         (paid,) = [record for record in written if is_failed_attempt(record)]
         known = await load_known(tk.backend, row.id, seed=b"", stop=paid.ordinal + 1)
         told = await told_of(tk, row.id, paid.ordinal)
-    assert (known.usage, known.standing, known.tip.depth) == (before.usage, None, 3)
+    assert (known.usage, known.active, known.tip.depth) == (before.usage, None, 3)
     assert before.usage is not None
     attempts = [(each["strategy"], each["outcome"], each.get("cost_micro_usd")) for each in told["figures"].pop("attempts")]
     assert (told["kind"], told["figures"]) == ("reply", {"outcome": "nothing_to_compact"})

@@ -20,7 +20,7 @@ from aiohttp import ClientError, ClientSession, web
 from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Answer, find_dialect
 from threadkeep.gateway.conversation.request import Forward, Smaller
-from threadkeep.gateway.http.keys import Keys, digest_of
+from threadkeep.gateway.http.keys import Keys, digest_key
 from threadkeep.gateway.serve import running_gateway
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.gateway.conftest import Provider, Proxy
 
 TENANTS = {"alice": "tkk_alice-key", "bob": "tkk_bob-key"}
-KEYS = Keys({digest_of(key): tenant for tenant, key in TENANTS.items()})
+KEYS = Keys({digest_key(key): tenant for tenant, key in TENANTS.items()})
 REQUESTS = int(os.environ.get("THREADKEEP_FUZZ_REQUESTS", "150"))
 AT_ONCE = 8
 SECONDS = 60 + REQUESTS

@@ -12,14 +12,14 @@ from threadkeep.gateway.control.api import METHODS
 from threadkeep.gateway.http.content_encoding import is_known
 from threadkeep.gateway.http.keys import KEY_HEADER
 from threadkeep.gateway.http.metrics import Metrics
-from threadkeep.gateway.http.routes import CONVERSATIONS, route_of
+from threadkeep.gateway.http.routes import CONVERSATIONS, find_route
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
 
 
 def test_the_page_names_every_metric_there_is() -> None:
     """And no other."""
-    metrics = Metrics().text().decode()
+    metrics = Metrics().render().decode()
     assert set(re.findall(r"`(threadkeep_[a-z_]+)`", PAGE)) == set(re.findall(r"# TYPE (\S+)", metrics))
 
 
@@ -27,7 +27,7 @@ def test_the_page_names_every_conversation_there_is() -> None:
     """And no other."""
     named = re.findall(r"`POST (/v1/[a-z_/]+)`", PAGE)
     assert sorted(named) == sorted(f"/v1{path}" for path in CONVERSATIONS)
-    assert all((route_of("POST", path, []) or pytest.fail(path)).is_conversation for path in named)
+    assert all((find_route("POST", path, []) or pytest.fail(path)).is_conversation for path in named)
 
 
 def test_the_page_names_every_control_request_there_is() -> None:

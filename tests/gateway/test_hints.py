@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from threadkeep.dialects import Request
-from threadkeep.gateway.conversation.hints import ROOT_AGENT, Hints, hints_of, issuer_of
+from threadkeep.gateway.conversation.hints import ROOT_AGENT, Hints, digest_issuer, read_hints
 
 KEY = b"tenant"
 
 
 def hints(headers: dict[str, str] | None = None, **fields: Any) -> Hints:
     request = Request(fields={name: json.dumps(value).encode() for name, value in fields.items()}, head=(), items=())
-    return hints_of(headers or {}, request, upstream="https://a.test", key=KEY)
+    return read_hints(headers or {}, request, upstream="https://a.test", key=KEY)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_an_account_is_its_provider_and_its_lasting_key() -> None:
     """Another provider, key or organisation is another account; a token that is renewed is not."""
 
     def issuer(upstream: str = "https://a.test", **headers: str) -> str:
-        return issuer_of({name.replace("_", "-"): value for name, value in headers.items()}, upstream=upstream, key=KEY)
+        return digest_issuer({name.replace("_", "-"): value for name, value in headers.items()}, upstream=upstream, key=KEY)
 
     distinct = [
         issuer(),
@@ -82,4 +82,4 @@ def test_an_account_is_its_provider_and_its_lasting_key() -> None:
     assert len(set(distinct)) == len(distinct)
     assert issuer(authorization="Bearer eyJ.1") == issuer(authorization="Bearer eyJ.2") == issuer()
     assert issuer(authorization="Bearer sk-ant-oat-1") == issuer(authorization="Bearer sk-ant-oat-2")
-    assert issuer_of({}, upstream="https://a.test", key=b"another") != issuer()
+    assert digest_issuer({}, upstream="https://a.test", key=b"another") != issuer()

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientSession
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.http.keys import Keys, digest_of
+from threadkeep.gateway.http.keys import Keys, digest_key
 from threadkeep.gateway.serve import running_gateway
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ class Host:
 
 @pytest.fixture
 async def host(store_file: Path) -> AsyncIterator[Host]:
-    keys = Keys({digest_of(KEY): "alice"})
+    keys = Keys({digest_key(KEY): "alice"})
     async with (
         Threadkeep(Config(store=str(store_file))) as tk,
         running_gateway(tk, upstream="http://127.0.0.1:9", control_token=TOKEN, keys=keys) as url,

@@ -15,7 +15,7 @@ from tests.gateway.client import WIRES, answer, outputs_of, person
 
 from threadkeep.dialects import find_dialect
 from threadkeep.gateway.conversation.commands import CommandNames
-from threadkeep.gateway.conversation.item_cache import ITEM_BYTES, TURN_BYTES, Glances, Histories, Seen
+from threadkeep.gateway.conversation.item_cache import ITEM_BYTES, TURN_BYTES, History, HistoryCache, ItemCache
 from threadkeep.items import Item, View, link_chain, seed_chain
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 KEY = b"k"
 
 
-def glances(wire: WireName, *, kept: int = 1000) -> Glances:
-    return Glances(key=KEY, dialect=find_dialect(wire), names=CommandNames(), kept=kept)
+def infos(wire: WireName, *, kept: int = 1000) -> ItemCache:
+    return ItemCache(key=KEY, dialect=find_dialect(wire), names=CommandNames(), kept=kept)
 
 
-def look(at: Glances, items: list[Item], agent: str) -> Seen:
+def look(at: ItemCache, items: list[Item], agent: str) -> History:
     return asyncio.run(at.at(items, agent=agent))
 
 
@@ -49,10 +49,10 @@ def test_what_is_remembered_is_what_would_be_found_anew(
     wire: WireName, histories: list[list[str]], agent: str, kept: int
 ) -> None:
     """Whatever was looked at before, in whatever order, and however little is kept."""
-    remembering = glances(wire, kept=kept)
+    remembering = infos(wire, kept=kept)
     for words in histories:
         items = items_of(wire, words)
-        anew = look(glances(wire), items, agent)
+        anew = look(infos(wire), items, agent)
         assert replace(look(remembering, items, agent), fresh={}) == replace(anew, fresh={})
         assert len(remembering) <= kept
 
@@ -63,7 +63,7 @@ def test_links_are_the_chain_a_store_keeps(wire: WireName) -> None:
     dialect = find_dialect(wire)
     items = items_of(wire, ["a", "b"])
     link = seed_chain(KEY, dialect=wire, agent="sub")
-    for item, found in zip(items, look(glances(wire), items, "sub").chain, strict=True):
+    for item, found in zip(items, look(infos(wire), items, "sub").chain, strict=True):
         link = link_chain(KEY, link, dialect.canonical(item))
         assert found == link
 
@@ -71,7 +71,7 @@ def test_links_are_the_chain_a_store_keeps(wire: WireName) -> None:
 def test_a_long_new_history_leaves_others_their_turn() -> None:
     """While it is read for the first time, what else waits for the event loop runs; a known one is over at once."""
     items = [Item(json.dumps(person("responses", f"{number} " + "word " * 2_000)).encode()) for number in range(40)]
-    at = glances("responses")
+    at = infos("responses")
 
     async def turns() -> int:
         taken = 0
@@ -102,7 +102,7 @@ def test_many_short_items_leave_others_their_turn_too() -> None:
             reads += 1
             return dialect.view(item)
 
-    at = Glances(key=KEY, dialect=Counted(), names=CommandNames())
+    at = ItemCache(key=KEY, dialect=Counted(), names=CommandNames())
     items = [Item(json.dumps(person("responses", f"{number}")).encode()) for number in range(1_000)]
 
     async def read_between_turns() -> list[int]:
@@ -126,7 +126,7 @@ def test_many_short_items_leave_others_their_turn_too() -> None:
 
 def test_histories_are_forgotten_before_they_take_too_much_room() -> None:
     """The oldest beginning goes first; one that goes on takes the place of the one it goes on from."""
-    kept = Histories(limit_bytes=100)
+    kept = HistoryCache(limit_bytes=100)
     first, longer = _seen(b"a" * 30), _seen(b"a" * 30, b"b" * 30)
     kept.keep(first, agent="", instead_of=None)
     kept.keep(longer, agent="", instead_of=first)
@@ -138,5 +138,5 @@ def test_histories_are_forgotten_before_they_take_too_much_room() -> None:
     assert kept.longest(other.items, agent="") == (other, 1)
 
 
-def _seen(*raws: bytes) -> Seen:
-    return Seen(items=tuple(map(Item, raws)), glances=(), aside=())
+def _seen(*raws: bytes) -> History:
+    return History(items=tuple(map(Item, raws)), infos=(), aside=())

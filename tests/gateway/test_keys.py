@@ -15,7 +15,7 @@ from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput, CannotListen
 from threadkeep.gateway.conversation.conversations import RecordedConversations
 from threadkeep.gateway.http.asgi import Call
-from threadkeep.gateway.http.keys import Keys, KeysFile, admit, digest_of, new_key
+from threadkeep.gateway.http.keys import Keys, KeysFile, admit, digest_key, make_key
 from threadkeep.gateway.http.server import serve
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ALICE, BOB = "tkk_alice-key", "tkk_bob-key"
-KEYS = Keys({digest_of(ALICE): "alice", digest_of(BOB): "bob"})
+KEYS = Keys({digest_key(ALICE): "alice", digest_key(BOB): "bob"})
 BODY = b'{"input": "hi"}'
 
 
@@ -65,7 +65,7 @@ async def test_a_key_is_taken_from_each_of_its_places(
     assert ALICE not in f"{seen}{dict(incoming.headers)}{incoming.path}"
 
 
-MADE = new_key()
+MADE = make_key()
 CHOSEN = "a-key.of-my-own-choice"
 # Where a key of a gateway can stand in a request, beside the provider's credential: a path, a query, headers.
 PLACES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
@@ -98,7 +98,7 @@ async def test_a_key_in_any_two_places_is_taken_out_of_both(
         "encoded": "".join(f"%{each:02x}" for each in key.encode()),
     }
     wrong: dict[tuple[str, str], object] = {}
-    async with proxy_with(keys=Keys({digest_of(MADE): "alice", digest_of(CHOSEN): "alice"})) as proxy:
+    async with proxy_with(keys=Keys({digest_key(MADE): "alice", digest_key(CHOSEN): "alice"})) as proxy:
         for first, second in ((one, other) for one in ADMITTING for other in PLACES):
             (before, query, headers), (before_2, query_2, headers_2) = PLACES[first], PLACES[second]
             target = f"{before or before_2}{path}?" + "&".join(part for part in ("x=1", query, query_2, "y=2") if part)
@@ -122,7 +122,7 @@ async def test_a_key_in_any_two_places_is_taken_out_of_both(
 async def test_a_key_elsewhere_in_the_path_is_refused(proxy_with: ProxyWith, path: str) -> None:
     """It cannot be taken out without asking for something else."""
     path = path.replace("KEY", MADE)
-    async with proxy_with(keys=Keys({digest_of(MADE): "alice"})) as proxy:
+    async with proxy_with(keys=Keys({digest_key(MADE): "alice"})) as proxy:
         async with proxy.client.get(proxy.url + path, headers={"X-Threadkeep-Key": MADE}) as answer:
             told = await answer.json()
         assert (answer.status, told["error"]["code"], proxy.provider.seen) == (400, "gateway_key_in_path", [])
@@ -140,7 +140,7 @@ async def test_no_key_is_found_in_the_store(tk: Threadkeep, store_file: Path, pr
     headers = [(name, value.format(key=MADE)) for place in places for name, value in PLACES[place][2]]
     body = {**base_fields(wire), HISTORY[wire]: [person(wire, "A question.")]}
     body.pop("head", None)
-    async with proxy_with(keys=Keys({digest_of(MADE): "alice"}), conversations=of) as proxy:
+    async with proxy_with(keys=Keys({digest_key(MADE): "alice"}), conversations=of) as proxy:
         url = f"{proxy.url}/k/{MADE}/v1{ENDPOINTS[wire]}?key={MADE}"
         async with proxy.client.post(url, json=body, headers=CIMultiDict(headers)) as answer:
             assert answer.status == 200
@@ -159,7 +159,7 @@ async def test_no_key_is_found_in_the_store(tk: Threadkeep, store_file: Path, pr
         {"Authorization": "Bearer sk"},
         {"X-Threadkeep-Key": ""},
         {"X-Threadkeep-Key": "wrong", "Authorization": f"Bearer {ALICE}"},
-        {"X-Threadkeep-Key": digest_of(ALICE)},
+        {"X-Threadkeep-Key": digest_key(ALICE)},
     ],
 )
 async def test_without_a_key_nothing_is_served(proxy_with: ProxyWith, path: str, headers: dict[str, str]) -> None:
@@ -235,10 +235,10 @@ def test_a_repeated_key_header_must_agree() -> None:
 
 def test_keys_are_random_and_kept_as_digests(tmp_path: Path) -> None:
     """Two keys are never the same; a file of digests is read back."""
-    key = new_key()
-    assert key != new_key()
+    key = make_key()
+    assert key != make_key()
     file = tmp_path / "keys.toml"
-    file.write_text(f'[keys]\n"{digest_of(key)}" = "team.one"\n')
+    file.write_text(f'[keys]\n"{digest_key(key)}" = "team.one"\n')
     assert (KeysFile(file).tenant_of(key), KeysFile(file).tenant_of(f"{key}x")) == ("team.one", None)
 
 
@@ -249,9 +249,9 @@ def test_keys_are_random_and_kept_as_digests(tmp_path: Path) -> None:
         "[keys]\n",
         "keys = 1",
         "[keys]\nplain = 'alice'",
-        f"[keys]\n'{digest_of('k')}' = 'a b'",
-        f"[keys]\n'{digest_of('k')}' = 7",
-        f"[keys]\n'{digest_of('k')}' = 'a'\n[other]\nx = 1",
+        f"[keys]\n'{digest_key('k')}' = 'a b'",
+        f"[keys]\n'{digest_key('k')}' = 7",
+        f"[keys]\n'{digest_key('k')}' = 'a'\n[other]\nx = 1",
         "[keys",
     ],
 )
@@ -272,10 +272,10 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 async def test_a_changed_file_of_keys_counts_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A new key opens the door, one that was taken out no longer; while the file cannot be read, those from before do."""
     path = tmp_path / "keys.toml"
-    path.write_text(f'[keys]\n"{digest_of(ALICE)}" = "alice"\n')
+    path.write_text(f'[keys]\n"{digest_key(ALICE)}" = "alice"\n')
     keys = KeysFile(path)
     assert [keys.tenant_of(key) for key in (ALICE, BOB)] == ["alice", None]
-    path.write_text(f'[keys]\n"{digest_of(BOB)}" = "bob-and-others"\n')
+    path.write_text(f'[keys]\n"{digest_key(BOB)}" = "bob-and-others"\n')
     assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob-and-others"]
     path.write_text("[keys\n")
     assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob-and-others"]
@@ -286,7 +286,7 @@ async def test_a_changed_file_of_keys_counts_at_once(tmp_path: Path, caplog: pyt
 async def test_the_last_key_can_be_taken_back(tmp_path: Path, caplog: pytest.LogCaptureFixture, last: str | None) -> None:
     """A file that is emptied or deleted while the gateway serves lets nobody in, until a key stands in it again."""
     path = tmp_path / "keys.toml"
-    path.write_text(f'[keys]\n"{digest_of(ALICE)}" = "alice"\n')
+    path.write_text(f'[keys]\n"{digest_key(ALICE)}" = "alice"\n')
     keys = KeysFile(path)
     assert keys.tenant_of(ALICE) == "alice"
     path.unlink()
@@ -294,5 +294,5 @@ async def test_the_last_key_can_be_taken_back(tmp_path: Path, caplog: pytest.Log
         path.write_text(last)
     assert [keys.tenant_of(ALICE), keys.tenant_of(ALICE)] == [None, None]
     assert [record.message for record in caplog.records] == [f"{path} holds no key any more; nobody is let in until it does"]
-    path.write_text(f'[keys]\n"{digest_of(BOB)}" = "bob"\n')
+    path.write_text(f'[keys]\n"{digest_key(BOB)}" = "bob"\n')
     assert [keys.tenant_of(key) for key in (ALICE, BOB)] == [None, "bob"]

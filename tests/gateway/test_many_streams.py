@@ -158,11 +158,11 @@ async def test_many_streams_at_once_are_all_whole_and_memory_stays_flat(
         warm = resident_bytes(gateway)
         await asyncio.wait(running, timeout=SECONDS * 2 / 3)
         await told_more(agents, running, by=1)
-        grown = resident_bytes(gateway) - warm
+        extend = resident_bytes(gateway) - warm
         stopped.set()
         await asyncio.gather(*running)
     assert [agent.refused for agent in agents] == [0] * STREAMS
-    assert grown < GROWTH_BYTES
+    assert extend < GROWTH_BYTES
     await check_records(store, agents)
 
 

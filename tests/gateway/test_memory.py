@@ -15,7 +15,7 @@ from tests.gateway.client import Client, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.gateway.conversation.request import Forward, Incoming
-from threadkeep.gateway.conversation.rules import Rules, rules_of
+from threadkeep.gateway.conversation.rules import Rules, make_rules
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.memory.settings import DAY_MS
 from threadkeep.store import RecordKind
@@ -66,7 +66,7 @@ def before_history(client: Client) -> str:
 
 async def test_it_is_off_unless_somebody_turns_it_on(tk: Threadkeep, wire: WireName) -> None:
     """However much is remembered, a gateway that was told nothing sends the client's own bytes."""
-    client = talk(tk, wire, rules=rules_of(tk.config))
+    client = talk(tk, wire, rules=make_rules(tk.config))
     await client.ask("Begin.")
     assert client.provider.requests[-1].raw == client.forked(length=-1).body()
 
@@ -146,7 +146,7 @@ async def test_what_began_without_it_goes_on_without(tk: Threadkeep, wire: WireN
 @pytest.mark.parametrize(("memory", "shown"), [("on", 0), ("all", 1)])
 async def test_claude_code_is_left_alone_unless_everybody_is_meant(tk: Threadkeep, memory: str, shown: int) -> None:
     """Its vendor asks gateways not to change its requests."""
-    client = talk(tk, "messages", rules=rules_of(Config(gateway_memory=memory)), x_claude_code_session_id="s")
+    client = talk(tk, "messages", rules=make_rules(Config(gateway_memory=memory)), x_claude_code_session_id="s")
     await client.ask("Begin.")
     assert before_history(client).count(RULE) == shown
 

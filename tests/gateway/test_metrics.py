@@ -14,7 +14,7 @@ from aiohttp import web
 from threadkeep.errors import StoreBusy
 from threadkeep.gateway.conversation.request import Forward, Incoming
 from threadkeep.gateway.http.access_log import AccessLog
-from threadkeep.gateway.http.keys import Keys, digest_of
+from threadkeep.gateway.http.keys import Keys, digest_key
 from threadkeep.gateway.http.metrics import BOUNDS, Metrics
 
 if TYPE_CHECKING:
@@ -26,19 +26,19 @@ SAMPLE = re.compile(r'[a-z_]+(\{[a-z]+="[A-Za-z0-9_.+]+"(,[a-z]+="[A-Za-z0-9_.+]
 
 def samples(metrics: Metrics) -> dict[str, float]:
     """Return every sample of the metrics by its name and labels."""
-    lines = metrics.text().decode().splitlines()
+    lines = metrics.render().decode().splitlines()
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
 
 
 def test_the_text_is_what_prometheus_reads() -> None:
     """Each family has its help and type before its samples, and each sample the one form there is."""
     metrics = Metrics()
-    metrics.failed("open.store_busy")
-    metrics.overflowed()
-    metrics.answered(route="responses", status=200)
-    metrics.sent(client_bytes=4000, provider_bytes=400)
-    metrics.compacted(tokens_before=900, tokens_after=90, trigger="auto")
-    lines = metrics.text().decode().splitlines()
+    metrics.count_failure("open.store_busy")
+    metrics.count_overflow()
+    metrics.count_request(route="responses", status=200)
+    metrics.count_tokens(client_bytes=4000, provider_bytes=400)
+    metrics.count_compaction(tokens_before=900, tokens_after=90, trigger="auto")
+    lines = metrics.render().decode().splitlines()
     assert [line for line in lines if not line.startswith("# ") and SAMPLE.fullmatch(line) is None] == []
     for name in {line.split()[2] for line in lines if line.startswith("# ")}:
         kinds = [line.split()[1] for line in lines if line.startswith("# ") and line.split()[2] == name]
@@ -49,7 +49,7 @@ def test_a_duration_falls_into_every_bucket_above_it() -> None:
     """Buckets are cumulative, the last holds all, and sum and count agree with what was observed."""
     metrics = Metrics()
     for seconds in (0.0001, 0.004, 0.005, 0.2, 100.0):
-        metrics.added(seconds)
+        metrics.observe_added(seconds)
     found = samples(metrics)
     name = "threadkeep_added_seconds"
     counted = [found[f'{name}_bucket{{le="{bound}"}}'] for bound in (*BOUNDS, "+Inf")]
@@ -126,7 +126,7 @@ async def test_a_request_is_one_line_without_content(proxy_with: ProxyWith, capl
     caplog.set_level(logging.INFO, logger="threadkeep.access")
     key = f"tkk_{SECRET}"
     headers = {"Authorization": f"Bearer {SECRET}", "X-Custom": SECRET, "Host": f"{SECRET}.example"}
-    async with proxy_with(keys=Keys({digest_of(key): "alice"})) as proxy:
+    async with proxy_with(keys=Keys({digest_key(key): "alice"})) as proxy:
         url = f"{proxy.url}/k/{key}/v1/responses?q={SECRET}"
         async with proxy.client.post(url, data=json.dumps({"input": SECRET}), headers=headers) as answer:
             received = len(await answer.read())

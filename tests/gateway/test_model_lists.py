@@ -12,9 +12,9 @@ from tests.gateway.client import ENDPOINTS, WIRES, talk
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Reply, find_dialect
-from threadkeep.gateway.conversation.client_model import windows_in
+from threadkeep.gateway.conversation.client_model import read_windows
 from threadkeep.gateway.conversation.conversations import RecordedConversations
-from threadkeep.gateway.conversation.request import Forward, Heard, Incoming
+from threadkeep.gateway.conversation.request import Forward, Incoming, ProviderAnswer
 from threadkeep.gateway.conversation.rules import Rules
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ pytestmark = pytest.mark.anyio
 )
 async def test_every_way_of_telling_a_window_is_understood(told: Any, windows: dict[str, int]) -> None:
     """What is no list, or no window anybody could work in, tells nothing."""
-    assert windows_in(json.dumps(told).encode()) == windows
-    assert windows_in(b"\xff{") == {}
+    assert read_windows(json.dumps(told).encode()) == windows
+    assert read_windows(b"\xff{") == {}
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -48,9 +48,9 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkee
     """From its answer on, its models' own windows decide when a conversation is compacted."""
     asked: list[str] = []
 
-    async def list_models(path: str) -> Heard:
+    async def list_models(path: str) -> ProviderAnswer:
         asked.append(path)
-        return Heard(status=200, headers={}, body=b'{"data": [{"id": "m", "context_length": 10000}]}')
+        return ProviderAnswer(status=200, headers={}, body=b'{"data": [{"id": "m", "context_length": 10000}]}')
 
     client = talk(tk, wire, rules=Rules(auto_compact="on"))
     client.fields["model"] = "m"
@@ -68,7 +68,7 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkee
 async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_compacts() -> None:
     """A window that a person set stays, and with compaction off no provider is bothered."""
 
-    async def list_models(path: str) -> Heard:
+    async def list_models(path: str) -> ProviderAnswer:
         raise AssertionError(f"asked for {path}")
 
     body = b'{"model": "m", "input": [{"role": "user", "content": "hi"}]}'

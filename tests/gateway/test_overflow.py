@@ -15,7 +15,7 @@ from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Reply
 from threadkeep.errors import NothingToCompact
 from threadkeep.gateway.conversation.request import Forward, Incoming, Smaller
-from threadkeep.gateway.http.proxy import Opening, opening_of, refused_for_size
+from threadkeep.gateway.http.proxy import Opening, classify_opening, is_size_refusal
 from threadkeep.gateway.serve import running_gateway
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def error(message: str, **fields: Any) -> bytes:
 )
 def test_each_way_to_say_too_long_is_understood(status: int, body: bytes | str) -> None:
     """Codes and words of the providers there are."""
-    assert refused_for_size(status, body.encode() if isinstance(body, str) else body)
+    assert is_size_refusal(status, body.encode() if isinstance(body, str) else body)
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_each_way_to_say_too_long_is_understood(status: int, body: bytes | str) 
 )
 def test_another_refusal_is_not_taken_for_it(status: int, body: bytes) -> None:
     """Rate limits and faults are none of it: sending less does not help."""
-    assert not refused_for_size(status, body)
+    assert not is_size_refusal(status, body)
 
 
 @given(status=st.integers(100, 599), body=st.binary(max_size=300))
 def test_any_bytes_are_judged_without_an_error(status: int, body: bytes) -> None:
     """Whatever a provider answers, it is judged, and never raises."""
-    assert isinstance(refused_for_size(status, body), bool)
-    assert isinstance(opening_of(body), Opening)
+    assert isinstance(is_size_refusal(status, body), bool)
+    assert isinstance(classify_opening(body), Opening)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_any_bytes_are_judged_without_an_error(status: int, body: bytes) -> None
 )
 def test_a_stream_is_judged_by_its_first_event_that_says_anything(stream: bytes, opening: Opening) -> None:
     """Only a failure before anything was said counts."""
-    assert opening_of(stream) is opening
+    assert classify_opening(stream) is opening
 
 
 class Shrinking:

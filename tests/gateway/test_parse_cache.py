@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadkeep.dialects import DIALECTS, Dialect, Request
-from threadkeep.gateway.conversation.parse_cache import SHORTEST_BYTES, Splits
+from threadkeep.gateway.conversation.parse_cache import SHORTEST_BYTES, ParseCache
 
 # Long enough that the splitter does not leave it to the dialect.
 LONG = "x" * SHORTEST_BYTES
@@ -32,7 +32,7 @@ def written(dialect: Dialect, history: list[Any], *, before: str = "", after: st
     return ("{" + separators[0].join(field for field in fields if field) + "}").encode()
 
 
-def split(splits: Splits, body: bytes) -> Request | None:
+def split(splits: ParseCache, body: bytes) -> Request | None:
     return asyncio.run(splits.split(body))
 
 
@@ -49,9 +49,9 @@ def test_a_growing_history_is_taken_apart_as_if_each_body_were_new(
     dialect: Dialect, history: list[list[Any]], space: str, before: str, after: str
 ) -> None:
     """Whatever stands around the history, and however it is spelt: fields, head and items are the same."""
-    splits = Splits(dialect)
-    for grown in accumulate(history):
-        body = written(dialect, grown, before=before, after=after, space=space)
+    splits = ParseCache(dialect)
+    for extend in accumulate(history):
+        body = written(dialect, extend, before=before, after=after, space=space)
         assert split(splits, body) == dialect.split(body)
 
 
@@ -59,7 +59,7 @@ def test_a_growing_history_is_taken_apart_as_if_each_body_were_new(
 def test_a_history_that_was_edited_or_cut_is_read_anew(dialect: Dialect) -> None:
     """A client that rewrites, shortens or empties its history gets what it wrote."""
     said = [{"role": "user", "content": f"{number}"} for number in range(4)]
-    splits = Splits(dialect)
+    splits = ParseCache(dialect)
     for history in (said, [*said[:2], {"role": "user", "content": "other"}], said[:3], [], [*said, said[0]]):
         body = written(dialect, history)
         assert split(splits, body) == dialect.split(body)
@@ -70,7 +70,7 @@ def test_a_history_that_was_edited_or_cut_is_read_anew(dialect: Dialect) -> None
 def test_of_two_histories_in_one_body_the_last_counts(dialect: Dialect, second: str) -> None:
     """A second field of the history's name, behind one that is known, is what a provider would read."""
     said = [{"role": "user", "content": f"{number}"} for number in range(2)]
-    splits = Splits(dialect)
+    splits = ParseCache(dialect)
     for history in (said[:1], said):
         assert split(splits, written(dialect, said[:1])) == dialect.split(written(dialect, said[:1]))
         body = written(dialect, history, after=f'"{dialect.history_field}":{second}')
@@ -81,7 +81,7 @@ def test_of_two_histories_in_one_body_the_last_counts(dialect: Dialect, second: 
 def test_items_that_were_read_before_are_the_same_objects(dialect: Dialect) -> None:
     """The beginning is not read again."""
     said = [{"role": "user", "content": f"{number}"} for number in range(4)]
-    splits = Splits(dialect)
+    splits = ParseCache(dialect)
     earlier, later = split(splits, written(dialect, said[:3])), split(splits, written(dialect, said))
     assert earlier is not None
     assert later is not None
@@ -91,7 +91,7 @@ def test_items_that_were_read_before_are_the_same_objects(dialect: Dialect) -> N
 @DIALECT
 def test_no_more_is_remembered_than_fits(dialect: Dialect) -> None:
     """Beginnings beyond the limit are forgotten, oldest first, and their bodies still read right."""
-    splits = Splits(dialect, limit_bytes=3 * SHORTEST_BYTES)
+    splits = ParseCache(dialect, limit_bytes=3 * SHORTEST_BYTES)
     bodies = [
         written(dialect, [{"role": "user", "content": f"{number}"}]).replace(b"model", b"model%d" % number) for number in range(9)
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from threadkeep.gateway.http.guards import host_allowed, is_loopback, origin_allowed
+from threadkeep.gateway.http.guards import is_host_allowed, is_loopback, is_origin_allowed
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy
@@ -85,5 +85,5 @@ def test_only_this_machine_is_loopback(host: str, *, loopback: bool) -> None:
 )
 def test_a_host_that_cannot_be_read_is_not_allowed(header: str) -> None:
     """A malformed Host header is refused, never an error."""
-    assert not host_allowed(header, allowed=())
-    assert not origin_allowed(header)
+    assert not is_host_allowed(header, allowed=())
+    assert not is_origin_allowed(header)

@@ -15,8 +15,8 @@ from yarl import URL
 
 from threadkeep.gateway.app import Gateway
 from threadkeep.gateway.http.routes import Provider
-from threadkeep.gateway.http.server import running
-from threadkeep.gateway.http.upstream import upstream_session
+from threadkeep.gateway.http.server import run_server
+from threadkeep.gateway.http.upstream import open_upstream_session
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Headers, Proxy
@@ -199,9 +199,9 @@ async def test_a_cookie_is_kept_by_nobody_but_the_client(proxy: Proxy) -> None:
     proxy.provider.handler = handler
     # Cookies are kept for names only, so the provider must be called by one.
     by_name = proxy.provider.url.replace("127.0.0.1", "localhost")
-    async with upstream_session() as session:
+    async with open_upstream_session() as session:
         app = Gateway(upstreams=_both(by_name), conversations=proxy.script.of, session=session, version="0")
-        async with running(app) as url:
+        async with run_server(app) as url:
             for _ in range(2):
                 async with ClientSession() as client, client.get(f"{url}/v1/models") as answer:
                     assert answer.headers["Set-Cookie"] == "session=1"
@@ -276,7 +276,7 @@ async def test_a_provider_that_is_not_there(proxy: Proxy, unused_port: int) -> N
         session=proxy.client,
         version="0",
     )
-    async with running(app) as url, proxy.client.get(f"{url}/v1/models") as answer:
+    async with run_server(app) as url, proxy.client.get(f"{url}/v1/models") as answer:
         error = json.loads(await answer.read())["error"]
     assert (answer.status, error["code"], error["type"]) == (502, "upstream_unreachable", "server_error")
     assert re.match(rf"127\.0\.0\.1:{unused_port} could not be reached", error["message"])

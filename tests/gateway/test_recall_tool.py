@@ -81,8 +81,8 @@ async def test_the_client_gets_one_answer_and_the_provider_the_whole_exchange(wi
     assert [len(outputs(request, wire)) for request in provider.requests] == [0, 0, 1, 1, 1]
     assert FACT in outputs(provider.requests[2], wire)[0]
     assert len({json.dumps(request.body["tools"]) for request in provider.requests}) == 1
-    grown = [request.history for request in provider.requests[2:]]
-    assert [later[: len(earlier)] == earlier for earlier, later in pairwise(grown)] == [True, True]
+    extend = [request.history for request in provider.requests[2:]]
+    assert [later[: len(earlier)] == earlier for earlier, later in pairwise(extend)] == [True, True]
 
 
 @EVERY

@@ -14,9 +14,9 @@ from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import BadInput
 from threadkeep.gateway.app import Gateway
 from threadkeep.gateway.conversation.request import Refused
-from threadkeep.gateway.http.routes import Provider, Route, route_of
-from threadkeep.gateway.http.server import running
-from threadkeep.gateway.http.upstream import Upstream, upstream_session
+from threadkeep.gateway.http.routes import Provider, Route, find_route
+from threadkeep.gateway.http.server import run_server
+from threadkeep.gateway.http.upstream import Upstream, open_upstream_session
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy
@@ -45,7 +45,7 @@ OPENAI, ANTHROPIC = Provider.OPENAI, Provider.ANTHROPIC
 )
 def test_a_conversation_is_known_by_its_path(path: str, expected: Route) -> None:
     """Three dialects and what takes their histories, with `/v1` in front, without it, and with a second one a client added."""
-    assert route_of("POST", path, []) == expected
+    assert find_route("POST", path, []) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_a_conversation_is_known_by_its_path(path: str, expected: Route) -> None
 )
 def test_everything_else_passes_through(method: str, path: str, expected: Route) -> None:
     """What carries no history, or is another API's, is no conversation; its errors are those of its provider."""
-    assert route_of(method, path, []) == expected
+    assert find_route(method, path, []) == expected
 
 
 @pytest.mark.parametrize("path", ["/", "", "/v1x", "/v2/responses", "/v", "/threadkeep", "/favicon.ico", "//v1/models"])
 def test_a_path_outside_the_api_leads_nowhere(path: str) -> None:
     """Only the API is relayed."""
-    assert route_of("GET", path, []) is None
+    assert find_route("GET", path, []) is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_path_outside_the_api_leads_nowhere(path: str) -> None:
 )
 def test_what_both_providers_have_goes_by_the_headers(header: tuple[bytes, bytes], provider: Provider) -> None:
     """A list of models is asked of whoever the headers were written for."""
-    route = route_of("GET", "/v1/models", [header])
+    route = find_route("GET", "/v1/models", [header])
     assert route is not None
     assert route.provider is provider
 
@@ -101,7 +101,7 @@ def test_what_both_providers_have_goes_by_the_headers(header: tuple[bytes, bytes
 )
 async def test_an_upstream_is_given_as_to_its_own_clients(proxy: Proxy, name: Provider, base: str, target: str) -> None:
     """OpenAI's clients are given the whole base, Anthropic's what stands before `/v1`."""
-    async with upstream_session() as session:
+    async with open_upstream_session() as session:
         upstream = Upstream(proxy.provider.url + base, session=session, provider=name)
         async with upstream.exchange("GET", "/x", headers=CIMultiDict(), body=None):
             pass
@@ -121,9 +121,9 @@ async def test_an_upstream_is_given_as_to_its_own_clients(proxy: Proxy, name: Pr
 async def test_two_providers_stand_behind_one_gateway(proxy: Proxy, path: str, target: str) -> None:
     """The path chooses the provider."""
     upstreams = {OPENAI: f"{proxy.provider.url}/openai/v1", ANTHROPIC: f"{proxy.provider.url}/anthropic"}
-    async with upstream_session() as session:
+    async with open_upstream_session() as session:
         app = Gateway(upstreams=upstreams, conversations=proxy.script.of, session=session, version="0")
-        async with running(app) as url, proxy.client.post(url + path, data=b"{}") as answer:
+        async with run_server(app) as url, proxy.client.post(url + path, data=b"{}") as answer:
             assert answer.status == 200
     assert [seen.target for seen in proxy.provider.seen] == [target]
 

@@ -13,9 +13,9 @@ from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import say
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.gateway.control.identity import answer_identity, ask_identity, identity_of
+from threadkeep.gateway.control.identity import answer_identity, ask_identity, make_identity
 from threadkeep.gateway.http.metrics import MOST_RUNS, Runs
-from threadkeep.gateway.http.server import running
+from threadkeep.gateway.http.server import run_server
 from threadkeep.gateway.serve import Serving, open_gateway
 
 TOKEN = "the-token-of-this-store"
@@ -29,8 +29,8 @@ async def gateway(anyio_backend: str) -> AsyncIterator[tuple[ScriptedProvider, s
     config = Config(store="memory:", auto_compact="on", model_auto_compact_token_limit=8_000)
     script = [say(f"{number} {LONG}") for number in range(4)]
     async with ScriptedProvider(script, enforcing=True) as provider, Threadkeep(config) as tk:
-        serving = Serving(upstream=provider.url, control_token=TOKEN, identity=identity_of(config))
-        async with open_gateway(tk, serving) as app, running(app, on_stop=app.stop) as url:
+        serving = Serving(upstream=provider.url, control_token=TOKEN, identity=make_identity(config))
+        async with open_gateway(tk, serving) as app, run_server(app, on_stop=app.stop) as url:
             yield provider, url
 
 
@@ -95,7 +95,7 @@ async def test_a_gateway_proves_that_it_holds_the_token(gateway: tuple[ScriptedP
 
 
 def test_an_identity_is_believed_only_with_the_same_token() -> None:
-    identity = identity_of(Config())
+    identity = make_identity(Config())
 
     def ask(path: str) -> bytes:
         answer = answer_identity(path.partition("?")[2].encode(), identity, token=TOKEN)
@@ -120,22 +120,22 @@ def test_an_identity_is_believed_only_with_the_same_token() -> None:
 def test_settings_that_matter_to_a_client_make_another_identity() -> None:
     """Where a gateway listens does not."""
     config = Config()
-    assert identity_of(replace(config, port=1, access_log="off")) == identity_of(config)
+    assert make_identity(replace(config, port=1, access_log="off")) == make_identity(config)
     others: list[dict[str, Any]] = [
         {"openai_upstream": "http://a"},
         {"model_context_window": 1},
         {"auto_compact": "on"},
         {"keys_file": "k"},
     ]
-    identities = [identity_of(replace(config, **other)) for other in others]
-    assert identity_of(config) not in identities
+    identities = [make_identity(replace(config, **other)) for other in others]
+    assert make_identity(config) not in identities
     assert len({str(identity) for identity in identities}) == len(others)
 
 
 def test_old_runs_are_forgotten() -> None:
     """No client can fill the memory with names of runs."""
     runs = Runs()
-    runs.named("oldest00").placed("t1")
+    runs.get_run("oldest00").add_thread("t1")
     for number in range(MOST_RUNS):
-        runs.named(f"run{number:08d}")
+        runs.get_run(f"run{number:08d}")
     assert runs.find("oldest00").threads == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from threadkeep.gateway.conversation.request import AnswerTooLong, Forward, Heard, Incoming
+from threadkeep.gateway.conversation.request import AnswerTooLong, Forward, Incoming, ProviderAnswer
 from threadkeep.gateway.http.routes import Provider
 
 if TYPE_CHECKING:
@@ -25,20 +25,20 @@ class Asking:
 
     def __init__(self, *, beside: tuple[str, dict[str, str]] | None = None) -> None:
         self._beside = beside
-        self.heard: Heard | ConnectionError | None = None
+        self.heard: ProviderAnswer | ConnectionError | None = None
 
     async def of(self, tenant: str | None, dialect: str) -> Asking:
         return self
 
     async def open(self, incoming: Incoming) -> Forward:
-        assert incoming.send_alike is not None
-        assert incoming.send_beside is not None
+        assert incoming.ask_provider is not None
+        assert incoming.ask_path is not None
         try:
             if self._beside is None:
-                self.heard = await incoming.send_alike(OWN)
+                self.heard = await incoming.ask_provider(OWN)
             else:
                 path, headers = self._beside
-                self.heard = await incoming.send_beside(path, OWN, headers)
+                self.heard = await incoming.ask_path(path, OWN, headers)
         except ConnectionError as error:
             self.heard = error
         return Forward(body=incoming.body, finished=self.finished)
@@ -76,7 +76,7 @@ async def test_it_is_sent_where_and_as_the_clients_own(proxy_with: ProxyWith) ->
         (b"accept-encoding", b"identity"),
         (b"content-length", str(len(OWN)).encode()),
     ]
-    assert isinstance(asking.heard, Heard)
+    assert isinstance(asking.heard, ProviderAnswer)
     assert (asking.heard.status, asking.heard.body, asking.heard.headers["x-request-id"]) == (202, b"one two", "r")
 
 
@@ -90,7 +90,7 @@ async def test_an_answer_compressed_all_the_same_is_read(proxy_with: ProxyWith) 
 
         proxy.provider.handler = handler
         await ask(proxy)
-    assert isinstance(asking.heard, Heard)
+    assert isinstance(asking.heard, ProviderAnswer)
     assert asking.heard.body == b"plain"
 
 

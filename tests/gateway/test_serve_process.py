@@ -13,7 +13,7 @@ import pytest
 from aiohttp import ClientSession
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.gateway.http.keys import digest_of
+from threadkeep.gateway.http.keys import digest_key
 from threadkeep.gateway.serve import running_gateway
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ SECONDS = 120
 async def test_a_gateway_with_keys_from_start_to_stop(provider: Provider, tmp_path: Path) -> None:
     """No key, no answer; with one, a recorded answer; the token in the file opens the control API; stderr is the access log."""
     keys = tmp_path / "keys.toml"
-    keys.write_text(f'[keys]\n"{digest_of(KEY)}" = "alice"\n')
+    keys.write_text(f'[keys]\n"{digest_key(KEY)}" = "alice"\n')
     store = tmp_path / "served.db"
     words = ("serve", "--json", "--port", "0", "--store", str(store), "--keys", str(keys), "--openai-upstream", provider.url)
     pipe = asyncio.subprocess.PIPE

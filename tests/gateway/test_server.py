@@ -13,7 +13,7 @@ from aiohttp import ClientSession, web
 from threadkeep.dialects import Reply
 from threadkeep.errors import PortTaken, UnsafeBind
 from threadkeep.gateway.http import server
-from threadkeep.gateway.http.server import running, serve
+from threadkeep.gateway.http.server import run_server, serve
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy
@@ -45,7 +45,7 @@ async def test_a_port_in_use_is_said_to_be(proxy: Proxy) -> None:
 async def test_a_failed_start_leaves_running_by_the_same_error(proxy: Proxy) -> None:
     """The block around a server that cannot start is never entered."""
     with pytest.raises(UnsafeBind):
-        async with running(proxy.app, host="0.0.0.0"):
+        async with run_server(proxy.app, host="0.0.0.0"):
             raise AssertionError
 
 
@@ -54,7 +54,7 @@ async def test_port_zero_is_a_free_port_and_the_url_is_real(proxy: Proxy, host: 
     """The URL that is reported can be called as it is."""
     if host == "::1" and not _has_ipv6():
         pytest.skip("this machine has no IPv6 loopback")
-    async with running(proxy.app, host=host) as url, proxy.client.get(f"{url}/healthz") as answer:
+    async with run_server(proxy.app, host=host) as url, proxy.client.get(f"{url}/healthz") as answer:
         assert (answer.status, url.rpartition(":")[0]) == (200, f"http://{shown}")
 
 

@@ -17,7 +17,7 @@ from tests.gateway.client import WIRES, Client, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.errors import CompactionStopped
-from threadkeep.gateway.conversation.request import Incoming, Refused, Wish
+from threadkeep.gateway.conversation.request import HostWish, Incoming, Refused
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks, SessionFacts
 from threadkeep.store import RecordKind
@@ -335,10 +335,10 @@ async def test_a_host_that_hands_over_its_history_is_told_of_a_stop(opening: Ope
         await talked(client)
         incoming = Incoming(path="/chat", headers={}, body=client.body())
         with pytest.raises(CompactionStopped) as stopped:
-            await client.conversations.laid_out(incoming, Wish(limit_tokens=1))
+            await client.conversations.lay_out(incoming, HostWish(limit_tokens=1))
         assert stopped.value.event == event
         (thread,) = await threads(tk)
         assert sum(record.kind is RecordKind.ITEM for record in await thread.records()) == len(client.history)
         if event is START:
-            laid_out = await client.conversations.laid_out(incoming, Wish())
-            assert f"{NOTE} #1".encode() in laid_out.body
+            lay_out = await client.conversations.lay_out(incoming, HostWish())
+            assert f"{NOTE} #1".encode() in lay_out.body

@@ -12,8 +12,8 @@ from tests.gateway.client import Client, heard, person, records, talk, text_of
 from tests.gateway.test_client_model import DRAFT, LONG
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.conversation.request import Answered, Forward, Heard
-from threadkeep.gateway.conversation.rules import CLAUDE_CODE, AutoCompact, Rules, rules_of
+from threadkeep.gateway.conversation.request import Answered, Forward, ProviderAnswer
+from threadkeep.gateway.conversation.rules import CLAUDE_CODE, AutoCompact, Rules, make_rules
 from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.anyio
 def answering(client: Client, asked: list[bytes]) -> Any:
     """Return a provider that drafts at once, and notes what it was asked."""
 
-    async def send_alike(body: bytes) -> Heard:
+    async def ask_provider(body: bytes) -> ProviderAnswer:
         asked.append(body)
         await asyncio.sleep(0)
         return heard(client.provider.receive(body, client.headers, say(DRAFT)))
 
-    return send_alike
+    return ask_provider
 
 
 async def filled(tk: Threadkeep, rules: Rules, *, turns: int) -> Client:
@@ -67,7 +67,7 @@ def test_the_default_asks_where_the_gateway_compacts_by_itself_and_no_request_wa
     assert not Rules(auto_compact="on").may_ask_model(client=CLAUDE_CODE, model="m", is_urgent=False)
     assert may_ask(Rules(asks_model="yes"), is_urgent=True)
     assert not may_ask(Rules(auto_compact="on", asks_model="no"), is_urgent=False)
-    assert rules_of(Config()).asks_model == "auto"
+    assert make_rules(Config()).asks_model == "auto"
 
 
 def may_ask(rules: Rules, *, is_urgent: bool) -> bool:
@@ -78,7 +78,7 @@ def may_ask(rules: Rules, *, is_urgent: bool) -> bool:
 async def test_in_the_background_the_conversations_own_model_drafts(tk: Threadkeep) -> None:
     """With the client's credential, which `threadkeep run` and automatic compaction have; nothing is set for it."""
     client, asked = await filled(tk, Rules(auto_compact="background"), turns=6), list[bytes]()
-    assert isinstance(await client.open(send_alike=answering(client, asked)), Forward)
+    assert isinstance(await client.open(ask_provider=answering(client, asked)), Forward)
     await client.conversations.upkeep.settled()
     assert (await attempts(tk), bool(asked)) == ([[("session", "taken")]], True)
 
@@ -87,7 +87,7 @@ async def test_in_the_background_the_conversations_own_model_drafts(tk: Threadke
 async def test_a_request_that_needs_the_room_now_waits_for_no_model(tk: Threadkeep, mode: AutoCompact) -> None:
     """It goes out compacted without one."""
     client, asked = await filled(tk, Rules(auto_compact=mode), turns=8), list[bytes]()
-    assert isinstance(await client.open(send_alike=answering(client, asked)), Forward)
+    assert isinstance(await client.open(ask_provider=answering(client, asked)), Forward)
     await client.conversations.upkeep.settled()
     assert (await attempts(tk), asked) == ([[("extractive", "taken")]], [])
 
@@ -96,11 +96,11 @@ async def test_recording_alone_asks_nobody(tk: Threadkeep) -> None:
     """Not beyond every limit, and not where a person has the conversation compacted."""
     client, asked = await filled(tk, Rules(), turns=12), list[bytes]()
     sends = answering(client, asked)
-    assert isinstance(await client.open(send_alike=sends), Forward)
+    assert isinstance(await client.open(ask_provider=sends), Forward)
     await client.conversations.upkeep.settled()
     assert await attempts(tk) == []
     client.history[-1] = person("responses", "/compact")
-    assert isinstance(await client.open(send_alike=sends), Answered)
+    assert isinstance(await client.open(ask_provider=sends), Answered)
     assert (await attempts(tk), asked) == ([[("extractive", "taken")]], [])
 
 
@@ -110,7 +110,7 @@ async def test_one_setting_turns_it_off(store_file: Path, mode: AutoCompact, tur
     config = Config(store=str(store_file), model_context_window=4_000, compact_strategy="extractive")
     async with Threadkeep(config) as tk:
         client, asked = await filled(tk, Rules(auto_compact=mode), turns=turns), list[bytes]()
-        assert isinstance(await client.open(send_alike=answering(client, asked)), Forward)
+        assert isinstance(await client.open(ask_provider=answering(client, asked)), Forward)
         await client.conversations.upkeep.settled()
         assert (await attempts(tk), asked) == ([[("extractive", "taken")]], [])
 
@@ -119,15 +119,15 @@ async def test_a_hanging_draft_holds_no_request_up(impatient: Threadkeep) -> Non
     """The request that needs the room goes out compacted without the model; the draft was asked for once, and is dropped."""
     client, begun = await filled(impatient, Rules(auto_compact="background"), turns=6), asyncio.Event()
 
-    async def never(body: bytes) -> Heard:
+    async def never(body: bytes) -> ProviderAnswer:
         begun.set()
         await asyncio.Event().wait()
         raise AssertionError
 
-    assert isinstance(await client.open(send_alike=never), Forward)
+    assert isinstance(await client.open(ask_provider=never), Forward)
     await begun.wait()
     client.history += [{"role": "assistant", "content": "a"}, person("responses", LONG * 2)]
-    decided = await client.open(send_alike=never)
+    decided = await client.open(ask_provider=never)
     assert isinstance(decided, Forward)
     assert "session_compact_state" in text_of(json.loads(decided.body)["input"])
     assert (await attempts(impatient))[0] == [("session", "timed_out"), ("extractive", "taken")]

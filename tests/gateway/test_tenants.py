@@ -9,8 +9,8 @@ import pytest
 from aiohttp import ClientSession, web
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.gateway.http.keys import Keys, digest_of
-from threadkeep.gateway.serve import rules_for, running_gateway
+from threadkeep.gateway.http.keys import Keys, digest_key
+from threadkeep.gateway.serve import make_tenant_rules, running_gateway
 from threadkeep.store import Record
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ALICE, BOB = "tkk_alice-key", "tkk_bob-key"
-KEYS = Keys({digest_of(ALICE): "alice", digest_of(BOB): "bob", digest_of("tkk_second"): "alice"})
+KEYS = Keys({digest_key(ALICE): "alice", digest_key(BOB): "bob", digest_key("tkk_second"): "alice"})
 HISTORY = [
     {"role": "user" if number % 2 == 0 else "assistant", "content": f"Step {number} of the vault. " + "word " * 400}
     for number in range(13)
@@ -131,7 +131,7 @@ async def test_nothing_of_a_credential_or_key_is_stored(tk: Threadkeep, provider
 def test_compaction_is_switched_on_for_a_tenant_or_a_route(table: dict[str, str], modes: list[str]) -> None:
     """`auto_compact_for` names tenants and routes besides clients and models; the tenant counts first."""
     found = [
-        rules_for(Config(tenant=tenant, auto_compact_for=table), dialect=dialect, auto_compact=False).auto_compact
+        make_tenant_rules(Config(tenant=tenant, auto_compact_for=table), dialect=dialect, auto_compact=False).auto_compact
         for tenant, dialect in (("alice", "responses"), ("alice", "chat"), ("bob", "chat"))
     ]
     assert found == modes

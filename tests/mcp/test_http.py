@@ -16,8 +16,8 @@ import pytest
 from tests.mcp.sessions import ERAS, NEEDLE, Mode, Person, opened, over_http, refused, told
 
 from threadkeep import Threadkeep
-from threadkeep.gateway.http.keys import Keys, digest_of
-from threadkeep.gateway.http.server import running
+from threadkeep.gateway.http.keys import Keys, digest_key
+from threadkeep.gateway.http.server import run_server
 from threadkeep.mcp.http import Admitted, http_app
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "appl
 @asynccontextmanager
 async def served(store: Path) -> AsyncIterator[str]:
     """Serve a store on loopback, with a token of its own and keys of two tenants."""
-    keys = Keys({digest_of(ALICE): "alice", digest_of(BOB): "bob"})
+    keys = Keys({digest_key(ALICE): "alice", digest_key(BOB): "bob"})
 
     def unlock(credential: str) -> Admitted | None:
         tenant = keys.tenant_of(credential)
@@ -43,7 +43,7 @@ async def served(store: Path) -> AsyncIterator[str]:
         async def store_of(tenant: str | None) -> Threadkeep:
             return tk if tenant is None else await tk.for_tenant(tenant)
 
-        async with http_app(store_of, unlock=unlock) as app, running(app) as url:
+        async with http_app(store_of, unlock=unlock) as app, run_server(app) as url:
             yield url
 
 

@@ -14,7 +14,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.cli import main
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.erasure.takeout import TakenOut, take_out
-from threadkeep.gateway.http.keys import KeysFile, digest_of, new_key
+from threadkeep.gateway.http.keys import KeysFile, digest_key, make_key
 from threadkeep.items import digest_body, format_digest
 from threadkeep.memory.pipeline import MemoryPass
 
@@ -121,13 +121,13 @@ def test_the_commands_put_away_and_back_and_take_out(
     out("key", "other", "--keys", "keys.toml")
     assert out("takeout", "-o", "all")["keys"] == 1
     told = Path("all/keys.json").read_text("utf-8")
-    assert (key in told, digest_of(key) in told, digest_of(key)[:19] in told) == (False, False, True)
+    assert (key in told, digest_key(key) in told, digest_key(key)[:19] in told) == (False, False, True)
 
 
 def test_keys_are_told_apart_without_being_told(tmp_path: Path) -> None:
     """Of each of a tenant's keys the beginning of its digest, and of others' none."""
-    mine, theirs = new_key(), new_key()
+    mine, theirs = make_key(), make_key()
     path = tmp_path / "keys.toml"
-    path.write_text(f'[keys]\n"{digest_of(mine)}" = "a"\n"{digest_of(theirs)}" = "b"\n', encoding="utf-8")
-    assert KeysFile(path).held_by("a") == [f"{digest_of(mine)[:19]}…"]
-    assert KeysFile(path).held_by("nobody") == []
+    path.write_text(f'[keys]\n"{digest_key(mine)}" = "a"\n"{digest_key(theirs)}" = "b"\n', encoding="utf-8")
+    assert KeysFile(path).list_digests("a") == [f"{digest_key(mine)[:19]}…"]
+    assert KeysFile(path).list_digests("nobody") == []

@@ -14,7 +14,7 @@ from tests.histories import answered, said
 from tests.viewer.stories import WINDOW, billing, corresponded
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.gateway.http.server import running
+from threadkeep.gateway.http.server import run_server
 from threadkeep.store import RecordKind
 from threadkeep.threads.reader import load_live_path
 from threadkeep.viewer.servers import StandaloneViewer
@@ -86,7 +86,7 @@ def served(work: Threadkeep, clock: ManualClock) -> Serve:
     @asynccontextmanager
     async def serve(*, allow_changes: bool = False) -> AsyncIterator[str]:
         app = StandaloneViewer(work, passes=(PASS,), allow_changes=allow_changes, now=lambda: clock.ms / 1000 + 240)
-        async with running(app, on_stop=app.stop) as url:
+        async with run_server(app, on_stop=app.stop) as url:
             yield url
 
     return serve

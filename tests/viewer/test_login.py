@@ -14,8 +14,8 @@ from tests.viewer.conftest import PASS, Opened, Serve, looking
 from tests.viewer.stories import billing
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.http.keys import Keys, KeysFile, digest_of
-from threadkeep.gateway.http.server import running
+from threadkeep.gateway.http.keys import Keys, KeysFile, digest_key
+from threadkeep.gateway.http.server import run_server
 from threadkeep.gateway.serve import Serving, open_gateway
 from threadkeep.viewer.login import LIFE_SECONDS, Guest, Tickets, name_cookie
 from threadkeep.viewer.servers import mount_viewer
@@ -132,12 +132,12 @@ async def test_read_only_is_the_default(opened: Opened, work: Threadkeep) -> Non
 @pytest.mark.anyio
 async def test_a_gateway_shows_each_tenant_its_own_threads(store_file: Path, clock: ManualClock) -> None:
     """A key opens its tenant's threads, by form or by header, the control token the gateway's own; none sees another's."""
-    keys = Keys({digest_of("tkk_alice"): "alice", digest_of("tkk_bob"): "bob"})
+    keys = Keys({digest_key("tkk_alice"): "alice", digest_key("tkk_bob"): "bob"})
     serving = Serving(upstream="http://127.0.0.1:9", keys=keys, control_token="the-control-token", pages=mount_viewer())
     async with Threadkeep(Config(store=str(store_file)), clock=clock) as tk:
         await billing(await tk.for_tenant("alice"), clock, name="alices", compact_after=())
         await billing(await tk.for_tenant("bob"), clock, name="bobs", compact_after=())
-        async with open_gateway(tk, serving) as gateway, running(gateway, on_stop=gateway.stop) as url:
+        async with open_gateway(tk, serving) as gateway, run_server(gateway, on_stop=gateway.stop) as url:
             for credential, sees in (("tkk_alice", ["alices"]), ("tkk_bob", ["bobs"]), ("the-control-token", [])):
                 async with looking(url) as looker:
                     assert (await looker.get("/ui/")).status == 303
@@ -169,7 +169,7 @@ async def test_a_key_that_was_removed_opens_nothing_any_more(store_file: Path, c
     path = tmp_path / "keys.toml"
 
     def write(*keys: str) -> None:
-        path.write_text("[keys]\n" + "".join(f'"{digest_of(key)}" = "{held[key]}"\n' for key in keys))
+        path.write_text("[keys]\n" + "".join(f'"{digest_key(key)}" = "{held[key]}"\n' for key in keys))
 
     write(*held)
     serving = Serving(upstream="http://127.0.0.1:9", keys=KeysFile(path), control_token="the-control-token", pages=mount_viewer())
@@ -177,7 +177,7 @@ async def test_a_key_that_was_removed_opens_nothing_any_more(store_file: Path, c
         tk = await stack.enter_async_context(Threadkeep(Config(store=str(store_file)), clock=clock))
         thread = await billing(await tk.for_tenant("alice"), clock, name="alices", compact_after=())
         gateway = await stack.enter_async_context(open_gateway(tk, serving))
-        url = await stack.enter_async_context(running(gateway, on_stop=gateway.stop))
+        url = await stack.enter_async_context(run_server(gateway, on_stop=gateway.stop))
         old, new, by_address, control = [await stack.enter_async_context(looking(url)) for _ in range(4)]
         await old.enter("tkk_old")
         await new.enter("tkk_new")

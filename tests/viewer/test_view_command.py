@@ -14,7 +14,7 @@ from tests.conftest import ManualClock
 from tests.viewer.stories import billing
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.control.identity import kept_token
+from threadkeep.gateway.control.identity import load_token
 
 
 @pytest.mark.anyio
@@ -32,7 +32,7 @@ async def test_it_prints_an_address_serves_it_and_stops_when_told(store_file: Pa
             assert "Move the billing service" in await answer.text()
         async with (
             ClientSession(cookie_jar=CookieJar(unsafe=True)) as session,
-            session.get(f"{said['url']}enter?pass={kept_token(store_file)}") as answer,
+            session.get(f"{said['url']}enter?pass={load_token(store_file)}") as answer,
         ):
             assert str(answer.url) == said["url"]
         process.send_signal(signal.SIGTERM)

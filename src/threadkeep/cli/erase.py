@@ -48,7 +48,7 @@ async def _erase(args: Namespace) -> tuple[ErasurePlan, ErasureReport | None]:
 def take_out_everything(args: Namespace) -> int:
     """Write everything down, in a folder that is not there yet."""
     config = config_of(settings_of(args))
-    keys = KeysFile(Path(config.keys_file).expanduser()).held_by(config.tenant) if config.keys_file else []
+    keys = KeysFile(Path(config.keys_file).expanduser()).list_digests(config.tenant) if config.keys_file else []
     done = asyncio.run(_take_out(args, Path(args.output).expanduser(), keys))
     if args.json:
         print_json(done)

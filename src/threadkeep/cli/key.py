@@ -10,7 +10,7 @@ from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import config_of
 from threadkeep.errors import BadInput
-from threadkeep.gateway.http.keys import Keys, KeysFile, digest_of, new_key
+from threadkeep.gateway.http.keys import Keys, KeysFile, digest_key, make_key
 
 HEADER = "[keys]\n"
 
@@ -21,7 +21,7 @@ def run(args: Namespace) -> int:
     if config.keys_file is None:
         raise BadInput("say which file keeps the digests of keys: --keys FILE, or keys_file in your own threadkeep.toml")
     path = Path(config.keys_file).expanduser()
-    key = new_key()
+    key = make_key()
     add_key(path, key, tenant=args.tenant)
     if args.json:
         print_json({"key": key, "tenant": args.tenant, "file": str(path)})
@@ -41,13 +41,13 @@ def add_key(path: Path, key: str, *, tenant: str) -> None:
     Raises:
         BadInput: The file is not one of keys or cannot be written, or the name cannot be a tenant's.
     """
-    Keys({digest_of(key): tenant})
+    Keys({digest_key(key): tenant})
     there = path.exists()
     if there:
         KeysFile(path)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
-            file.write(f'{"" if there else HEADER}"{digest_of(key)}" = "{tenant}"\n')
+            file.write(f'{"" if there else HEADER}"{digest_key(key)}" = "{tenant}"\n')
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from error

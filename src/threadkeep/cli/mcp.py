@@ -83,9 +83,9 @@ async def _over_http(args: Namespace, config: Config, keys: Keys | None) -> None
 
 def _token(config: Config) -> tuple[str, str | None]:
     """Return what opens the server, and the file it is kept in; None where the environment gave it."""
-    from threadkeep.gateway.control.identity import kept_token, token_file
+    from threadkeep.gateway.control.identity import find_token_file, load_token
 
     if given := os.environ.get(TOKEN_VARIABLE):
         return given, None
     place = token_place(config)
-    return kept_token(place), str(token_file(place))
+    return load_token(place), str(find_token_file(place))

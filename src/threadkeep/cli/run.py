@@ -20,8 +20,8 @@ from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Config, Setting, config_of
 from threadkeep.errors import ClientMissing
-from threadkeep.gateway.control.identity import identity_of, kept_token, new_token
-from threadkeep.gateway.conversation.rules import CLAUDE_CODE, rules_of
+from threadkeep.gateway.control.identity import load_token, make_identity, make_token
+from threadkeep.gateway.conversation.rules import CLAUDE_CODE, make_rules
 from threadkeep.gateway.http.guards import is_loopback
 from threadkeep.launch.clients import CLIENTS, plan_variables
 from threadkeep.launch.gateway import Figures, Gateway, find_gateway, start_gateway
@@ -84,7 +84,7 @@ def _prepared(args: Namespace) -> _Run:
     plan = (client.plan if client else plan_variables)(place)
     in_memory = config.store == IN_MEMORY
     beside = Path(tempfile.gettempdir(), f"threadkeep-{os.getuid()}") if in_memory else token_place(config)
-    token = new_token() if in_memory else kept_token(beside)
+    token = make_token() if in_memory else load_token(beside)
     given = frozenset(setting.name for setting in settings if setting.origin != "default")
     return _Run(
         name=args.client or command,
@@ -139,7 +139,7 @@ def _running_gateway(asked: _Run) -> Gateway | None:
     found = find_gateway(url, token=asked.token) if asked.config.store != IN_MEMORY else None
     if found is None or found.needs_keys:
         return None
-    wanted = identity_of(asked.config)
+    wanted = make_identity(asked.config)
     alike = (found.version, found.settings) == (wanted.version, wanted.settings)
     compacts = "auto_compact" not in asked.given or found.compacts[0] == asked.config.auto_compact
     return Gateway(url=url, token=asked.token) if alike and compacts and "off" not in found.compacts else None
@@ -149,7 +149,7 @@ def _flags(asked: _Run) -> list[str]:
     config = asked.config
     mode = config.auto_compact if "auto_compact" in asked.given else MODE
     # Who starts Claude Code this way wants it compacted: without a word about it, it is left alone.
-    by_name = {CLAUDE_CODE: mode, **rules_of(config).auto_compact_for}
+    by_name = {CLAUDE_CODE: mode, **make_rules(config).auto_compact_for}
     return [
         *("--store", config.store, "--auto-compact", mode, "--no-keys", "--access-log", "off", "--stop-with-stdin"),
         *("--openai-upstream", config.openai_upstream, "--anthropic-upstream", config.anthropic_upstream),

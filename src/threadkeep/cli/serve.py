@@ -18,7 +18,7 @@ from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.screen import Screen
 from threadkeep.client import Config, Threadkeep, config_of
-from threadkeep.gateway.control.identity import identity_of, kept_token, new_token, token_file
+from threadkeep.gateway.control.identity import find_token_file, load_token, make_identity, make_token
 from threadkeep.gateway.http.keys import KeysFile
 from threadkeep.gateway.serve import Serving, run_gateway
 from threadkeep.store.locations import IN_MEMORY
@@ -56,7 +56,7 @@ def run(args: Namespace) -> int:
         control_token=token.text,
         log_content=config.log_content == "on",
         pages=mount_viewer(allow_changes=args.allow_changes),
-        identity=identity_of(config),
+        identity=make_identity(config),
     )
     if config.access_log == "on":
         _log_to_stderr()
@@ -80,9 +80,9 @@ def _token(config: Config, *, given: str | None) -> _Token:
     if given:
         return _Token(text=given)
     if config.store == IN_MEMORY:
-        return _Token(text=new_token())
+        return _Token(text=make_token())
     place = token_place(config)
-    return _Token(text=kept_token(place), file=token_file(place))
+    return _Token(text=load_token(place), file=find_token_file(place))
 
 
 def _stop_with_stdin() -> None:

@@ -9,7 +9,7 @@ from argparse import Namespace
 from threadkeep.cli.opening import existing_store, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Config
-from threadkeep.gateway.control.identity import kept_token, new_token
+from threadkeep.gateway.control.identity import load_token, make_token
 from threadkeep.gateway.http.server import serve
 from threadkeep.store.locations import IN_MEMORY
 from threadkeep.viewer.servers import StandaloneViewer
@@ -26,7 +26,7 @@ def run(args: Namespace) -> int:
 async def _view(args: Namespace) -> None:
     async with existing_store(args) as tk:
         # The address that is printed opens the viewer as long as this runs, and lies in a browser's history longer than that.
-        here = new_token()
+        here = make_token()
         app = StandaloneViewer(tk, passes=(here, *_kept_passes(tk.config)), allow_changes=args.allow_changes)
 
         def announce(url: str) -> None:
@@ -47,4 +47,4 @@ async def _view(args: Namespace) -> None:
 
 def _kept_passes(config: Config) -> tuple[str, ...]:
     """Return the token a gateway on the same store is opened with; one in memory has none that is kept."""
-    return () if config.store == IN_MEMORY else (kept_token(token_place(config)),)
+    return () if config.store == IN_MEMORY else (load_token(token_place(config)),)

@@ -19,21 +19,21 @@ from threadkeep.client import Threadkeep
 from threadkeep.dialects import Dialect
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.control import api as control
-from threadkeep.gateway.control.api import LaysOutFor
+from threadkeep.gateway.control.api import FindHostConversations
 from threadkeep.gateway.control.identity import PATH as IDENTITY
 from threadkeep.gateway.control.identity import Identity, answer_identity
 from threadkeep.gateway.conversation.request import Conversations, Refused
 from threadkeep.gateway.http.access_log import AccessLog, Entry
 from threadkeep.gateway.http.asgi import Call, Caller, Receive, Scope, Send
-from threadkeep.gateway.http.content_encoding import codings_of, is_known
-from threadkeep.gateway.http.guards import KEY_IN_PATH, NO_KEY, NO_NONCE, NO_TOKEN, NO_WEBSOCKET, UNKNOWN_PATH, turned_away
-from threadkeep.gateway.http.headers import first, for_upstream
-from threadkeep.gateway.http.keys import Admitted, Keys, admit, holds_key, keyless
+from threadkeep.gateway.http.content_encoding import is_known, parse_codings
+from threadkeep.gateway.http.guards import KEY_IN_PATH, NO_KEY, NO_NONCE, NO_TOKEN, NO_WEBSOCKET, UNKNOWN_PATH, find_refusal
+from threadkeep.gateway.http.headers import first, make_upstream_headers
+from threadkeep.gateway.http.keys import Admitted, Keys, admit, has_key, strip_key
 from threadkeep.gateway.http.metrics import CONTENT_TYPE, Metrics, Runs, split_run
-from threadkeep.gateway.http.proxy import Exchange, Signing, stay
+from threadkeep.gateway.http.proxy import AnswerStamp, Exchange, run_while_connected
 from threadkeep.gateway.http.relay import relay
-from threadkeep.gateway.http.routes import DEFAULT_DIALECT, Provider, Route, route_of
-from threadkeep.gateway.http.upstream import Unanswered, Upstream
+from threadkeep.gateway.http.routes import DEFAULT_DIALECT, Provider, Route, find_route
+from threadkeep.gateway.http.upstream import Upstream, UpstreamFailure
 
 BODY_LIMIT = 64 * 1024 * 1024
 READY_SECONDS = 5.0
@@ -49,7 +49,7 @@ class Gateway:
 
     `POST` to `/v1/responses`, `/v1/chat/completions` and `/v1/messages`, and to what compacts or counts the same histories, are
     conversation requests, each in its dialect. Everything else under `/v1` passes through untouched, whatever its method,
-    streaming both ways. An upstream takes the place of `/v1`; see `Upstream`. `session` is one that `upstream_session` made:
+    streaming both ways. An upstream takes the place of `/v1`; see `Upstream`. `session` is one that `open_upstream_session` made:
     another could keep cookies or wait for a free connection.
 
     Without `keys`, only requests that name this machine, or one of `allowed_hosts`, as their host are served; with them, only
@@ -73,7 +73,7 @@ class Gateway:
         keys: Keys | None = None,
         stores: StoreOf | None = None,
         control_token: str | None = None,
-        histories: LaysOutFor | None = None,
+        histories: FindHostConversations | None = None,
         pages: MakePages | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
         access_log: AccessLog | None = None,
@@ -101,14 +101,14 @@ class Gateway:
         self._ready = ready
         self._access_log = access_log or AccessLog()
         self._body_limit = body_limit
-        self._signing = Signing(now=now, new_id=new_id)
+        self._signing = AnswerStamp(now=now, new_id=new_id)
         self._control = (
             control.Control(stores, token=control_token, stopping=self._stopping, histories=histories, runs=self._runs)
             if stores is not None and control_token is not None
             else None
         )
         self._pages = (
-            pages(Ground(stores=stores, token=control_token, keys=keys, stopping=self._stopping))
+            pages(PageContext(stores=stores, token=control_token, keys=keys, stopping=self._stopping))
             if pages is not None and stores is not None and control_token is not None
             else None
         )
@@ -129,10 +129,10 @@ class Gateway:
         entry = Entry(method=call.method, run=run_id)
         began = time.perf_counter()
         try:
-            with self.metrics.stream():
+            with self.metrics.track_stream():
                 await self._serve(call, caller, entry)
         finally:
-            self.metrics.answered(route=entry.route, status=caller.status)
+            self.metrics.count_request(route=entry.route, status=caller.status)
             self._log(entry, caller, seconds=time.perf_counter() - began)
 
     def _log(self, entry: Entry, caller: Caller, *, seconds: float) -> None:
@@ -143,9 +143,9 @@ class Gateway:
             self._access_log.write(entry, status=caller.status, seconds=seconds, at=at, gone=caller.gone, **counted)
 
     async def _serve(self, call: Call, caller: Caller, entry: Entry) -> None:
-        bare = keyless(call)
-        judged = self._pages.forgives(call) if self._pages is not None and is_below(bare.path) else call
-        refusal = turned_away(judged, hosts=self._hosts)
+        bare = strip_key(call)
+        judged = self._pages.forgives(call) if self._pages is not None and is_page(bare.path) else call
+        refusal = find_refusal(judged, hosts=self._hosts)
         if refusal is not None:
             await _refuse(caller, refusal, dialect=_dialect_of(bare))
             return
@@ -156,21 +156,21 @@ class Gateway:
             await _refuse(caller, NO_KEY, dialect=_dialect_of(bare))
             return
         entry.tenant = admitted.tenant
-        if holds_key(bare.path, self._keys):
+        if has_key(bare.path, self._keys):
             await _refuse(caller, KEY_IN_PATH, dialect=_dialect_of(bare))
             return
-        route = route_of(call.method, bare.path.decode("ascii"), admitted.call.headers)
+        route = find_route(call.method, bare.path.decode("ascii"), admitted.call.headers)
         if route is None:
             await _refuse(caller, UNKNOWN_PATH)
         elif first(call.headers, b"upgrade").lower() == "websocket":
             # Codex takes this status for "no WebSocket here" and goes on over HTTP at once.
             await _refuse(caller, NO_WEBSOCKET, dialect=route.dialect)
-        elif route.is_conversation and is_known(codings_of(first(call.headers, b"content-encoding"))):
+        elif route.is_conversation and is_known(parse_codings(first(call.headers, b"content-encoding"))):
             entry.route = route.dialect.name
             await self._converse(admitted.call, caller, route, entry)
         else:
             if route.is_conversation:
-                self.metrics.failed("open.unknown_encoding")
+                self.metrics.count_failure("open.unknown_encoding")
             entry.route = f"{route.provider}.other"
             await self._pass_through(admitted.call, caller, route)
 
@@ -185,14 +185,14 @@ class Gateway:
             await (control.refuse(caller, NO_NONCE) if told is None else caller.answer(200, told))
         elif bare.path == b"/metrics":
             entry.route = "own"
-            if admitted is not None or (self._control is not None and self._control.holds_token(bare)):
-                await caller.answer(200, self.metrics.text(), content_type=CONTENT_TYPE)
+            if admitted is not None or (self._control is not None and self._control.has_token(bare)):
+                await caller.answer(200, self.metrics.render(), content_type=CONTENT_TYPE)
             else:
                 await control.refuse(caller, NO_KEY)
         elif self._control is not None and bare.path.startswith(control.PREFIX):
             entry.route = "control"
             await self._steer(self._control, bare, caller, entry, admitted=admitted)
-        elif self._pages is not None and is_below(bare.path):
+        elif self._pages is not None and is_page(bare.path):
             entry.route = "ui"
             has_key = self._keys is not None and admitted is not None
             entry.tenant = admitted.tenant if admitted is not None else None
@@ -205,7 +205,7 @@ class Gateway:
         self, steering: control.Control, bare: Call, caller: Caller, entry: Entry, *, admitted: Admitted | None
     ) -> None:
         """Pass a request to the control API if it may be made: with the token for the gateway's own tenant, or with a key."""
-        if steering.holds_token(bare):
+        if steering.has_token(bare):
             await steering.answer(bare, caller, tenant=None)
         elif self._keys is not None and admitted is not None:
             entry.tenant = admitted.tenant
@@ -233,14 +233,14 @@ class Gateway:
             wire=route.dialect.wire,
             upstream=self._upstreams[route.provider],
             metrics=self.metrics,
-            run=None if entry.run is None else self._runs.named(entry.run),
+            run=None if entry.run is None else self._runs.get_run(entry.run),
             entry=entry if self._access_log.content else None,
         )
         conversations = partial(self._conversations, entry.tenant, route.dialect.name)
         await exchange.run(conversations, body_limit=self._body_limit, signing=self._signing)
 
     async def _pass_through(self, call: Call, caller: Caller, route: Route) -> None:
-        headers = for_upstream(call.headers, readable_answer=False)
+        headers = make_upstream_headers(call.headers, readable_answer=False)
         if call.length:
             # Framing is passed on here: without a length the body would be sent in chunks, which not every server takes.
             headers["content-length"] = str(call.length)
@@ -249,17 +249,17 @@ class Gateway:
 
         async def exchange() -> None:
             async with upstream.exchange(call.method, call.target(route.path), headers=headers, body=body) as answer:
-                if isinstance(answer, Unanswered):
-                    self.metrics.failed(f"relay.{answer.code}")
+                if isinstance(answer, UpstreamFailure):
+                    self.metrics.count_failure(f"relay.{answer.code}")
                 if not caller.gone:
                     await relay(caller, answer, wire=route.dialect.wire)
 
-        await stay(caller, exchange(), metrics=self.metrics)
+        await run_while_connected(caller, exchange(), metrics=self.metrics)
 
 
 def _dialect_of(bare: Call) -> Dialect:
     """Return the dialect in which a request that is not served will understand why; its path may be anything."""
-    route = route_of(bare.method, bare.path.decode("latin-1"), bare.headers)
+    route = find_route(bare.method, bare.path.decode("latin-1"), bare.headers)
     return route.dialect if route is not None else DEFAULT_DIALECT
 
 
@@ -283,7 +283,7 @@ class Pages(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class PageContext:
     """What a gateway gives its pages: the stores, what decides about a credential, and what ends their streams.
 
     `token` opens the tenant without keys, and signs what pages hand out.
@@ -302,9 +302,9 @@ class Ground:
         return None if tenant is None else (tenant,)
 
 
-MakePages = Callable[[Ground], Pages]
+MakePages = Callable[[PageContext], Pages]
 
 
-def is_below(path: bytes) -> bool:
+def is_page(path: bytes) -> bool:
     """Whether a path, without a key in it, is one of the pages'."""
     return path == ROOT or path.startswith(ROOT + b"/")

@@ -13,13 +13,13 @@ from threadkeep.gateway.app import Gateway, MakePages
 from threadkeep.gateway.control.identity import Identity
 from threadkeep.gateway.control.tenants import Tenants
 from threadkeep.gateway.conversation.conversations import RecordedConversations
-from threadkeep.gateway.conversation.rules import Rules, rules_of
+from threadkeep.gateway.conversation.rules import Rules, make_rules
 from threadkeep.gateway.http.access_log import AccessLog
 from threadkeep.gateway.http.keys import Keys
 from threadkeep.gateway.http.metrics import Metrics, Runs
 from threadkeep.gateway.http.routes import Provider
-from threadkeep.gateway.http.server import running, serve
-from threadkeep.gateway.http.upstream import upstream_session
+from threadkeep.gateway.http.server import run_server, serve
+from threadkeep.gateway.http.upstream import open_upstream_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +72,17 @@ async def running_gateway(
         keys=keys,
         control_token=control_token,
     )
-    async with open_gateway(tk, serving) as gateway, running(gateway, port=port, on_stop=gateway.stop) as url:
+    async with open_gateway(tk, serving) as gateway, run_server(gateway, port=port, on_stop=gateway.stop) as url:
         yield url
 
 
-def rules_for(config: Config, *, dialect: str, auto_compact: bool) -> Rules:
+def make_tenant_rules(config: Config, *, dialect: str, auto_compact: bool) -> Rules:
     """Return how one tenant's conversations in one dialect are treated.
 
     In `auto_compact_for` and `gateway_recall_tool_for`, `tenant:NAME` speaks for who has a key of that tenant and `route:DIALECT`
     for one of the three APIs. The tenant counts before the route, and a client or model that is named there before both.
     """
-    rules = rules_of(config, auto_compact=auto_compact)
+    rules = make_rules(config, auto_compact=auto_compact)
     named, recall = rules.auto_compact_for, rules.recall_for
     mode = named.get(f"tenant:{config.tenant}", named.get(f"route:{dialect}"))
     recalls = recall.get(f"tenant:{config.tenant}", recall.get(f"route:{dialect}"))
@@ -98,11 +98,11 @@ async def open_gateway(tk: Threadkeep, serving: Serving) -> AsyncIterator[Gatewa
 
     def conversing(store: Threadkeep, dialect: Dialect) -> RecordedConversations:
         upstream = upstreams[Provider(dialect.api.endpoints.provider)]
-        rules = rules_for(store.config, dialect=dialect.name, auto_compact=serving.auto_compact)
+        rules = make_tenant_rules(store.config, dialect=dialect.name, auto_compact=serving.auto_compact)
         return RecordedConversations(store, dialect, rules=rules, upstream=upstream)
 
     # What a conversation still does for a client it does over the session, so that this is closed last.
-    async with upstream_session() as session, Tenants(tk, conversing=conversing, metrics=metrics, runs=runs) as tenants:
+    async with open_upstream_session() as session, Tenants(tk, conversing=conversing, metrics=metrics, runs=runs) as tenants:
         yield Gateway(
             upstreams=upstreams,
             conversations=tenants.conversations,

@@ -56,7 +56,7 @@ STATUSES: Mapping[str, int] = {
 }
 
 
-def status_of(error: ThreadkeepError) -> int:
+def find_status(error: ThreadkeepError) -> int:
     """Return the status of an error: its own, or that of the nearest kind of error it is."""
     for kind in type(error).__mro__:
         code = getattr(kind, "code", None)

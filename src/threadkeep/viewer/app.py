@@ -12,10 +12,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from threadkeep import __version__
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError
-from threadkeep.gateway.control.events import ALIVE, OPENING, Silence, Telling, follow, woken
+from threadkeep.gateway.control.events import ALIVE, OPENING, NotifyingStore, Silence, follow, wait_for_change
 from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.gateway.http.headers import first
-from threadkeep.gateway.status import status_of
+from threadkeep.gateway.status import find_status
 from threadkeep.store import ThreadStore
 from threadkeep.viewer.login import Guest, Tickets, find_ticket, name_cookie, render_cookie
 from threadkeep.viewer.pages import RECORD_PAGES, THREAD_PAGES, Values, read_number, send_raw_record, show_memory, show_threads
@@ -111,7 +111,7 @@ class Viewer:
                 return redirect("/ui/enter") if call.method == "GET" else self._fail("no_ticket", "log in first", status=401)
             return await self._route(path, call, caller, visitor, has_key=guest is not None)
         except ThreadkeepError as error:
-            return self._fail(error.code, str(error), status=status_of(error))
+            return self._fail(error.code, str(error), status=find_status(error))
 
     async def _log_in_or_out(self, call: Call, caller: Caller, *, leave: bool) -> Response:
         name = name_cookie(first(call.headers, b"host"))
@@ -279,7 +279,7 @@ def _link_change(change: str, thread_id: str, *, at: int | None = None) -> str:
     return f"{link_thread(thread_id)}?done={change}{f'&at={at}' if at is not None else ''}"
 
 
-async def follow_threads(store: Telling, *, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+async def follow_threads(store: NotifyingStore, *, stopping: asyncio.Event) -> AsyncIterator[bytes]:
     """Yield an event whenever any thread was written, until `stopping` is set."""
     seen = await _find_newest(store)
     yield OPENING
@@ -291,7 +291,7 @@ async def follow_threads(store: Telling, *, stopping: asyncio.Event) -> AsyncIte
                 seen = newest
                 silence.broken()
                 yield b"event: written\ndata: {}\n\n"
-            await woken(watch, stopping, within_s=LIST_REFRESH_SECONDS)
+            await wait_for_change(watch, stopping, within_s=LIST_REFRESH_SECONDS)
             if silence.is_long():
                 yield ALIVE
 

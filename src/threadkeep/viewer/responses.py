@@ -66,7 +66,7 @@ async def send_events(caller: Caller, events: AsyncIterator[bytes], *, is_admitt
             await caller.write(chunk)
         await caller.end()
 
-    await caller.stay_for(write())
+    await caller.run_while_connected(write())
 
 
 @cache

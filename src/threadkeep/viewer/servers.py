@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection
 
 from threadkeep.client import Threadkeep
 from threadkeep.dialects import DEFAULT
-from threadkeep.gateway.app import Ground, MakePages
+from threadkeep.gateway.app import MakePages, PageContext
 from threadkeep.gateway.http.asgi import Call, Caller, Receive, Scope, Send
-from threadkeep.gateway.http.guards import turned_away
-from threadkeep.gateway.http.keys import digest_of
+from threadkeep.gateway.http.guards import find_refusal
+from threadkeep.gateway.http.keys import digest_key
 from threadkeep.viewer.app import Viewer, drop_own_origin
 from threadkeep.viewer.login import Guest
 from threadkeep.viewer.responses import Response, redirect
@@ -46,7 +46,7 @@ class StandaloneViewer:
             raise RuntimeError(f"the viewer speaks HTTP, not {scope['type']}")
         call = Call.of(scope)
         caller = Caller(receive, send, has_body=call.has_body)
-        refusal = turned_away(drop_own_origin(call), hosts=frozenset())
+        refusal = find_refusal(drop_own_origin(call), hosts=frozenset())
         if refusal is not None:
             body = DEFAULT.wire.render_error(refusal.status, refusal.code, refusal.message)
             await Response(status=refusal.status, body=body, content_type=b"application/json").send(caller)
@@ -66,7 +66,7 @@ class StandaloneViewer:
 def mount_viewer(*, allow_changes: bool = False) -> MakePages:
     """Return a factory of the pages that a gateway serves below `/ui`."""
 
-    def make(ground: Ground) -> MountedViewer:
+    def make(ground: PageContext) -> MountedViewer:
         return MountedViewer(ground, allow_changes=allow_changes)
 
     return make
@@ -78,7 +78,7 @@ class MountedViewer:
     A key that was removed opens nothing from the next request on, and ends every visit that rests on it.
     """
 
-    def __init__(self, ground: Ground, *, allow_changes: bool) -> None:
+    def __init__(self, ground: PageContext, *, allow_changes: bool) -> None:
         self._ground = ground
         self._viewer = Viewer(
             ground.stores,
@@ -101,7 +101,7 @@ class MountedViewer:
         opened = self._ground.opens(credential)
         if opened is None:
             return None
-        digest = digest_of(credential)
+        digest = digest_key(credential)
         return Guest(tenant=opened[0], keys=frozenset(key for key in self._list_keys(opened[0]) if digest.startswith(key)))
 
     def _admits(self, guest: Guest) -> bool:
@@ -114,4 +114,4 @@ class MountedViewer:
             return frozenset()
         # Any question makes a file of keys reload itself if it changed.
         keys.tenant_of("")
-        return frozenset(shown.rstrip("…") for shown in keys.held_by(tenant))
+        return frozenset(shown.rstrip("…") for shown in keys.list_digests(tenant))

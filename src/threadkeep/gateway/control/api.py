@@ -33,11 +33,11 @@ from threadkeep.dialects.raw_json import encode_value, join_list, join_object
 from threadkeep.errors import BadInput, ThreadkeepError
 from threadkeep.gateway.control.events import follow
 from threadkeep.gateway.conversation.hints import SESSION_HEADERS
-from threadkeep.gateway.conversation.request import Incoming, LaidOut, LaysOut, Refused, Wish
+from threadkeep.gateway.conversation.request import HostConversations, HostWindow, HostWish, Incoming, Refused
 from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.gateway.http.headers import first
 from threadkeep.gateway.http.metrics import Runs
-from threadkeep.gateway.status import status_of
+from threadkeep.gateway.status import find_status
 
 PREFIX = b"/threadkeep/v1/"
 BODY_LIMIT = 64 * 1024
@@ -79,7 +79,7 @@ HISTORY_LIMIT = 64 * 1024 * 1024
 SESSION_HEADER = SESSION_HEADERS[2]
 
 # Given a tenant and a dialect's name, returns its conversations.
-LaysOutFor = Callable[[str | None, str], Awaitable[LaysOut]]
+FindHostConversations = Callable[[str | None, str], Awaitable[HostConversations]]
 
 A = TypeVar("A", bound=msgspec.Struct)
 
@@ -97,7 +97,7 @@ class Control:
         *,
         token: str,
         stopping: asyncio.Event,
-        histories: LaysOutFor | None = None,
+        histories: FindHostConversations | None = None,
         runs: Runs | None = None,
     ) -> None:
         self._stores = stores
@@ -106,7 +106,7 @@ class Control:
         self._token = token.encode()
         self._stopping = stopping
 
-    def holds_token(self, call: Call) -> bool:
+    def has_token(self, call: Call) -> bool:
         """Whether a request carries the token, as `Authorization: Bearer TOKEN`."""
         scheme, _, token = first(call.headers, b"authorization").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token)
@@ -116,7 +116,7 @@ class Control:
         try:
             await self._answer(call, caller, tenant=tenant)
         except ThreadkeepError as error:
-            await refuse(caller, Refused(status=status_of(error), code=error.code, message=str(error)))
+            await refuse(caller, Refused(status=find_status(error), code=error.code, message=str(error)))
         except ConnectionResetError:
             return
 
@@ -152,7 +152,7 @@ class Control:
         elif what in POSTED:
             answer = await _posted(what, thread, await caller.read(limit=BODY_LIMIT), is_operator=is_operator)
         else:
-            answer = await (window_view if what == "window" else state_view)(thread)
+            answer = await (show_window if what == "window" else show_state)(thread)
         await caller.answer(200, msgspec.json.encode(answer))
 
     async def _stream(self, tk: Threadkeep, thread: Thread, *, call: Call, caller: Caller) -> None:
@@ -165,7 +165,7 @@ class Control:
                 await caller.write(chunk)
             await caller.end()
 
-        await caller.stay_for(stream())
+        await caller.run_while_connected(stream())
 
 
 async def _posted(what: str, thread: Thread, body: bytes | None, *, is_operator: bool) -> object:
@@ -177,10 +177,10 @@ async def _posted(what: str, thread: Thread, body: bytes | None, *, is_operator:
             return {"thread": thread.id, "checkpoint": await thread.undo()}
         case "note":
             noted = _asked(body, _Note, to="note")
-            return remark_view(await thread.note(noted.text, pinned=noted.pinned))
+            return show_remark(await thread.note(noted.text, pinned=noted.pinned))
         case _:
             entry = _asked(body, _Pin, to=what).entry
-            return remark_view(await (thread.pin if what == "pin" else thread.unpin)(entry))
+            return show_remark(await (thread.pin if what == "pin" else thread.unpin)(entry))
 
 
 async def _compact(thread: Thread, asked: _Compact, *, is_operator: bool) -> object:
@@ -191,7 +191,7 @@ async def _compact(thread: Thread, asked: _Compact, *, is_operator: bool) -> obj
     report = await thread.compact(
         strategy=asked.strategy, model=asked.model, target=target, focus=asked.focus, dry_run=asked.dry_run
     )
-    return compaction_view(report)
+    return show_compaction(report)
 
 
 async def refuse(caller: Caller, refused: Refused) -> None:
@@ -229,7 +229,7 @@ def _resumed_after(call: Call) -> int | None:
 JsonObject = dict[str, object]
 
 
-async def window_view(thread: Thread) -> JsonObject:
+async def show_window(thread: Thread) -> JsonObject:
     """Return what the model sees next, every item with the bytes it is sent with."""
     history = await thread.history()
     items = [msgspec.Raw(item.raw) for item in thread.dialect.arrange(history.items)]
@@ -242,11 +242,11 @@ async def window_view(thread: Thread) -> JsonObject:
     }
 
 
-async def state_view(thread: Thread) -> JsonObject:
+async def show_state(thread: Thread) -> JsonObject:
     """Return the session state, section by section."""
     history = await thread.history()
     ledger = ledger_of(history)
-    sections = {section.value: [_entry_view(entry) for entry in ledger.section(section)] for section in Section}
+    sections = {section.value: [_show_entry(entry) for entry in ledger.section(section)] for section in Section}
     return {
         "thread": thread.id,
         "checkpoint": history.checkpoint_ordinal,
@@ -256,7 +256,7 @@ async def state_view(thread: Thread) -> JsonObject:
     }
 
 
-def compaction_view(report: CompactionReport) -> JsonObject:
+def show_compaction(report: CompactionReport) -> JsonObject:
     """Return what a compaction did."""
     return {
         "thread": report.thread,
@@ -271,13 +271,13 @@ def compaction_view(report: CompactionReport) -> JsonObject:
     }
 
 
-def remark_view(remarked: Remarked) -> JsonObject:
+def show_remark(remarked: Remarked) -> JsonObject:
     """Return what a pin or a note made: its record, null where nothing changed, and the entries it is about."""
-    entries = [_entry_view(entry) for entry in remarked.entries]
+    entries = [_show_entry(entry) for entry in remarked.entries]
     return {"thread": remarked.thread, "record": remarked.record, "entries": entries}
 
 
-def _entry_view(entry: LedgerEntry) -> JsonObject:
+def _show_entry(entry: LedgerEntry) -> JsonObject:
     shown: JsonObject = {
         "id": entry.id,
         "text": entry.text,
@@ -302,12 +302,12 @@ class _History(msgspec.Struct, forbid_unknown_fields=True):
     limit_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-async def answer_history(caller: Caller, lays_out_for: LaysOutFor, *, tenant: str | None) -> None:
+async def answer_history(caller: Caller, lays_out_for: FindHostConversations, *, tenant: str | None) -> None:
     """Answer a request of someone who may act for `tenant`.
 
     Raises:
         BadInput: It cannot be understood.
-        CompactionError, Conflict: See `LaysOut`.
+        CompactionError, Conflict: See `HostConversations`.
     """
     body = await caller.read(limit=HISTORY_LIMIT)
     if body is None:
@@ -320,21 +320,21 @@ async def answer_history(caller: Caller, lays_out_for: LaysOutFor, *, tenant: st
     fields = {"model": encode_value(asked.model), dialect.history_field: join_list(bytes(item) for item in asked.items)}
     headers = {SESSION_HEADER: asked.session} if asked.session else {}
     incoming = Incoming(path=dialect.api.endpoints.turn, headers=headers, body=join_object(fields))
-    wish = Wish(compact=asked.compact, focus=asked.focus, limit_tokens=asked.limit_tokens)
-    laid_out = await (await lays_out_for(tenant, asked.dialect)).laid_out(incoming, wish)
-    await caller.answer(200, msgspec.json.encode(_history_view(laid_out, dialect)))
+    wish = HostWish(compact=asked.compact, focus=asked.focus, limit_tokens=asked.limit_tokens)
+    lay_out = await (await lays_out_for(tenant, asked.dialect)).lay_out(incoming, wish)
+    await caller.answer(200, msgspec.json.encode(_show_history(lay_out, dialect)))
 
 
-def _history_view(laid_out: LaidOut, dialect: Dialect) -> dict[str, object]:
-    request = dialect.split(laid_out.body)
+def _show_history(lay_out: HostWindow, dialect: Dialect) -> dict[str, object]:
+    request = dialect.split(lay_out.body)
     items = [*request.head, *request.items] if request is not None else []
     return {
-        "thread": laid_out.thread_id,
-        "checkpoint": laid_out.checkpoint,
-        "tokens": laid_out.tokens,
+        "thread": lay_out.thread_id,
+        "checkpoint": lay_out.checkpoint,
+        "tokens": lay_out.tokens,
         "items": [msgspec.Raw(item.raw) for item in items],
-        "state": laid_out.state,
-        "compacted": compaction_view(laid_out.report) if laid_out.report is not None else None,
-        "trouble": laid_out.trouble,
-        "answer": laid_out.answer,
+        "state": lay_out.state,
+        "compacted": show_compaction(lay_out.report) if lay_out.report is not None else None,
+        "trouble": lay_out.trouble,
+        "answer": lay_out.answer,
     }

@@ -23,11 +23,11 @@ OPENING = b"retry: 1000\n\n"
 ALIVE = b": alive\n\n"
 
 
-class Telling(ThreadStore, Notify, Protocol):
+class NotifyingStore(ThreadStore, Notify, Protocol):
     """A store that tells of what is written."""
 
 
-async def follow(store: Telling, thread_id: str, *, after: int | None, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+async def follow(store: NotifyingStore, thread_id: str, *, after: int | None, stopping: asyncio.Event) -> AsyncIterator[bytes]:
     """Yield an event for every record after ordinal `after` (None: from now on), and go on until `stopping` is set.
 
     Raises:
@@ -45,7 +45,7 @@ async def follow(store: Telling, thread_id: str, *, after: int | None, stopping:
                 yield b"".join(map(_event, page))
                 cursor = min(upto, cursor + PAGE)
                 silence.broken()
-            await woken(watch, stopping, within_s=LOOK_SECONDS)
+            await wait_for_change(watch, stopping, within_s=LOOK_SECONDS)
             if silence.is_long():
                 yield ALIVE
 
@@ -67,7 +67,7 @@ class Silence:
         return long
 
 
-async def woken(watch: Watch, stopping: asyncio.Event, *, within_s: float) -> None:
+async def wait_for_change(watch: Watch, stopping: asyncio.Event, *, within_s: float) -> None:
     """Return when it is time to look again: told of something, told to stop, or `within_s` later."""
     told, stop = asyncio.create_task(watch.wait(within_s=within_s)), asyncio.create_task(stopping.wait())
     try:

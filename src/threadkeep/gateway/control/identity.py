@@ -25,7 +25,7 @@ import msgspec
 from threadkeep import __version__
 from threadkeep.client import Config
 from threadkeep.errors import CannotKeepToken
-from threadkeep.gateway.conversation.rules import CLAUDE_CODE, rules_of
+from threadkeep.gateway.conversation.rules import CLAUDE_CODE, make_rules
 
 PATH: Final = b"/threadkeep/v1/identity"
 
@@ -59,16 +59,16 @@ class _Proved(msgspec.Struct):
     proof: str
 
 
-def identity_of(config: Config) -> Identity:
+def make_identity(config: Config) -> Identity:
     """Return what a gateway with this configuration says about itself."""
     settings = {field.name: getattr(config, field.name) for field in fields(Config) if field.name not in LEFT_OUT}
-    rules = rules_of(config)
+    rules = make_rules(config)
     return Identity(
         version=__version__,
         settings=hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest(),
         needs_keys=config.keys_file is not None,
         upstreams=(config.openai_upstream, config.anthropic_upstream),
-        compacts=(rules.mode_for(client="", model=""), rules.mode_for(client=CLAUDE_CODE, model="")),
+        compacts=(rules.find_mode(client="", model=""), rules.find_mode(client=CLAUDE_CODE, model="")),
     )
 
 
@@ -105,17 +105,17 @@ SUFFIX = ".control-token"
 _token = re.compile(r"[A-Za-z0-9_-]{32,128}")
 
 
-def new_token() -> str:
+def make_token() -> str:
     """Return a fresh token."""
     return secrets.token_urlsafe(32)
 
 
-def token_file(store: Path) -> Path:
+def find_token_file(store: Path) -> Path:
     """Return where the token of a store is kept."""
     return store.with_name(store.name + SUFFIX)
 
 
-def kept_token(store: Path) -> str:
+def load_token(store: Path) -> str:
     """Return the token of a store, made if there is none yet; gateways that share a store share it.
 
     A file that others could read, or that holds something else, is replaced.
@@ -123,10 +123,10 @@ def kept_token(store: Path) -> str:
     Raises:
         CannotKeepToken: The file cannot be read or written.
     """
-    path = token_file(store)
+    path = find_token_file(store)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _private_token(path) or _written(path, new_token())
+        return _private_token(path) or _written(path, make_token())
     except OSError as error:
         raise CannotKeepToken(str(path), reason=error.strerror or type(error).__name__) from error
 

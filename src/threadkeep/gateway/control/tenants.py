@@ -10,12 +10,12 @@ from typing import Protocol, Self
 from threadkeep.client import Threadkeep
 from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, CompactionObserver, Spent
 from threadkeep.dialects import Dialect, find_dialect
-from threadkeep.gateway.conversation.request import Conversations, LaysOut
+from threadkeep.gateway.conversation.request import Conversations, HostConversations
 from threadkeep.gateway.http.metrics import Metrics, Runs
 from threadkeep.threads import Attempt
 
 
-class Closing(Conversations, LaysOut, Protocol):
+class OpenConversations(Conversations, HostConversations, Protocol):
     """Conversations that may still be at work when the gateway stops."""
 
     async def close(self) -> None:
@@ -30,7 +30,12 @@ class Tenants:
     """
 
     def __init__(
-        self, tk: Threadkeep, *, conversing: Callable[[Threadkeep, Dialect], Closing], metrics: Metrics, runs: Runs | None = None
+        self,
+        tk: Threadkeep,
+        *,
+        conversing: Callable[[Threadkeep, Dialect], OpenConversations],
+        metrics: Metrics,
+        runs: Runs | None = None,
     ) -> None:
         """Take an open store, and what makes the conversations of one tenant in one dialect."""
         self._tk = tk
@@ -38,7 +43,7 @@ class Tenants:
         self._metrics = metrics
         self._runs = runs or Runs()
         self._stores: dict[str, Threadkeep] = {}
-        self._conversations: dict[tuple[str, str], Closing] = {}
+        self._conversations: dict[tuple[str, str], OpenConversations] = {}
         self._opening = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -59,7 +64,7 @@ class Tenants:
                 self._stores[name] = await self._tk.for_tenant(name, observer=observer)
         return self._stores[name]
 
-    async def conversations(self, tenant: str | None, dialect: str) -> Closing:
+    async def conversations(self, tenant: str | None, dialect: str) -> OpenConversations:
         """Return who decides about a tenant's requests in a dialect; always the same one."""
         tk = await self.store(tenant)
         key = (tk.config.tenant, dialect)
@@ -94,10 +99,10 @@ class CountedCompactions:
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
         if figures.checkpoint is not None:
             counted = {"tokens_before": figures.tokens_before, "tokens_after": figures.tokens_after}
-            self._metrics.compacted(trigger=attempt.trigger, **counted)
-            self._runs.compacted(attempt.thread_id)
+            self._metrics.count_compaction(trigger=attempt.trigger, **counted)
+            self._runs.count_compaction(attempt.thread_id)
         self._beside.finished(attempt, figures, duration_ms=duration_ms)
 
     def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
-        self._metrics.failed("compaction")
+        self._metrics.count_failure("compaction")
         self._beside.failed(attempt, error, duration_ms=duration_ms, spent=spent)

@@ -14,7 +14,7 @@ import msgspec
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import ModelRejected, ModelUnavailable
-from threadkeep.gateway.conversation.request import AnswerTooLong, ListModels, SendAlike, SendBeside
+from threadkeep.gateway.conversation.request import AnswerTooLong, AskPath, AskProvider, ListModels
 from threadkeep.items import Item
 from threadkeep.llm.answers import AnswerReader, read_answer
 from threadkeep.llm.base import ModelReply, RemoteCompaction, RemoteCompactor
@@ -23,31 +23,31 @@ from threadkeep.llm.provider import IDLE_SECONDS, NO_HEADERS, Incoming
 from threadkeep.llm.remote import COMPACTORS
 
 
-class OwnModel:
+class ClientModel:
     """Implements `threadkeep.llm.base.Model` with what a client's request came with. It holds the client's credentials, through
-    `send_alike`, and lives no longer than the compaction it was made for.
+    `ask_provider`, and lives no longer than the compaction it was made for.
 
-    `legal` takes out of an item what the provider would refuse in the request that is asked; None leaves the item out.
+    `remove_refused` takes out of an item what the provider would refuse in the request that is asked; None leaves the item out.
     """
 
     def __init__(
         self,
-        send_alike: SendAlike,
+        ask_provider: AskProvider,
         *,
         own: Request,
         dialect: Dialect,
         name: str,
         issuer: str,
         window_tokens: int,
-        legal: Callable[[Item], Item | None],
+        remove_refused: Callable[[Item], Item | None],
     ) -> None:
-        self._send_alike = send_alike
+        self._ask_provider = ask_provider
         self._own = own
         self._dialect = dialect
         self._name = name
         self._issuer = issuer
         self._window_tokens = window_tokens
-        self._legal = legal
+        self._legal = remove_refused
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class OwnModel:
             items = api.cache_markers.limit_markers(items, request)
         body = self._dialect.join(request, items)
         try:
-            heard = await self._send_alike(body)
+            heard = await self._ask_provider(body)
         except AnswerTooLong as error:
             raise ModelRejected(self._name, status=200, reason=str(error)) from error
         except ConnectionError as error:
@@ -98,8 +98,8 @@ MOUNT: Final = "/v1"
 class ClientTransport:
     """Implements `threadkeep.llm.provider.Transport` with a client's own headers; it never sees a credential."""
 
-    def __init__(self, send_beside: SendBeside, *, name: str) -> None:
-        self._send_beside = send_beside
+    def __init__(self, ask_path: AskPath, *, name: str) -> None:
+        self._ask_path = ask_path
         self._name = name
 
     @property
@@ -111,7 +111,7 @@ class ClientTransport:
         self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS
     ) -> AsyncIterator[Incoming]:
         try:
-            heard = await self._send_beside(path.removeprefix(MOUNT), body, headers)
+            heard = await self._ask_path(path.removeprefix(MOUNT), body, headers)
         except AnswerTooLong as error:
             raise ModelRejected(self._name, status=200, reason=str(error)) from error
         except ConnectionError as error:
@@ -124,14 +124,14 @@ class ClientTransport:
         """There is no connection of its own."""
 
 
-class OwnCompactor:
+class ClientCompactor:
     """The client's own model, whose provider compacts too; see `Model` and `RemoteCompactor` in `threadkeep.llm.base`.
 
     What is made for its account is shown to no other.
     """
 
-    def __init__(self, model: OwnModel, send_beside: SendBeside) -> None:
-        transport = ClientTransport(send_beside, name=model.name)
+    def __init__(self, model: ClientModel, ask_path: AskPath) -> None:
+        transport = ClientTransport(ask_path, name=model.name)
         self._model = model
         self._remote: RemoteCompactor = COMPACTORS[model.dialect](
             model.name, model=model.name, issuer=model.issuer, connect=lambda: transport
@@ -174,7 +174,7 @@ SMALLEST, LARGEST = 1_024, 100_000_000
 ASKED_AT_MOST: Final = 256
 
 
-class ModelLists:
+class ModelWindows:
     """Asks the provider of one route for its models' windows, and tells the backend."""
 
     def __init__(self, backend: Backend, *, path: str) -> None:
@@ -211,20 +211,24 @@ class ModelLists:
             async with asyncio.timeout(PATIENCE_S):
                 heard = await list_models(self._path.format(model=quote(model, safe="")))
             if heard.status == 200:
-                self._backend.add_windows(windows_in(heard.body))
+                self._backend.add_windows(read_windows(heard.body))
 
 
-def windows_in(body: bytes) -> dict[str, int]:
+def read_windows(body: bytes) -> dict[str, int]:
     """Return the windows a list of models tells, by the models' names; whatever else it may be tells none."""
     try:
-        told = msgspec.json.decode(body)
+        context = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-    return dict(_windows(told))
+    return dict(_windows(context))
 
 
-def _windows(told: Any) -> Iterator[tuple[str, int]]:
-    listed = next((told[name] for name in ("data", "models") if isinstance(told.get(name), list)), [told]) if _is(told) else []
+def _windows(context: Any) -> Iterator[tuple[str, int]]:
+    listed = (
+        next((context[name] for name in ("data", "models") if isinstance(context.get(name), list)), [context])
+        if _is(context)
+        else []
+    )
     for one in filter(_is, listed):
         about = {**(one["meta"] if _is(one.get("meta")) else {}), **one}
         name = next((about[key] for key in NAMES if isinstance(about.get(key), str)), None)

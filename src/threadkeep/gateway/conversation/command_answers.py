@@ -11,9 +11,9 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.dialects import Dialect
 from threadkeep.errors import ThreadkeepError
-from threadkeep.gateway.conversation.commands import VERBS, Command, CommandNames, Verb, meant_verb
+from threadkeep.gateway.conversation.commands import VERBS, Command, CommandNames, Verb, guess_verb
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
-from threadkeep.gateway.conversation.thread_cache import Known
+from threadkeep.gateway.conversation.thread_cache import KnownThread
 from threadkeep.hooks import HookRun, RunOutcome
 from threadkeep.threads.branches import undo_compaction
 from threadkeep.tokens import Pressure
@@ -41,7 +41,7 @@ USAGES: Final = (
 _pointer = re.compile(r"(?P<record>#[0-9]{1,10})|\[?(?P<entry>[0-9]{1,10})\]?")
 
 
-def told_compacted(report: CompactionReport, *, names: CommandNames) -> str:
+def render_compaction(report: CompactionReport, *, names: CommandNames) -> str:
     """Return a compaction's report as the person who asked for it reads it, with what hooks want seen and where they failed."""
     recall, undo = (
         (f"{names.control[0]} recall WORDS", f"{names.control[0]} undo")
@@ -51,7 +51,7 @@ def told_compacted(report: CompactionReport, *, names: CommandNames) -> str:
     saved = 100 - report.tokens_after * 100 // max(1, report.tokens_before)
     counts = report.audit.counts()
     repaired = f"{counts['repaired']} of them were put back word for word" if counts["repaired"] else "all of them did"
-    hooks = "".join(f"\n{line}" for run in report.hooks for line in _told_run(run))
+    hooks = "".join(f"\n{line}" for run in report.hooks for line in _render_hook_run(run))
     return (
         f"Compacted: {report.tokens_before:,} → {report.tokens_after:,} tokens ({saved} % smaller), "
         f"{report.model_calls} model calls.\n"
@@ -60,18 +60,18 @@ def told_compacted(report: CompactionReport, *, names: CommandNames) -> str:
     )
 
 
-def _told_run(run: HookRun) -> list[str]:
+def _render_hook_run(run: HookRun) -> list[str]:
     said = [f"A hook says: {run.warning}"] if run.warning is not None and not run.quiet else []
     failed = run.outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT)
     return [*said, *([f"The hook {run.name} failed and held nothing up: {run.message}"] if failed else [])]
 
 
-def told_failed(command: Command, error: ThreadkeepError) -> str:
+def render_failure(command: Command, error: ThreadkeepError) -> str:
     """Return why what was asked for did not happen."""
     return f"{FAILED.get(command.verb, 'Not done')}: {error}"
 
 
-def told_status(known: Known, pressure: Pressure, *, items: int, mode: AutoCompact) -> str:
+def render_status(known: KnownThread, pressure: Pressure, *, items: int, mode: AutoCompact) -> str:
     """Return how a conversation stands: its thread, how full its window is, and what was compacted."""
     full = pressure.limits.full
     lines = [
@@ -79,22 +79,22 @@ def told_status(known: Known, pressure: Pressure, *, items: int, mode: AutoCompa
         f"Window: {pressure.tokens:,} of {full:,} tokens ({pressure.tokens * 100 // max(1, full)} %); "
         f"automatic compaction is {mode}, its limit {pressure.limits.hard:,}.",
     ]
-    if known.standing is None:
+    if known.active is None:
         lines.append("Not compacted so far.")
     else:
-        figures = known.standing.checkpoint.figures
+        figures = known.active.checkpoint.figures
         lines.append(
-            f"Compacted at #{known.standing.ordinal} ({known.standing.checkpoint.strategy}): "
+            f"Compacted at #{known.active.ordinal} ({known.active.checkpoint.strategy}): "
             f"{figures.get('tokens_before', 0):,} → {figures.get('tokens_after', 0):,} tokens."
         )
     return "\n".join(lines)
 
 
-def told_help(rules: Rules, *, misunderstood: str | None) -> str:
+def render_help(rules: Rules, *, misunderstood: str | None) -> str:
     """Return which commands there are, under the names they have here."""
     lines = []
     if misunderstood and misunderstood.lower() not in VERBS:
-        meant = meant_verb(misunderstood)
+        meant = guess_verb(misunderstood)
         lines.append(f"{misunderstood!r} is not a command." + (f" Did you mean {meant!r}?" if meant else ""))
     lines.append("Commands for the gateway; the model never sees them:")
     for name in rules.commands.control:
@@ -103,7 +103,7 @@ def told_help(rules: Rules, *, misunderstood: str | None) -> str:
     return "\n".join(lines)
 
 
-async def undone(backend: Backend, known: Known) -> str:
+async def decode_body(backend: Backend, known: KnownThread) -> str:
     """Take the newest compaction of a thread back, and say so.
 
     Raises:
@@ -113,7 +113,7 @@ async def undone(backend: Backend, known: Known) -> str:
     return f"The compaction at #{ordinal} no longer counts; the conversation goes on as it was before it."
 
 
-async def recalled(backend: Backend, known: Known, query: str | None, *, dialect: Dialect) -> str:
+async def recalled(backend: Backend, known: KnownThread, query: str | None, *, dialect: Dialect) -> str:
     """Return originals from a thread that answer a question or a pointer.
 
     Raises:
@@ -127,7 +127,7 @@ async def recalled(backend: Backend, known: Known, query: str | None, *, dialect
     return "\n\n".join(f"{hit.pointer}\n{hit.text}" for hit in hits)
 
 
-async def noted(thread: Thread, text: str | None, *, name: str) -> str:
+async def note_text(thread: Thread, text: str | None, *, name: str) -> str:
     """Write down what a person wants the agent to know, and say so.
 
     Raises:
@@ -139,7 +139,7 @@ async def noted(thread: Thread, text: str | None, *, name: str) -> str:
     return f"Noted as #{remarked.record}. It stands in the session state from the next compaction on."
 
 
-async def pinned(thread: Thread, what: str | None, *, name: str) -> str:
+async def pin_text(thread: Thread, what: str | None, *, name: str) -> str:
     """Write down what must survive every compaction, or pin what is in the session state already; say so.
 
     Raises:
@@ -149,7 +149,7 @@ async def pinned(thread: Thread, what: str | None, *, name: str) -> str:
     if not what:
         return f"Say what to pin: `{name} pin Never push to main.`, or `{name} pin #12` for what the session state has from #12."
     if _pointer.fullmatch(what):
-        return await _told_pins(thread, what, pin=True)
+        return await _change_pins(thread, what, pin=True)
     remarked = await thread.note(what, pinned=True)
     return (
         f"Pinned as #{remarked.record}. It stands in the session state from the next compaction on, and no compaction drops it.\n"
@@ -157,7 +157,7 @@ async def pinned(thread: Thread, what: str | None, *, name: str) -> str:
     )
 
 
-async def unpinned(thread: Thread, what: str | None, *, name: str) -> str:
+async def unpin_text(thread: Thread, what: str | None, *, name: str) -> str:
     """Let go of what was pinned, and say so.
 
     Raises:
@@ -165,10 +165,10 @@ async def unpinned(thread: Thread, what: str | None, *, name: str) -> str:
     """
     if not what or not _pointer.fullmatch(what):
         return f"Say which pin to let go of by its number: `{name} unpin #12`"
-    return await _told_pins(thread, what, pin=False)
+    return await _change_pins(thread, what, pin=False)
 
 
-async def _told_pins(thread: Thread, what: str, *, pin: bool) -> str:
+async def _change_pins(thread: Thread, what: str, *, pin: bool) -> str:
     """Pin or unpin the entries that a pointer names: an entry by its id, or each that a record is the source of."""
     ledger = await thread.state()
     sourced = [entry.id for entry in ledger.entries if what in {f"#{source.ordinal}" for source in entry.sources}]

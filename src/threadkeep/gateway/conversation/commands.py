@@ -51,7 +51,7 @@ class Command:
     argument: str | None = None
 
 
-def command_in(view: View, names: CommandNames) -> Command | None:
+def find_command(view: View, names: CommandNames) -> Command | None:
     """Return the command a message is, if it is one.
 
     Its whole first word is a command's name. Behind `tk` a verb follows as the second word; `status`, `undo` and `help` end the
@@ -61,20 +61,20 @@ def command_in(view: View, names: CommandNames) -> Command | None:
     """
     if view.kind is not ItemKind.MESSAGE or view.role is not Role.USER:
         return None
-    return _templated(view.text, names) or (_spoken(view.said, names) if view.by_person else None)
+    return _find_template(view.text, names) or (_find_typed(view.said, names) if view.by_person else None)
 
 
-def _spoken(said: str, names: CommandNames) -> Command | None:
+def _find_typed(said: str, names: CommandNames) -> Command | None:
     text = said.strip()
     if len(text) > 1 and text[0] == text[-1] == '"' and text.count('"') == 2:
         text = text[1:-1].strip()
-    first, rest = _cut(text)
+    first, rest = _split_word(text)
     if first in names.compact:
         return Command(verb="compact", argument=rest or None)
-    return _controlled(rest) if _is_named(first, names.control) else None
+    return _find_control(rest) if _is_named(first, names.control) else None
 
 
-def _templated(text: str, names: CommandNames) -> Command | None:
+def _find_template(text: str, names: CommandNames) -> Command | None:
     """Return the command a host's own template is called by. `/compact` is left out: that one is the host's.
 
     A template's name begins with a slash, and whoever calls it means the gateway: a verb that does not exist asks for help.
@@ -87,26 +87,26 @@ def _templated(text: str, names: CommandNames) -> Command | None:
         return Command(verb="compact", argument=rest or None)
     if not _is_named(name, names.control) and not _is_named(name.removeprefix("/"), names.control):
         return None
-    return _controlled(rest) or Command(verb="help", argument=_cut(rest)[0])
+    return _find_control(rest) or Command(verb="help", argument=_split_word(rest)[0])
 
 
-def _controlled(rest: str) -> Command | None:
+def _find_control(rest: str) -> Command | None:
     """Return what is asked for behind `tk`; None where it is an ordinary sentence."""
-    word, argument = _cut(rest)
+    word, argument = _split_word(rest)
     verb = word.lower()
     if not verb:
         return Command(verb="help")
     if verb in VERBS and not (argument and verb in ALONE):
         return Command(verb=cast(Verb, verb), argument=argument or None)
-    return Command(verb="help", argument=word) if not argument and meant_verb(verb) else None
+    return Command(verb="help", argument=word) if not argument and guess_verb(verb) else None
 
 
-def meant_verb(word: str) -> str | None:
+def guess_verb(word: str) -> str | None:
     """Return the verb that a mistyped word looks like, if any."""
     return next(iter(get_close_matches(word.lower(), VERBS, n=1, cutoff=ALIKE)), None)
 
 
-def _cut(text: str) -> tuple[str, str]:
+def _split_word(text: str) -> tuple[str, str]:
     """Return the first word of a text, and the rest."""
     first, *rest = text.split(None, 1) or [""]
     return first, rest[0].strip() if rest else ""
@@ -125,7 +125,7 @@ def host_parts(item: Item, *, dialect: Dialect) -> Item | None:
     return None if _template.match(dialect.view(item).text) else dialect.host_parts(item)
 
 
-def signed(text: str, *, key: bytes) -> str:
+def sign(text: str, *, key: bytes) -> str:
     """Return what the gateway says by itself, told apart from what a model says by a tenant's key."""
     return f"{text}\n\n{SIGNATURE}{_proof(text, key)})"
 
@@ -144,7 +144,9 @@ def _proof(text: str, key: bytes) -> str:
     return blake2b(words.encode("utf-8", "replace"), key=key, digest_size=PROOF_BYTES, person=b"gateway-said").hexdigest()
 
 
-def asides(commands: Iterable[bool], answers: Iterable[bool], signatures: Iterable[bool], hosts: Iterable[bool]) -> list[bool]:
+def mark_asides(
+    commands: Iterable[bool], answers: Iterable[bool], signatures: Iterable[bool], hosts: Iterable[bool]
+) -> list[bool]:
     """Return, for each item, whether it was said between a person and the gateway: a command, or the answer to it.
 
     Decided by content alone, so that a history a client resends to a gateway that never saw it comes out the same.

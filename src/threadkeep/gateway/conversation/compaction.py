@@ -20,13 +20,13 @@ from threadkeep.compaction.run import compact_thread
 from threadkeep.compaction.trigger import room_in
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact, ThreadkeepError
-from threadkeep.gateway.conversation.client_model import OwnCompactor, OwnModel
+from threadkeep.gateway.conversation.client_model import ClientCompactor, ClientModel
 from threadkeep.gateway.conversation.hints import Hints
-from threadkeep.gateway.conversation.lookup import Placing
-from threadkeep.gateway.conversation.provider_request import Upstream, Upstreams
-from threadkeep.gateway.conversation.request import Arrived
+from threadkeep.gateway.conversation.lookup import ThreadLookup
+from threadkeep.gateway.conversation.provider_request import RequestBuilder, Upstream
+from threadkeep.gateway.conversation.request import OpenRequest
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
-from threadkeep.gateway.conversation.thread_cache import Known, Memory, load_known
+from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache, load_known
 from threadkeep.items import Item
 from threadkeep.llm.remote import COMPACTORS
 from threadkeep.store import NewRecord, RecordKind
@@ -38,11 +38,18 @@ log = logging.getLogger("threadkeep.gateway")
 AFTER_OVERFLOW = "50%"
 
 
-class KeepingUp:
+class Compactor:
     """Keeps conversations of one dialect within their windows, as the rules allow it."""
 
     def __init__(
-        self, backend: Backend, dialect: Dialect, *, placing: Placing, upstreams: Upstreams, upkeep: Upkeep, rules: Rules
+        self,
+        backend: Backend,
+        dialect: Dialect,
+        *,
+        placing: ThreadLookup,
+        upstreams: RequestBuilder,
+        upkeep: RunningCompactions,
+        rules: Rules,
     ) -> None:
         self._backend = backend
         self._dialect = dialect
@@ -52,38 +59,38 @@ class KeepingUp:
         self._rules = rules
 
     def mode(self, hints: Hints) -> AutoCompact:
-        return self._rules.mode_for(client=hints.client, model=hints.model)
+        return self._rules.find_mode(client=hints.client, model=hints.model)
 
-    def pressure(self, known: Known | None, arrived: Arrived) -> Pressure:
+    def pressure(self, known: KnownThread | None, opened: OpenRequest) -> Pressure:
         """Return how full the window of a conversation's next step is."""
         return measure_pressure(
-            limits=self._limits(arrived),
-            estimated=self._upstreams.tokens(known, arrived),
+            limits=self._limits(opened),
+            estimated=self._upstreams.tokens(known, opened),
             calibration=known.usage if known else None,
-            body_bytes=len(arrived.incoming.body),
+            body_bytes=len(opened.incoming.body),
         )
 
-    def is_called_for(self, known: Known | None, arrived: Arrived) -> bool:
+    def needs_compaction(self, known: KnownThread | None, opened: OpenRequest) -> bool:
         """Whether a request calls for a compaction, before it or beside it."""
-        mode = self.mode(arrived.hints)
-        return mode != "off" and due(self.pressure(known, arrived), mode) != "nothing"
+        mode = self.mode(opened.hints)
+        return mode != "off" and find_due(self.pressure(known, opened), mode) != "nothing"
 
-    def is_far_off(self, known: Known | None, hints: Hints, *, tokens: int, body_bytes: int) -> bool:
+    def is_far_from_limit(self, known: KnownThread | None, hints: Hints, *, tokens: int, body_bytes: int) -> bool:
         """Whether a request that holds at most `tokens` calls for no compaction."""
         limits = self._backend.find_limits(hints.model)
         usage = known.usage if known else None
         pressure = measure_pressure(limits=limits, estimated=tokens, calibration=usage, body_bytes=body_bytes)
-        return due(pressure, self.mode(hints)) == "nothing"
+        return find_due(pressure, self.mode(hints)) == "nothing"
 
-    async def on_command(self, known: Known, arrived: Arrived, *, focus: str | None) -> CompactionReport:
+    async def compact_on_command(self, known: KnownThread, opened: OpenRequest, *, focus: str | None) -> CompactionReport:
         """Compact because a person asks for it.
 
         Raises:
             CompactionError, Conflict: It did not happen; the thread is what it was.
         """
-        return await self._compact(known, arrived, Order(focus=focus))
+        return await self._compact(known, opened, Order(focus=focus))
 
-    async def before(self, known: Known, arrived: Arrived) -> Known:
+    async def before(self, known: KnownThread, opened: OpenRequest) -> KnownThread:
         """Compact if the request calls for it, before it goes out or beside it; return the thread as it stands then.
 
         A compaction that fails costs no request: it goes on with the window there is.
@@ -91,88 +98,88 @@ class KeepingUp:
         Raises:
             CompactionStopped: A hook wants the turn to end.
         """
-        mode = self.mode(arrived.hints)
+        mode = self.mode(opened.hints)
         if mode == "off":
             return known
-        pressure = self.pressure(known, arrived)
-        called_for = due(pressure, mode)
+        pressure = self.pressure(known, opened)
+        called_for = find_due(pressure, mode)
         if called_for == "nothing" or self._upkeep.is_futile(known, tokens=pressure.tokens, called_for=called_for):
             return known
-        order = Order(trigger="auto", reason="context_limit", phase=_phase(arrived))
+        order = Order(trigger="auto", reason="context_limit", phase=_phase(opened))
         if called_for == "in_background":
-            order = self._with_model(replace(order, reason="background", room_tokens=room_in(pressure)), known, arrived)
-            self._upkeep.begin(known, order, seed=self._seed(arrived), pressure=pressure)
+            order = self._with_model(replace(order, reason="background", room_tokens=room_in(pressure)), known, opened)
+            self._upkeep.begin(known, order, seed=self._seed(opened), pressure=pressure)
             return known
         order.deadline.set(seconds=self._backend.policy.wait_s)
         try:
-            await self._compact(known, arrived, order)
+            await self._compact(known, opened, order)
         except CompactionStopped:
             raise
         except NothingToCompact as error:
-            self._upkeep.found_futile(known, tokens=pressure.tokens)
+            self._upkeep.mark_futile(known, tokens=pressure.tokens)
             log.info("a compaction of thread %s was due and gains nothing: %s", known.thread_id, error.code)
         except (CompactionError, Conflict) as error:
             log.warning("a compaction of thread %s was due and did not happen: %s", known.thread_id, error.code)
-        return await load_known(self._backend, known.thread_id, seed=self._seed(arrived))
+        return await load_known(self._backend, known.thread_id, seed=self._seed(opened))
 
-    async def after_overflow(self, known: Known, arrived: Arrived) -> Upstream | None:
+    async def shrink_after_overflow(self, known: KnownThread, opened: OpenRequest) -> Upstream | None:
         """Return a smaller request in place of one the provider refused for its size; None where none can be had."""
-        if self.mode(arrived.hints) == "off":
+        if self.mode(opened.hints) == "off":
             return None
-        order = Order(trigger="auto", reason="provider_overflow", phase=_phase(arrived), target=AFTER_OVERFLOW, forced=True)
+        order = Order(trigger="auto", reason="provider_overflow", phase=_phase(opened), target=AFTER_OVERFLOW, forced=True)
         order.deadline.set(seconds=self._backend.policy.wait_s)
         try:
-            await self._compact(known, arrived, order)
+            await self._compact(known, opened, order)
         except (CompactionError, Conflict) as error:
             log.warning("thread %s overflowed and was not compacted: %s", known.thread_id, error.code)
             return None
-        known = await load_known(self._backend, known.thread_id, seed=self._seed(arrived))
-        _, upstream = await self._upstreams.made(known, arrived)
+        known = await load_known(self._backend, known.thread_id, seed=self._seed(opened))
+        _, upstream = await self._upstreams.made(known, opened)
         return upstream
 
-    async def _compact(self, known: Known, arrived: Arrived, order: Order) -> CompactionReport:
-        order = self._with_model(order, known, arrived)
-        return await self._upkeep.compact(known, order, seed=self._seed(arrived), limits=self._limits(arrived))
+    async def _compact(self, known: KnownThread, opened: OpenRequest, order: Order) -> CompactionReport:
+        order = self._with_model(order, known, opened)
+        return await self._upkeep.compact(known, order, seed=self._seed(opened), limits=self._limits(opened))
 
-    def _with_model(self, order: Order, known: Known, arrived: Arrived) -> Order:
+    def _with_model(self, order: Order, known: KnownThread, opened: OpenRequest) -> Order:
         """Return an order that may ask the client's own model, on its warm prefix, where the rules allow that."""
-        send_alike, hints = arrived.incoming.send_alike, arrived.hints
+        ask_provider, hints = opened.incoming.ask_provider, opened.hints
         is_urgent = order.trigger == "auto" and order.reason != "background"
         may_ask = self._rules.may_ask_model(client=hints.client, model=hints.model, is_urgent=is_urgent)
-        if not may_ask or send_alike is None or self._backend.policy.model is not None:
+        if not may_ask or ask_provider is None or self._backend.policy.model is not None:
             return order
-        own = self._upstreams.with_memory(arrived)
-        name = arrived.hints.model or "the conversation's own model"
-        window_tokens, send_beside = self._limits(arrived).full, arrived.incoming.send_beside
-        model = OwnModel(
-            send_alike,
+        own = self._upstreams.add_extras(opened)
+        name = opened.hints.model or "the conversation's own model"
+        window_tokens, ask_path = self._limits(opened).full, opened.incoming.ask_path
+        model = ClientModel(
+            ask_provider,
             own=own,
             dialect=self._dialect,
             name=name,
-            issuer=arrived.hints.issuer,
+            issuer=opened.hints.issuer,
             window_tokens=window_tokens,
-            legal=self._legal(known),
+            remove_refused=self._legal(known),
         )
-        if send_beside is None or self._dialect.name not in COMPACTORS:
+        if ask_path is None or self._dialect.name not in COMPACTORS:
             return replace(order, model=model, own=own)
-        return replace(order, model=OwnCompactor(model, send_beside), own=own)
+        return replace(order, model=ClientCompactor(model, ask_path), own=own)
 
-    def _legal(self, known: Known) -> Callable[[Item], Item | None]:
+    def _legal(self, known: KnownThread) -> Callable[[Item], Item | None]:
         """Return what takes out of an item what the provider would refuse in a request that is not the client's own."""
-        if known.told is not None and known.told.issued_from > 0:
+        if known.context is not None and known.context.issued_from > 0:
             return self._dialect.remove_sealed
         thinking = self._dialect.api.thinking
-        return _as_it_is if thinking is None or known.standing is None else thinking.remove_thinking
+        return _as_it_is if thinking is None or known.active is None else thinking.remove_thinking
 
-    def _limits(self, arrived: Arrived) -> Limits:
-        return self._backend.find_limits(arrived.hints.model)
+    def _limits(self, opened: OpenRequest) -> Limits:
+        return self._backend.find_limits(opened.hints.model)
 
-    def _seed(self, arrived: Arrived) -> bytes:
-        return self._placing.seed(arrived.hints.agent)
+    def _seed(self, opened: OpenRequest) -> bytes:
+        return self._placing.seed(opened.hints.agent)
 
 
-def _phase(arrived: Arrived) -> Phase:
-    return "mid_turn" if arrived.seen.in_tool_loop else "pre_turn"
+def _phase(opened: OpenRequest) -> Phase:
+    return "mid_turn" if opened.history.in_tool_loop else "pre_turn"
 
 
 def _as_it_is(item: Item) -> Item:
@@ -182,7 +189,7 @@ def _as_it_is(item: Item) -> Item:
 Due = Literal["nothing", "in_background", "now"]
 
 
-def due(pressure: Pressure, mode: AutoCompact) -> Due:
+def find_due(pressure: Pressure, mode: AutoCompact) -> Due:
     """Return what a request's pressure calls for."""
     if mode == "off":
         return "nothing"
@@ -197,10 +204,10 @@ class _Running:
     deadline: Deadline
 
 
-class Upkeep:
+class RunningCompactions:
     """Compacts threads of one dialect in one tenant's store. `close` must be called before the store is closed."""
 
-    def __init__(self, backend: Backend, dialect: Dialect, memory: Memory) -> None:
+    def __init__(self, backend: Backend, dialect: Dialect, memory: ThreadCache) -> None:
         self._backend = backend
         self._dialect = dialect
         self._memory = memory
@@ -208,7 +215,7 @@ class Upkeep:
         self._watching: set[asyncio.Task[None]] = set()
         self._futility = Futility()
 
-    async def compact(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
+    async def compact(self, known: KnownThread, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
         """Compact a thread, or, where a compaction of it is under way, wait for that one; its draft has to the order's deadline.
 
         Raises:
@@ -217,7 +224,7 @@ class Upkeep:
         """
         return await asyncio.shield(self._started(known, order, seed=seed, limits=limits))
 
-    def begin(self, known: Known, order: Order, *, seed: bytes, pressure: Pressure) -> None:
+    def begin(self, known: KnownThread, order: Order, *, seed: bytes, pressure: Pressure) -> None:
         """Compact a thread while requests go on; what goes wrong is recorded in the thread. At most one at a time per thread.
 
         Where it gains nothing from a window under this pressure, that is remembered.
@@ -229,14 +236,14 @@ class Upkeep:
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
 
-    def is_futile(self, known: Known, *, tokens: int, called_for: Due = "now") -> bool:
+    def is_futile(self, known: KnownThread, *, tokens: int, called_for: Due = "now") -> bool:
         """Whether a compaction of about this window was tried and found not to be worth it.
 
         What was tried in the background holds back none that must happen now: by then a turn is over that could not be replaced.
         """
         return self._futility.holds((known.thread_id, called_for), tokens=tokens)
 
-    def found_futile(self, known: Known, *, tokens: int, called_for: Due = "now") -> None:
+    def mark_futile(self, known: KnownThread, *, tokens: int, called_for: Due = "now") -> None:
         """Take note that nothing can be gained from a window of this size."""
         self._futility.found((known.thread_id, called_for), tokens=tokens)
 
@@ -256,7 +263,7 @@ class Upkeep:
     def _tasks(self) -> set[asyncio.Task[Any]]:
         return {*(running.task for running in self._running.values()), *self._watching}
 
-    def _started(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> asyncio.Task[CompactionReport]:
+    def _started(self, known: KnownThread, order: Order, *, seed: bytes, limits: Limits) -> asyncio.Task[CompactionReport]:
         running = self._running.get(known.thread_id)
         if running is not None:
             running.deadline.follow(order.deadline)
@@ -273,7 +280,7 @@ class Upkeep:
         if not task.cancelled():
             task.exception()
 
-    async def _compact(self, known: Known, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
+    async def _compact(self, known: KnownThread, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
         backend = replace(self._backend, limits=limits)
         try:
             report = await compact_thread(backend, known.thread_id, dialect=self._dialect, seed=seed, order=order)
@@ -287,11 +294,11 @@ class Upkeep:
         log.info("compacted thread %s: %d to %d tokens", known.thread_id, report.tokens_before, report.tokens_after)
         return report
 
-    async def _watch(self, known: Known, task: asyncio.Task[CompactionReport], *, tokens: int) -> None:
+    async def _watch(self, known: KnownThread, task: asyncio.Task[CompactionReport], *, tokens: int) -> None:
         await asyncio.wait({task})
         error = None if task.cancelled() else task.exception()
         if isinstance(error, NothingToCompact):
-            self.found_futile(known, tokens=tokens, called_for="in_background")
+            self.mark_futile(known, tokens=tokens, called_for="in_background")
         elif isinstance(error, ThreadkeepError):
             log.warning("a compaction of thread %s failed in the background: %s", known.thread_id, error.code)
             try:
@@ -299,7 +306,7 @@ class Upkeep:
             except ThreadkeepError as unnoted:
                 log.warning("thread %s could not be told of it: %s", known.thread_id, unnoted.code)
 
-    async def _note(self, known: Known, error: ThreadkeepError) -> None:
+    async def _note(self, known: KnownThread, error: ThreadkeepError) -> None:
         """Record in a thread that it could not be compacted, and why."""
         body = msgspec.json.encode({"event": "compaction_failed", "code": error.code, "reason": str(error)})
         at_ms = self._backend.clock.now_ms()

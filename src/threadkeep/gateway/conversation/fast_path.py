@@ -11,14 +11,14 @@ from typing import Final
 
 from threadkeep.dialects import Request
 from threadkeep.gateway.conversation.commands import SIGNATURE
-from threadkeep.gateway.conversation.compaction import KeepingUp
+from threadkeep.gateway.conversation.compaction import Compactor
 from threadkeep.gateway.conversation.hints import Hints
-from threadkeep.gateway.conversation.item_cache import Glances, Seen
-from threadkeep.gateway.conversation.lookup import Placing
-from threadkeep.gateway.conversation.pending_writes import Recordings
+from threadkeep.gateway.conversation.item_cache import History, ItemCache
+from threadkeep.gateway.conversation.lookup import ThreadLookup
+from threadkeep.gateway.conversation.pending_writes import PendingWrites
 from threadkeep.gateway.conversation.request import Incoming
 from threadkeep.gateway.conversation.rules import Rules
-from threadkeep.gateway.conversation.thread_cache import Known
+from threadkeep.gateway.conversation.thread_cache import KnownThread
 from threadkeep.tokens import estimate_bytes
 
 # A shorter one is read in no time.
@@ -34,23 +34,23 @@ _plain_name = re.compile(r"[A-Za-z0-9/_-]+")
 _escaped = re.compile(rb"\\u00(?:2[dDfF]|3[0-9]|[4-7][0-9a-fA-F])")
 
 
-class Unread:
+class FastPath:
     """Tells which requests of one dialect may go out before they are read."""
 
     def __init__(
-        self, rules: Rules, *, glances: Glances, recordings: Recordings, placing: Placing, keeping_up: KeepingUp
+        self, rules: Rules, *, infos: ItemCache, recordings: PendingWrites, placing: ThreadLookup, keeping_up: Compactor
     ) -> None:
         names = rules.commands
         self._all_plain = all(_plain_name.fullmatch(name) for name in (*names.compact, *names.control))
         self._signs = (SIGNATURE.encode(), *(name.encode() for name in names.compact))
         self._words = [_as_word(name) for name in names.control]
         self._rules = rules
-        self._glances = glances
+        self._glances = infos
         self._recordings = recordings
         self._placing = placing
         self._keeping_up = keeping_up
 
-    async def beginning(self, incoming: Incoming, request: Request, hints: Hints) -> Seen | None:
+    async def find_beginning(self, incoming: Incoming, request: Request, hints: Hints) -> History | None:
         """Return how a history begins that may go out as it came; None where all of it must be read first.
 
         Nobody else records one that begins alike when this returns: what the caller begins right then is the first.
@@ -58,22 +58,22 @@ class Unread:
         if len(incoming.body) < LONG_BYTES or len(request.items) <= BEGINNING + 2 or self._is_added_to(hints):
             return None
         # One more than is looked at here: another may be at this very point with the same beginning.
-        if self._glances.recognises(request.items, agent=hints.agent, length=BEGINNING + 1) or not self._is_plain(incoming.body):
+        if self._glances.has_prefix(request.items, agent=hints.agent, length=BEGINNING + 1) or not self._is_plain(incoming.body):
             return None
         begun = await self._glances.at(request.items[:BEGINNING], agent=hints.agent)
-        await self._recordings.caught_up(begun.chain)
+        await self._recordings.wait_for(begun.chain)
         known, depth = await self._placing.find(begun, hints) or (None, 0)
-        if depth == BEGINNING or self._recordings.begins_alike(begun.chain[0]) or not _is_unburdened(known, hints):
+        if depth == BEGINNING or self._recordings.is_pending(begun.chain[0]) or not _is_unburdened(known, hints):
             return None
         size = len(incoming.body)
         tokens = estimate_bytes(size + PICTURE_BYTES * incoming.body.count(PICTURE_SIGN)) + len(request.items)
-        return begun if self._keeping_up.is_far_off(known, hints, tokens=tokens, body_bytes=size) else None
+        return begun if self._keeping_up.is_far_from_limit(known, hints, tokens=tokens, body_bytes=size) else None
 
     def _is_added_to(self, hints: Hints) -> bool:
         """Whether the provider gets more than what the client says."""
         rules = self._rules
-        shown = rules.derives_cache_key or rules.shows_memory(client=hints.client)
-        return shown or rules.offers_recall(client=hints.client, model=hints.model)
+        shown = rules.derives_cache_key or rules.can_show_memory(client=hints.client)
+        return shown or rules.can_recall(client=hints.client, model=hints.model)
 
     def _is_plain(self, body: bytes) -> bool:
         """Whether a request holds nothing that a person and the gateway could have said to each other."""
@@ -93,12 +93,12 @@ def _as_word(name: str) -> re.Pattern[bytes]:
     return re.compile(rf"{word}(?![a-z0-9+/_-])(?:{'|'.join(before)})".encode())
 
 
-def _is_unburdened(known: Known | None, hints: Hints) -> bool:
+def _is_unburdened(known: KnownThread | None, hints: Hints) -> bool:
     """Whether what is known of a history asks for no change of what follows: no checkpoint, nothing erased, no other account."""
-    if known is None or known.standing is not None or known.erased.depths:
+    if known is None or known.active is not None or known.erased.depths:
         return known is None
-    if known.told is None:
+    if known.context is None:
         return True
-    told = known.told
-    kept_apart = told.issued_from or told.bound_from or told.checkpoint is not None or told.memory
-    return not kept_apart and told.issuer in ("", hints.issuer)
+    context = known.context
+    kept_apart = context.issued_from or context.bound_from or context.checkpoint is not None or context.memory
+    return not kept_apart and context.issuer in ("", hints.issuer)

@@ -55,9 +55,9 @@ class Hints:
     is_own_business: bool = False
 
 
-def hints_of(headers: Mapping[str, str], request: Request, *, upstream: str, key: bytes) -> Hints:
+def read_hints(headers: Mapping[str, str], request: Request, *, upstream: str, key: bytes) -> Hints:
     """Return the hints in a request; `key` is the tenant's, so that no digest says the same of two of them."""
-    codex = turn_metadata(headers)
+    codex = read_turn_metadata(headers)
     agent = headers.get(AGENT_HEADER) or codex.agent or (headers.get("x-session-id", "") if headers.get(PARENT_HEADER) else "")
     name = _session_name(headers, request.fields)
     model = read_value(request.fields.get("model", b"null"))
@@ -65,13 +65,13 @@ def hints_of(headers: Mapping[str, str], request: Request, *, upstream: str, key
         client=_client(headers),
         agent=agent,
         session=_digest(f"session\0{name}\0{agent}", key) if name else "",
-        issuer=issuer_of(headers, upstream=upstream, key=key),
+        issuer=digest_issuer(headers, upstream=upstream, key=key),
         model=model if isinstance(model, str) else "",
         is_own_business=codex.is_side_request,
     )
 
 
-def issuer_of(headers: Mapping[str, str], *, upstream: str, key: bytes) -> str:
+def digest_issuer(headers: Mapping[str, str], *, upstream: str, key: bytes) -> str:
     """Return a digest of who answers: the provider, and the account as far as the headers tell it."""
     account = [f"{name}={headers[name]}" for name in (*ACCOUNT_HEADERS, *KEY_HEADERS) if headers.get(name)]
     scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -125,7 +125,7 @@ class TurnMetadata(msgspec.Struct, frozen=True):
         return "" if self.agent_name == ROOT_AGENT else self.agent_name
 
 
-def turn_metadata(headers: Mapping[str, str]) -> TurnMetadata:
+def read_turn_metadata(headers: Mapping[str, str]) -> TurnMetadata:
     """Return the metadata of a request; the plain defaults where there is none or it cannot be read."""
     try:
         return msgspec.json.decode(headers.get(HEADER, "{}"), type=TurnMetadata)

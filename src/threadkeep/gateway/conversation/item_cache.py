@@ -16,7 +16,7 @@ from itertools import islice
 from threadkeep.compaction.inline import parted
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import has_sealed
-from threadkeep.gateway.conversation.commands import Command, CommandNames, asides, command_in, host_parts, is_signed
+from threadkeep.gateway.conversation.commands import Command, CommandNames, find_command, host_parts, is_signed, mark_asides
 from threadkeep.items import Item, ItemKind, Role, View, link_chain, seed_chain
 from threadkeep.tokens import estimate_item
 
@@ -42,7 +42,7 @@ SUMMARY_QUESTION = "What did we do so far?"
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class ItemInfo:
     """One item of a history.
 
     Attributes:
@@ -76,7 +76,7 @@ class Glance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ParsedItem:
     """An item as it was read for the first time, at more length than is kept of it."""
 
     view: View
@@ -84,39 +84,39 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class History:
     """A whole history as it was sent; `fresh` is what was read just now, by position, and no more than `FRESH_ITEMS` of it."""
 
     items: tuple[Item, ...]
-    glances: tuple[Glance, ...]
+    infos: tuple[ItemInfo, ...]
     aside: tuple[bool, ...]
-    fresh: Mapping[int, Reading] = field(default_factory=dict)
+    fresh: Mapping[int, ParsedItem] = field(default_factory=dict)
 
     @property
     def chain(self) -> list[bytes]:
-        return [glance.link for glance in self.glances]
+        return [glance.link for glance in self.infos]
 
     @property
     def command(self) -> Command | None:
         """What the gateway is asked to do, if the last thing a person said is a command; a host may have added to it."""
-        for glance in reversed(self.glances):
+        for glance in reversed(self.infos):
             if glance.command is not None or not glance.is_host:
                 return glance.command
         return None
 
     @property
-    def turn(self) -> tuple[Glance, ...]:
+    def turn(self) -> tuple[ItemInfo, ...]:
         """What came after the newest message of a person."""
-        asked = [index for index, glance in enumerate(self.glances) if glance.by_person and not self.aside[index]]
-        return self.glances[asked[-1] + 1 :] if asked else self.glances
+        asked = [index for index, glance in enumerate(self.infos) if glance.by_person and not self.aside[index]]
+        return self.infos[asked[-1] + 1 :] if asked else self.infos
 
     @property
     def in_tool_loop(self) -> bool:
         """Whether the model waits for nothing but the outputs of its calls, and its turn goes on."""
-        return bool(self.glances) and self.glances[-1].is_output
+        return bool(self.infos) and self.infos[-1].is_output
 
 
-class Glances:
+class ItemCache:
     """Looks at histories of one tenant and dialect, and remembers what it saw; the oldest is forgotten first."""
 
     def __init__(self, *, key: bytes, dialect: Dialect, names: CommandNames, kept: int = KEPT) -> None:
@@ -124,22 +124,22 @@ class Glances:
         self._dialect = dialect
         self._names = names
         self._limit = kept
-        self._known: dict[bytes, Glance] = {}
-        self._histories = Histories()
+        self._known: dict[bytes, ItemInfo] = {}
+        self._histories = HistoryCache()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def recognises(self, items: Sequence[Item], *, agent: str, length: int) -> bool:
+    def has_prefix(self, items: Sequence[Item], *, agent: str, length: int) -> bool:
         """Whether a history that was seen lately begins with the same `length` items."""
         return self._histories.longest(items[:length], agent=agent)[1] >= length
 
-    async def at(self, items: Sequence[Item], *, agent: str) -> Seen:
+    async def at(self, items: Sequence[Item], *, agent: str) -> History:
         """Return what is known of a history after the seed of `agent`; a long one that is new leaves others their turn."""
         earlier, shared = self._histories.longest(items, agent=agent)
-        glances = list(earlier.glances[:shared]) if earlier else []
-        link = glances[-1].link if glances else seed_chain(self._key, dialect=self._dialect.name, agent=agent)
-        fresh: dict[int, Reading] = {}
+        infos = list(earlier.infos[:shared]) if earlier else []
+        link = infos[-1].link if infos else seed_chain(self._key, dialect=self._dialect.name, agent=agent)
+        fresh: dict[int, ParsedItem] = {}
         unread = TURN_BYTES
         for index, item in enumerate(islice(items, shared, None), start=shared):
             is_long = len(item.raw) >= LONG_ITEM_BYTES
@@ -152,27 +152,27 @@ class Glances:
                 if len(fresh) < FRESH_ITEMS:
                     fresh[index] = read[0]
                 unread -= ITEM_BYTES + len(item.raw)
-            glances.append(glance)
+            infos.append(glance)
             link = glance.link
             if unread < 0:
                 unread = TURN_BYTES
                 await asyncio.sleep(0)
         self._forget()
-        aside = _asides(glances, known=earlier.aside[:shared] if earlier else ())
-        seen = Seen(items=tuple(items), glances=tuple(glances), aside=aside)
-        self._histories.keep(seen, agent=agent, instead_of=earlier if earlier and shared == len(earlier.items) else None)
-        return replace(seen, fresh=fresh)
+        aside = _asides(infos, known=earlier.aside[:shared] if earlier else ())
+        history = History(items=tuple(items), infos=tuple(infos), aside=aside)
+        self._histories.keep(history, agent=agent, instead_of=earlier if earlier and shared == len(earlier.items) else None)
+        return replace(history, fresh=fresh)
 
-    def _read(self, item: Item, before: bytes) -> tuple[Reading, Glance]:
-        reading = Reading(view=self._dialect.view(item), canonical=self._dialect.canonical(item))
+    def _read(self, item: Item, before: bytes) -> tuple[ParsedItem, ItemInfo]:
+        reading = ParsedItem(view=self._dialect.view(item), canonical=self._dialect.canonical(item))
         return reading, self._look(item, reading, before=before)
 
-    def _look(self, item: Item, reading: Reading, *, before: bytes) -> Glance:
+    def _look(self, item: Item, reading: ParsedItem, *, before: bytes) -> ItemInfo:
         view = reading.view
         is_message = view.kind is ItemKind.MESSAGE
         sealed = has_sealed(item, self._dialect)
-        command = command_in(view, self._names)
-        return Glance(
+        command = find_command(view, self._names)
+        return ItemInfo(
             link=link_chain(self._key, before, reading.canonical),
             role=view.role,
             tokens=estimate_item(item.raw),
@@ -196,33 +196,33 @@ class Glances:
             del self._known[place]
 
 
-class Histories:
+class HistoryCache:
     """Whole histories seen lately, by what they begin with."""
 
     def __init__(self, *, limit_bytes: int = HISTORY_BYTES) -> None:
         self._limit = limit_bytes
         self._bytes = 0
-        self._alike: dict[tuple[str, bytes], list[tuple[Seen, int]]] = {}
+        self._alike: dict[tuple[str, bytes], list[tuple[History, int]]] = {}
 
-    def longest(self, items: Sequence[Item], *, agent: str) -> tuple[Seen | None, int]:
+    def longest(self, items: Sequence[Item], *, agent: str) -> tuple[History | None, int]:
         """Return the history that shares the longest beginning with `items`, and how many items that is."""
-        best: tuple[Seen | None, int] = None, 0
-        for seen, _ in self._alike.get((agent, items[0].raw), ()) if items else ():
-            shared = _shared(seen.items, items)
+        best: tuple[History | None, int] = None, 0
+        for history, _ in self._alike.get((agent, items[0].raw), ()) if items else ():
+            shared = _shared(history.items, items)
             if shared > best[1]:
-                best = seen, shared
+                best = history, shared
         return best
 
-    def keep(self, seen: Seen, *, agent: str, instead_of: Seen | None) -> None:
+    def keep(self, history: History, *, agent: str, instead_of: History | None) -> None:
         """Keep a history, in place of one it goes on from."""
-        if not seen.items:
+        if not history.items:
             return
-        begins = agent, seen.items[0].raw
+        begins = agent, history.items[0].raw
         alike = self._alike.pop(begins, [])
         kept = [each for each in alike if each[0] is not instead_of][1 - ALIKE :]
         known, size = next((each for each in alike if each[0] is instead_of), (None, 0))
-        later = islice(seen.items, len(known.items) if known else 0, None)
-        entry = seen, size + sum(len(item.raw) for item in later)
+        later = islice(history.items, len(known.items) if known else 0, None)
+        entry = history, size + sum(len(item.raw) for item in later)
         self._alike[begins] = [*kept, entry]
         self._bytes += _bytes([*kept, entry]) - _bytes(alike)
         while self._bytes > self._limit and self._alike:
@@ -234,14 +234,14 @@ def _place(item: Item, link: bytes) -> bytes:
     return blake2b(item.raw, key=link, digest_size=KEY_BYTES).digest()
 
 
-def _asides(glances: Sequence[Glance], *, known: tuple[bool, ...]) -> tuple[bool, ...]:
+def _asides(infos: Sequence[ItemInfo], *, known: tuple[bool, ...]) -> tuple[bool, ...]:
     """Return what is said to the gateway and by it, where that is known of a beginning."""
     start = len(known)
     # What an answer is depends on what stands before it, back to the last thing that is none of these.
-    while start and ((last := glances[start - 1]).is_answer or last.is_host or last.command is not None):
+    while start and ((last := infos[start - 1]).is_answer or last.is_host or last.command is not None):
         start -= 1
-    later = glances[start:]
-    found = asides(
+    later = infos[start:]
+    found = mark_asides(
         (glance.command is not None for glance in later),
         (glance.is_answer for glance in later),
         (glance.is_own for glance in later),
@@ -256,7 +256,7 @@ def _is_host(view: View) -> bool:
     return (view.role is Role.SYSTEM or in_users_role) and not view.by_person
 
 
-def _bytes(histories: Sequence[tuple[Seen, int]]) -> int:
+def _bytes(histories: Sequence[tuple[History, int]]) -> int:
     return sum(size for _, size in histories)
 
 

@@ -31,7 +31,7 @@ SPACE = b" \t\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Beginning:
+class _Prefix:
     """How a body began: `sent` reaches to the end of an item of its history, whose list was opened at `opened`."""
 
     sent: bytes
@@ -40,14 +40,14 @@ class _Beginning:
     items: tuple[Item, ...]
 
 
-class Splits:
+class ParseCache:
     """Takes requests of one dialect apart; the beginnings it remembers are forgotten oldest first."""
 
     def __init__(self, dialect: Dialect, *, limit_bytes: int = LIMIT_BYTES) -> None:
         self._dialect = dialect
         self._limit = limit_bytes
         self._bytes = 0
-        self._alike: dict[bytes, list[_Beginning]] = {}
+        self._alike: dict[bytes, list[_Prefix]] = {}
 
     @property
     def remembered_bytes(self) -> int:
@@ -60,26 +60,26 @@ class Splits:
         known = self._longest(body)
         unknown_bytes = len(body) - (len(known.sent) if known else 0)
         if unknown_bytes < LONG_BYTES and len(body) < COPIED_BYTES:
-            request, beginning = self._taken_apart(body, known)
+            request, find_beginning = self._taken_apart(body, known)
         else:
-            request, beginning = await asyncio.to_thread(self._taken_apart, body, known)
-        if beginning is not None:
-            self._keep(beginning, instead_of=known)
+            request, find_beginning = await asyncio.to_thread(self._taken_apart, body, known)
+        if find_beginning is not None:
+            self._keep(find_beginning, instead_of=known)
         return request
 
-    def _taken_apart(self, body: bytes, known: _Beginning | None) -> tuple[Request | None, _Beginning | None]:
+    def _taken_apart(self, body: bytes, known: _Prefix | None) -> tuple[Request | None, _Prefix | None]:
         """Return the parts of a body, and how it can be recognised again. Changes nothing here: it may run in a thread."""
         request = self._continued(body, known) if known else None
         if request is None:
             request = self._dialect.split(body)
         return request, self._beginning(body, request) if request else None
 
-    def _longest(self, body: bytes) -> _Beginning | None:
+    def _longest(self, body: bytes) -> _Prefix | None:
         alike = self._alike.get(body[:OPENING_BYTES], ())
-        begun = [beginning for beginning in alike if body.startswith(beginning.sent)]
-        return max(begun, key=lambda beginning: len(beginning.sent), default=None)
+        begun = [find_beginning for find_beginning in alike if body.startswith(find_beginning.sent)]
+        return max(begun, key=lambda find_beginning: len(find_beginning.sent), default=None)
 
-    def _continued(self, body: bytes, known: _Beginning) -> Request | None:
+    def _continued(self, body: bytes, known: _Prefix) -> Request | None:
         """Take apart a body that goes on from a known one; None where that leaves any doubt."""
         rest = body[len(known.sent) :].lstrip(SPACE)
         if not rest.startswith((b",", b"]")):
@@ -101,7 +101,7 @@ class Splits:
             items=(*known.items, *later.head, *later.items),
         )
 
-    def _beginning(self, body: bytes, request: Request) -> _Beginning | None:
+    def _beginning(self, body: bytes, request: Request) -> _Prefix | None:
         """Return how far a body can be recognised again; None where its history is empty, or cannot be pointed at."""
         history = request.fields.get(self._dialect.history_field, b"")
         opened = _opened(body, history, name=self._dialect.history_field.encode())
@@ -110,13 +110,13 @@ class Splits:
         end = opened + len(history) - len("[]")
         while body[end - 1 : end] in SPACE:
             end -= 1
-        return _Beginning(sent=body[:end], opened=opened, head=request.head, items=request.items)
+        return _Prefix(sent=body[:end], opened=opened, head=request.head, items=request.items)
 
-    def _keep(self, beginning: _Beginning, *, instead_of: _Beginning | None) -> None:
-        opening = beginning.sent[:OPENING_BYTES]
+    def _keep(self, find_beginning: _Prefix, *, instead_of: _Prefix | None) -> None:
+        opening = find_beginning.sent[:OPENING_BYTES]
         alike = self._alike.pop(opening, [])
         kept = [each for each in alike if each is not instead_of][1 - ALIKE :]
-        self._alike[opening] = [*kept, beginning]
+        self._alike[opening] = [*kept, find_beginning]
         self._bytes += _bytes(self._alike[opening]) - _bytes(alike)
         while self._bytes > self._limit and self._alike:
             self._bytes -= _bytes(self._alike.pop(next(iter(self._alike))))
@@ -132,5 +132,5 @@ def _opened(body: bytes, history: bytes, *, name: bytes) -> int | None:
     return None
 
 
-def _bytes(beginnings: Sequence[_Beginning]) -> int:
-    return sum(len(beginning.sent) for beginning in beginnings)
+def _bytes(beginnings: Sequence[_Prefix]) -> int:
+    return sum(len(find_beginning.sent) for find_beginning in beginnings)

@@ -17,7 +17,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.inline import parted
 from threadkeep.dialects import Reply
 from threadkeep.errors import OrdinalConflict
-from threadkeep.gateway.conversation.thread_cache import Known, Memory
+from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.items import Item
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import ReplyBody, encode_body
@@ -26,11 +26,11 @@ from threadkeep.tokens import Calibration
 # The request goes out first: laying down a history that nobody knows keeps the event loop busy for longer than sending it does.
 HEAD_START_S = 0.02
 
-Recorded = Callable[[], Awaitable[Known]]
+Recorded = Callable[[], Awaitable[KnownThread]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _UnderWay:
+class _PendingWrite:
     """One recording: its history's first and last known link, and what hurries it."""
 
     first: bytes
@@ -38,37 +38,37 @@ class _UnderWay:
     needed: asyncio.Event
 
 
-class Recordings:
+class PendingWrites:
     """Recordings under way."""
 
     def __init__(self) -> None:
-        self._tasks: dict[asyncio.Task[Known], _UnderWay] = {}
+        self._tasks: dict[asyncio.Task[KnownThread], _PendingWrite] = {}
 
     def begin(self, record: Recorded, *, first: bytes, link: bytes) -> Recorded:
         """Record soon; what is returned, when awaited, waits for it and raises what it raised.
 
         `first` and `link` are the first and the last known link of the history that is recorded: whoever brings one that goes on
-        from there waits (`caught_up`).
+        from there waits (`wait_for`).
         """
         needed = asyncio.Event()
 
-        async def recorded() -> Known:
+        async def recorded() -> KnownThread:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HEAD_START_S):
                     await needed.wait()
             return await record()
 
         task = asyncio.create_task(recorded())
-        self._tasks[task] = _UnderWay(first=first, link=link, needed=needed)
+        self._tasks[task] = _PendingWrite(first=first, link=link, needed=needed)
         task.add_done_callback(self._ended)
 
-        async def known() -> Known:
+        async def known() -> KnownThread:
             needed.set()
             return await asyncio.shield(task)
 
         return known
 
-    async def caught_up(self, chain: Sequence[bytes]) -> None:
+    async def wait_for(self, chain: Sequence[bytes]) -> None:
         """Return once every history under way that begins this one is recorded: a client may leave an answer and go on."""
         if not self._tasks:
             return
@@ -79,7 +79,7 @@ class Recordings:
         if before:
             await asyncio.wait(before)
 
-    def begins_alike(self, first: bytes) -> bool:
+    def is_pending(self, first: bytes) -> bool:
         """Whether a history that begins with this link is being recorded: the store does not tell of it yet."""
         return any(recording.first == first for recording in self._tasks.values())
 
@@ -88,17 +88,17 @@ class Recordings:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _ended(self, task: asyncio.Task[Known]) -> None:
+    def _ended(self, task: asyncio.Task[KnownThread]) -> None:
         self._tasks.pop(task, None)
         # Whoever waits for it is told; a client that is gone has nobody who does.
         if not task.cancelled():
             task.exception()
 
 
-def recorded_already(known: Known) -> Recorded:
+def make_finished(known: KnownThread) -> Recorded:
     """Return a recording that is over."""
 
-    async def same() -> Known:
+    async def same() -> KnownThread:
         return known
 
     return same
@@ -113,7 +113,7 @@ class ReplyRecorder:
     """
 
     def __init__(
-        self, backend: Backend, memory: Memory, recorded: Recorded, *, tokens: int, cited: Callable[[Reply], Awaitable[None]]
+        self, backend: Backend, memory: ThreadCache, recorded: Recorded, *, tokens: int, cited: Callable[[Reply], Awaitable[None]]
     ) -> None:
         self._backend = backend
         self._memory = memory
@@ -152,7 +152,7 @@ class ReplyRecorder:
             else:
                 break
         usage = Calibration(estimated=estimated, counted=reply.input_tokens) if reply.input_tokens else None
-        self._memory.grown(known.thread_id, expected=expected, reached=reached, usage=usage)
+        self._memory.extend(known.thread_id, expected=expected, reached=reached, usage=usage)
         await self._cited(reply)
 
 

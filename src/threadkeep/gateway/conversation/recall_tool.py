@@ -22,11 +22,11 @@ from threadkeep.dialects import Dialect, Reply, Request
 from threadkeep.dialects.base import HiddenTool, ToolDefinition, has_sealed
 from threadkeep.errors import InvalidPointer, OrdinalConflict, ThreadkeepError
 from threadkeep.gateway.conversation.hints import Hints
-from threadkeep.gateway.conversation.item_cache import Seen
+from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.pending_writes import Recorded
 from threadkeep.gateway.conversation.rules import Rules
-from threadkeep.gateway.conversation.thread_cache import Known, Memory
-from threadkeep.gateway.conversation.window import Placed
+from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
+from threadkeep.gateway.conversation.window import WindowItem
 from threadkeep.items import Item, Role
 from threadkeep.recall.tool import ARGUMENT, DESCRIPTION, NOTHING, PARAMETERS, recalled_text
 from threadkeep.store import NewRecord, RecordKind, Span
@@ -79,15 +79,15 @@ class Exchange:
         return frozenset(Pointer(match[1].decode(), int(match[2])) for match in found)
 
 
-class Exchanges:
+class RecallExchanges:
     """The exchanges of one tenant's conversations in one dialect."""
 
-    def __init__(self, backend: Backend, dialect: Dialect, memory: Memory) -> None:
+    def __init__(self, backend: Backend, dialect: Dialect, memory: ThreadCache) -> None:
         self._backend = backend
         self._dialect = dialect
         self._memory = memory
 
-    async def of(self, known: Known | None) -> tuple[Exchange, ...]:
+    async def of(self, known: KnownThread | None) -> tuple[Exchange, ...]:
         """Return what was recalled since the newest checkpoint of a thread, as it stood when it was looked at."""
         if known is None:
             return ()
@@ -108,7 +108,7 @@ class Exchanges:
             found.update(Pointer(thread_id, record.ordinal) for record in records if record.erased)
         return found
 
-    async def keep(self, known: Known, exchange: Exchange) -> None:
+    async def keep(self, known: KnownThread, exchange: Exchange) -> None:
         """Record an exchange. Durable when it returns."""
         body = ExchangeBody(
             depth=exchange.depth,
@@ -131,7 +131,7 @@ class Exchanges:
                 expected = moved.actual
             else:
                 break
-        self._memory.grown(known.thread_id, expected=expected, reached=reached)
+        self._memory.extend(known.thread_id, expected=expected, reached=reached)
 
     def _read(self, body: bytes) -> Exchange | None:
         if b'"recalled"' not in body:
@@ -150,17 +150,21 @@ class Exchanges:
         )
 
 
-def put_back(window: Sequence[Placed], exchanges: Sequence[Exchange], seen: Seen, *, dialect: Dialect) -> list[Placed]:
+def restore_exchanges(
+    window: Sequence[WindowItem], exchanges: Sequence[Exchange], history: History, *, dialect: Dialect
+) -> list[WindowItem]:
     """Return a window with what was recalled where it was."""
     form = dialect.api.make_hidden_tool(TOOL)
     for exchange in exchanges:
-        window = _put_back(list(window), exchange, seen, dialect=dialect, form=form)
+        window = _put_back(list(window), exchange, history, dialect=dialect, form=form)
     return list(window)
 
 
-def _put_back(window: list[Placed], exchange: Exchange, seen: Seen, *, dialect: Dialect, form: HiddenTool) -> list[Placed]:
-    echo = _echo(exchange.depth, seen, dialect=dialect)
-    places = {placed.depth: at for at, placed in enumerate(window) if placed.depth is not None and not placed.laid_out}
+def _put_back(
+    window: list[WindowItem], exchange: Exchange, history: History, *, dialect: Dialect, form: HiddenTool
+) -> list[WindowItem]:
+    echo = _echo(exchange.depth, history, dialect=dialect)
+    places = {placed.depth: at for at, placed in enumerate(window) if placed.depth is not None and not placed.from_checkpoint}
     begins = places.get(exchange.depth + 1)
     whole = begins is not None and all(exchange.depth + 1 + step in places for step in range(len(echo)))
     if begins is None or not whole or not echo or form.spoken_text(echo) != exchange.said:
@@ -176,21 +180,21 @@ def _put_back(window: list[Placed], exchange: Exchange, seen: Seen, *, dialect: 
             ours.extend(_placed(item, exchange.depth + 1, dialect=dialect) for item in exchange.pending)
         else:
             held = after[0]
-            after[0] = Placed(item=changed, tokens=estimate_item(changed.raw), depth=held.depth, sealed=held.sealed)
+            after[0] = WindowItem(item=changed, tokens=estimate_item(changed.raw), depth=held.depth, sealed=held.sealed)
     return [*window[:begins], *ours, *after]
 
 
-def _echo(depth: int, seen: Seen, *, dialect: Dialect) -> list[Item]:
+def _echo(depth: int, history: History, *, dialect: Dialect) -> list[Item]:
     """Return the client's items from a place on that are one answer of the model's."""
     found: list[Item] = []
-    for item, glance in zip(seen.items[depth:], seen.glances[depth:], strict=True):
+    for item, glance in zip(history.items[depth:], history.infos[depth:], strict=True):
         if glance.by_person or glance.is_output or dialect.view(item).role is not Role.ASSISTANT:
             break
         found.append(item)
     return found
 
 
-def _without_orphans(window: list[Placed], exchange: Exchange, echo: Sequence[Item], *, form: HiddenTool) -> list[Placed]:
+def _without_orphans(window: list[WindowItem], exchange: Exchange, echo: Sequence[Item], *, form: HiddenTool) -> list[WindowItem]:
     """Return a window without reasoning that led to a call which is not there: a provider refuses it without what followed."""
     reasoning = {form.sealed_reasoning(item) for item in exchange.items} - {None}
     if not reasoning or not echo:
@@ -198,8 +202,8 @@ def _without_orphans(window: list[Placed], exchange: Exchange, echo: Sequence[It
     return [placed for placed in window if form.sealed_reasoning(placed.item) not in reasoning]
 
 
-def _placed(item: Item, depth: int, *, dialect: Dialect) -> Placed:
-    return Placed(item=item, tokens=estimate_item(item.raw), depth=depth, sealed=has_sealed(item, dialect))
+def _placed(item: Item, depth: int, *, dialect: Dialect) -> WindowItem:
+    return WindowItem(item=item, tokens=estimate_item(item.raw), depth=depth, sealed=has_sealed(item, dialect))
 
 
 # How often a model may look something up before it must answer with what it has.
@@ -209,7 +213,7 @@ ENOUGH: Final = "Nothing more can be recalled in this turn; answer with what you
 
 
 @dataclass(slots=True, kw_only=True)
-class Recalling:
+class RecallSession:
     """What one request's answers came to. Made for it, gone with it.
 
     `body` is what was sent first, `depth` how many links of the client's chain it holds.
@@ -217,7 +221,7 @@ class Recalling:
 
     backend: Backend
     dialect: Dialect
-    exchanges: Exchanges
+    exchanges: RecallExchanges
     recorded: Recorded
     body: bytes = field(repr=False)
     depth: int
@@ -286,21 +290,21 @@ class Recalling:
         )
 
 
-def first_counted(shown: Reply, first: Reply) -> Reply:
+def keep_first_counts(shown: Reply, first: Reply) -> Reply:
     """Return what the client was shown, with what was counted for the request that the gateway estimated."""
     return replace(shown, input_tokens=first.input_tokens, cached_tokens=first.cached_tokens)
 
 
-def is_offered(request: Request, seen: Seen, hints: Hints, *, dialect: Dialect, rules: Rules) -> bool:
+def can_offer_recall(request: Request, history: History, hints: Hints, *, dialect: Dialect, rules: Rules) -> bool:
     """Whether a conversation's model is given the tool.
 
     Not where its answers cannot be blended, or a tool of the client's own has the name. Where a provider binds thinking to what
     stands before it, only with `drop_block`: a client that changes what it echoes would otherwise have its next request refused.
     """
-    if not rules.offers_recall(client=hints.client, model=hints.model):
+    if not rules.can_recall(client=hints.client, model=hints.model):
         return False
     thinking = dialect.api.thinking
-    has_thinking = thinking is not None and (thinking.is_requested(request) or any(glance.is_sealed for glance in seen.glances))
+    has_thinking = thinking is not None and (thinking.is_requested(request) or any(glance.is_sealed for glance in history.infos))
     if has_thinking and rules.thinking != "drop_block":
         return False
     return dialect.api.make_hidden_tool(TOOL).can_join(request)

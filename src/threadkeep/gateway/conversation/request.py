@@ -9,13 +9,13 @@ from typing import Protocol
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.dialects import Reply, Request
 from threadkeep.gateway.conversation.hints import Hints
-from threadkeep.gateway.conversation.item_cache import Seen
-from threadkeep.gateway.conversation.recall_tool import Exchange, Recalling
+from threadkeep.gateway.conversation.item_cache import History
+from threadkeep.gateway.conversation.recall_tool import Exchange, RecallSession
 from threadkeep.memory.memory import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class ProviderAnswer:
     """A whole answer of the provider to a request the gateway made by itself."""
 
     status: int
@@ -29,11 +29,11 @@ class AnswerTooLong(ConnectionError):
 
 # Sends a body to where the client's own request goes, with the client's own headers, and returns the whole answer. It raises
 # `ConnectionError` if the provider cannot be reached or its answer breaks off. It must not outlive the work it was given for.
-SendAlike = Callable[[bytes], Awaitable[Heard]]
+AskProvider = Callable[[bytes], Awaitable[ProviderAnswer]]
 # The same for another path of the provider, with headers that replace or join the client's own.
-SendBeside = Callable[[str, bytes, Mapping[str, str]], Awaitable[Heard]]
-# Reads one of the provider's lists of models, by its path, with the client's own headers; raises as `SendAlike` does.
-ListModels = Callable[[str], Awaitable[Heard]]
+AskPath = Callable[[str, bytes, Mapping[str, str]], Awaitable[ProviderAnswer]]
+# Reads one of the provider's lists of models, by its path, with the client's own headers; raises as `AskProvider` does.
+ListModels = Callable[[str], Awaitable[ProviderAnswer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ class Incoming:
     path: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
-    send_alike: SendAlike | None = field(default=None, repr=False)
-    send_beside: SendBeside | None = field(default=None, repr=False)
+    ask_provider: AskProvider | None = field(default=None, repr=False)
+    ask_path: AskPath | None = field(default=None, repr=False)
     list_models: ListModels | None = field(default=None, repr=False)
     placed: Callable[[str], None] | None = field(default=None, repr=False)
 
@@ -85,7 +85,7 @@ class Forward:
     finished: Callable[[Reply], Awaitable[None]]
     overflowed: Callable[[], Awaitable[Smaller | None]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    recalling: Recalling | None = field(default=None, repr=False)
+    recalling: RecallSession | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Conversations(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
+class OpenRequest:
     """What a client sent: the request as it came, its parts, its hints, and a look at each item of its history.
 
     `memory` is what its model is shown of the memory beside what the client says; nothing, unless that was decided.
@@ -129,7 +129,7 @@ class Arrived:
     incoming: Incoming
     request: Request
     hints: Hints
-    seen: Seen
+    history: History
     memory: Shown = field(default=Shown(), repr=False)
     recalled: tuple[Exchange, ...] | None = field(default=None, repr=False)
 
@@ -139,7 +139,7 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class HostWish:
     """What is to be done to a history: compact it now, or once it holds that many tokens."""
 
     compact: bool = False
@@ -148,7 +148,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaidOut:
+class HostWindow:
     """A history as it is to be sent: `body` holds its window.
 
     Attributes:
@@ -169,10 +169,10 @@ class LaidOut:
     answer: str | None = None
 
 
-class LaysOut(Protocol):
+class HostConversations(Protocol):
     """Who keeps the conversations of one tenant in one dialect."""
 
-    async def laid_out(self, incoming: Incoming, wish: Wish) -> LaidOut:
+    async def lay_out(self, incoming: Incoming, wish: HostWish) -> HostWindow:
         """Record a history and return its window. Durable when it returns.
 
         Raises:

@@ -53,9 +53,9 @@ class Rules:
         """Whether a compaction of this client's conversations may ask their own model; `is_urgent`: a request waits for it."""
         if self.asks_model != "auto":
             return self.asks_model == "yes"
-        return not is_urgent and self.mode_for(client=client, model=model) != "off"
+        return not is_urgent and self.find_mode(client=client, model=model) != "off"
 
-    def offers_recall(self, *, client: str, model: str) -> bool:
+    def can_recall(self, *, client: str, model: str) -> bool:
         """Whether the model of this client's conversations is given a tool to recall with."""
         if client in self.recall_for:
             return self.recall_for[client] == "yes"
@@ -64,11 +64,11 @@ class Rules:
         named = [name for name in self.recall_for if name and model.startswith(name)]
         return self.recall_for[max(named, key=len)] == "yes" if named else self.recall
 
-    def shows_memory(self, *, client: str) -> bool:
+    def can_show_memory(self, *, client: str) -> bool:
         """Whether a new conversation of this client is shown what is remembered."""
         return self.memory == "all" or (self.memory == "on" and client != CLAUDE_CODE)
 
-    def mode_for(self, *, client: str, model: str) -> AutoCompact:
+    def find_mode(self, *, client: str, model: str) -> AutoCompact:
         """Return how conversations of this client with this model are compacted."""
         if client in self.auto_compact_for:
             return self.auto_compact_for[client]
@@ -78,7 +78,7 @@ class Rules:
         return self.auto_compact_for[max(named, key=len)] if named else self.auto_compact
 
 
-def rules_of(config: Config, *, auto_compact: bool = False) -> Rules:
+def make_rules(config: Config, *, auto_compact: bool = False) -> Rules:
     """Return what the configuration says; `auto_compact` turns automatic compaction on where it is off there."""
     mode = cast(AutoCompact, config.auto_compact)
     names = CommandNames(compact=tuple(config.compact_commands.split()), control=tuple(config.control_commands.split()))

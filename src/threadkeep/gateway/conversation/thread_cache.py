@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.gateway.conversation.window import Erased, Layout, layout_of, load_erased
+from threadkeep.gateway.conversation.window import Erased, Layout, load_erased, read_layout
 from threadkeep.items import digest_body
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, Tip, encode_body
@@ -25,7 +25,7 @@ TOLD_AT_MOST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ActiveCheckpoint:
     """A checkpoint that counts, where it stands, and what it puts in place of a history."""
 
     ordinal: int
@@ -34,7 +34,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ThreadContext:
     """What the newest `context` record of a path says; see `threadkeep.threads.ContextBody`. `head` is a digest."""
 
     head: bytes
@@ -66,38 +66,38 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownThread:
     """A thread as it stood when it was last looked at."""
 
     thread_id: str
     tip: Tip
-    standing: Standing | None = None
-    told: Told | None = None
+    active: ActiveCheckpoint | None = None
+    context: ThreadContext | None = None
     usage: Calibration | None = None
     erased: Erased = field(default_factory=Erased)
 
 
-def head_digest(fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
+def digest_head(fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
     """Return the digest of what a request tells the model beside its history."""
     return digest_body(encode_body(ContextBody(fields=fields, head=head)))
 
 
-class Memory:
+class ThreadCache:
     """Threads by the last link of their chain, and by the name their client has for them; the oldest are forgotten first."""
 
     def __init__(self, *, kept: int = THREADS) -> None:
         self._limit = kept
-        self._threads: dict[str, Known] = {}
+        self._threads: dict[str, KnownThread] = {}
         self._tips: dict[bytes, str] = {}
         self._sessions: dict[str, str] = {}
 
-    def remember(self, known: Known) -> None:
+    def remember(self, known: KnownThread) -> None:
         self.forget(known.thread_id)
         self._threads[known.thread_id] = known
         self._tips[known.tip.chain] = known.thread_id
-        if known.told is not None and known.told.session:
-            self._sessions.pop(known.told.session, None)
-            self._sessions[known.told.session] = known.thread_id
+        if known.context is not None and known.context.session:
+            self._sessions.pop(known.context.session, None)
+            self._sessions[known.context.session] = known.thread_id
         while len(self._threads) > self._limit:
             self.forget(next(iter(self._threads)))
         while len(self._sessions) > self._limit:
@@ -108,11 +108,11 @@ class Memory:
         if known is not None and self._tips.get(known.tip.chain) == thread_id:
             del self._tips[known.tip.chain]
 
-    def is_current(self, known: Known) -> bool:
+    def is_current(self, known: KnownThread) -> bool:
         """Whether this is the last that was heard of a thread here."""
         return self._threads.get(known.thread_id) is known
 
-    def grown(self, thread_id: str, *, expected: int, reached: int, usage: Calibration | None = None) -> None:
+    def extend(self, thread_id: str, *, expected: int, reached: int, usage: Calibration | None = None) -> None:
         """Take note that what was appended at `expected` left the path's end, its chain and its checkpoint where they were."""
         known = self._threads.get(thread_id)
         if known is None:
@@ -122,7 +122,7 @@ class Memory:
             return
         self.remember(replace(known, tip=replace(known.tip, next=reached), usage=usage or known.usage))
 
-    def ending_in(self, chain: Sequence[bytes]) -> tuple[Known, int] | None:
+    def find_ending(self, chain: Sequence[bytes]) -> tuple[KnownThread, int] | None:
         """Return the thread whose whole chain is the longest beginning of `chain`, and how long that is."""
         for index in range(len(chain) - 1, -1, -1):
             thread_id = self._tips.get(chain[index])
@@ -130,36 +130,34 @@ class Memory:
                 return self._threads[thread_id], index + 1
         return None
 
-    def of_session(self, session: str) -> str | None:
+    def find_session(self, session: str) -> str | None:
         """Return the thread that was last written under a client's name for it."""
         return self._sessions.get(session)
 
 
-async def load_known(backend: Backend, thread_id: str, *, seed: bytes, stop: int | None = None) -> Known:
+async def load_known(backend: Backend, thread_id: str, *, seed: bytes, stop: int | None = None) -> KnownThread:
     """Return a thread as it stands before ordinal `stop` (now, if None)."""
     store = backend.store
     end = (await store.get(thread_id)).next if stop is None else stop
     path = await load_live_path(store, thread_id, stop=end)
-    standing = await load_standing(store, path.checkpoint) if path.checkpoint else None
-    return Known(
+    active = await load_checkpoint_in_use(store, path.checkpoint) if path.checkpoint else None
+    return KnownThread(
         thread_id=thread_id,
         tip=await load_tip(store, thread_id, seed=seed, stop=end),
-        standing=standing,
-        told=await newest_told(store, thread_id, stop=end),
-        usage=await find_last_usage(store, path, standing.checkpoint if standing else None),
-        erased=await load_erased(
-            store, path, standing.checkpoint if standing else None, tip_of=thread_id if stop is None else None
-        ),
+        active=active,
+        context=await load_context(store, thread_id, stop=end),
+        usage=await find_last_usage(store, path, active.checkpoint if active else None),
+        erased=await load_erased(store, path, active.checkpoint if active else None, tip_of=thread_id if stop is None else None),
     )
 
 
-async def load_standing(store: ThreadStore, landmark: Record) -> Standing:
+async def load_checkpoint_in_use(store: ThreadStore, landmark: Record) -> ActiveCheckpoint:
     """Return a checkpoint whose record was read without its body."""
     checkpoint = await load_checkpoint(store, landmark)
-    return Standing(ordinal=landmark.ordinal, checkpoint=checkpoint, layout=layout_of(checkpoint))
+    return ActiveCheckpoint(ordinal=landmark.ordinal, checkpoint=checkpoint, layout=read_layout(checkpoint))
 
 
-async def newest_told(store: ThreadStore, thread_id: str, *, stop: int) -> Told | None:
+async def load_context(store: ThreadStore, thread_id: str, *, stop: int) -> ThreadContext | None:
     """Return what the newest `context` record before ordinal `stop` says, here or, in a fork, where it came from."""
     name: str | None = thread_id
     while name is not None:
@@ -168,14 +166,14 @@ async def newest_told(store: ThreadStore, thread_id: str, *, stop: int) -> Told 
         for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=TOLD_AT_MOST):
             body = read_body(record, ContextBody)
             if body is not None:
-                return _told(body)
+                return _read_context(body)
         name, stop = row.parent, row.start
     return None
 
 
-def _told(body: ContextBody) -> Told:
-    return Told(
-        head=head_digest(body.fields, body.head),
+def _read_context(body: ContextBody) -> ThreadContext:
+    return ThreadContext(
+        head=digest_head(body.fields, body.head),
         session=body.session,
         issuer=body.issuer,
         issued_from=body.issued_from,

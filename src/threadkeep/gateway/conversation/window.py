@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from threadkeep.dialects import Dialect
-from threadkeep.gateway.conversation.item_cache import Seen
+from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.items import Item, Role
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
@@ -17,16 +17,16 @@ from threadkeep.tokens import estimate_item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class WindowItem:
     """One position of what goes upstream; `depth` is the link of the client's chain it stands for, None where it is ours.
 
-    `laid_out` says that a checkpoint placed it, `sealed` that a provider signed or encrypted something in it.
+    `from_checkpoint` says that a checkpoint placed it, `sealed` that a provider signed or encrypted something in it.
     """
 
     item: Item
     tokens: int
     depth: int | None = None
-    laid_out: bool = False
+    from_checkpoint: bool = False
     sealed: bool = False
 
 
@@ -39,17 +39,17 @@ class Layout:
     """
 
     covers: int
-    entries: tuple[int | tuple[Placed, str | None], ...]
+    entries: tuple[int | tuple[WindowItem, str | None], ...]
     start_at: int = 0
 
 
-def layout_of(checkpoint: Checkpoint) -> Layout:
+def read_layout(checkpoint: Checkpoint) -> Layout:
     """Return a checkpoint's layout, read once for all the requests it will be sent in."""
     states = [at for at, entry in enumerate(checkpoint.layout, start=1) if isinstance(entry, StateEntry)]
     return Layout(covers=checkpoint.covers, entries=tuple(map(_entry, checkpoint.layout)), start_at=states[-1] if states else 0)
 
 
-def window_of(seen: Seen, layout: Layout | None, *, issuer: str, start: Sequence[Placed] = ()) -> list[Placed]:
+def build_window(history: History, layout: Layout | None, *, issuer: str, start: Sequence[WindowItem] = ()) -> list[WindowItem]:
     """Return the history to send, with what hooks added to it in its place. What was said to the gateway is left out.
 
     What a host said in the message of a command stays, and what it said behind it in the system's role stands behind the next
@@ -59,40 +59,40 @@ def window_of(seen: Seen, layout: Layout | None, *, issuer: str, start: Sequence
     account's provider wrote, and that only it can read, is left out: the state beside it says the same.
     """
     if layout is None:
-        return _after(seen, 0)
-    window = _world(seen)
+        return _after(history, 0)
+    window = _world(history)
     for at, entry in enumerate(layout.entries):
         if at == layout.start_at:
             window.extend(start)
         if isinstance(entry, int):
-            item, glance = seen.items[entry - 1], seen.glances[entry - 1]
-            window.append(Placed(item=item, tokens=glance.tokens, depth=entry, laid_out=True, sealed=glance.is_sealed))
+            item, glance = history.items[entry - 1], history.infos[entry - 1]
+            window.append(WindowItem(item=item, tokens=glance.tokens, depth=entry, from_checkpoint=True, sealed=glance.is_sealed))
         elif entry[1] in (None, issuer):
             window.append(entry[0])
     if layout.start_at == len(layout.entries):
         window.extend(start)
-    return [*window, *_after(seen, layout.covers)]
+    return [*window, *_after(history, layout.covers)]
 
 
-def _world(seen: Seen) -> list[Placed]:
+def _world(history: History) -> list[WindowItem]:
     """Return what a host says of its world in the first message, where that is a command: no record of it can be kept in view."""
-    first = seen.glances[0].host_parts if seen.glances else None
-    return [] if first is None else [Placed(item=first, tokens=estimate_item(first.raw), depth=1, laid_out=True)]
+    first = history.infos[0].host_parts if history.infos else None
+    return [] if first is None else [WindowItem(item=first, tokens=estimate_item(first.raw), depth=1, from_checkpoint=True)]
 
 
-def _after(seen: Seen, covers: int) -> list[Placed]:
-    window: list[Placed] = []
-    held: list[Placed] = []
-    behind_command = _is_behind_command(seen, covers)
-    later = zip(seen.items[covers:], seen.glances[covers:], seen.aside[covers:], strict=True)
+def _after(history: History, covers: int) -> list[WindowItem]:
+    window: list[WindowItem] = []
+    held: list[WindowItem] = []
+    behind_command = _is_behind_command(history, covers)
+    later = zip(history.items[covers:], history.infos[covers:], history.aside[covers:], strict=True)
     for depth, (item, glance, aside) in enumerate(later, start=covers + 1):
         behind_command = glance.command is not None or (behind_command and glance.is_host)
         if aside:
             if glance.host_parts is not None:
                 tokens = estimate_item(glance.host_parts.raw)
-                window.append(Placed(item=glance.host_parts, tokens=tokens, depth=depth))
+                window.append(WindowItem(item=glance.host_parts, tokens=tokens, depth=depth))
             continue
-        placed = Placed(item=item, tokens=glance.tokens, depth=depth, sealed=glance.is_sealed)
+        placed = WindowItem(item=item, tokens=glance.tokens, depth=depth, sealed=glance.is_sealed)
         if behind_command and glance.role is Role.SYSTEM:
             held.append(placed)
             continue
@@ -103,14 +103,14 @@ def _after(seen: Seen, covers: int) -> list[Placed]:
     return [*window, *held]
 
 
-def _is_behind_command(seen: Seen, depth: int) -> bool:
+def _is_behind_command(history: History, depth: int) -> bool:
     """Whether the item after the first `depth` follows a command at once, or a host's words behind one."""
-    while depth and seen.glances[depth - 1].is_host:
+    while depth and history.infos[depth - 1].is_host:
         depth -= 1
-    return depth > 0 and seen.glances[depth - 1].command is not None
+    return depth > 0 and history.infos[depth - 1].command is not None
 
 
-def _entry(entry: LayoutEntry) -> int | tuple[Placed, str | None]:
+def _entry(entry: LayoutEntry) -> int | tuple[WindowItem, str | None]:
     match entry:
         case KeepEntry():
             if entry.depth is None:
@@ -118,7 +118,7 @@ def _entry(entry: LayoutEntry) -> int | tuple[Placed, str | None]:
             return entry.depth
         case StubEntry() | StateEntry() | LiteralEntry():
             item = Item(bytes(entry.item))
-            placed = Placed(item=item, tokens=estimate_item(item.raw), laid_out=True)
+            placed = WindowItem(item=item, tokens=estimate_item(item.raw), from_checkpoint=True)
             return placed, entry.issuer if isinstance(entry, LiteralEntry) else None
         case _:
             assert_never(entry)
@@ -156,7 +156,7 @@ async def load_erased(store: ThreadStore, path: LivePath, checkpoint: Checkpoint
     return Erased(depths=depths, bound=bound, ancestors=ancestors)
 
 
-async def unmoved(store: ThreadStore, erased: Erased, reached: Sequence[int | None]) -> Erased | None:
+async def follow_ancestors(store: ThreadStore, erased: Erased, reached: Sequence[int | None]) -> Erased | None:
     """Return what is erased of a path whose ancestors have `reached` these ends meanwhile; None where it must be loaded anew."""
     if reached == [end for _, end in erased.ancestors]:
         return erased
@@ -171,11 +171,11 @@ async def unmoved(store: ThreadStore, erased: Erased, reached: Sequence[int | No
     return replace(erased, ancestors=tuple(ancestors))
 
 
-def without_erased(window: Sequence[Placed], erased: Erased, *, dialect: Dialect) -> list[Placed]:
+def replace_erased(window: Sequence[WindowItem], erased: Erased, *, dialect: Dialect) -> list[WindowItem]:
     """Return a window in which something that says so stands in place of what was erased."""
     if not erased.depths:
         return list(window)
-    shown: list[Placed] = []
+    shown: list[WindowItem] = []
     for placed in window:
         if placed.depth not in erased.depths:
             shown.append(placed)
@@ -217,8 +217,8 @@ async def _notes(store: ThreadStore, sent: Sequence[Record], *, names: Sequence[
 
 
 def _ordinals(note: Record) -> list[int]:
-    told = read_erasure_note(note.body)
-    return told.ordinals if told is not None else []
+    context = read_erasure_note(note.body)
+    return context.ordinals if context is not None else []
 
 
 def _links_at(note: Record, sent: Sequence[Record]) -> int:

@@ -86,7 +86,7 @@ class Caller:
         await self.start(status, [(b"content-type", content_type), (b"content-length", length)])
         await self.end(body)
 
-    async def stay_for(self, work: Coroutine[Any, Any, None]) -> None:
+    async def run_while_connected(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` to its end, but cancel it when the client leaves; what it raises is raised here.
 
         If the client left before, `work` is never begun.
@@ -147,7 +147,7 @@ class Call:
         return self.length > 0 or bool(first(self.headers, b"transfer-encoding"))
 
     @property
-    def climbs(self) -> bool:
+    def has_parent_segment(self) -> bool:
         """Whether the path names a folder's parent: behind a proxy it could leave the part of a server it was meant for."""
         decoded = self.path
         # A server behind the provider may decode once more, take `\\` for `/`, and leave out what follows a `;`.

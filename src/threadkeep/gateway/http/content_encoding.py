@@ -17,7 +17,7 @@ STEP = 256 * 1024
 FIRST_PIECE = 64
 
 
-class Unreadable(Enum):
+class DecodeFailure(Enum):
     """Why a body could not be undone."""
 
     UNKNOWN = auto()
@@ -29,24 +29,24 @@ class Unreadable(Enum):
 _Undo = Callable[[bytes, int], bytes]
 
 
-def codings_of(header: str) -> list[str]:
+def parse_codings(header: str) -> list[str]:
     """Return the codings a Content-Encoding header names, in the order they were applied; none for `identity`."""
     named = [coding.strip().lower() for coding in header.split(",")]
     return [coding for coding in named if coding not in ("", "identity")]
 
 
-def undone(body: bytes, codings: Sequence[str], *, limit: int) -> bytes | Unreadable:
+def decode_body(body: bytes, codings: Sequence[str], *, limit: int) -> bytes | DecodeFailure:
     """Return `body` with `codings` undone, or why not. What it returns is never longer than `limit`."""
     for coding in reversed(codings):
         undo = _UNDO.get(coding)
         if undo is None:
-            return Unreadable.UNKNOWN
+            return DecodeFailure.UNKNOWN
         try:
             body = undo(body, limit + 1)
         except (zlib.error, zstandard.ZstdError, EOFError, MemoryError):
-            return Unreadable.DAMAGED
+            return DecodeFailure.DAMAGED
         if len(body) > limit:
-            return Unreadable.TOO_LARGE
+            return DecodeFailure.TOO_LARGE
     return body
 
 

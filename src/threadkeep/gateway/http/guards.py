@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from threadkeep.gateway.conversation.request import Refused
 from threadkeep.gateway.http.asgi import Call
-from threadkeep.gateway.http.headers import every, for_upstream
+from threadkeep.gateway.http.headers import every, make_upstream_headers
 
 NO_KEY = Refused(
     status=401,
@@ -39,22 +39,22 @@ NO_WEBSOCKET = Refused(
 NO_NONCE = Refused(status=400, code="invalid_request", message="ask with ?nonce= and 16 to 64 letters, digits, '-' or '_'")
 
 
-def turned_away(call: Call, *, hosts: Collection[str] | None) -> Refused | None:
+def find_refusal(call: Call, *, hosts: Collection[str] | None) -> Refused | None:
     """Return why a request is not served at all, if so; `hosts` may be named besides this machine (None: any host)."""
     named = every(call.headers, b"host")
-    if len(named) != 1 or (hosts is not None and not host_allowed(named[0], allowed=hosts)):
+    if len(named) != 1 or (hosts is not None and not is_host_allowed(named[0], allowed=hosts)):
         message = "the Host header does not name this machine; call the gateway as 127.0.0.1 or localhost"
         return Refused(status=403, code="host_not_allowed", message=message)
-    if not all(map(origin_allowed, every(call.headers, b"origin"))):
+    if not all(map(is_origin_allowed, every(call.headers, b"origin"))):
         message = "the request comes from a web page that this machine does not serve"
         return Refused(status=403, code="origin_not_allowed", message=message)
     try:
         call.target(call.path.decode("ascii"))
-        for_upstream(call.headers, readable_answer=False)
+        make_upstream_headers(call.headers, readable_answer=False)
     except UnicodeDecodeError:
         message = "the URL or a header holds bytes that cannot be passed on unchanged"
         return Refused(status=400, code="invalid_request", message=message)
-    if call.climbs:
+    if call.has_parent_segment:
         message = "the path holds a segment that leads out of it"
         return Refused(status=400, code="invalid_request", message=message)
     return None
@@ -71,13 +71,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def host_allowed(header: str, *, allowed: Collection[str]) -> bool:
+def is_host_allowed(header: str, *, allowed: Collection[str]) -> bool:
     """Whether a Host header names this machine or one of `allowed`, whatever port it adds."""
     host = _hostname(f"//{header}")
     return host is not None and (is_loopback(host) or host in allowed)
 
 
-def origin_allowed(header: str) -> bool:
+def is_origin_allowed(header: str) -> bool:
     """Whether an Origin header names a page served by this machine; an opaque origin (`null`) does not."""
     host = _hostname(header) if header.startswith(("http://", "https://")) else None
     return host is not None and is_loopback(host)

@@ -28,14 +28,14 @@ HOP_BY_HOP = frozenset(
 )
 
 
-def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def drop_hop_by_hop(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the headers meant for the other end, in order, repeated ones kept, names in lower case."""
     lowered = [(name.lower(), value) for name, value in headers]
     named = {token.strip().lower() for name, value in lowered if name == b"connection" for token in value.split(b",")}
     return [(name, value) for name, value in lowered if name not in HOP_BY_HOP and name not in named]
 
 
-def for_upstream(headers: RawHeaders, *, readable_answer: bool, decoded_body: bool = False) -> CIMultiDict[str]:
+def make_upstream_headers(headers: RawHeaders, *, readable_answer: bool, decoded_body: bool = False) -> CIMultiDict[str]:
     """Return the headers to send to the provider.
 
     With `readable_answer` the provider is asked not to compress, so that what it answers can be read as it passes. With
@@ -45,7 +45,7 @@ def for_upstream(headers: RawHeaders, *, readable_answer: bool, decoded_body: bo
         UnicodeDecodeError: A value is not UTF-8 and could not be passed on unchanged.
     """
     passed: CIMultiDict[str] = CIMultiDict()
-    for name, value in end_to_end(headers):
+    for name, value in drop_hop_by_hop(headers):
         if (readable_answer and name == b"accept-encoding") or (decoded_body and name == b"content-encoding"):
             continue
         passed.add(name.decode("ascii"), value.decode())
@@ -67,7 +67,7 @@ def every(headers: RawHeaders, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in headers if key == name]
 
 
-def as_mapping(headers: RawHeaders) -> Mapping[str, str]:
+def join_headers(headers: RawHeaders) -> Mapping[str, str]:
     """Return the headers by name, the values of a repeated one joined as RFC 9110 joins them."""
     joined: dict[str, str] = {}
     for name, value in headers:

@@ -9,7 +9,7 @@ A key is not a provider's credential and does not take its place. It is looked f
 
 A request may hold keys in several places. Every header and every part of the query that holds one is left out before anything
 else sees the request, so that no log, no store and no provider ever does; a key anywhere else in the path is refused. Bodies are
-the client's own and are not searched. A key that `new_key` made is found inside any text; another one where it stands as a word.
+the client's own and are not searched. A key that `make_key` made is found inside any text; another one where it stands as a word.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SHOWN_CHARS = len(DIGEST_PREFIX) + 12
 
 _digest = re.compile(r"sha256:[0-9a-f]{64}")
 _FORM = 'must hold one table [keys] with lines such as "sha256:HEX" = "tenant"'
-# What `new_key` makes, wherever it stands; overlapping matches count.
+# What `make_key` makes, wherever it stands; overlapping matches count.
 _made_here = re.compile(rb"(?=tkk_[A-Za-z0-9_-]{43})")
 _between_words = re.compile(rb"""[\s,;=/?&:@#|"'<>()\[\]{}]+""")
 # Digests of shorter words are not worth their time: no key is that short.
@@ -69,7 +69,7 @@ class Keys:
 
     def owns(self, word: bytes) -> bool:
         """Whether a word of a request is one of the keys."""
-        return digest_of(word.decode("latin-1")) in self._tenants
+        return digest_key(word.decode("latin-1")) in self._tenants
 
     @staticmethod
     def _checked(tenants: Mapping[str, object]) -> dict[str, str]:
@@ -84,14 +84,14 @@ class Keys:
 
     def tenant_of(self, key: str) -> str | None:
         """Return whose key this is. Takes the same time whichever it is, and if it is none."""
-        asked = digest_of(key)
+        asked = digest_key(key)
         found = None
         for digest, tenant in self._tenants.items():
             if hmac.compare_digest(digest, asked):
                 found = tenant
         return found
 
-    def held_by(self, tenant: str) -> list[str]:
+    def list_digests(self, tenant: str) -> list[str]:
         """Return the beginnings of the digests of a tenant's keys: enough to tell them apart, too little to guess one by."""
         return [f"{digest[:SHOWN_CHARS]}…" for digest, owner in self._tenants.items() if owner == tenant]
 
@@ -128,12 +128,12 @@ class KeysFile(Keys):
         return super().tenant_of(key)
 
 
-def digest_of(key: str) -> str:
+def digest_key(key: str) -> str:
     """Return how a key is written down. Keys are random and long, so one round of a plain hash hides them."""
     return DIGEST_PREFIX + hashlib.sha256(key.encode()).hexdigest()
 
 
-def new_key() -> str:
+def make_key() -> str:
     """Return a fresh key."""
     return f"tkk_{secrets.token_urlsafe(32)}"
 
@@ -176,7 +176,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def keyless(call: Call) -> Call:
+def strip_key(call: Call) -> Call:
     """Return a request without the key in its URL and the header made for it."""
     path, _ = _without_url_key(call.path)
     return replace(call, path=path, headers=[(name, value) for name, value in call.headers if name.lower() != KEY_HEADER])
@@ -184,16 +184,16 @@ def keyless(call: Call) -> Call:
 
 def admit(call: Call, keys: Keys | None) -> Admitted | None:
     """Return the request without any key, and whose it is; None where a key is needed and none of ours is there."""
-    bare = keyless(call)
+    bare = strip_key(call)
     tenant = _tenant_of(call, keys) if keys is not None else None
     if keys is not None and tenant is None:
         return None
-    headers = [(name, value) for name, value in bare.headers if not holds_key(value, keys)]
-    query = b"&".join(part for part in bare.query.split(b"&") if not holds_key(part, keys))
+    headers = [(name, value) for name, value in bare.headers if not has_key(value, keys)]
+    query = b"&".join(part for part in bare.query.split(b"&") if not has_key(part, keys))
     return Admitted(call=replace(bare, headers=headers, query=query), tenant=tenant)
 
 
-def holds_key(text: bytes, keys: Keys | None) -> bool:
+def has_key(text: bytes, keys: Keys | None) -> bool:
     """Whether a header's value or a part of a URL holds one of the keys, or something of their form, however it is encoded."""
     scheme, _, rest = text.strip().partition(b" ")
     forms = [text, unquote_to_bytes(text)]

@@ -57,35 +57,35 @@ class Metrics:
         self._open = 0
         self._added = Histogram()
 
-    def failed(self, what: str) -> None:
+    def count_failure(self, what: str) -> None:
         """Count something that went wrong beside the relay."""
         self.failures[what] += 1
 
-    def overflowed(self) -> None:
+    def count_overflow(self) -> None:
         """Count a request the provider refused for its size."""
         self._overflows += 1
 
-    def answered(self, *, route: str, status: int) -> None:
+    def count_request(self, *, route: str, status: int) -> None:
         """Count a request; a status of 0 means that its client left before there was one."""
         self._requests[("route", route), ("status", str(status))] += 1
 
-    def added(self, seconds: float) -> None:
+    def observe_added(self, seconds: float) -> None:
         """Note how long a request stood here between its last byte and its way to the provider."""
         self._added.observe(seconds)
 
-    def sent(self, *, client_bytes: int, provider_bytes: int) -> None:
+    def count_tokens(self, *, client_bytes: int, provider_bytes: int) -> None:
         """Count what a client sent, and what went to the provider in its place."""
         self._tokens["client"] += estimate_bytes(client_bytes)
         self._tokens["provider"] += estimate_bytes(provider_bytes)
 
-    def compacted(self, *, tokens_before: int, tokens_after: int, trigger: str = "manual") -> None:
+    def count_compaction(self, *, tokens_before: int, tokens_after: int, trigger: str = "manual") -> None:
         """Count a compaction that was committed; `trigger` is one of a few fixed words."""
         self._compactions[trigger] += 1
         self._compacted_tokens["before"] += tokens_before
         self._compacted_tokens["after"] += tokens_after
 
     @contextmanager
-    def stream(self) -> Iterator[None]:
+    def track_stream(self) -> Iterator[None]:
         """Count an exchange as open inside the block."""
         self._open += 1
         try:
@@ -93,7 +93,7 @@ class Metrics:
         finally:
             self._open -= 1
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """Return everything, as Prometheus reads it."""
         return "".join(f"{line}\n" for line in self._lines()).encode()
 
@@ -156,13 +156,13 @@ class Run:
     compactions: int = 0
     threads: list[str] = field(default_factory=list)
 
-    def sent(self, *, client_bytes: int, provider_bytes: int) -> None:
+    def count_request(self, *, client_bytes: int, provider_bytes: int) -> None:
         """Count a request as the client made it, and as its provider got it."""
         self.requests += 1
         self.client_tokens += estimate_bytes(client_bytes)
         self.provider_tokens += estimate_bytes(provider_bytes)
 
-    def placed(self, thread_id: str) -> None:
+    def add_thread(self, thread_id: str) -> None:
         """Note which thread a request belongs to."""
         if thread_id not in self.threads and len(self.threads) < MOST_THREADS:
             self.threads.append(thread_id)
@@ -174,7 +174,7 @@ class Runs:
     def __init__(self) -> None:
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
-    def named(self, run_id: str) -> Run:
+    def get_run(self, run_id: str) -> Run:
         """Return a run's figures; a run that nobody has seen has none yet."""
         run = self._runs.setdefault(run_id, Run())
         self._runs.move_to_end(run_id)
@@ -186,7 +186,7 @@ class Runs:
         """Return a run's figures without remembering that they were asked for."""
         return self._runs.get(run_id, Run())
 
-    def compacted(self, thread_id: str) -> None:
+    def count_compaction(self, thread_id: str) -> None:
         """Count a compaction for every run that works on the thread."""
         for run in self._runs.values():
             if thread_id in run.threads:

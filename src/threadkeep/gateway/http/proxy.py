@@ -24,20 +24,20 @@ from threadkeep.gateway.conversation.request import (
     AnswerTooLong,
     Conversations,
     Forward,
-    Heard,
     Incoming,
+    ProviderAnswer,
     Refused,
     Smaller,
     merge_header_lists,
 )
 from threadkeep.gateway.http.access_log import Entry
 from threadkeep.gateway.http.asgi import Call, Caller
-from threadkeep.gateway.http.content_encoding import Unreadable, codings_of, undone
-from threadkeep.gateway.http.headers import as_mapping, first, for_upstream
+from threadkeep.gateway.http.content_encoding import DecodeFailure, decode_body, parse_codings
+from threadkeep.gateway.http.headers import first, join_headers, make_upstream_headers
 from threadkeep.gateway.http.metrics import Metrics, Run
-from threadkeep.gateway.http.relay import Finish, can_blend, relay_blended, relay_reply
+from threadkeep.gateway.http.relay import Finish, is_blendable, relay_reply, relay_without_tool
 from threadkeep.gateway.http.routes import Route
-from threadkeep.gateway.http.upstream import Arriving, Unanswered, Upstream
+from threadkeep.gateway.http.upstream import Upstream, UpstreamAnswer, UpstreamFailure
 from threadkeep.llm.failures import is_overflow
 
 log = logging.getLogger("threadkeep.gateway")
@@ -63,7 +63,7 @@ _ASKED = Decoder(_Asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signing:
+class AnswerStamp:
     """What an answer of the gateway's own is dated and numbered with."""
 
     now: Callable[[], float]
@@ -96,7 +96,7 @@ class Exchange:
         self._route = route
         self._target = call.target(route.path)
 
-    async def run(self, conversations: Callable[[], Awaitable[Conversations]], *, body_limit: int, signing: Signing) -> None:
+    async def run(self, conversations: Callable[[], Awaitable[Conversations]], *, body_limit: int, signing: AnswerStamp) -> None:
         """Read the request, let `conversations` decide, and do as it says."""
         body = await self._body(limit=body_limit)
         if body is None:
@@ -105,12 +105,12 @@ class Exchange:
             self._entry.request = body
         began = time.perf_counter()
         decision = await self._decide(conversations, body)
-        self._metrics.added(time.perf_counter() - began)
+        self._metrics.observe_added(time.perf_counter() - began)
         match decision:
             case Forward():
-                self._metrics.sent(client_bytes=len(body), provider_bytes=len(decision.body))
+                self._metrics.count_tokens(client_bytes=len(body), provider_bytes=len(decision.body))
                 if self._run is not None:
-                    self._run.sent(client_bytes=len(body), provider_bytes=len(decision.body))
+                    self._run.count_request(client_bytes=len(body), provider_bytes=len(decision.body))
                 await self._forward(decision)
             case Answered():
                 await self._answer(decision, body=body, signing=signing)
@@ -122,17 +122,17 @@ class Exchange:
     async def _decide(self, conversations: Callable[[], Awaitable[Conversations]], body: bytes) -> Forward | Answered | Refused:
         incoming = Incoming(
             path=self._route.path,
-            headers=as_mapping(self._call.headers),
+            headers=join_headers(self._call.headers),
             body=body,
-            send_alike=self._send_alike,
-            send_beside=self._send_beside,
+            ask_provider=self._ask_provider,
+            ask_path=self._ask_path,
             list_models=self._list_models,
-            placed=None if self._run is None else self._run.placed,
+            placed=None if self._run is None else self._run.add_thread,
         )
         try:
             return await (await conversations()).open(incoming)
         except ThreadkeepError as error:
-            self._metrics.failed(f"open.{error.code}")
+            self._metrics.count_failure(f"open.{error.code}")
             # Its code and not its text, which may quote what the client sent.
             log.warning("a conversation could not be opened and was forwarded as it came: %s", error.code)
             return Forward(body=body, finished=_nobody)
@@ -143,11 +143,11 @@ class Exchange:
             body = None if self._call.length > limit else await self._caller.read(limit=limit)
         except ConnectionResetError:
             return None
-        codings = codings_of(first(self._call.headers, b"content-encoding"))
-        read = Unreadable.TOO_LARGE if body is None else await _readable(body, codings, limit=limit)
+        codings = parse_codings(first(self._call.headers, b"content-encoding"))
+        read = DecodeFailure.TOO_LARGE if body is None else await _readable(body, codings, limit=limit)
         if isinstance(read, bytes):
             return read
-        if read is Unreadable.TOO_LARGE:
+        if read is DecodeFailure.TOO_LARGE:
             message = f"the request is longer than the {limit} bytes this gateway reads"
             await self._refuse(Refused(status=413, code="request_too_large", message=message))
         else:
@@ -162,14 +162,16 @@ class Exchange:
         headers.update(forward.headers)
         finish = Finish(forward, failures=self._metrics.failures)
         try:
-            await stay(self._caller, self._exchange(forward, headers=headers, finish=finish), metrics=self._metrics)
+            await run_while_connected(
+                self._caller, self._exchange(forward, headers=headers, finish=finish), metrics=self._metrics
+            )
         finally:
             await finish(Reply(outcome="cut"))
 
     async def _exchange(self, forward: Forward, *, headers: CIMultiDict[str], finish: Finish) -> None:
         async with self._upstream.exchange("POST", self._target, headers=headers, body=forward.body) as answer:
             smaller = None
-            if forward.overflowed is not None and isinstance(answer, Arriving) and await _overflows(answer):
+            if forward.overflowed is not None and isinstance(answer, UpstreamAnswer) and await _overflows(answer):
                 smaller = await self._made_to_fit(forward)
             if smaller is None:
                 await self._relay(answer, forward, headers=headers, finish=finish)
@@ -180,54 +182,56 @@ class Exchange:
         async with self._upstream.exchange("POST", self._target, headers=headers, body=smaller.body) as answer:
             await self._relay(answer, forward, headers=headers, finish=finish)
 
-    async def _relay(self, answer: Arriving | Unanswered, forward: Forward, *, headers: CIMultiDict[str], finish: Finish) -> None:
-        if isinstance(answer, Unanswered):
-            self._metrics.failed(f"relay.{answer.code}")
-        elif forward.recalling is not None and can_blend(answer):
+    async def _relay(
+        self, answer: UpstreamAnswer | UpstreamFailure, forward: Forward, *, headers: CIMultiDict[str], finish: Finish
+    ) -> None:
+        if isinstance(answer, UpstreamFailure):
+            self._metrics.count_failure(f"relay.{answer.code}")
+        elif forward.recalling is not None and is_blendable(answer):
             ask = partial(self._ask, headers=headers)
-            await relay_blended(self._caller, answer, wire=self._wire, finish=finish, recalling=forward.recalling, ask=ask)
+            await relay_without_tool(self._caller, answer, wire=self._wire, finish=finish, recalling=forward.recalling, ask=ask)
             return
         await relay_reply(self._caller, answer, wire=self._wire, finish=finish)
 
-    def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[Arriving | Unanswered]:
+    def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[UpstreamAnswer | UpstreamFailure]:
         return self._upstream.exchange("POST", self._target, headers=headers, body=body)
 
     async def _made_to_fit(self, forward: Forward) -> Smaller | None:
-        self._metrics.overflowed()
+        self._metrics.count_overflow()
         assert forward.overflowed is not None
         try:
             return await forward.overflowed()
         except ThreadkeepError as error:
-            self._metrics.failed(f"overflowed.{error.code}")
+            self._metrics.count_failure(f"overflowed.{error.code}")
             log.warning("a request that overflowed could not be made smaller: %s", error.code)
             return None
 
-    async def _send_alike(self, body: bytes) -> Heard:
-        """Ask the provider something else as this client; see `threadkeep.gateway.conversation.request.SendAlike`."""
-        return await self._send_beside(self._route.path, body, {})
+    async def _ask_provider(self, body: bytes) -> ProviderAnswer:
+        """Ask the provider something else as this client; see `threadkeep.gateway.conversation.request.AskProvider`."""
+        return await self._ask_path(self._route.path, body, {})
 
-    async def _send_beside(self, path: str, body: bytes, more: Mapping[str, str]) -> Heard:
-        """Ask the provider something at one of its paths as this client; see `SendBeside`."""
+    async def _ask_path(self, path: str, body: bytes, more: Mapping[str, str]) -> ProviderAnswer:
+        """Ask the provider something at one of its paths as this client; see `AskPath`."""
         headers = self._headers()
         headers.update(merge_header_lists(headers, more))
         async with self._upstream.exchange("POST", self._call.target(path), headers=headers, body=body) as answer:
-            if isinstance(answer, Unanswered):
+            if isinstance(answer, UpstreamFailure):
                 raise ConnectionError(answer.message)
             return await _whole(answer)
 
-    async def _list_models(self, path: str) -> Heard:
+    async def _list_models(self, path: str) -> ProviderAnswer:
         """Ask the provider about its models as this client; see `threadkeep.gateway.conversation.request.ListModels`."""
         headers = self._headers()
         headers.popall("content-type", None)
         async with self._upstream.exchange("GET", self._call.target(path), headers=headers, body=None) as answer:
-            if isinstance(answer, Unanswered):
+            if isinstance(answer, UpstreamFailure):
                 raise ConnectionError(answer.message)
             return await _whole(answer)
 
     def _headers(self) -> CIMultiDict[str]:
-        return for_upstream(self._call.headers, readable_answer=True, decoded_body=True)
+        return make_upstream_headers(self._call.headers, readable_answer=True, decoded_body=True)
 
-    async def _answer(self, answered: Answered, *, body: bytes, signing: Signing) -> None:
+    async def _answer(self, answered: Answered, *, body: bytes, signing: AnswerStamp) -> None:
         asked = _asked(body)
         answer = Answer(
             text=answered.text,
@@ -244,46 +248,46 @@ class Exchange:
         await self._caller.answer(refused.status, self._wire.render_error(refused.status, refused.code, refused.message))
 
 
-async def stay(caller: Caller, exchange: Coroutine[Any, Any, None], *, metrics: Metrics) -> None:
+async def run_while_connected(caller: Caller, exchange: Coroutine[Any, Any, None], *, metrics: Metrics) -> None:
     """Run `exchange` while the client is there.
 
     Raises:
         ClientError: The provider's answer broke off. It must not look whole: the server drops the connection for it.
     """
     try:
-        await caller.stay_for(exchange)
+        await caller.run_while_connected(exchange)
     except ClientError as error:
-        metrics.failed("relay.upstream_cut")
+        metrics.count_failure("relay.upstream_cut")
         log.warning("the provider's answer broke off: %s", type(error).__name__)
         if not caller.gone:
             raise
 
 
-async def _readable(body: bytes, codings: Sequence[str], *, limit: int) -> bytes | Unreadable:
+async def _readable(body: bytes, codings: Sequence[str], *, limit: int) -> bytes | DecodeFailure:
     """Undo a body's encoding; a large one beside the event loop, so that no stream waits for it."""
     if not codings or len(body) <= SMALL_BYTES:
-        return undone(body, codings, limit=limit)
-    return await asyncio.to_thread(undone, body, codings, limit=limit)
+        return decode_body(body, codings, limit=limit)
+    return await asyncio.to_thread(decode_body, body, codings, limit=limit)
 
 
-async def _overflows(answer: Arriving) -> bool:
+async def _overflows(answer: UpstreamAnswer) -> bool:
     """Look at the beginning of an answer: is the request refused for its size?"""
     clock = asyncio.get_running_loop().time
     deadline = clock() + OPENING_SECONDS
     if answer.status in REFUSED:
         while len(answer.seen) <= REFUSAL_BYTES and await answer.look_ahead(within_seconds=deadline - clock()):
             pass
-        body = undone(answer.seen, codings_of(first(answer.headers, b"content-encoding")), limit=REFUSAL_BYTES)
-        return refused_for_size(answer.status, body if isinstance(body, bytes) else b"")
+        body = decode_body(answer.seen, parse_codings(first(answer.headers, b"content-encoding")), limit=REFUSAL_BYTES)
+        return is_size_refusal(answer.status, body if isinstance(body, bytes) else b"")
     if answer.status != 200 or answer.is_json:
         return False
-    while (opening := opening_of(answer.seen)) is Opening.UNDECIDED and len(answer.seen) <= OPENING_BYTES:
+    while (opening := classify_opening(answer.seen)) is Opening.UNDECIDED and len(answer.seen) <= OPENING_BYTES:
         if not await answer.look_ahead(within_seconds=deadline - clock()):
             break
     return opening is Opening.OVERFLOW
 
 
-async def _whole(answer: Arriving) -> Heard:
+async def _whole(answer: UpstreamAnswer) -> ProviderAnswer:
     body = bytearray()
     try:
         async for chunk in answer.chunks():
@@ -292,10 +296,10 @@ async def _whole(answer: Arriving) -> Heard:
                 raise AnswerTooLong(f"the answer is longer than {DRAFT_BYTES} bytes")
     except ClientError as error:
         raise ConnectionError(f"the answer broke off ({type(error).__name__})") from error
-    read = undone(bytes(body), codings_of(first(answer.headers, b"content-encoding")), limit=DRAFT_BYTES)
+    read = decode_body(bytes(body), parse_codings(first(answer.headers, b"content-encoding")), limit=DRAFT_BYTES)
     if not isinstance(read, bytes):
         raise ConnectionError(f"the answer cannot be read ({read.name.lower()})")
-    return Heard(status=answer.status, headers=as_mapping(answer.headers), body=read)
+    return ProviderAnswer(status=answer.status, headers=join_headers(answer.headers), body=read)
 
 
 def _asked(body: bytes) -> _Asked:
@@ -361,7 +365,7 @@ class Opening(Enum):
     OVERFLOW = auto()
 
 
-def refused_for_size(status: int, body: bytes) -> bool:
+def is_size_refusal(status: int, body: bytes) -> bool:
     """Whether an answer with this status and body says that the request was too large for the model."""
     if status not in REFUSED:
         return False
@@ -369,7 +373,7 @@ def refused_for_size(status: int, body: bytes) -> bool:
     return _speaks_of_size(error) if error is not None else status == TOO_LARGE
 
 
-def opening_of(stream: bytes) -> Opening:
+def classify_opening(stream: bytes) -> Opening:
     """Return what the first bytes of an event stream tell: nothing yet, an answer under way, or a refusal for its size."""
     events = stream.replace(b"\r\n", b"\n").split(b"\n\n")
     for event in events[:-1]:

@@ -16,12 +16,12 @@ from aiohttp import ClientPayloadError
 from threadkeep.dialects import Reply, ReplyReader, Wire
 from threadkeep.dialects.base import AnswerFilter
 from threadkeep.errors import ThreadkeepError
-from threadkeep.gateway.conversation.recall_tool import Recalling, first_counted
+from threadkeep.gateway.conversation.recall_tool import RecallSession, keep_first_counts
 from threadkeep.gateway.conversation.request import Forward
 from threadkeep.gateway.http.asgi import Caller
-from threadkeep.gateway.http.content_encoding import codings_of
-from threadkeep.gateway.http.headers import end_to_end, first
-from threadkeep.gateway.http.upstream import Arriving, Unanswered
+from threadkeep.gateway.http.content_encoding import parse_codings
+from threadkeep.gateway.http.headers import drop_hop_by_hop, first
+from threadkeep.gateway.http.upstream import UpstreamAnswer, UpstreamFailure
 
 log = logging.getLogger("threadkeep.gateway")
 
@@ -62,9 +62,9 @@ class Finish:
             log.warning("an answer was relayed but not recorded: %s", error.code)
 
 
-async def relay(caller: Caller, answer: Arriving | Unanswered, *, wire: Wire) -> None:
+async def relay(caller: Caller, answer: UpstreamAnswer | UpstreamFailure, *, wire: Wire) -> None:
     """Relay an answer nobody reads."""
-    if isinstance(answer, Unanswered):
+    if isinstance(answer, UpstreamFailure):
         await _tell(caller, answer, wire=wire)
         return
     await _start(caller, answer)
@@ -73,13 +73,13 @@ async def relay(caller: Caller, answer: Arriving | Unanswered, *, wire: Wire) ->
     await caller.end()
 
 
-async def relay_reply(caller: Caller, answer: Arriving | Unanswered, *, wire: Wire, finish: Finish) -> None:
+async def relay_reply(caller: Caller, answer: UpstreamAnswer | UpstreamFailure, *, wire: Wire, finish: Finish) -> None:
     """Relay an answer and report it to `finish` before its last bytes go out.
 
     Raises:
         ClientError: The provider's stream broke; what came was relayed, and the answer must not be ended as if whole.
     """
-    if isinstance(answer, Unanswered):
+    if isinstance(answer, UpstreamFailure):
         await finish(Reply(outcome="failed"))
         await _tell(caller, answer, wire=wire)
     elif answer.status >= 400:
@@ -91,7 +91,7 @@ async def relay_reply(caller: Caller, answer: Arriving | Unanswered, *, wire: Wi
         await _relay_stream(caller, answer, reader=wire.make_reader(), finish=finish)
 
 
-async def _relay_stream(caller: Caller, answer: Arriving, *, reader: ReplyReader, finish: Finish) -> None:
+async def _relay_stream(caller: Caller, answer: UpstreamAnswer, *, reader: ReplyReader, finish: Finish) -> None:
     await _start(caller, answer)
     try:
         async for chunk in answer.chunks():
@@ -119,7 +119,7 @@ def _pieces(chunk: bytes) -> Iterator[slice]:
         yield slice(begins, len(chunk))
 
 
-async def _relay_json(caller: Caller, answer: Arriving, *, wire: Wire, finish: Finish) -> None:
+async def _relay_json(caller: Caller, answer: UpstreamAnswer, *, wire: Wire, finish: Finish) -> None:
     """Relay a JSON answer one chunk late: only its end tells which chunk was the last."""
     seen = bytearray()
     last = b""
@@ -139,27 +139,29 @@ async def _relay_json(caller: Caller, answer: Arriving, *, wire: Wire, finish: F
     await caller.end(last)
 
 
-async def _start(caller: Caller, answer: Arriving) -> None:
-    await caller.start(answer.status, end_to_end(answer.headers))
+async def _start(caller: Caller, answer: UpstreamAnswer) -> None:
+    await caller.start(answer.status, drop_hop_by_hop(answer.headers))
 
 
-async def _tell(caller: Caller, unanswered: Unanswered, *, wire: Wire) -> None:
+async def _tell(caller: Caller, unanswered: UpstreamFailure, *, wire: Wire) -> None:
     await caller.answer(unanswered.status, wire.render_error(unanswered.status, unanswered.code, unanswered.message))
 
 
-Ask = Callable[[bytes], AbstractAsyncContextManager[Arriving | Unanswered]]
+Ask = Callable[[bytes], AbstractAsyncContextManager[UpstreamAnswer | UpstreamFailure]]
 
 
-def can_blend(answer: Arriving | Unanswered) -> bool:
+def is_blendable(answer: UpstreamAnswer | UpstreamFailure) -> bool:
     """Whether an answer can be read as it comes: a stream of events or an object, and no error."""
-    if isinstance(answer, Unanswered) or answer.status >= 400:
+    if isinstance(answer, UpstreamFailure) or answer.status >= 400:
         return False
     if not answer.is_json and "text/event-stream" not in first(answer.headers, b"content-type"):
         return False
-    return not codings_of(first(answer.headers, b"content-encoding"))
+    return not parse_codings(first(answer.headers, b"content-encoding"))
 
 
-async def relay_blended(caller: Caller, answer: Arriving, *, wire: Wire, finish: Finish, recalling: Recalling, ask: Ask) -> None:
+async def relay_without_tool(
+    caller: Caller, answer: UpstreamAnswer, *, wire: Wire, finish: Finish, recalling: RecallSession, ask: Ask
+) -> None:
     """Relay an answer; where it recalls something, ask the provider again with that and go on with what it answers then.
 
     Raises:
@@ -174,7 +176,7 @@ async def relay_blended(caller: Caller, answer: Arriving, *, wire: Wire, finish:
 class _Streamed:
     """An answer that is relayed as it comes, but for what is not for the client."""
 
-    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recalling: Recalling, ask: Ask) -> None:
+    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recalling: RecallSession, ask: Ask) -> None:
         self._caller = caller
         self._wire = wire
         self._finish = finish
@@ -184,23 +186,23 @@ class _Streamed:
         self._shown = wire.make_reader()
         self._first: Reply | None = None
 
-    async def relay(self, answer: Arriving) -> None:
-        await self._caller.start(answer.status, end_to_end(answer.headers))
+    async def relay(self, answer: UpstreamAnswer) -> None:
+        await self._caller.start(answer.status, drop_hop_by_hop(answer.headers))
         try:
             again = await self._round(answer)
             while again is not None:
                 self._filter.start_next()
                 async with self._ask(again) as more:
-                    if not can_blend(more) or isinstance(more, Unanswered) or more.is_json:
+                    if not is_blendable(more) or isinstance(more, UpstreamFailure) or more.is_json:
                         raise ClientPayloadError("the provider did not go on with an answer")
                     again = await self._round(more)
             ending = self._filter.end()
             self._shown.feed(ending)
         finally:
-            await self._finish(first_counted(self._shown.reply, self._first or Reply()))
+            await self._finish(keep_first_counts(self._shown.reply, self._first or Reply()))
         await self._caller.end(ending)
 
-    async def _round(self, answer: Arriving) -> bytes | None:
+    async def _round(self, answer: UpstreamAnswer) -> bytes | None:
         """Relay one answer of the provider up to its end, which is held back; return what is to be asked next."""
         reader = self._wire.make_reader()
         async for chunk in answer.chunks():
@@ -218,21 +220,21 @@ class _Streamed:
 class _Whole:
     """An answer that is relayed when it is whole."""
 
-    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recalling: Recalling, ask: Ask) -> None:
+    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recalling: RecallSession, ask: Ask) -> None:
         self._caller = caller
         self._wire = wire
         self._finish = finish
         self._recalling = recalling
         self._ask = ask
 
-    async def relay(self, answer: Arriving) -> None:
+    async def relay(self, answer: UpstreamAnswer) -> None:
         read = await _body(answer)
         replies = [self._wire.read_reply(read)]
         answers = [_object(read)]
         again = await _next(self._recalling, replies[0])
         while again is not None:
             async with self._ask(again) as more:
-                if not can_blend(more) or isinstance(more, Unanswered):
+                if not is_blendable(more) or isinstance(more, UpstreamFailure):
                     await relay_reply(self._caller, more, wire=self._wire, finish=self._finish)
                     return
                 body = await _body(more)
@@ -241,12 +243,12 @@ class _Whole:
             again = await _next(self._recalling, replies[-1])
         if len(answers) > 1 or self._recalling.form.find_calls(replies[0].items).calls:
             read = json.dumps(self._recalling.form.merge_answers(answers), ensure_ascii=False).encode("utf-8", "replace")
-        await self._finish(first_counted(self._wire.read_reply(read), replies[0]))
-        await self._caller.start(answer.status, end_to_end(answer.headers))
+        await self._finish(keep_first_counts(self._wire.read_reply(read), replies[0]))
+        await self._caller.start(answer.status, drop_hop_by_hop(answer.headers))
         await self._caller.end(read)
 
 
-async def _next(recalling: Recalling, reply: Reply) -> bytes | None:
+async def _next(recalling: RecallSession, reply: Reply) -> bytes | None:
     """Return what the provider is to be asked next; where a store fails, the client gets the answer there is."""
     try:
         return await recalling.answered(reply)
@@ -255,7 +257,7 @@ async def _next(recalling: Recalling, reply: Reply) -> bytes | None:
         return None
 
 
-async def _body(answer: Arriving) -> bytes:
+async def _body(answer: UpstreamAnswer) -> bytes:
     body = bytearray()
     async for chunk in answer.chunks():
         body += chunk

@@ -53,7 +53,7 @@ class Route:
     is_conversation: bool = False
 
 
-def route_of(method: str, path: str, headers: RawHeaders) -> Route | None:
+def find_route(method: str, path: str, headers: RawHeaders) -> Route | None:
     """Return where a request goes, or None where nothing is served at `path`."""
     rest = _after_mount(path)
     if rest is None:

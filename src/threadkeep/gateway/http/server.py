@@ -61,7 +61,7 @@ async def serve(
 
 
 @asynccontextmanager
-async def running(
+async def run_server(
     gateway_app: App, *, host: str = "127.0.0.1", port: int = 0, on_stop: Callable[[], None] = lambda: None
 ) -> AsyncIterator[str]:
     """Serve inside the block, which is given the URL; leaving it stops the server. Signals stay with the caller.

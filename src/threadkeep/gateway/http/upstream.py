@@ -40,7 +40,7 @@ PIECE_BYTES = 256 * 1024
 AUTOMATIC_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 
 
-def upstream_session() -> ClientSession:
+def open_upstream_session() -> ClientSession:
     """Return a session that leaves what passes through it alone: no cookie is kept, nothing is decompressed, none waits.
 
     Must be called inside the event loop that uses it; the caller closes it.
@@ -49,7 +49,7 @@ def upstream_session() -> ClientSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unanswered:
+class UpstreamFailure:
     """Why the provider's answer never began, as the client is told."""
 
     status: int
@@ -57,7 +57,7 @@ class Unanswered:
     message: str
 
 
-class Arriving:
+class UpstreamAnswer:
     """An answer whose headers are here. Its beginning can be looked at before it is relayed; no byte is lost by that."""
 
     def __init__(self, response: ClientResponse) -> None:
@@ -173,7 +173,7 @@ class Upstream:
     @asynccontextmanager
     async def exchange(
         self, method: str, target: str, *, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
-    ) -> AsyncIterator[Arriving | Unanswered]:
+    ) -> AsyncIterator[UpstreamAnswer | UpstreamFailure]:
         """Send a request and yield the answer once its headers are here; `target` is a path and query, already encoded.
 
         An answer not read to its end is abandoned: the connection is closed, which the provider can notice.
@@ -182,12 +182,12 @@ class Upstream:
         try:
             yield answer
         finally:
-            if isinstance(answer, Arriving):
+            if isinstance(answer, UpstreamAnswer):
                 answer.close()
 
     async def _send(
         self, method: str, target: str, *, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
-    ) -> Arriving | Unanswered:
+    ) -> UpstreamAnswer | UpstreamFailure:
         data = Body(body) if isinstance(body, bytes) else body
         try:
             response = await self._session.request(
@@ -202,12 +202,12 @@ class Upstream:
             )
         except (ClientError, TimeoutError) as error:
             return self._unanswered(error)
-        return Arriving(response)
+        return UpstreamAnswer(response)
 
-    def _unanswered(self, error: Exception) -> Unanswered:
+    def _unanswered(self, error: Exception) -> UpstreamFailure:
         # The text of a client error can hold the whole URL; only where it was sent to is said.
         if isinstance(error, ServerTimeoutError) and not isinstance(error, ConnectionTimeoutError):
             message = f"{self._place} did not answer within {IDLE_SECONDS} s"
-            return Unanswered(status=504, code="upstream_timeout", message=message)
+            return UpstreamFailure(status=504, code="upstream_timeout", message=message)
         message = f"{self._place} could not be reached, or closed the connection before it answered ({type(error).__name__})"
-        return Unanswered(status=502, code="upstream_unreachable", message=message)
+        return UpstreamFailure(status=502, code="upstream_unreachable", message=message)
