@@ -34,7 +34,6 @@ def add_measures(parser: ArgumentParser) -> None:
         default="both",
         help="the sessions threadkeep was developed on, those it never saw, or both (default: %(default)s)",
     )
-    retention.add_argument("--plots", metavar="FOLDER", help="write tables, and curves if matplotlib is installed, into FOLDER")
     retention.add_argument(
         "--hosts",
         action="store_true",
@@ -111,7 +110,7 @@ def _report(parser: ArgumentParser) -> None:
     length.add_argument("--full", action="store_true", help="up to an hour")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which sessions and items (default: %(default)s)")
     parser.add_argument(
-        "--output", metavar="FOLDER", help="write report.md, report.json, pictures and every part; parts that are there stay"
+        "--output", metavar="FOLDER", help="write report.md, report.json and every part; parts that are there stay"
     )
     _peer(parser)
     _proxy(parser)

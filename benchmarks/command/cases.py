@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from argparse import Namespace
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from benchmarks.cases.aggregates import aggregates, facts, tables, unanswered
 from benchmarks.cases.grades import score
@@ -21,6 +18,7 @@ from benchmarks.cases.probes import Probe, make_probes, probe_ids, probe_named
 from benchmarks.cases.readers import LITERAL, LiteralReader, ModelReader, Reader
 from benchmarks.cases.run import ASKING, CHAIN, SINGLE, CasesRun, Terms, run_cases
 from benchmarks.cases.validation import checked, problems
+from benchmarks.command.console import check_output, print_tables, say, write_output
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.errors import BadInput
 from threadkeep.llm import Model, open_model
@@ -116,9 +114,7 @@ def _read(file: Path) -> str:
 
 
 def _run(args: Namespace, manifest: Manifest) -> int:
-    output = None if args.output is None else Path(args.output)
-    if output is not None and not output.parent.is_dir():
-        raise BadInput(f"there is no folder {str(output.parent)!r} to write {output.name!r} into")
+    output = check_output(args)
     chain = args.action == "run-chain"
     terms = Terms(
         chain=chain,
@@ -133,8 +129,7 @@ def _run(args: Namespace, manifest: Manifest) -> int:
     )
     result = asyncio.run(_measured(checked(manifest), terms, args))
     told = {**result.as_json(), "aggregates": aggregates(result)}
-    if output is not None:
-        _written(output, told)
+    write_output(output, told)
     if args.json:
         print_json(told)
     else:
@@ -143,7 +138,7 @@ def _run(args: Namespace, manifest: Manifest) -> int:
     if missing:
         why = ", ".join(f"{code} {count}" for code, count in missing.items())
         lost = f"{sum(missing.values())} of {len(result.answered)} probes had no answer"
-        _say(f"{lost} ({why}); with --lab a second run asks only these")
+        say(f"{lost} ({why}); with --lab a second run asks only these")
     return 1 if missing else 0
 
 
@@ -158,7 +153,7 @@ async def _measured(manifest: Manifest, terms: Terms, args: Namespace) -> CasesR
                 open_model(args.summariser, environ=os.environ)
             )
         lab = None if args.lab is None else Path(args.lab)
-        return await run_cases(manifest, terms, reader=reader, summariser=summariser, say=_say, lab=lab, mixed=args.mixed)
+        return await run_cases(manifest, terms, reader=reader, summariser=summariser, say=say, lab=lab, mixed=args.mixed)
 
 
 def _default_variants(*, chain: bool, asking: bool) -> Sequence[str]:
@@ -172,25 +167,12 @@ def _hops(text: str) -> Sequence[int]:
         raise BadInput(f"--ask-at takes numbers of hops as 1,3,5, not {text!r}") from error
 
 
-def _written(output: Path, told: dict[str, Any]) -> None:
-    """Write in one go, so that no reader ever sees half of it."""
-    beside = output.with_name(f"{output.name}.part")
-    beside.write_bytes(msgspec.json.encode(told) + b"\n")
-    beside.replace(output)
-
-
-def _say(text: str) -> None:
-    print(f"benchmarks: {text}", file=sys.stderr, flush=True)
-
-
 def _tell(result: CasesRun) -> None:
     screen = open_screen()
     screen.line(("cases", "bold"), f"  {len(result.answered)} answers, {result.seconds:.0f} s")
     for line in facts(result):
         screen.line(line, indent=2)
-    for table in tables(result):
-        screen.heading(table.title, table.aside)
-        screen.table(table.columns, table.rows, indent=2)
+    print_tables(screen, tables(result))
 
 
 _ACTIONS: dict[str, Callable[[Namespace, Manifest], int]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from itertools import groupby
 from pathlib import Path
@@ -11,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchmarks.command.proxies import named_proxies
+from benchmarks.command.console import STYLES, parse_proxies, say
 from benchmarks.compactors.peer import named_peer
 from benchmarks.report.bounds import judged
 from benchmarks.report.markdown import ELSEWHERE, elsewhere, is_elsewhere, markdown, report_json
 from benchmarks.report.origin import origin
 from benchmarks.report.part import read_parts, write_part
 from benchmarks.report.participants import list_participants
-from benchmarks.report.plots import can_plot, write_plots
 from benchmarks.report.run import FULL, MEASURES, QUICK, Asked, CannotRun, PartFailed, measure
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.errors import BadInput
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from benchmarks.report.part import Part as ReportPart
     from benchmarks.report.run import Plan
     from threadkeep.cli.screen import Part
-
-_STYLES = {"met": "green", "missed": "bold red", "not told": "yellow", "not run": "yellow"}
 
 
 def run(args: Namespace) -> int:
@@ -55,13 +51,12 @@ def _reported(args: Namespace, folder: Path) -> int:
     plan = FULL if args.full else QUICK
     names = [] if args.write_only else args.part or list(MEASURES)
     peers = list_participants([named_peer(text) for text in args.peer])
-    asked = Asked(seed=args.seed, peers=peers, proxies=named_proxies(args.proxy))
+    asked = Asked(seed=args.seed, peers=peers, proxies=parse_proxies(args.proxy))
     skipped, failed = _measured(names, plan, asked, folder)
     parts = read_parts(folder)
     skipped |= {name: "not asked for" for name in MEASURES if name not in parts and name not in skipped}
-    plots = write_plots(parts, folder) if can_plot() else []
     here = origin()
-    (folder / "report.md").write_text(markdown(parts, skipped=skipped, plots=plots, here=here), encoding="utf-8")
+    (folder / "report.md").write_text(markdown(parts, skipped=skipped, here=here), encoding="utf-8")
     told = report_json(parts, skipped=skipped, here=here)
     (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
     if args.json:
@@ -69,7 +64,7 @@ def _reported(args: Namespace, folder: Path) -> int:
     else:
         _tell(parts, here)
         if args.output is not None:
-            _say(f"wrote {folder / 'report.md'}{'' if plots else '; no plots: matplotlib is not installed'}")
+            say(f"wrote {folder / 'report.md'}")
     return 1 if failed else 0
 
 
@@ -78,15 +73,15 @@ def _measured(names: Sequence[str], plan: Plan, asked: Asked, folder: Path) -> t
     skipped: dict[str, str] = {}
     failed = False
     for number, name in enumerate(names, start=1):
-        _say(f"part {number} of {len(names)}: {name}")
+        say(f"part {number} of {len(names)}: {name}")
         try:
-            write_part(measure(name, plan, asked=asked, say=_say), folder)
+            write_part(measure(name, plan, asked=asked, say=say), folder)
         except CannotRun as reason:
             skipped[name] = str(reason)
-            _say(f"{name} is not run: {reason}")
+            say(f"{name} is not run: {reason}")
         except (PartFailed, OSError) as reason:
             skipped[name], failed = f"failed: {reason}", True
-            _say(f"{name} failed: {reason}")
+            say(f"{name} failed: {reason}")
     return skipped, failed
 
 
@@ -97,7 +92,7 @@ def _tell(parts: Mapping[str, ReportPart], here: Origin) -> None:
     marked = elsewhere(parts, here)
     for row, lines in groupby(judged(parts), key=lambda line: line.row):
         screen.line((row, "bold"), indent=2)
-        screen.entries([((f"  {line.verdict:<8}", _STYLES[line.verdict]), _told(line, marked)) for line in lines])
+        screen.entries([((f"  {line.verdict:<8}", STYLES[line.verdict]), _told(line, marked)) for line in lines])
     for name, differs in marked.items():
         screen.line(f"{ELSEWHERE} {name}: {'; '.join(differs)}", indent=2)
 
@@ -105,7 +100,3 @@ def _tell(parts: Mapping[str, ReportPart], here: Origin) -> None:
 def _told(line: Judged, marked: Mapping[str, object]) -> list[Part]:
     mark = f" {ELSEWHERE}" if is_elsewhere(line, marked) else ""
     return [f"{line.what}: {line.found}", (f" (bound {line.bound}){mark}", "dim")]
-
-
-def _say(text: str) -> None:
-    print(f"benchmarks: {text}", file=sys.stderr, flush=True)

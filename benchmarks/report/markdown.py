@@ -23,27 +23,17 @@ TITLES = {
     "store": "The store",
     "gateway": "The gateway",
 }
-# What the pictures of a part show.
-PICTURES = {
-    "retention-frozen": "user-stated facts told by the window, over compactions",
-    "retention-story": "user-stated facts told by the window, over compactions",
-    "cases": "cases answered right, over hops",
-    "store": "times of the store, over the length of a thread",
-    "gateway": "requests a second, beside other proxies",
-}
-PEERS = "-peers"
 # A table that is longer, and not the first of its part, is folded away: it is there to look things up in.
 SHOWN_ROWS = 14
 # Beside a verdict that another machine, other packages or other code than the writer's came to.
 ELSEWHERE = "†"
 
 
-def markdown(parts: Mapping[str, Part], *, skipped: Mapping[str, str], plots: Sequence[str], here: Origin) -> str:
+def markdown(parts: Mapping[str, Part], *, skipped: Mapping[str, str], here: Origin) -> str:
     """Return the whole report.
 
     Args:
         skipped: Parts that were not run or failed, and why.
-        plots: Names of picture files beside the report.
         here: Where the report is written; parts from elsewhere are marked.
     """
     lines = ["# Report", "", *_head(parts, here), ""]
@@ -52,9 +42,7 @@ def markdown(parts: Mapping[str, Part], *, skipped: Mapping[str, str], plots: Se
         lines += ["## Not run", "", *(f"- {name}: {why}" for name, why in skipped.items()), ""]
     for name, title in TITLES.items():
         if name in parts:
-            lines += list(
-                _part(title, parts[name], plots=[plot for plot in (f"{name}.svg", f"{name}{PEERS}.svg") if plot in plots])
-            )
+            lines += _part(title, parts[name])
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -158,14 +146,11 @@ def _design(lines: Sequence[Judged], *, elsewhere: Mapping[str, Sequence[str]]) 
     yield ""
 
 
-def _part(title: str, part: Part, *, plots: Sequence[str]) -> Iterator[str]:
+def _part(title: str, part: Part) -> Iterator[str]:
     yield f"## {title}"
     yield ""
     yield from (f"- {fact}" for fact in part.facts)
     yield ""
-    for plot in plots:
-        yield f"![{_shown(plot)}]({plot})"
-        yield ""
     if part.targets:
         words = {True: "met", False: "**missed**", None: "not told"}
         rows = [[words[each.met], each.found, each.bound, each.what] for each in part.targets]
@@ -190,13 +175,6 @@ def _table(table: KeptTable, *, folded: bool) -> Iterator[str]:
     if folded:
         yield "</details>"
         yield ""
-
-
-def _shown(plot: str) -> str:
-    """Return what a picture shows, for who cannot see it."""
-    stem = plot.removesuffix(".svg")
-    part = stem.removesuffix(PEERS)
-    return f"{PICTURES.get(part, part)}{', of other compactors' if stem != part else ''}"
 
 
 def _anchor(title: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from benchmarks.retention.arms import EXTRACTIVE, LIBRARY, arm_names
 from benchmarks.retention.facts import USER_KINDS, FactKind
 from benchmarks.retention.run import Retained
 from benchmarks.retention.tally import hops_of
-from benchmarks.tables import Table, target_rows
+from benchmarks.tables import Table
 
 # Kinds with a column of their own beside what the user said.
 ALONE = (FactKind.TOOL_REUSED, FactKind.TOOL_UNUSED, FactKind.WORKING, FactKind.SET_ASIDE)
@@ -133,23 +133,3 @@ def _by_kind(result: Retained) -> Table:
 def _kept(result: Retained, arm: str, hop: int, kinds: Collection[FactKind]) -> str:
     share = result.tally.share(arm=arm, hop=hop, kinds=kinds)
     return f"{share.kept_share:.1%}" if share.asked else "–"
-
-
-def markdown(results: Sequence[Retained]) -> str:
-    """Return whole runs as Markdown: how it was measured, the targets, every table."""
-    parts: list[str] = []
-    for result in results:
-        parts.append(f"## {result.family}, seeds {result.seed} to {result.seed + result.plan.seeds - 1}\n")
-        parts += [f"- {line}" for line in facts(result)]
-        targets = Table(title="Targets", aside="", columns=["", "found", "bound", "what"], rows=target_rows(result.targets))
-        for table in (targets, *tables(result)):
-            parts.append(f"\n### {table.title}\n\n{table.aside}\n" if table.aside else f"\n### {table.title}\n")
-            parts.append(_row([column.removeprefix(">") for column in table.columns]))
-            parts.append(_row(["---:" if column.startswith(">") else "---" for column in table.columns]))
-            parts += [_row(row) for row in table.rows]
-        parts.append("")
-    return "\n".join(parts)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"

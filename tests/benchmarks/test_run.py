@@ -82,7 +82,7 @@ def test_the_command_prints_and_writes_one_object(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """`--json` prints the object with the documented keys, `-o` writes the same bytes."""
-    monkeypatch.setattr(bench, "QUICK", TINY)
+    monkeypatch.setattr("benchmarks.command.measures.QUICK", TINY)
     written = tmp_path / "store.json"
     assert bench.run(Namespace(what="store", full=False, seed=3, json=True, output=str(written))) == 0
     printed = capfdbinary.readouterr().out

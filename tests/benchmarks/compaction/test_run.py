@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.command import compaction as bench_compaction
 from benchmarks.command import main as bench
+from benchmarks.compaction import run as compaction_run
 from benchmarks.compaction.growing_thread import Growing, session_turns
 from benchmarks.compaction.run import PLAIN, Compacted, Plan, grown, run_compaction
 from benchmarks.compaction.steps import plain_pass
@@ -88,7 +88,7 @@ def test_the_command_prints_figures_or_one_object(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """For people a table with verdicts, for machines the contract; the same object goes into a file."""
-    monkeypatch.setattr(bench_compaction, "QUICK", TINY)
+    monkeypatch.setattr(compaction_run, "QUICK", TINY)
     where = tmp_path / "figures.json"
     args = Namespace(what="compaction", full=False, seed=2, output=str(where), json=True)
     assert bench.run(args) == 0

@@ -9,11 +9,13 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
+from benchmarks.command.console import parse_proxies
 from benchmarks.gateway import run
-from benchmarks.gateway.contenders import BARE, DIRECT, LITELLM, THREADKEEP
+from benchmarks.gateway.contenders import BARE, DIRECT, LITELLM, THREADKEEP, proxies
 from benchmarks.gateway.conversation import Conversation
 from benchmarks.gateway.run import ADDED, KNOWN, QUICK, RATE, RATE_SLICES, UNKNOWN, run_gateway
 from benchmarks.result import Found
+from threadkeep.errors import BadInput
 
 pytestmark = pytest.mark.slow
 
@@ -78,3 +80,14 @@ async def test_requests_a_second_are_counted_in_turns_and_compared_slice_by_slic
     assert turns == [set(rates)] * (2 + RATE_SLICES)
     run._hold(found, replace(QUICK, sizes=()))
     assert [(target.found, target.met) for target in found.targets] == [("6.0 × (6.0–6.0)", True)]
+
+
+def test_a_proxy_of_another_environment_is_named_with_its_interpreter() -> None:
+    """Another name, or none behind it, is refused; an interpreter without it has no version."""
+    assert parse_proxies(["litellm=/opt/l/bin/python"]) == {"litellm": "/opt/l/bin/python"}
+    with pytest.raises(BadInput, match="litellm or headroom"):
+        parse_proxies(["litellm"])
+    with pytest.raises(BadInput, match="'tape=x' names no proxy"):
+        parse_proxies(["tape=x"])
+    there = {proxy.name: proxy.version for proxy in proxies({"litellm": "/nowhere/python"})}
+    assert there["LiteLLM proxy"] is None

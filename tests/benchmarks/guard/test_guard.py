@@ -46,7 +46,7 @@ def test_the_command_fails_on_a_change_and_writes_it_when_told(
     async def few(*, say: object) -> Counts:
         return {"store": {"fork": 3}}
 
-    monkeypatch.setattr("benchmarks.command.guard.counts", few)
+    monkeypatch.setattr("benchmarks.command.measures.counts", few)
     file = tmp_path / "expected.json"
     asked = {"what": "guard", "expected": str(file), "json": False}
     assert bench.run(Namespace(**asked, write=False)) == 1

@@ -83,17 +83,17 @@ def test_a_part_of_an_earlier_threadkeep_is_from_an_unknown_place(tmp_path: Path
     path.write_bytes(msgspec.json.encode(old))
     found = read_parts(tmp_path)
     assert found == {"start": part(Origin())}
-    assert "| unknown, unknown | † unknown machine and code |" in markdown(found, skipped={}, plots=[], here=HERE)
+    assert "| unknown, unknown | † unknown machine and code |" in markdown(found, skipped={}, here=HERE)
 
 
 def test_a_report_marks_parts_and_verdicts_from_elsewhere() -> None:
     """In the table of parts, beside each verdict they come to, and in the JSON; what is from here has no mark."""
     there = Origin(machine="another", versions=HERE.versions, commit="0123", source="def")
-    text = markdown({"start": part(there)}, skipped={}, plots=[], here=HERE)
+    text = markdown({"start": part(there)}, skipped={}, here=HERE)
     assert "| def, 0123 | † other machine: another; other code |" in text
     assert "| ≤ 60 ms | met † |" in text
     assert text.count("†") == 3
-    assert markdown({"start": part(HERE)}, skipped={}, plots=[], here=HERE).count("†") == 1
+    assert markdown({"start": part(HERE)}, skipped={}, here=HERE).count("†") == 1
     told = report_json({"start": part(there)}, skipped={}, here=HERE)
     parts, design = msgspec.to_builtins(told["parts"]), msgspec.to_builtins(told["design"])
     assert parts["start"]["machine"] == "another"

@@ -114,11 +114,10 @@ def test_parts_are_kept_and_read_back_whole(tmp_path: Path) -> None:
 def test_the_page_has_machine_bounds_parts_and_what_was_not_run() -> None:
     """Verdicts are counted, what is missed stands out, and no cell breaks a table."""
     found = {"store": part("store", Target(what="append 1 row : raw SQLite", bound="≤ 1.3 ×", found="2 ×", met=False))}
-    text = markdown(found, skipped={"kit": "it is not installed"}, plots=["store.svg"], here=HERE)
+    text = markdown(found, skipped={"kit": "it is not installed"}, here=HERE)
     assert f"{len(BOUNDS)} in all: 1 missed, {len(BOUNDS) - 1} not run." in text
     assert "| append, durable | one row : raw SQLite | 2 × | ≤ 1.3 × | **missed** |" in text
     assert "- kit: it is not installed" in text
-    assert "![times of the store, over the length of a thread](store.svg)" in text
     row = "| [store](#the-store) | full | 1 | 2 | 2026-01-01 00:00 | 0.1.0 | abc, none | here |"
     assert f"{row}\n| all | | | 2 | | | | |" in text
     assert "| fork∣copy | 1.5 |" in text
@@ -131,7 +130,7 @@ def test_long_tables_behind_the_first_are_folded_away() -> None:
     long = KeptTable(title="Long", aside="", columns=["", ">ms"], rows=[[str(number), "1"] for number in range(20)])
     short = KeptTable(title="Short", aside="", columns=["", ">ms"], rows=[["one", "1"]])
     made = msgspec.structs.replace(part("store"), tables=[long, short, long])
-    text = markdown({"store": made}, skipped={}, plots=[], here=HERE)
+    text = markdown({"store": made}, skipped={}, here=HERE)
     shown = text.partition("## The store")[2]
     assert shown.count("<details><summary>20 rows</summary>\n\n| ") == shown.count("</details>") == 1
     assert shown.index("### Short") < shown.index("<details>")

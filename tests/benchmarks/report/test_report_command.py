@@ -75,7 +75,6 @@ def test_a_file_that_has_the_name_of_no_part_is_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It is in no table, no sum and no list, and need not even be a part."""
-    monkeypatch.setattr(bench_report, "can_plot", lambda: False)
     write_part(store_part(), tmp_path)
     (tmp_path / "parts" / "real-model.json").write_text("{}", encoding="utf-8")
     (tmp_path / "parts" / "other.json").write_bytes((tmp_path / "parts" / "store.json").read_bytes())
@@ -89,7 +88,6 @@ def test_a_narrow_terminal_cuts_nothing(
 ) -> None:
     """At 80 columns every bound is told whole, below the row of the design's table that it is of."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(bench_report, "can_plot", lambda: False)
     write_part(store_part(Target(what="append 1 row : raw SQLite", bound="≤ 1.3 ×", found="2 ×", met=False)), tmp_path)
     assert bench.run(Namespace(**ASKED, output=str(tmp_path), json=False, write_only=True)) == 0
     shown = capfd.readouterr().out

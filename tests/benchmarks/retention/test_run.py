@@ -11,7 +11,7 @@ from benchmarks.retention.arms import EXTRACTIVE, FULL, LIBRARY, NONE, STATELESS
 from benchmarks.retention.facts import USER_KINDS, FactKind
 from benchmarks.retention.judgement import judge
 from benchmarks.retention.probes import make_probes
-from benchmarks.retention.report import facts, markdown, tables
+from benchmarks.retention.report import facts, tables
 from benchmarks.retention.run import Plan, Retained, run_retention
 from benchmarks.retention.sessions import planted_session
 from benchmarks.retention.tally import Share, Tally, wilson
@@ -117,19 +117,6 @@ async def test_the_report_leaves_nothing_out(tiny_run: Retained, frozen_run: Ret
         assert [row[0] for row in by_kind.rows] == [kind.value for kind in FactKind if kind in asked]
         assert any("no model is asked" in line for line in facts(result))
         assert [target.met for target in result.targets] == [True, True] + [None] * 8
-
-
-@pytest.mark.anyio
-async def test_the_tables_are_written_as_markdown(tiny_run: Retained, frozen_run: Retained) -> None:
-    """Both families by name, and as many cells in every row as the heading above it has."""
-    text = markdown([tiny_run, frozen_run])
-    assert [line for line in text.splitlines() if line.startswith("## ")] == [
-        "## story, seeds 5 to 5",
-        "## frozen, seeds 5 to 6",
-    ]
-    for table in text.split("\n### ")[1:]:
-        widths = {line.count(" | ") for line in table.splitlines() if line.startswith("|")}
-        assert len(widths) == 1
 
 
 def test_a_fact_asked_in_three_dialects_is_one_fact() -> None:
