@@ -7,26 +7,26 @@ INSTALL := requirements/install
 # Builds and links this checkout with the pinned build tool, so that the index is not asked again.
 INSTALL_CHECKOUT := -m pip --disable-pip-version-check install --quiet --quiet --no-index --no-deps --no-build-isolation --editable .
 
-# Each is written last by an install that succeeded: a missing or older one means "install again".
+# An install writes this file last: if it is missing or old, install again.
 RUNNABLE := $(VENV)/.runnable
 READY := $(VENV)/.ready
-# A model and its runtime, apart from everything else: they are large, and nothing but `test-models` needs them.
+# A model and its runtime. They are large, and only `test-models` needs them.
 MODELS := .cache/models
-# Hosts whose pins do not go together with ours.
+# Hosts whose pins conflict with ours.
 HOSTS := .cache/hosts
-# Tests that no other target runs; `test` runs the quick ones among them, `test-slow` the slow ones.
+# Tests that no other target runs: `test` runs the quick ones, `test-slow` the slow ones.
 OWN := not clients and not chaos and not models and not browser and not hosts
-# Tests run in this many processes at once: one more than two cores, because many tests wait for a server to stop.
+# The number of test processes: one more than two cores, because many tests wait for a server to stop.
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist worksteal
-# What tests of one file share takes long to make there; tests/conftest.py says which tests stay together.
+# Tests of one file share fixtures that are slow to make; tests/conftest.py says which tests stay together.
 TOGETHER := --dist loadgroup
-# What every process would import for seconds, to run a few tests or none: SDKs of other hosts, and clients.
+# Tests whose imports take seconds: SDKs of other hosts, and clients.
 SDKS := langchain pydantic_ai claude_agent_sdk openai_agents openai_agents_parity
 NOT_QUICK := --ignore tests/clients $(SDKS:%=--ignore tests/adapters/test_%.py)
-# Where Python writes no compiled files, each of the many processes that tests start compiles the package again.
+# Without compiled files, each of the many processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
-# What goes through a store, and has to hold on a server as on a file.
+# Tests that use a store and must pass on a server as on a file.
 ON_POSTGRES := tests/gateway tests/parity tests/drafting tests/client tests/threads
 
 .DEFAULT_GOAL := help
@@ -43,30 +43,30 @@ demo: $(RUNNABLE) ## play a long session through the real gateway, no key needed
 test: $(READY) ## run the quick tests; three minutes on two cores
 	$(BIN)/pytest $(PARALLEL) -m "$(OWN) and not slow" --most-examples 25 $(NOT_QUICK)
 
-test-slow: $(READY) ## run the tests above a second, behaviour in every dialect, properties with every example
+test-slow: $(READY) ## run tests above one second, tests of every dialect, properties with all examples
 	$(BIN)/pytest -n $(WORKERS) $(TOGETHER) -m "$(OWN) and (slow or hypothesis)"
 
-test-postgres: $(READY) ## run what goes through a store once more, on a PostgreSQL server
+test-postgres: $(READY) ## run everything that uses a store again, on a PostgreSQL server
 	$(BIN)/pytest $(PARALLEL) -m "$(OWN)" --store postgres --most-examples 25 $(ON_POSTGRES)
 
-test-clients: $(READY) ## drive real clients from npm; skips them where npm is missing
+test-clients: $(READY) ## run real clients from npm; skips them if npm is missing
 	$(BIN)/pytest -n 4 $(TOGETHER) -m clients tests/clients tests/mcp
 
 test-chaos: $(READY) ## share one store between many processes for a minute
 	THREADKEEP_SHARING_SECONDS=60 THREADKEEP_CHAOS_SECONDS=60 $(BIN)/pytest -m chaos
 
-test-browser: $(READY) ## look at the viewer through Chromium; skips where there is none
+test-browser: $(READY) ## open the viewer in Chromium; skips if there is none
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq >/dev/null && \
 	  apt-get install -y --no-install-recommends chromium >/dev/null; } || echo "there is no Chromium here; its tests will be skipped"
 	$(BIN)/pytest -m browser tests/viewer
 
-test-hosts: $(READY) $(HOSTS)/.ready ## drive hosts whose packages need an environment of their own
+test-hosts: $(READY) $(HOSTS)/.ready ## run hosts whose packages need an environment of their own
 	$(HOSTS)/bin/python -m pytest -m hosts tests/hosts
 
-test-models: $(READY) $(MODELS)/.ready ## compact a real session with a real model on this machine; fetches 1.2 GB the first time
+test-models: $(READY) $(MODELS)/.ready ## compact a session with a real model on this machine; downloads 1.2 GB the first time
 	THREADKEEP_MODEL_PYTHON=$(MODELS)/bin/python $(BIN)/pytest -m models tests/models --timeout 0 --log-cli-level=INFO
 
-bench: $(READY) ## measure beside peers: make bench WHAT="store --full"; without WHAT it lists the measures
+bench: $(READY) ## run a benchmark: make bench WHAT="store --full"; without WHAT it lists them
 	$(BIN)/python -m benchmarks $(or $(WHAT),--help)
 
 lint: $(READY) ## check style, types, imports and dependencies
@@ -76,16 +76,16 @@ lint: $(READY) ## check style, types, imports and dependencies
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 
-check: lint test test-slow test-postgres test-clients test-hosts test-browser test-chaos ## everything a change must pass
+check: lint test test-slow test-postgres test-clients test-hosts test-browser test-chaos ## run everything that a change must pass
 
 coverage: $(READY) ## run the tests and show which lines and branches they miss
 	$(BIN)/pytest $(PARALLEL) -m "$(OWN)" --cov
 
-# The files' own pins are kept where they still fit; `make lock UPGRADE=--upgrade` moves them.
+# Pins stay where they still fit; `make lock UPGRADE=--upgrade` moves them.
 LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make lock" $(UPGRADE)
 
-lock: $(READY) ## pin dependencies anew in requirements/
+lock: $(READY) ## pin dependencies again in requirements/
 	$(LOCK) pyproject.toml --group build --output-file requirements/run.txt
 	$(LOCK) pyproject.toml --group dev --constraint requirements/run.txt --output-file requirements/dev.txt
 	$(LOCK) pyproject.toml --group build --extra postgres --constraint requirements/dev.txt --output-file requirements/server.txt
@@ -93,7 +93,7 @@ lock: $(READY) ## pin dependencies anew in requirements/
 	$(LOCK) requirements/hosts.in pyproject.toml --output-file requirements/hosts.txt
 	@if grep -n '://' requirements/*.txt; then echo "requirements must not name a registry" >&2; exit 1; fi
 
-docs: $(READY) ## write the reference in docs/ anew, from the code
+docs: $(READY) ## write docs/reference from the code
 	$(BIN)/python -m tests.docs.reference
 
 build: $(READY) ## build the wheel and the source archive into dist/
