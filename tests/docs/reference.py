@@ -130,22 +130,46 @@ def _list_errors(kind: type[ThreadkeepError]) -> Iterator[type[ThreadkeepError]]
 
 
 def _list_methods(kind: type) -> Iterator[tuple[str, object]]:
-    """Yield the public methods of a class: its own first, then those of its bases."""
+    """Yield the public methods and properties of a class: its own first, then those of its bases."""
     ours = [base for base in kind.__mro__ if base.__module__.startswith("threadkeep.")]
     for name in dict.fromkeys(name for base in ours for name in vars(base)):
         value = inspect.getattr_static(kind, name)
-        function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-        if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
-            yield name, function
+        member = value if isinstance(value, property) else getattr(value, "__func__", value)
+        if not name.startswith("_") and member.__doc__ and (isinstance(member, property) or inspect.isfunction(member)):
+            yield name, member
 
 
-def _render_signature(name: str, function: object) -> str:
-    assert callable(function)
-    signature = inspect.signature(function)
-    text = str(signature.replace(parameters=[each for each in signature.parameters.values() if each.name not in ("self", "cls")]))
-    text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)
-    kind = "async " if inspect.iscoroutinefunction(function) else ""
-    return f"```text\n{kind}{name}{text}\n```"
+def _render_signature(name: str, member: object) -> str:
+    """Return how a method is called, or the type of a property, on lines of at most 110 columns."""
+    if isinstance(member, property):
+        assert member.fget is not None
+        return f"```text\n{name}: {inspect.signature(member.fget).return_annotation}\n```"
+    assert inspect.isfunction(member)
+    signature = inspect.signature(member)
+    kept = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+    start = ("async " if inspect.iscoroutinefunction(member) else "") + name
+    text = start + _render_types(str(signature.replace(parameters=kept)))
+    if len(text) > 110:
+        end = text.rpartition(")")[2]
+        parameters = [_render_types(f"({each})")[1:-1] for each in _list_parameters(signature.replace(parameters=kept))]
+        text = f"{start}(\n" + "".join(f"    {each},\n" for each in parameters) + f"){end}"
+    return f"```text\n{text}\n```"
+
+
+def _list_parameters(signature: inspect.Signature) -> Iterator[str]:
+    """Yield the parameters as they are written in a call's definition, with the star before keywords."""
+    kinds = [each.kind for each in signature.parameters.values()]
+    for position, each in enumerate(signature.parameters.values()):
+        is_first_keyword = each.kind is each.KEYWORD_ONLY and each.kind not in kinds[:position]
+        if is_first_keyword and each.VAR_POSITIONAL not in kinds:
+            yield "*"
+        yield str(each)
+
+
+def _render_types(text: str) -> str:
+    """Return a signature without the quotes of its annotations and the addresses of its defaults."""
+    text = re.sub(r"((?:: |-> ))'([^']*)'", r"\1\2", text)
+    return re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)
 
 
 def _render_docstring(value: object) -> str:
