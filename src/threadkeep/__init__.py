@@ -33,10 +33,10 @@ def open(store: str | os.PathLike[str] | None = None) -> Threadkeep:
     """
     from pathlib import Path
 
-    from threadkeep.client import Threadkeep, config_of, resolve
+    from threadkeep.client import Threadkeep, build_config, resolve
 
     flags = {"store": os.fspath(store) if store is not None else None}
-    return Threadkeep(config_of(resolve(flags=flags, environ=os.environ, project=Path.cwd())), environ=os.environ)
+    return Threadkeep(build_config(resolve(flags=flags, environ=os.environ, project=Path.cwd())), environ=os.environ)
 
 
 def __getattr__(name: str) -> Any:

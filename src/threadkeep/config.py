@@ -235,29 +235,29 @@ def resolve(
     user_file = user if user is not None else Path(USER_FILE).expanduser()
     layers: Layers = [
         ("flag", {name: value for name, value in flags.items() if value is not None}),
-        ("environment", _from_environment(environ)),
+        ("environment", _read_environment(environ)),
     ]
     strange = project / FILE_NAME if project is not None else None
     if strange is not None and not _is_same(strange, user_file):
-        layers.append((str(strange), _from_project(strange)))
+        layers.append((str(strange), _read_project_file(strange)))
     own = [user_file] if host is None else [host / FILE_NAME, user_file]
-    layers = _with_profile([*layers, *((str(file), _from_file(file)) for file in own)], strange=str(strange))
+    layers = _apply_profile([*layers, *((str(file), _read_file(file)) for file in own)], strange=str(strange))
     settings: list[Setting] = []
     for name in (each.name for each in fields(Config)):
         origin, value = next(
             ((origin, values[name]) for origin, values in layers if name in values), ("default", getattr(defaults, name))
         )
-        settings.append(Setting(name=name, value=_checked(name, value, origin), origin=origin))
+        settings.append(Setting(name=name, value=_check_value(name, value, origin), origin=origin))
     return settings
 
 
-def config_of(settings: list[Setting]) -> Config:
+def build_config(settings: list[Setting]) -> Config:
     """Return the settings as a value."""
     values: dict[str, object] = {setting.name: setting.value for setting in settings}
     return Config(**values)  # type: ignore[arg-type]  # _checked gave each value the type of its field
 
 
-def _with_profile(layers: Layers, *, strange: str) -> Layers:
+def _apply_profile(layers: Layers, *, strange: str) -> Layers:
     """Return the layers with the chosen profile between what is said for this run and what the files say for every run.
 
     Raises:
@@ -288,12 +288,12 @@ def _with_profile(layers: Layers, *, strange: str) -> Layers:
     return [*layers[:2], *found, *layers[2:]]
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
+def _read_environment(environ: Mapping[str, str]) -> dict[str, object]:
     names = {f"THREADKEEP_{each.name.upper()}": each.name for each in fields(Config) if each.name not in TABLES}
     return {names[variable]: value for variable, value in environ.items() if variable in names}
 
 
-def _from_file(path: Path) -> Mapping[str, object]:
+def _read_file(path: Path) -> Mapping[str, object]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -307,13 +307,13 @@ def _from_file(path: Path) -> Mapping[str, object]:
     return values
 
 
-def _from_project(path: Path) -> Mapping[str, object]:
+def _read_project_file(path: Path) -> Mapping[str, object]:
     """Return what a project's file says, its profiles too.
 
     Raises:
         BadInput: It says what only the user may.
     """
-    values = _from_file(path)
+    values = _read_file(path)
     profiles = values.get(PROFILES)
     tables = [values, *(profiles.values() if isinstance(profiles, Mapping) else ())]
     named = {name for table in tables if isinstance(table, Mapping) for name in table}
@@ -335,13 +335,13 @@ def _is_same(one: Path, other: Path) -> bool:
         return False
 
 
-def _checked(name: str, value: object, origin: str) -> str | int | Mapping[str, object] | None:
+def _check_value(name: str, value: object, origin: str) -> str | int | Mapping[str, object] | None:
     if value is None:
         return None
     if name in TABLES:
-        return _table(name, value, origin)
+        return _check_table(name, value, origin)
     if name in NUMBERS:
-        return _number(name, value, origin)
+        return _parse_number(name, value, origin)
     if not isinstance(value, str) or not value:
         raise BadInput(f"{name} ({origin}) must be a text, not {value!r}")
     if value not in CHOICES.get(name, (value,)):
@@ -349,7 +349,7 @@ def _checked(name: str, value: object, origin: str) -> str | int | Mapping[str, 
     return value
 
 
-def _table(name: str, value: object, origin: str) -> Mapping[str, object]:
+def _check_table(name: str, value: object, origin: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise BadInput(f"{name} ({origin}) must be a table, not {value!r}")
     if name == "hooks":
@@ -374,7 +374,7 @@ def _check_hooks(table: Mapping[str, object], origin: str) -> None:
         raise BadInput(f"{origin}: {error}") from None
 
 
-def _number(name: str, value: object, origin: str) -> int:
+def _parse_number(name: str, value: object, origin: str) -> int:
     low, high = NUMBERS[name]
     try:
         number = int(str(value))
@@ -385,7 +385,7 @@ def _number(name: str, value: object, origin: str) -> int:
     return number
 
 
-def memory_settings_of(config: Config) -> MemorySettings:
+def build_memory_settings(config: Config) -> MemorySettings:
     """Return what the configuration says about memory."""
     return MemorySettings(
         idle_ms=config.memory_idle_minutes * 60_000,

@@ -16,8 +16,8 @@ from tests.drivers.gateway_process import gateway_process
 
 from threadkeep import Config, Threadkeep
 from threadkeep.items import decode_json
-from threadkeep.transfer.codex import file_name
-from threadkeep.transfer.export import ExportFormat, codex_session, export_thread
+from threadkeep.transfer.codex import make_file_name
+from threadkeep.transfer.export import ExportFormat, export_thread, load_codex_session
 from threadkeep.transfer.importer import Importer
 
 REASON = "a thread is resumed from two rollouts, or from one that was compacted in between"
@@ -64,11 +64,11 @@ def script() -> list[Reply]:
 async def export_into(codex: CodexCli, tk: Threadkeep, thread_id: str) -> str:
     """Put an exported thread beside Codex's own, and return the session's id."""
     thread = await tk.find(thread_id)
-    session = await codex_session(tk.backend, thread)
+    session = await load_codex_session(tk.backend, thread)
     folder = codex.codex_home / "sessions" / "2026" / "01" / "02"
     folder.mkdir(parents=True, exist_ok=True)
     lines = [line async for line in export_thread(tk.backend, thread, ExportFormat.CODEX)]
-    (folder / file_name(session)).write_bytes(b"".join(lines))
+    (folder / make_file_name(session)).write_bytes(b"".join(lines))
     return session.id
 
 

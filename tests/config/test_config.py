@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from threadkeep.client import Config, Setting, config_of, resolve
+from threadkeep.client import Config, Setting, build_config, resolve
 from threadkeep.config import USERS_ALONE
 from threadkeep.errors import BadInput
 
@@ -24,7 +24,7 @@ def resolved(
 def test_without_anything_set_the_defaults_hold(tmp_path: Path) -> None:
     """And every setting is there, with its origin."""
     settings = resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")
-    assert config_of(settings) == Config()
+    assert build_config(settings) == Config()
     assert {setting.origin for setting in settings} == {"default"}
 
 
@@ -137,7 +137,7 @@ def test_the_users_own_files_say_anything(tmp_path: Path) -> None:
         resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "threadkeep.toml"),
         resolve(flags={}, environ={}, project=None, host=tmp_path, user=tmp_path / "none.toml"),
     ]
-    assert [config_of(settings).openai_upstream for settings in found] == ["http://127.0.0.1:9"] * 2
+    assert [build_config(settings).openai_upstream for settings in found] == ["http://127.0.0.1:9"] * 2
 
 
 def test_a_profile_stands_between_this_run_and_the_files(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_profile_stands_between_this_run_and_the_files(tmp_path: Path) -> None
     )
 
     def resolved(flags: dict[str, str | int | None]) -> tuple[str, int]:
-        config = config_of(resolve(flags=flags, environ={}, project=tmp_path, user=tmp_path / "none.toml"))
+        config = build_config(resolve(flags=flags, environ={}, project=tmp_path, user=tmp_path / "none.toml"))
         return config.compact_strategy, config.port
 
     assert resolved({}) == ("handoff", 2)
@@ -163,7 +163,7 @@ def test_windows_of_models_are_numbers(tmp_path: Path) -> None:
     """A table of windows is checked entry by entry."""
     file = tmp_path / "threadkeep.toml"
     file.write_text("[model_windows]\nmini = 4000\n")
-    config = config_of(resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml"))
+    config = build_config(resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml"))
     assert config.model_windows == {"mini": 4000}
     file.write_text('[model_windows]\nmini = "large"\n')
     with pytest.raises(BadInput, match=r"model_windows\.mini"):

@@ -18,7 +18,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.memory.pipeline import MemoryPass
-from threadkeep.memory.records import Extracted, read_record
+from threadkeep.memory.records import Extraction, decode_record
 from threadkeep.store import Span
 from threadkeep.threads.lease import LEASE_MS
 
@@ -149,7 +149,7 @@ async def test_two_workers_read_a_thread_once(tk: Threadkeep, clock: ManualClock
     await tk.memory.run()
     assert sum(each.extracted for each in done) == 10
     records = await tk.backend.store.read(Span(thread_id=MEMORY_THREAD, start=0, stop=10**6))
-    read = [said.thread for record in records if isinstance(said := read_record(record.body), Extracted)]
+    read = [said.thread for record in records if isinstance(said := decode_record(record.body), Extraction)]
     assert sorted(read) == sorted([*(f"thread-{n}" for n in range(5)), *(f"echo-{n}" for n in range(5))])
     state = await tk.memory.state()
     assert {memory.text: len(memory.said) for memory in state.memories} == dict.fromkeys(wanted, 2)

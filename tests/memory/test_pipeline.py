@@ -13,7 +13,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.memory.pipeline import MemoryPass
-from threadkeep.memory.records import Extracted, Failed, read_record
+from threadkeep.memory.records import Extraction, FailedExtraction, decode_record
 from threadkeep.memory.settings import MemorySettings
 from threadkeep.store import Span
 from threadkeep.testing.scripted_model import ScriptedModel, says
@@ -28,7 +28,7 @@ KEY = "sk-" + "a1b2" * 8
 async def records(tk: Threadkeep) -> list[object]:
     """Return what the memory thread says, oldest first; what was erased says nothing."""
     stored = await tk.backend.store.read(Span(thread_id=MEMORY_THREAD, start=0, stop=10**6))
-    return [said for record in stored if (said := read_record(record.body)) is not None]
+    return [said for record in stored if (said := decode_record(record.body)) is not None]
 
 
 async def test_rules_of_idle_threads_are_remembered(tk: Threadkeep, clock: ManualClock) -> None:
@@ -144,7 +144,7 @@ async def test_workers_on_many_connections_share_the_work(postgres_server: Postg
         done = await asyncio.gather(*(Memories(tk.backend).run() for tk in (one, two, three)))
         await Memories(two.backend).run()
         state = await Memories(three.backend).state()
-        read = [record.thread for record in await records(one) if isinstance(record, Extracted)]
+        read = [record.thread for record in await records(one) if isinstance(record, Extraction)]
         assert (await one.verify()).problems == ()
     assert sum(each.extracted for each in done) == 6
     assert sorted(read) == [f"thread-{number}" for number in range(6)]
@@ -194,9 +194,9 @@ async def test_a_model_that_answers_otherwise_is_asked_again_and_then_done_witho
         clock.ms += 2 * HOUR_MS
         assert await memories.run() == MemoryPass(extracted=1, empty=0, failed=0, memories=1)
     said = await records(tk)
-    assert [(each.attempt, each.error) for each in said if isinstance(each, Failed)] == [
+    assert [(each.attempt, each.error) for each in said if isinstance(each, FailedExtraction)] == [
         (1, "model_rejected"),
         (2, "model_rejected"),
     ]
-    assert [each.fell_back_from for each in said if isinstance(each, Extracted)] == ["model_rejected"]
+    assert [each.fell_back_from for each in said if isinstance(each, Extraction)] == ["model_rejected"]
     assert texts((await memories.state()).memories) == [RULES[0]]

@@ -16,7 +16,7 @@ from tests.memory.conftest import HOUR_MS, say, texts, user
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
 from threadkeep.erasure.erase import erase, plan_erasure
-from threadkeep.memory.extraction import is_polluting, tools_called
+from threadkeep.memory.extraction import is_polluting, list_called_tools
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.memory.pipeline import MemoryPass
@@ -80,7 +80,7 @@ async def stored(tk: Threadkeep) -> bytes:
 )
 def test_calls_are_told_in_every_dialect(dialect: str, item: dict[str, Any], tools: list[str]) -> None:
     """Whoever runs a tool, its call names it; words about tools are no calls, and odd shapes are nothing."""
-    assert tools_called(find_dialect(dialect).parse(item)) == tools
+    assert list_called_tools(find_dialect(dialect).parse(item)) == tools
 
 
 @given(

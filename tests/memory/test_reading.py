@@ -14,7 +14,7 @@ from threadkeep.cli import main
 from threadkeep.errors import BadInput
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.memory_thread import MEMORY_THREAD
-from threadkeep.memory.records import cited_in
+from threadkeep.memory.records import find_citations
 from threadkeep.memory.settings import DAY_MS, MemorySettings
 from threadkeep.store import Span
 from threadkeep.tokens import estimate_text
@@ -57,9 +57,9 @@ async def test_what_is_cited_comes_first_and_stays(tk: Threadkeep, clock: Manual
     (used,) = await memories.search("may I rename the crate table?", limit=1)
     assert used.text == RULES[2]
     answer = f"No: the rule says so [memory:{used.id}]. [memory: {used.id}, m0000000000]"
-    assert cited_in(answer) == [used.id, "m0000000000"]
+    assert find_citations(answer) == [used.id, "m0000000000"]
     clock.ms += 20 * DAY_MS
-    await memories.cite(cited_in(answer))
+    await memories.cite(find_citations(answer))
     assert (await memories.state()).memories[0].text == RULES[2]
     clock.ms += 20 * DAY_MS
     await memories.run()

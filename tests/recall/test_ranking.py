@@ -16,7 +16,7 @@ def text(said: str, *, by_person: bool = False, context: str = "") -> Candidate:
 
 
 def best(candidates: list[Candidate], query: str) -> list[int]:
-    return [each.number for each in Ranking(candidates, query).best(len(candidates))]
+    return [each.number for each in Ranking(candidates, query).select_best(len(candidates))]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_text_that_shares_no_word_is_no_answer() -> None:
 def test_the_place_is_where_the_answering_statement_begins() -> None:
     """Marks and capitals move nothing."""
     said = "Åpen İstanbul. Über alles.\nThe PORT is 4711.\nEnd."
-    (found,) = Ranking([text(said)], "which port?").best(1)
+    (found,) = Ranking([text(said)], "which port?").select_best(1)
     assert said[found.at :].startswith("The PORT")
 
 
@@ -69,6 +69,6 @@ def test_the_place_is_where_the_answering_statement_begins() -> None:
 def test_a_short_list_is_the_beginning_of_a_long_one(texts: list[str], query: str, data: st.DataObject) -> None:
     """Looking at fewer candidates because the rest cannot win never changes who wins."""
     ranking = Ranking([text(said) for said in texts], query)
-    everything: list[Ranked] = ranking.best(len(texts) or 1)
+    everything: list[Ranked] = ranking.select_best(len(texts) or 1)
     limit = data.draw(st.integers(min_value=1, max_value=12))
-    assert [each.score for each in ranking.best(limit)] == [each.score for each in everything[:limit]]
+    assert [each.score for each in ranking.select_best(limit)] == [each.score for each in everything[:limit]]

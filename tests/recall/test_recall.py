@@ -14,10 +14,10 @@ from threadkeep import Threadkeep
 from threadkeep.adapters.hermes.session import OPENING
 from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import RecordNotFound
-from threadkeep.recall import excerpt
+from threadkeep.recall import make_excerpt
 from threadkeep.recall.ranking import EXCERPT_CHARS
 from threadkeep.recall.recall import is_echo
-from threadkeep.recall.tool import NAME, NOTHING, RECALLED, recalled_text
+from threadkeep.recall.tool import NAME, NOTHING, RECALLED, render_recall
 from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
@@ -181,7 +181,7 @@ async def test_no_query_breaks_the_search(tk: Threadkeep, query: str) -> None:
 @given(st.text(max_size=2_000), st.text(max_size=30))
 def test_an_excerpt_is_a_stretch_of_the_text(text: str, query: str) -> None:
     """Nothing is made up, and nothing is longer than asked for."""
-    quoted = excerpt(text, query)
+    quoted = make_excerpt(text, query)
     assert quoted.strip("…") in text or quoted in text
     assert len(quoted) <= EXCERPT_CHARS + 2
 
@@ -194,7 +194,7 @@ async def test_a_question_that_was_recalled_often_still_finds_its_answer(tk: Thr
     fact = "Mind that the staging database listens on port 5433 since the move."
     await thread.record([{"role": "user", "content": fact}, *_chatter(40)])
     for number in range(60):
-        await thread.record(_recalled(dialect, number, question, await recalled_text(thread, question)))
+        await thread.record(_recalled(dialect, number, question, await render_recall(thread, question)))
     for limit in (1, 5, 50):
         hits = await thread.recall(question, limit=limit)
         assert (hits[0].text, hits[0].score > 0) == (fact, True)

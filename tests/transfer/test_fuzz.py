@@ -16,7 +16,7 @@ from threadkeep.dialects import DIALECTS
 from threadkeep.transfer.export import ExportFormat, export_thread
 from threadkeep.transfer.formats import FORMATS, Format
 from threadkeep.transfer.importer import Importer, ImportReport
-from threadkeep.transfer.rows import row_of
+from threadkeep.transfer.rows import parse_row
 
 ROLLOUT = written(
     meta(),
@@ -196,7 +196,7 @@ def keeps_what_it_cannot_read(content: bytes, form: str) -> None:
     """Import a file: it makes a thread if it has any line, and every line that is no row is kept as it is."""
     report, kept = asyncio.run(imported(content, form))
     lines = lines_of(content)
-    assert all(each in kept for each in lines if row_of(each) is None)
+    assert all(each in kept for each in lines if parse_row(each) is None)
     assert not lines or report.threads
 
 
@@ -206,13 +206,13 @@ def test_a_mutated_rollout_is_imported_as_far_as_it_goes(content: bytes) -> None
     """Every line is kept: as an item, as a checkpoint, or as a note; each that is no line of a rollout is named."""
     report, kept = asyncio.run(imported(content, Format.CODEX))
     lines = lines_of(content)
-    unread = [each for each in lines if row_of(each) is None]
+    unread = [each for each in lines if parse_row(each) is None]
     assert all(each in kept for each in unread)
     assert len({problem.line for problem in report.problems}) >= len(unread)
     payloads = [
         row["payload"]
         for each in lines
-        if (row := row_of(each)) is not None and row.get("type") == b'"response_item"' and "payload" in row
+        if (row := parse_row(each)) is not None and row.get("type") == b'"response_item"' and "payload" in row
     ]
     assert all(any(payload in body for body in kept) for payload in payloads)
 

@@ -24,7 +24,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
-from threadkeep.client import Config, Thread, Threadkeep, config_of, resolve
+from threadkeep.client import Config, Thread, Threadkeep, build_config, resolve
 from threadkeep.errors import BadInput, InvalidThreadId
 from threadkeep.threads import check_thread_id
 
@@ -268,4 +268,4 @@ def _config_of(store: str | os.PathLike[str] | Config | None) -> Config:
     if isinstance(store, Config):
         return store
     flags = {"store": os.fspath(store) if store is not None else None}
-    return config_of(resolve(flags=flags, environ=os.environ, project=Path.cwd()))
+    return build_config(resolve(flags=flags, environ=os.environ, project=Path.cwd()))

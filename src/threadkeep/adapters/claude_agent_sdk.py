@@ -41,12 +41,12 @@ from threadkeep.adapters.item_rollback import emptied
 from threadkeep.client import Threadkeep
 from threadkeep.dialects import MESSAGES
 from threadkeep.errors import InvalidItem, OrdinalConflict, ThreadkeepError, ThreadNotFound
-from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
+from threadkeep.recall.tool import DESCRIPTION, NAME, render_recall
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads.reader import load_live_path
 from threadkeep.transfer.claude_code import ClaudeCodeReader
 from threadkeep.transfer.steps import Lane, Step, Trouble
-from threadkeep.transfer.thread_builder import Landing
+from threadkeep.transfer.thread_builder import ThreadBuilder
 
 EVERY = 1_000_000
 # Conversations that are followed without being read again; a client has few sessions and sub-agents under way at once.
@@ -145,7 +145,7 @@ class ThreadkeepSessionStore(SessionStore):
 
     async def _recalled(self, key: SessionKey, query: str) -> str:
         async def found(tk: Threadkeep) -> str:
-            return await recalled_text(await tk.thread(await self._conversation_id(tk, key), dialect=DIALECT), query)
+            return await render_recall(await tk.thread(await self._conversation_id(tk, key), dialect=DIALECT), query)
 
         return await self._in_journal(key, found)
 
@@ -234,8 +234,8 @@ class Conversation:
         self._uuids: set[str] = set()
         self._backend = tk.backend
         self._reader = ClaudeCodeReader()
-        self._landings: dict[str, Landing] = {}
-        self._current: Landing | None = None
+        self._landings: dict[str, ThreadBuilder] = {}
+        self._current: ThreadBuilder | None = None
 
     @property
     def thread_id(self) -> str | None:
@@ -264,7 +264,7 @@ class Conversation:
     async def _lay_down(self, steps: Sequence[Step]) -> None:
         for step in steps:
             if isinstance(step, Lane):
-                self._current = self._landings.setdefault(step.thread_id, Landing(self._backend, step))
+                self._current = self._landings.setdefault(step.thread_id, ThreadBuilder(self._backend, step))
             elif self._current is not None and not isinstance(step, Trouble):
                 await self._current.take(step)
 

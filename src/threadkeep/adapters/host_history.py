@@ -37,7 +37,7 @@ from threadkeep.threads.writer import ThreadStart, append_beside, append_items, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownWindow:
     """A window as it is shown: its items, and which entry each is; None where it only says that a call was aborted."""
 
     history: History
@@ -53,25 +53,25 @@ class Overlap:
     shown: int
 
 
-def shown_window(history: History, *, dialect: Dialect) -> Shown:
+def render_window(history: History, *, dialect: Dialect) -> ShownWindow:
     """Return a window as a host gets it, before neighbours are joined."""
     items = tuple(close_open_calls(history.items, dialect=dialect, under_way=True))
     by_item: Mapping[int, WindowEntry] = {id(entry.item): entry for entry in history.entries}
-    return Shown(history=history, items=items, entries=tuple(by_item.get(id(item)) for item in items))
+    return ShownWindow(history=history, items=items, entries=tuple(by_item.get(id(item)) for item in items))
 
 
-def overlap(window: Sequence[Item], shown: Sequence[Item], *, dialect: Dialect) -> Overlap:
+def find_overlap(window: Sequence[Item], shown: Sequence[Item], *, dialect: Dialect) -> Overlap:
     """Return how much of its beginning what a host shows has in common with a window, however either spells it."""
     known = at = 0
     while known < len(window) and at < len(shown):
-        step = _same(window, known, dialect.canonical(shown[at]), dialect=dialect)
+        step = _count_joined(window, known, dialect.canonical(shown[at]), dialect=dialect)
         if step == 0:
             break
         known, at = known + step, at + 1
     return Overlap(known=known, shown=at)
 
 
-def _same(window: Sequence[Item], start: int, canonical: bytes, *, dialect: Dialect) -> int:
+def _count_joined(window: Sequence[Item], start: int, canonical: bytes, *, dialect: Dialect) -> int:
     """Return how many items of the window, joined into one, are the item of that form; 0 if no number is."""
     if dialect.canonical(window[start]) == canonical:
         return 1
@@ -84,14 +84,14 @@ def _same(window: Sequence[Item], start: int, canonical: bytes, *, dialect: Dial
     return 0
 
 
-def layout_entries(shown: Shown, known: int) -> list[LayoutEntry]:
+def make_layout(shown: ShownWindow, known: int) -> list[LayoutEntry]:
     """Return what a checkpoint needs to lay out the first `known` positions of a window again."""
     placed = shown.history.checkpoint.layout if shown.history.checkpoint else []
     index = {id(entry): at for at, entry in enumerate(shown.history.entries)}
-    return [_entry(entry, placed, at=index[id(entry)]) for entry in shown.entries[:known] if entry is not None]
+    return [_make_entry(entry, placed, at=index[id(entry)]) for entry in shown.entries[:known] if entry is not None]
 
 
-def _entry(entry: WindowEntry, placed: Sequence[LayoutEntry], *, at: int) -> LayoutEntry:
+def _make_entry(entry: WindowEntry, placed: Sequence[LayoutEntry], *, at: int) -> LayoutEntry:
     if not entry.after_cut:
         return placed[at]
     if entry.source is None:
@@ -161,7 +161,7 @@ async def follow(
 class _View:
     """One way the history may look to the host, and how far the host agrees."""
 
-    shown: Shown
+    shown: ShownWindow
     overlap: Overlap
 
     @property
@@ -184,26 +184,26 @@ class _Follower:
     async def settle(self, thread_id: str, *, diverging: Diverging) -> str:
         """Record what is new and return the thread that ends where the history does."""
         tip = await load_tip(self._store, thread_id, seed=self._seed)
-        if self._continues(tip):
+        if self._is_continued(tip):
             return await self._append(thread_id, tip, skip=tip.depth)
         views: list[_View] = []
-        async for view in self._views(thread_id):
+        async for view in self._list_views(thread_id):
             if view.is_whole:
                 return await self._append(thread_id, tip, skip=view.overlap.shown)
             views.append(view)
         if diverging == "fork":
-            return await self._in_a_fork(thread_id)
+            return await self._continue_in_fork(thread_id)
         best = max(views, key=lambda view: view.overlap.shown)
         path = await load_live_path(self._store, thread_id, whole=True)
-        found = await self._deepest(_on(path))
+        found = await self._find_deepest(_make_path_filter(path))
         if found and found[0].depth >= best.overlap.shown:
-            return await self._rolled_back(thread_id, path, after=found[0].ordinal, skip=found[0].depth)
-        return await self._left_window(thread_id, path, best)
+            return await self._roll_back(thread_id, path, after=found[0].ordinal, skip=found[0].depth)
+        return await self._leave_window(thread_id, path, best)
 
-    def _continues(self, tip: Tip) -> bool:
+    def _is_continued(self, tip: Tip) -> bool:
         return tip.depth == 0 or (tip.depth <= len(self._chain) and self._chain[tip.depth - 1] == tip.chain)
 
-    async def _views(self, thread_id: str) -> AsyncIterator[_View]:
+    async def _list_views(self, thread_id: str) -> AsyncIterator[_View]:
         """Yield how the history may look to the host: the window, then as it stood before each of the last compactions."""
         path = await load_live_path(self._store, thread_id)
         yield self._view(await load_history(self._store, path))
@@ -214,65 +214,65 @@ class _Follower:
             whole = whole or await load_live_path(self._store, thread_id, whole=True)
             older = await load_live_path(self._store, checkpoint.thread_id, stop=checkpoint.ordinal)
             before = await load_history(self._store, older)
-            later = await self._entries_from(whole, checkpoint.ordinal)
+            later = await self._load_entries_from(whole, checkpoint.ordinal)
             yield self._view(replace(before, entries=(*before.entries, *later)))
             checkpoint = older.checkpoint
 
     def _view(self, history: History) -> _View:
-        shown = shown_window(history, dialect=self._dialect)
-        return _View(shown=shown, overlap=overlap(shown.items, self._shown, dialect=self._dialect))
+        shown = render_window(history, dialect=self._dialect)
+        return _View(shown=shown, overlap=find_overlap(shown.items, self._shown, dialect=self._dialect))
 
-    async def _entries_from(self, path: LivePath, start: int) -> list[WindowEntry]:
+    async def _load_entries_from(self, path: LivePath, start: int) -> list[WindowEntry]:
         """Return what the path holds from an ordinal on."""
         spans = [replace(span, start=max(span.start, start)) for span in reversed(path.spans) if span.stop > start]
         tail = LivePath(spans=tuple(reversed(spans)), checkpoint=None, whole=False)
         return list((await load_history(self._store, tail)).entries)
 
-    async def _in_a_fork(self, thread_id: str) -> str:
+    async def _continue_in_fork(self, thread_id: str) -> str:
         """Go on in the fork of this thread that holds most of the history, or in a new one."""
         family: dict[str, bool] = {thread_id: True}
-        found = await self._deepest(lambda match: self._descends(match.thread_id, family))
+        found = await self._find_deepest(lambda match: self._is_descendant(match.thread_id, family))
         for match in found:
             tip = await load_tip(self._store, match.thread_id, seed=self._seed)
-            if self._continues(tip):
+            if self._is_continued(tip):
                 return await self._append(match.thread_id, tip, skip=tip.depth)
         parent, after = (found[0].thread_id, found[0].ordinal) if found else (thread_id, 0)
         path = await load_live_path(self._store, parent, whole=True)
-        at = await self._next_step(path, after=after) if found else _beginning(path)
+        at = await self._find_next_step(path, after=after) if found else _find_beginning(path)
         begun = await prepare_fork(self._backend, path.find_thread(at - 1) or parent, at=at)
         tip = begun.tip(await load_tip(self._store, begun.thread.parent or parent, seed=self._seed, stop=at))
         return await self._append(begun.thread.id, tip, skip=tip.depth, begun=begun)
 
-    async def _descends(self, thread_id: str, family: dict[str, bool]) -> bool:
+    async def _is_descendant(self, thread_id: str, family: dict[str, bool]) -> bool:
         if thread_id not in family:
             family[thread_id] = False
             parent = (await self._store.get(thread_id)).parent
-            family[thread_id] = parent is not None and await self._descends(parent, family)
+            family[thread_id] = parent is not None and await self._is_descendant(parent, family)
         return family[thread_id]
 
-    async def _rolled_back(self, thread_id: str, path: LivePath, *, after: int, skip: int) -> str:
+    async def _roll_back(self, thread_id: str, path: LivePath, *, after: int, skip: int) -> str:
         """Take back what follows record `after` on the path, in the same append that goes on from there; 0 takes back all."""
-        at = await self._next_step(path, after=after) if after else _beginning(path)
+        at = await self._find_next_step(path, after=after) if after else _find_beginning(path)
         before = await load_tip(self._store, path.find_thread(at - 1) or thread_id, seed=self._seed, stop=at)
         now = await load_tip(self._store, thread_id, seed=self._seed)
         body = encode_body(RollbackBody(turns=max(0, now.turn - before.turn)))
         record = self._record(RecordKind.ROLLBACK, body, turn=before.turn, target=at)
         return await self._append(thread_id, replace(before, next=now.next), skip=skip, before=[record])
 
-    async def _left_window(self, thread_id: str, path: LivePath, view: _View) -> str:
+    async def _leave_window(self, thread_id: str, path: LivePath, view: _View) -> str:
         """Go on from inside a compacted window."""
         history, known = view.shown.history, view.overlap.known
         checkpoint = history.checkpoint_ordinal or 0
         left = next((entry for entry in view.shown.entries[known:] if entry is not None), None)
-        kept = [_ordinal(entry) for entry in view.shown.entries[:known] if entry is not None and entry.after_cut]
-        if known and left is not None and _ordinal(left) > checkpoint and left.after_cut:
-            after = max((ordinal for ordinal in kept if ordinal < _ordinal(left)), default=0)
-            return await self._rolled_back(thread_id, path, after=max(after, checkpoint), skip=view.overlap.shown)
+        kept = [_get_ordinal(entry) for entry in view.shown.entries[:known] if entry is not None and entry.after_cut]
+        if known and left is not None and _get_ordinal(left) > checkpoint and left.after_cut:
+            after = max((ordinal for ordinal in kept if ordinal < _get_ordinal(left)), default=0)
+            return await self._roll_back(thread_id, path, after=max(after, checkpoint), skip=view.overlap.shown)
         if not known and not (history.checkpoint and await self._is_its_own(path)):
-            return await self._rolled_back(thread_id, path, after=0, skip=0)
-        return await self._laid_down(thread_id, view)
+            return await self._roll_back(thread_id, path, after=0, skip=0)
+        return await self._write_checkpoint(thread_id, view)
 
-    async def _laid_down(self, thread_id: str, view: _View) -> str:
+    async def _write_checkpoint(self, thread_id: str, view: _View) -> str:
         """Make what the host still shows of a window the window, and record what it shows beside it."""
         tip = await load_tip(self._store, thread_id, seed=self._seed)
         history, known = view.shown.history, view.overlap.known
@@ -282,7 +282,7 @@ class _Follower:
             base=history.checkpoint_ordinal,
             cut=tip.next,
             covers=tip.depth,
-            layout=layout_entries(view.shown, known),
+            layout=make_layout(view.shown, known),
             state=msgspec.Raw(dump_ledger(ledger_of(history))),
             audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
             figures={"tokens_before": history.tokens, "tokens_after": tokens, "model_calls": 0},
@@ -302,7 +302,7 @@ class _Follower:
                 break
         return any(self._dialect.canonical(item) in own for item in self._shown)
 
-    async def _deepest(self, accept: Accept) -> list[Found]:
+    async def _find_deepest(self, accept: Accept) -> list[Found]:
         """Return the accepted records that hold the longest known part of the history, newest record first."""
         stop, reach = len(self._chain), FIRST_QUESTION
         while stop > 0:
@@ -315,7 +315,7 @@ class _Follower:
             stop, reach = start, reach * GALLOP
         return []
 
-    async def _next_step(self, path: LivePath, *, after: int) -> int:
+    async def _find_next_step(self, path: LivePath, *, after: int) -> int:
         """Return where the step after a record begins: a checkpoint made of what stands before it still counts there."""
         for span in reversed(path.spans):
             start = max(span.start, after + 1)
@@ -342,19 +342,19 @@ class _Follower:
         return NewRecord(kind=kind, at_ms=self._backend.clock.now_ms(), turn=turn, tokens=0, body=body, target=target)
 
 
-def _on(path: LivePath) -> Accept:
+def _make_path_filter(path: LivePath) -> Accept:
     async def is_on_path(match: Found) -> bool:
         return path.find_thread(match.ordinal) == match.thread_id
 
     return is_on_path
 
 
-def _beginning(path: LivePath) -> int:
+def _find_beginning(path: LivePath) -> int:
     """Return the ordinal right behind a path's first record, which says what the thread is."""
     return path.spans[-1].start + 1
 
 
-def _ordinal(entry: WindowEntry) -> int:
+def _get_ordinal(entry: WindowEntry) -> int:
     return entry.source.ordinal if entry.source is not None else 0
 
 

@@ -44,7 +44,7 @@ from threadkeep.compaction.engine import Phase
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput
 from threadkeep.llm.base import Model
-from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
+from threadkeep.recall.tool import DESCRIPTION, NAME, render_recall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class ThreadkeepMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return StructuredTool.from_function(recall, arecall, name=NAME, description=DESCRIPTION)
 
     async def _recalled(self, tk: Threadkeep, *, query: str, messages: Sequence[AnyMessage], thread_id: str) -> str:
-        return await recalled_text(await self._followed(tk, thread_id=thread_id, messages=messages), query)
+        return await render_recall(await self._followed(tk, thread_id=thread_id, messages=messages), query)
 
     def _name(self) -> str:
         """Return the thread of the run this is called in; an agent within an agent's tool has one of its own."""

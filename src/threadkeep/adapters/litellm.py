@@ -30,7 +30,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase
 from threadkeep.dialects import CHAT
 from threadkeep.errors import InvalidItem, ThreadkeepError
-from threadkeep.recall.tool import recalled_text
+from threadkeep.recall.tool import render_recall
 from threadkeep.tokens import Limits, estimate_bytes, estimate_text
 
 log = logging.getLogger("threadkeep.litellm")
@@ -124,7 +124,7 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
         """Return originals of a conversation that answer `query`, for a tool of the program's own."""
 
         async def look(tk: Threadkeep) -> str:
-            return await recalled_text(await thread_for(tk, conversation, dialect=DIALECT), query)
+            return await render_recall(await thread_for(tk, conversation, dialect=DIALECT), query)
 
         return await self._reach.awaited(look)
 

@@ -33,7 +33,7 @@ from threadkeep.compaction.engine import Phase
 from threadkeep.errors import CompactionError, Conflict, ModelError, NothingToCompact, OrdinalConflict
 from threadkeep.items import decode_json
 from threadkeep.llm.base import Model
-from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
+from threadkeep.recall.tool import DESCRIPTION, NAME, render_recall
 
 DIALECT = RESPONSES.name
 
@@ -173,7 +173,7 @@ class ThreadkeepSession:
         """Return a tool for the agent: what was said or returned before, word for word, also what was compacted away."""
 
         async def recall(query: str) -> str:
-            return await self._in_thread(lambda _, thread: recalled_text(thread, query))
+            return await self._in_thread(lambda _, thread: render_recall(thread, query))
 
         return function_tool(recall, name_override=NAME, description_override=DESCRIPTION)
 

@@ -40,7 +40,7 @@ from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput
 from threadkeep.items import decode_json
 from threadkeep.llm.base import Model
-from threadkeep.recall.tool import DESCRIPTION, NAME, recalled_text
+from threadkeep.recall.tool import DESCRIPTION, NAME, render_recall
 from threadkeep.threads.window import close_open_calls
 
 
@@ -149,7 +149,7 @@ class ThreadkeepHistory(AbstractCapability[Any]):
         return _Sent(thread_id=thread.id, head=head, messages=messages)
 
     async def _recalled(self, tk: Threadkeep, *, query: str, messages: Sequence[ModelMessage], thread_id: str) -> str:
-        return await recalled_text(await self._followed(tk, thread_id=thread_id, messages=messages), query)
+        return await render_recall(await self._followed(tk, thread_id=thread_id, messages=messages), query)
 
 
 async def _counted(tk: Threadkeep, *, sent: _Sent, response: ModelResponse) -> None:

@@ -15,7 +15,7 @@ from threadkeep.cli.event_loop import LoopThread
 from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import print_error
 from threadkeep.cli.screen import Screen
-from threadkeep.client import Threadkeep, config_of
+from threadkeep.client import Threadkeep, build_config
 from threadkeep.errors import BadInput, ThreadkeepError, ThreadNotFound
 
 INTERRUPTED = "interrupted; what you said stays, and each step that was finished. What was still being said does not"
@@ -31,7 +31,7 @@ def run(args: Namespace) -> int:
         Path.cwd()
     except FileNotFoundError:
         raise BadInput("the folder you are in is gone, and settings are looked for in it; go to one that is there") from None
-    config = config_of(settings_of(args))
+    config = build_config(settings_of(args))
     if isinstance(sys.stdin, TextIOWrapper):
         # Bytes that are no text cost their own characters, not the chat.
         sys.stdin.reconfigure(errors="replace")

@@ -12,7 +12,7 @@ from threadkeep.cli.cleaning import one_line
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import is_there, settings_of, without_password
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import config_of
+from threadkeep.client import build_config
 from threadkeep.errors import BadInput, StoreMissing
 from threadkeep.store.base import FullStore
 from threadkeep.store.locations import IN_MEMORY, is_file, open_database, parse_sqlite_path
@@ -56,7 +56,7 @@ async def _copy(args: Namespace) -> list[CopiedThread]:
         raise StoreMissing(str(path))
     if is_file(args.source) and is_file(args.target) and _same(parse_sqlite_path(args.source), parse_sqlite_path(args.target)):
         raise BadInput("this is one store, not two; name another to copy to")
-    tenant = args.tenant or config_of(settings_of(args)).tenant
+    tenant = args.tenant or build_config(settings_of(args)).tenant
     source = await _known(args.source, tenant)
     try:
         target = await (await open_database(args.target)).open_tenant(tenant, key=source.tenant.key)

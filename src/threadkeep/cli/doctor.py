@@ -18,7 +18,7 @@ from threadkeep.cli import doctor_hermes
 from threadkeep.cli.figures import count, size
 from threadkeep.cli.opening import is_there, settings_of, store_name, store_path, without_password
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import Config, Setting, Threadkeep, config_of, resolve
+from threadkeep.client import Config, Setting, Threadkeep, build_config, resolve
 from threadkeep.client.threadkeep import EVERY
 from threadkeep.errors import BadInput, StoreError
 from threadkeep.gateway.http.guards import is_loopback
@@ -73,7 +73,7 @@ def run(args: Namespace) -> int:
     if args.hermes is not None:
         return doctor_hermes.run(args)
     settings, refused = _settings(args)
-    config = config_of(settings)
+    config = build_config(settings)
     found = _examined(config, project=refused)
     if args.json:
         print_json({**asdict(found), "settings": [{**asdict(setting), "value": _shown(setting)} for setting in settings]})

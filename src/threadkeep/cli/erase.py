@@ -10,7 +10,7 @@ from pathlib import Path
 from threadkeep.cli.figures import count
 from threadkeep.cli.opening import existing_store, settings_of
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import config_of
+from threadkeep.client import build_config
 from threadkeep.erasure.erase import ErasurePlan, ErasureReport, erase, plan_erasure
 from threadkeep.erasure.takeout import TakenOut, take_out
 from threadkeep.gateway.http.keys import KeysFile
@@ -47,7 +47,7 @@ async def _erase(args: Namespace) -> tuple[ErasurePlan, ErasureReport | None]:
 
 def take_out_everything(args: Namespace) -> int:
     """Write everything down, in a folder that is not there yet."""
-    config = config_of(settings_of(args))
+    config = build_config(settings_of(args))
     keys = KeysFile(Path(config.keys_file).expanduser()).list_digests(config.tenant) if config.keys_file else []
     done = asyncio.run(_take_out(args, Path(args.output).expanduser(), keys))
     if args.json:

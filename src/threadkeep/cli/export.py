@@ -17,8 +17,8 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import RESPONSES
 from threadkeep.errors import BadInput
-from threadkeep.transfer.codex import file_name
-from threadkeep.transfer.export import ExportFormat, codex_session, export_thread
+from threadkeep.transfer.codex import make_file_name
+from threadkeep.transfer.export import ExportFormat, export_thread, load_codex_session
 
 UUID_CHARS = 36
 SUFFIX: dict[str, str] = {ExportFormat.JSONL: ".jsonl", ExportFormat.MARKDOWN: ".md"}
@@ -53,7 +53,7 @@ async def _export(args: Namespace, output: Path | None, *, into_folder: bool) ->
 async def _name(tk: Threadkeep, thread: Thread, form: str) -> str:
     """Return what a file in a folder is called: what its program would call it, else something that names nothing."""
     if form == ExportFormat.CODEX and thread.dialect is RESPONSES:
-        return file_name(await codex_session(tk.backend, thread))
+        return make_file_name(await load_codex_session(tk.backend, thread))
     return f"thread{SUFFIX.get(form, '.json')}"
 
 

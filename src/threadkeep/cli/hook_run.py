@@ -17,7 +17,7 @@ from threadkeep.adapters.client_settings.clients import HOOK_CLIENTS, PART_BYTES
 from threadkeep.cli.cleaning import one_line
 from threadkeep.cli.hook_places import data_folder, note_failure, own_program
 from threadkeep.cli.opening import settings_of
-from threadkeep.client import Threadkeep, config_of
+from threadkeep.client import Threadkeep, build_config
 from threadkeep.errors import BadInput, ThreadkeepError
 
 # A client waits for this before it compacts; work that takes longer goes on the next time, from where it stopped.
@@ -55,7 +55,7 @@ async def _answered(args: Namespace) -> str | None:
     if call.event == "other":
         return None
     form, sessions = HOOK_CLIENTS[args.client].form, Sessions(folder=data_folder() / "sessions")
-    async with asyncio.timeout(LONGEST_S), Threadkeep(config_of(settings_of(args)), environ=os.environ) as tk:
+    async with asyncio.timeout(LONGEST_S), Threadkeep(build_config(settings_of(args)), environ=os.environ) as tk:
         if call.event == "PreCompact":
             await keep(tk, call, form=form, sessions=sessions)
             return None

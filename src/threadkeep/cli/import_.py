@@ -15,7 +15,7 @@ from threadkeep.cli.figures import count
 from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.repetition import repeat_until_terminated
-from threadkeep.client import Threadkeep, config_of
+from threadkeep.client import Threadkeep, build_config
 from threadkeep.transfer.importer import Importer, ImportReport, Progress
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
 
 async def _import(args: Namespace, paths: list[Path]) -> int:
     form = None if args.format == "auto" else args.format
-    async with Threadkeep(config_of(settings_of(args))) as tk:
+    async with Threadkeep(build_config(settings_of(args))) as tk:
         importer = Importer(tk.backend, form=form, growing=args.watch)
         with _progress() as progress:
             report = await importer.run(paths, progress=progress)

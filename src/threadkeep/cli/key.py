@@ -8,7 +8,7 @@ from pathlib import Path
 
 from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import config_of
+from threadkeep.client import build_config
 from threadkeep.errors import BadInput
 from threadkeep.gateway.http.keys import Keys, KeysFile, digest_key, make_key
 
@@ -17,7 +17,7 @@ HEADER = "[keys]\n"
 
 def run(args: Namespace) -> int:
     """Make a key, add its digest to the file, and show the key: there is no second time."""
-    config = config_of(settings_of(args))
+    config = build_config(settings_of(args))
     if config.keys_file is None:
         raise BadInput("say which file keeps the digests of keys: --keys FILE, or keys_file in your own threadkeep.toml")
     path = Path(config.keys_file).expanduser()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import print_json
-from threadkeep.client import Config, Threadkeep, config_of
+from threadkeep.client import Config, Threadkeep, build_config
 from threadkeep.errors import BadInput
 from threadkeep.gateway.http.keys import Keys, KeysFile
 
@@ -28,7 +28,7 @@ def run(args: Namespace) -> int:
     """
     if find_spec("mcp") is None:
         raise BadInput("the MCP server needs an extra that is not installed; pip install 'threadkeep[mcp]'")
-    config = config_of(settings_of(args))
+    config = build_config(settings_of(args))
     if args.http:
         keys = KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None
         asyncio.run(_over_http(args, config, keys))

@@ -18,7 +18,7 @@ from threadkeep.cli.repetition import repeat_until_terminated
 from threadkeep.errors import BadInput
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.pipeline import MemoryPass
-from threadkeep.memory.records import Kept
+from threadkeep.memory.records import Memory
 
 WATCH_SECONDS = 60.0
 
@@ -87,7 +87,7 @@ async def _show(memories: Memories, words: list[str], *, as_json: bool) -> None:
         sys.stdout.write(await memories.page())
 
 
-def _list(found: list[Kept]) -> None:
+def _list(found: list[Memory]) -> None:
     screen = open_screen()
     if not found:
         screen.line("nothing that is remembered says that")

@@ -7,14 +7,14 @@ from argparse import Namespace
 
 from threadkeep.cli.opening import existing_store, settings_of, store_name
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import config_of
+from threadkeep.client import build_config
 from threadkeep.errors import BadInput
 from threadkeep.store.locations import is_file
 
 
 def run(args: Namespace) -> int:
     """Run what is missing. A file is brought up to date by opening it; a server's schema moves in two steps."""
-    config = config_of(settings_of(args))
+    config = build_config(settings_of(args))
     applied, pending = asyncio.run(_migrate(args, config.store))
     if args.json:
         print_json({"store": store_name(config), "applied": applied, "pending": pending})

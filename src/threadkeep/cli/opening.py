@@ -8,7 +8,7 @@ from argparse import Namespace
 from dataclasses import fields
 from pathlib import Path
 
-from threadkeep.client import Config, Setting, Threadkeep, config_of, resolve
+from threadkeep.client import Config, Setting, Threadkeep, build_config, resolve
 from threadkeep.config import DEFAULT_STORE
 from threadkeep.errors import StoreMissing
 from threadkeep.store.addresses import UNREADABLE, redact_address
@@ -75,7 +75,7 @@ def existing_store(args: Namespace) -> Threadkeep:
     Raises:
         StoreMissing: There is no such file.
     """
-    config = config_of(settings_of(args))
+    config = build_config(settings_of(args))
     if is_file(config.store) and not is_there(path := store_path(config)):
         raise StoreMissing(str(path))
     return Threadkeep(config, environ=os.environ)

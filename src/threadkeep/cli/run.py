@@ -18,7 +18,7 @@ import msgspec
 
 from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import Config, Setting, config_of
+from threadkeep.client import Config, Setting, build_config
 from threadkeep.errors import ClientMissing
 from threadkeep.gateway.control.identity import load_token, make_identity, make_token
 from threadkeep.gateway.conversation.rules import CLAUDE_CODE, make_rules
@@ -73,7 +73,7 @@ def _prepared(args: Namespace) -> _Run:
         LaunchError: It is not installed, or cannot be served.
     """
     settings = settings_of(args)
-    config = config_of(settings)
+    config = build_config(settings)
     words: tuple[str, ...] = args.behind_dashes or ()
     client = CLIENTS.get(args.client)
     command, arguments = (client.command, words) if client else (words[0], words[1:])

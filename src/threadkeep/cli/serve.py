@@ -17,7 +17,7 @@ from pathlib import Path
 from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.screen import Screen
-from threadkeep.client import Config, Threadkeep, config_of
+from threadkeep.client import Config, Threadkeep, build_config
 from threadkeep.gateway.control.identity import find_token_file, load_token, make_identity, make_token
 from threadkeep.gateway.http.keys import KeysFile
 from threadkeep.gateway.serve import Serving, run_gateway
@@ -42,7 +42,7 @@ class _Token:
 
 def run(args: Namespace) -> int:
     """Serve until SIGINT or SIGTERM, then let running answers finish."""
-    config = config_of(settings_of(args))
+    config = build_config(settings_of(args))
     if args.no_keys:
         config = replace(config, keys_file=None)
     if args.stop_with_stdin:

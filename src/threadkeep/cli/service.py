@@ -16,7 +16,7 @@ from threadkeep.cli.opening import own_settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.probe import answers
 from threadkeep.cli.service_managers import WRITTEN_BY, ServiceManager, Systemd, manager_for
-from threadkeep.client import Config, Setting, config_of
+from threadkeep.client import Config, Setting, build_config
 from threadkeep.errors import BadInput, PortTaken
 from threadkeep.gateway.http.guards import is_loopback
 
@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
 def _install(args: Namespace, manager: ServiceManager) -> int:
     """Show the file; if the user agrees, write it and start the service."""
     settings = own_settings_of(args)
-    config = config_of(settings)
+    config = build_config(settings)
     manager.check()
     if not is_loopback(config.host) and not config.keys_file:
         raise BadInput(f"{config.host} can be reached by others, so the gateway needs keys: give --keys FILE")
@@ -139,7 +139,7 @@ def _tell_installed(
 
 def _status(args: Namespace, manager: ServiceManager) -> int:
     """Say whether the service is installed, runs and answers; 0 only if it does all three."""
-    config = config_of(own_settings_of(args))
+    config = build_config(own_settings_of(args))
     text = _text(manager)
     url = _url(manager, text or "", config)
     running, answering = text is not None and manager.is_running(), answers(url)

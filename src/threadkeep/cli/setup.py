@@ -19,7 +19,7 @@ from threadkeep.cli.hook_places import own_program
 from threadkeep.cli.opening import own_settings_of
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.probe import answers
-from threadkeep.client import Config, config_of
+from threadkeep.client import Config, build_config
 from threadkeep.errors import BadInput
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class _Task:
 
 def run(args: Namespace) -> int:
     """Show what is set up, or plan a change, show it, ask, and make it."""
-    config = config_of(own_settings_of(args))
+    config = build_config(own_settings_of(args))
     around = _surroundings(args, config)
     if args.client is None and not args.undo:
         return _list_clients(args, around)

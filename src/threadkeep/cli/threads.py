@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from threadkeep.cli.figures import ago, count
 from threadkeep.cli.opening import is_there, settings_of, store_name, store_path
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import Config, Threadkeep, ThreadSummary, config_of
+from threadkeep.client import Config, Threadkeep, ThreadSummary, build_config
 from threadkeep.store.locations import is_file
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ LEFT_OUT_FIRST = (">records", ">compactions", ">turns", "written", ">tokens")
 
 def run(args: Namespace) -> int:
     """List the threads. A store that is not there yet has none, and is not made by looking."""
-    config = config_of(settings_of(args))
+    config = build_config(settings_of(args))
     there = not is_file(config.store) or is_there(store_path(config))
     threads = asyncio.run(_list(config, limit=args.limit, archived=args.archived)) if there else []
     if args.json:

@@ -7,7 +7,7 @@ from threadkeep.client.threadkeep import Problem, Threadkeep, ThreadSummary, Ver
 from threadkeep.client.turn import TurnScope
 from threadkeep.compaction.pins import Remarked
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.config import Config, Setting, config_of, resolve
+from threadkeep.config import Config, Setting, build_config, resolve
 from threadkeep.threads.branches import Branched
 from threadkeep.threads.window import Head, Window
 
@@ -25,6 +25,6 @@ __all__ = [
     "TurnScope",
     "Verdict",
     "Window",
-    "config_of",
+    "build_config",
     "resolve",
 ]

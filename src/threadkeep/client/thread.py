@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from threadkeep.client.turn import Opened, TurnLease, TurnScope, run_start_hooks
+from threadkeep.client.turn import OpenedTurn, TurnLease, TurnScope, run_start_hooks
 from threadkeep.compaction import Ledger, ledger_of
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.fallback import Deadline
@@ -72,9 +72,9 @@ class Thread:
     async def history(self, *, model: str | None = None, issuer: str | None = None) -> History:
         """Return the window with where each item comes from; what is sealed for another than `model` is left out."""
         history = await load_history(self._backend.store, await load_live_path(self._backend.store, self.id))
-        return await self._legible(history, Recipient(model=model, issuer=issuer))
+        return await self._drop_foreign_seals(history, Recipient(model=model, issuer=issuer))
 
-    async def _legible(self, history: History, reader: Recipient) -> History:
+    async def _drop_foreign_seals(self, history: History, reader: Recipient) -> History:
         return await drop_foreign_seals(reader, history, store=self._backend.store, thread_id=self.id, dialect=self.dialect)
 
     async def window(
@@ -100,12 +100,14 @@ class Thread:
         """
         path = await load_live_path(self._backend.store, self.id)
         name = model if model is None or isinstance(model, str) else model.name
-        history = await self._legible(await load_history(self._backend.store, path), Recipient(model=name, issuer=issuer))
+        history = await self._drop_foreign_seals(
+            await load_history(self._backend.store, path), Recipient(model=name, issuer=issuer)
+        )
         pressure = await measure_thread_pressure(
             self._backend, path, history, head_tokens=head.tokens if head else 0, model=model
         )
         return Window(
-            self._provider_json(history, to_send=to_send),
+            self._render_items(history, to_send=to_send),
             tokens=history.tokens,
             cache_key=self.cache_key,
             checkpoint=history.checkpoint_ordinal,
@@ -121,7 +123,7 @@ class Thread:
         # Behind a checkpoint's cut there may be no turn yet; who was asked before it is still who was asked last.
         return found or await find_last_model(self._backend, await load_live_path(store, self.id, whole=True))
 
-    def _provider_json(self, history: History, *, to_send: bool) -> list[dict[str, Any]]:
+    def _render_items(self, history: History, *, to_send: bool) -> list[dict[str, Any]]:
         """Return the window's items as values; what damage left unreadable costs only itself, and `verify` names it."""
         items: list[dict[str, Any]] = []
         for item in self.dialect.arrange(close_open_calls(history.items, dialect=self.dialect, under_way=not to_send)):
@@ -182,9 +184,9 @@ class Thread:
             InvalidItem: One of them is not an item of the thread's dialect.
             OrdinalConflict: Another writer changed the history since this handle last looked.
         """
-        arrivals = self._arrivals(items)
+        arrivals = self._make_arrivals(items)
         tip = self._tip
-        while (telling := await self._telling_due()) is not None or arrivals:
+        while (telling := await self._plan_due_update()) is not None or arrivals:
             tip = tip or await load_tip(self._backend.store, self.id, seed=self._seed)
             # Who is cancelled here does not know whether it was written: the next to write looks.
             self._tip = None
@@ -213,12 +215,12 @@ class Thread:
             OrdinalConflict: Another writer changed the history meanwhile.
         """
         self._world, self._world_is_due = check_world(world), True
-        telling = await self._telling_due()
+        telling = await self._plan_due_update()
         await self.record([])
         self._world_is_due = False
         return telling
 
-    async def _telling_due(self) -> BaselineUpdate | None:
+    async def _plan_due_update(self) -> BaselineUpdate | None:
         if self._world is None or not self._world_is_due:
             return None
         return await plan_update(self._backend, self.id, self._world, dialect=self.dialect)
@@ -311,7 +313,7 @@ class Thread:
         asked = self._backend.models.get(model) if isinstance(model, str) else model
         order = Order(strategy=strategy, model=asked, target=target, focus=focus, dry_run=dry_run)
         known = head or self._head
-        return await self._carried_out(order, beside=None if known is None else self._own_request(known))
+        return await self._run_compaction(order, beside=None if known is None else self._own_request(known))
 
     async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport:
         """Make the compaction that is ordered; see `compact`. The thread's own model is asked on its prefix.
@@ -319,7 +321,7 @@ class Thread:
         Args:
             head: What goes out beside the window with the thread's requests; None says that nothing does.
         """
-        return await self._carried_out(order, beside=self._own_request(head))
+        return await self._run_compaction(order, beside=self._own_request(head))
 
     def compact_beside(self, order: Order, *, tokens: int, head: Head | None = None) -> None:
         """Begin a compaction that nobody waits for; `turn` does, at the soft limit. At most one at a time.
@@ -345,7 +347,7 @@ class Thread:
     def _name(self) -> tuple[str, str]:
         return self._backend.store.tenant.name, self.id
 
-    async def _carried_out(self, order: Order, *, beside: Request | None) -> CompactionReport:
+    async def _run_compaction(self, order: Order, *, beside: Request | None) -> CompactionReport:
         """Make a compaction; `beside` is what the thread's requests hold beside their history, None where nobody knows."""
         self._tip = None
         # Before anything is broken off for it: an order that cannot be carried out costs nothing.
@@ -355,7 +357,7 @@ class Thread:
         elif order.trigger == "manual":
             # A person's own wording and strategy come before a draft that nobody asked for.
             await self._backend.upkeep.break_off(self._name)
-        order = await self._measured(order)
+        order = await self._add_limits(order)
         model = order.model
         if model is not None and order.own is None and beside is not None and self._is_own(model, last=await self.last_model()):
             order = replace(order, own=beside)
@@ -364,7 +366,7 @@ class Thread:
             await self.tell(self._world)
         return report
 
-    async def _measured(self, order: Order) -> Order:
+    async def _add_limits(self, order: Order) -> Order:
         """Return an order with the limits of the model that is asked next, whoever drafts: the thread's own."""
         if order.limits is not None:
             return order
@@ -508,7 +510,7 @@ class Thread:
         self._tip = None
         return await take_note(self._backend, self.id, text, by_agent=True)
 
-    def _arrivals(self, items: Sequence[Mapping[str, Any]]) -> list[Arrival]:
+    def _make_arrivals(self, items: Sequence[Mapping[str, Any]]) -> list[Arrival]:
         redact = self._backend.redact
         return [make_arrival(self.dialect, self.dialect.parse(item), redact=redact) for item in items]
 
@@ -518,7 +520,7 @@ class Thread:
 
     async def open_turn(
         self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None
-    ) -> Opened:
+    ) -> OpenedTurn:
         """Record a turn's input and say which turn that is; see `turn`. Mail comes before what is told of the world."""
         opened = await self._open(items, model=model, issuer=issuer)
         if opened.number and not opened.by_person and (model or issuer):
@@ -527,21 +529,21 @@ class Thread:
             await self.tell(self._world)
         return opened
 
-    async def _open(self, items: Sequence[Mapping[str, Any]], *, model: str | None, issuer: str | None) -> Opened:
-        store, arrivals = self._backend.store, self._arrivals(items)
+    async def _open(self, items: Sequence[Mapping[str, Any]], *, model: str | None, issuer: str | None) -> OpenedTurn:
+        store, arrivals = self._backend.store, self._make_arrivals(items)
         by_person = any(each.view.by_person and each.view.kind is ItemKind.MESSAGE for each in arrivals)
         left = None if by_person else await load_newest_turn(store, self.id, dialect=self.dialect)
         is_idle = left is None or left.thread != self.id or Progress(state=left.state).phase is Phase.NEXT_TURN
-        by_mail = not by_person and is_idle and await self._opened_by_mail(arrivals, model=model, issuer=issuer)
+        by_mail = not by_person and is_idle and await self._open_by_mail(arrivals, model=model, issuer=issuer)
         if not by_mail:
             await self.record(items, model=model, issuer=issuer)
         now = await load_newest_turn(store, self.id, dialect=self.dialect)
         if now is None:
-            return Opened(number=0, at=0, by_person=False, under_way=False, progress=Progress())
+            return OpenedTurn(number=0, at=0, by_person=False, under_way=False, progress=Progress())
         under_way = by_person or by_mail or not is_idle
-        return Opened(number=now.number, at=now.ordinal, by_person=by_person, under_way=under_way, progress=now.progress)
+        return OpenedTurn(number=now.number, at=now.ordinal, by_person=by_person, under_way=under_way, progress=now.progress)
 
-    async def _opened_by_mail(self, arrivals: Sequence[Arrival], *, model: str | None, issuer: str | None) -> bool:
+    async def _open_by_mail(self, arrivals: Sequence[Arrival], *, model: str | None, issuer: str | None) -> bool:
         tip, self._tip = self._tip, None
         mails = await self._post.open_turn(arrivals, model=model, issuer=issuer)
         self._tip = None if mails else tip
@@ -583,7 +585,7 @@ class Thread:
         Raises:
             BadInput: There is no such way, or an item is not one of the thread's language.
         """
-        return await self._post.deliver(OutgoingMail(content=content, sender=sender, way=_way(way), id=mail_id))
+        return await self._post.deliver(OutgoingMail(content=content, sender=sender, way=_parse_way(way), id=mail_id))
 
     async def mail(self) -> Mailbox:
         """Return the mail that waits; `starts_turn` says whether an idle thread is to begin a turn for it."""
@@ -644,7 +646,7 @@ class Thread:
         """
         turn = await load_newest_turn(self._backend.store, self.id, dialect=self.dialect)
         mail = OutgoingMail(
-            content=text, sender=self.id, way=_way(way), id=f"{self.id}#{turn.number if turn else 0}", answers=self.id
+            content=text, sender=self.id, way=_parse_way(way), id=f"{self.id}#{turn.number if turn else 0}", answers=self.id
         )
         return await report_to_parent(self._backend, self.id, mail, dialect=self.dialect)
 
@@ -668,7 +670,7 @@ class Thread:
         return await list_descendants(self._backend.store, self.id, status=status)
 
 
-def _way(text: str) -> Way:
+def _parse_way(text: str) -> Way:
     if text not in tuple(Way):
         raise BadInput(f"mail cannot be sent as {str(text)!r}; the ways are {', '.join(Way)}")
     return Way(text)

@@ -19,7 +19,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.budget import StateBudget
 from threadkeep.compaction.order import CompactionPolicy, DraftBudget
 from threadkeep.compaction.telemetry import CompactionObserver, installed_observer
-from threadkeep.config import Config, memory_settings_of
+from threadkeep.config import Config, build_memory_settings
 from threadkeep.dialects import DEFAULT, Dialect, find_dialect
 from threadkeep.errors import (
     AmbiguousThread,
@@ -55,7 +55,7 @@ from threadkeep.threads.writer import create_thread
 from threadkeep.tokens import Limits, Scope
 
 
-def backend_of(
+def build_backend(
     config: Config,
     store: FullStore,
     *,
@@ -100,19 +100,19 @@ def backend_of(
     return Backend(
         store=store,
         clock=clock,
-        limits=_limits(config, config.model_context_window, scope=scope),
+        limits=_make_limits(config, config.model_context_window, scope=scope),
         holder=f"{os.getpid()}-{clock.now_ms():x}-{id(store):x}",
         persistence=Persistence(config.persistence),
         redact=redact,
         policy=policy,
         models=models,
-        limits_by_model={name: _limits(config, window, scope=scope) for name, window in config.model_windows.items()},
+        limits_by_model={name: _make_limits(config, window, scope=scope) for name, window in config.model_windows.items()},
         scope=scope,
-        of_window=partial(_limits, config, scope=scope),
+        of_window=partial(_make_limits, config, scope=scope),
     )
 
 
-def _limits(config: Config, window: int, *, scope: Scope) -> Limits:
+def _make_limits(config: Config, window: int, *, scope: Scope) -> Limits:
     return Limits.of_window(
         window,
         auto_limit=config.model_auto_compact_token_limit,
@@ -199,7 +199,7 @@ class Threadkeep:
         self._database = database = await open_database(self.config.store, listen=self.config.store_listen)
         try:
             store = await database.open_tenant(self.config.tenant)
-            self._backend = backend_of(
+            self._backend = build_backend(
                 self.config, store, clock=self._clock, environ=self._environ, redact=self._redact, hooks=self._hooks
             )
         except BaseException:
@@ -258,7 +258,7 @@ class Threadkeep:
         Raises:
             StoreClosed: It is not open.
         """
-        return Memories(self.backend, memory_settings_of(self.config))
+        return Memories(self.backend, build_memory_settings(self.config))
 
     async def thread(self, thread_id: str | None = None, *, dialect: str = DEFAULT.name) -> Thread:
         """Resume the thread called `thread_id`, or create it; without a name, create one with a new id.
@@ -270,13 +270,13 @@ class Threadkeep:
         language = find_dialect(dialect)
         if thread_id is not None:
             try:
-                return await self._resumed(check_thread_id(thread_id))
+                return await self._resume(check_thread_id(thread_id))
             except ThreadNotFound:
                 pass
         try:
             name = await create_thread(self.backend, language, thread_id=thread_id)
         except ThreadExists as race:
-            return await self._resumed(race.thread_id)
+            return await self._resume(race.thread_id)
         return Thread(self.backend, name, dialect=language)
 
     async def find(self, prefix: str) -> Thread:
@@ -289,10 +289,10 @@ class Threadkeep:
         try:
             row = await self.backend.store.get(prefix)
         except ThreadNotFound:
-            row = await self._only(prefix)
+            row = await self._find_only(prefix)
         return Thread(self.backend, row.id, dialect=find_dialect(row.dialect))
 
-    async def _only(self, prefix: str) -> ThreadRow:
+    async def _find_only(self, prefix: str) -> ThreadRow:
         rows = await self.backend.store.threads(prefix=prefix, limit=MATCHES_NAMED)
         if not rows:
             raise ThreadNotFound(prefix)
@@ -302,7 +302,7 @@ class Threadkeep:
 
     async def threads(self, *, limit: int = 50, archived: bool = False) -> list[ThreadSummary]:
         """List threads, the most recently written first; those put away only with `archived`."""
-        summaries = [await self._summary(row) for row in await self.backend.store.threads(limit=limit)]
+        summaries = [await self._summarise(row) for row in await self.backend.store.threads(limit=limit)]
         return [summary for summary in summaries if archived or not summary.archived]
 
     async def verify(self, thread: Thread | None = None) -> Verdict:
@@ -317,29 +317,29 @@ class Threadkeep:
             problems.extend(found)
         return Verdict(threads=len(rows), records=records, problems=tuple(problems))
 
-    async def _resumed(self, thread_id: str) -> Thread:
+    async def _resume(self, thread_id: str) -> Thread:
         row = await self.backend.store.get(thread_id)
         return Thread(self.backend, row.id, dialect=find_dialect(row.dialect))
 
-    async def _summary(self, row: ThreadRow) -> ThreadSummary:
+    async def _summarise(self, row: ThreadRow) -> ThreadSummary:
         store = self.backend.store
         own = Span(thread_id=row.id, start=row.start, stop=row.next)
         checkpoints = await store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
         known = await load_metadata(store, row.id)
         return ThreadSummary(
             id=row.id,
-            title=known.title or await self._title(row),
+            title=known.title or await self._find_title(row),
             dialect=row.dialect,
             records=row.next - row.start,
             turns=await load_current_turn(store, row, stop=row.next),
             checkpoints=len(checkpoints),
-            tokens=await self._window_tokens(row),
+            tokens=await self._measure_window(row),
             updated_at_ms=row.updated_at_ms,
             parent=row.parent,
             archived=known.archived,
         )
 
-    async def _window_tokens(self, row: ThreadRow) -> int:
+    async def _measure_window(self, row: ThreadRow) -> int:
         """Return the size of a thread's window; 0 where it cannot be put together, so that one thread hides no other."""
         store = self.backend.store
         try:
@@ -347,7 +347,7 @@ class Threadkeep:
         except (StoreCorrupt, RecordNotFound):
             return 0
 
-    async def _title(self, row: ThreadRow) -> str:
+    async def _find_title(self, row: ThreadRow) -> str:
         """Return the first line a person said, here or, in a fork, where it came from."""
         while True:
             span = Span(thread_id=row.id, start=row.start, stop=row.next)
@@ -369,21 +369,21 @@ async def verify_thread(store: ThreadStore, row: ThreadRow, *, dialect: Dialect)
     named: set[Pointer] = set()
     count = 0
     expected = row.start
-    async for record in _records(store, Span(thread_id=row.id, start=row.start, stop=row.next), problems):
+    async for record in _read_records(store, Span(thread_id=row.id, start=row.start, stop=row.next), problems):
         count += 1
-        problems.extend(_gap(row, expected, record.ordinal))
+        problems.extend(_find_gap(row, expected, record.ordinal))
         expected = record.ordinal + 1
-        problems.extend(_digest_problems(record))
+        problems.extend(_check_digest(record))
         if record.kind is RecordKind.CHECKPOINT and not record.erased:
-            named |= _pointers(record, problems)
-    problems.extend(_gap(row, expected, row.next))
-    problems.extend(await _chain_problems(store, row, dialect))
-    problems.extend([problem for pointer in sorted(named) if (problem := await _dangling(store, row, pointer))])
-    problems.extend(await _window_problems(store, row, dialect))
+            named |= _collect_pointers(record, problems)
+    problems.extend(_find_gap(row, expected, row.next))
+    problems.extend(await _check_chain(store, row, dialect))
+    problems.extend([problem for pointer in sorted(named) if (problem := await _check_pointer(store, row, pointer))])
+    problems.extend(await _check_window(store, row, dialect))
     return count, list(dict.fromkeys(problems))
 
 
-async def _records(store: ThreadStore, span: Span, problems: list[Problem]) -> AsyncIterator[Record]:
+async def _read_records(store: ThreadStore, span: Span, problems: list[Problem]) -> AsyncIterator[Record]:
     """Yield the records of a span. Where a page cannot be read its records are read one by one, and the broken ones named."""
     start = span.start
     while start < span.stop:
@@ -391,49 +391,51 @@ async def _records(store: ThreadStore, span: Span, problems: list[Problem]) -> A
         try:
             page = await store.read(part)
         except StoreCorrupt:
-            page = await _one_by_one(store, part, problems)
+            page = await _read_one_by_one(store, part, problems)
         for record in page:
             yield record
         start = part.stop
 
 
-async def _one_by_one(store: ThreadStore, span: Span, problems: list[Problem]) -> list[Record]:
+async def _read_one_by_one(store: ThreadStore, span: Span, problems: list[Problem]) -> list[Record]:
     found: list[Record] = []
     for ordinal in range(span.start, span.stop):
         one = Span(thread_id=span.thread_id, start=ordinal, stop=ordinal + 1)
         try:
             found.extend(await store.read(one))
         except StoreCorrupt as error:
-            problems.append(_problem(Pointer(span.thread_id, ordinal), "unreadable", f"its body cannot be read: {error.detail}"))
+            problems.append(
+                _make_problem(Pointer(span.thread_id, ordinal), "unreadable", f"its body cannot be read: {error.detail}")
+            )
             found.extend(await store.read(one, bodies=False))
     return found
 
 
-def _gap(row: ThreadRow, expected: int, found: int) -> list[Problem]:
+def _find_gap(row: ThreadRow, expected: int, found: int) -> list[Problem]:
     if found <= expected:
         return []
     missing = f"record #{expected} is missing" if found == expected + 1 else f"records #{expected} to #{found - 1} are missing"
-    return [_problem(Pointer(row.id, expected), "gap", missing)]
+    return [_make_problem(Pointer(row.id, expected), "gap", missing)]
 
 
-def _digest_problems(record: Record) -> list[Problem]:
+def _check_digest(record: Record) -> list[Problem]:
     if record.erased:
         return []
     found = digest_body(record.body)
     if found == record.digest:
         return []
     text = f"its bytes are {format_digest(found)}, its digest says {format_digest(record.digest)}"
-    return [_problem(Pointer(record.thread_id, record.ordinal), "bad_digest", text)]
+    return [_make_problem(Pointer(record.thread_id, record.ordinal), "bad_digest", text)]
 
 
-def _pointers(record: Record, problems: list[Problem]) -> set[Pointer]:
+def _collect_pointers(record: Record, problems: list[Problem]) -> set[Pointer]:
     """Return every record a checkpoint names, or say why it cannot be read."""
     try:
         checkpoint = decode_body(record.body, Checkpoint)
         entries = load_ledger(bytes(checkpoint.state)).entries
     except (msgspec.MsgspecError, InvalidPointer) as error:
         pointer = Pointer(record.thread_id, record.ordinal)
-        problems.append(_problem(pointer, "unreadable", f"this checkpoint cannot be read: {error}"))
+        problems.append(_make_problem(pointer, "unreadable", f"this checkpoint cannot be read: {error}"))
         return set()
     named = {Pointer(entry.thread, entry.ordinal) for entry in checkpoint.layout if isinstance(entry, KeepEntry | StubEntry)}
     for entry in entries:
@@ -443,18 +445,18 @@ def _pointers(record: Record, problems: list[Problem]) -> set[Pointer]:
     return named
 
 
-async def _chain_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
+async def _check_chain(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
     """Derive the chain along the live path again; the first wrong link is named, those after it follow from it.
 
     A record that was redacted, erased or cannot be read proves nothing, and is not wrong for it: its link is taken as given.
     """
     path = await load_live_path(store, row.id, whole=True)
     key = store.tenant.key
-    link = seed_chain(key, dialect=dialect.name, agent=await _agent(store, path))
+    link = seed_chain(key, dialect=dialect.name, agent=await _find_agent(store, path))
     depth = 0
     for span in reversed(path.spans):
         unread: list[Problem] = []
-        async for record in _records(store, span, unread):
+        async for record in _read_records(store, span, unread):
             if record.chain is None:
                 continue
             depth += 1
@@ -464,11 +466,11 @@ async def _chain_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) 
             if record.redacted or record.erased or pointer in broken:
                 link = record.chain
             elif record.chain != link or record.depth != depth:
-                return [_problem(pointer, "bad_chain", "its chain digest does not follow from its history")]
+                return [_make_problem(pointer, "bad_chain", "its chain digest does not follow from its history")]
     return []
 
 
-async def _agent(store: ThreadStore, path: LivePath) -> str:
+async def _find_agent(store: ThreadStore, path: LivePath) -> str:
     """Return whose chain a path holds, as its root says."""
     for record in await store.read(path.spans[-1], kinds={RecordKind.META}, limit=1):
         try:
@@ -478,25 +480,25 @@ async def _agent(store: ThreadStore, path: LivePath) -> str:
     return ""
 
 
-async def _dangling(store: ThreadStore, row: ThreadRow, pointer: Pointer) -> Problem | None:
+async def _check_pointer(store: ThreadStore, row: ThreadRow, pointer: Pointer) -> Problem | None:
     span = Span(thread_id=pointer.thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
     if await store.read(span, bodies=False):
         return None
-    return _problem(pointer, "dangling_pointer", f"a checkpoint of {row.id} points at it, but it is not there")
+    return _make_problem(pointer, "dangling_pointer", f"a checkpoint of {row.id} points at it, but it is not there")
 
 
-async def _window_problems(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
+async def _check_window(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
     """Return outputs in the window whose call is not, or why there is no window."""
     tip = Pointer(row.id, row.next - 1)
     try:
         history = await load_history(store, await load_live_path(store, row.id))
     except RecordNotFound as error:
-        return [_problem(Pointer(error.thread_id, error.ordinal), "dangling_pointer", str(error))]
+        return [_make_problem(Pointer(error.thread_id, error.ordinal), "dangling_pointer", str(error))]
     except StoreCorrupt as error:
-        return [_problem(tip, "no_window", f"the window cannot be put together: {error.detail}")]
+        return [_make_problem(tip, "no_window", f"the window cannot be put together: {error.detail}")]
     lost = find_orphans([dialect.view(item) for item in history.items])
-    return [_problem(tip, "orphan_output", f"the window has an output for {call_id} but no call") for call_id in lost]
+    return [_make_problem(tip, "orphan_output", f"the window has an output for {call_id} but no call") for call_id in lost]
 
 
-def _problem(pointer: Pointer, code: str, text: str) -> Problem:
+def _make_problem(pointer: Pointer, code: str, text: str) -> Problem:
     return Problem(pointer=pointer, code=code, text=text)

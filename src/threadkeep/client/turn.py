@@ -46,7 +46,7 @@ SESSION_START: Final = "<session_start>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class StartResult:
     """What SessionStart hooks want said, each in an item that is the host's, and why the turn is to end, if it is."""
 
     items: tuple[Item, ...] = ()
@@ -55,7 +55,7 @@ class Started:
 
 async def run_start_hooks(
     backend: Backend, thread_id: str, *, dialect: Dialect, model: str | None, checkpoint: int | None
-) -> Started:
+) -> StartResult:
     """Run the SessionStart hooks for a thread that goes on after `checkpoint`; nothing is recorded."""
     policy, whose = backend.policy, await load_agent_identity(backend.store, thread_id)
     facts = SessionFacts(
@@ -69,7 +69,7 @@ async def run_start_hooks(
         agent_type=whose.agent_type,
     )
     verdict = await run_hooks(policy.hooks, facts, environ=policy.environ)
-    return Started(
+    return StartResult(
         items=tuple(dialect.make_user_message(f"{SESSION_START}{text}</session_start>") for text in verdict.added_context),
         stopped_by=None if verdict.goes_on else verdict.stop_reason or "no reason given",
     )
@@ -126,7 +126,7 @@ class TurnLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedTurn:
     """A turn that was opened or is gone on with.
 
     Attributes:
@@ -148,7 +148,7 @@ class TurnThread(Protocol):
 
     def turn_lease(self) -> TurnLease: ...
 
-    async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None, issuer: str | None) -> Opened: ...
+    async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None, issuer: str | None) -> OpenedTurn: ...
 
     async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None: ...
 
@@ -214,7 +214,7 @@ class TurnScope:
         # The one the model was last told of: where the window rests on another, the session starts anew first.
         self._checkpoint: int | None = None
         self._answered = False
-        self._opened: Opened | None = None
+        self._opened: OpenedTurn | None = None
         self._progress = Progress()
         self._unheard = False
         self._made_room = False
@@ -222,7 +222,7 @@ class TurnScope:
         self._left_inline = False
         carry_out = partial(thread.carry_out, head=head)
         self._room = MakingRoom(
-            look=self._window, compact=carry_out, upkeep_is_over=thread.upkeep_is_over, wait_s=thread.draft_wait_s
+            look=self._load_window, compact=carry_out, upkeep_is_over=thread.upkeep_is_over, wait_s=thread.draft_wait_s
         )
 
     async def __aenter__(self) -> TurnScope:
@@ -255,7 +255,7 @@ class TurnScope:
             self._opened, self._progress, self._unheard = opened, opened.progress, opened.by_person
         self._stop_if_asked(stopped_by)
 
-    async def _open(self, items: Sequence[Mapping[str, Any]]) -> Opened:
+    async def _open(self, items: Sequence[Mapping[str, Any]]) -> OpenedTurn:
         return await self._thread.open_turn(items, model=self._model_name, issuer=self._account)
 
     def _stop_if_asked(self, stopped_by: str | None) -> None:
@@ -283,12 +283,12 @@ class TurnScope:
                 turn=self._opened.number,
                 outcome=TurnState.CLOSED,
                 asleep=self._asleep,
-                choose=partial(select_leftover_mail, turn=self._standing(self._opened)),
+                choose=partial(select_leftover_mail, turn=self._view_turn(self._opened)),
             )
             await self._thread.end_turn(over)
             # The turn is over and on record: what cannot be read to prepare the next is told to whoever reads it then.
             with suppress(StoreError):
-                self._prepare(await self._window(), phase="standalone_turn")
+                self._prepare(await self._load_window(), phase="standalone_turn")
             return
         interrupted = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
         over = TurnClose(
@@ -335,18 +335,18 @@ class TurnScope:
             TurnTakenOver: Another host goes on with the turn.
         """
         await self._lease.check()
-        window = await self._adopted(await self._window())
+        window = await self._adopt(await self._load_window())
         is_full = window.pressure.must_compact
         if is_full:
-            window = await self._compacted(window)
-        window = await self._started_anew(window)
+            window = await self._compact(window)
+        window = await self._run_start_hooks(window)
         # Once in a row: where every output fills the window anew, whoever waits is heard all the same.
         self._made_room = is_full and window.trouble is None and not self._made_room
-        if await self._joined():
-            window = await self._window(trouble=window.trouble)
+        if await self._join_mail():
+            window = await self._load_window(trouble=window.trouble)
             if window.pressure.must_compact and not is_full:
-                window = await self._compacted(window)
-            window = await self._started_anew(window)
+                window = await self._compact(window)
+            window = await self._run_start_hooks(window)
         self._progress, self._unheard = self._progress.asked(), False
         if self._answered and not window.pressure.must_compact:
             # A turn may be hours long: what is prepared beside it is swapped in when its model is next asked.
@@ -360,13 +360,13 @@ class TurnScope:
             CompactionError: It did not happen, and the window is what it was; `CompactionStopped` if a hook said so.
             Conflict: Another worker was still at it after as long as a lease lasts, or moved the thread meanwhile.
         """
-        if not self._is_another(await self._window()):
+        if not self._is_another(await self._load_window()):
             await self._room.carry_out(order, is_enough=self._is_another)
 
     def _is_another(self, window: Window) -> bool:
         return window.checkpoint != self._checkpoint
 
-    async def _window(self, *, trouble: str | None = None) -> Window:
+    async def _load_window(self, *, trouble: str | None = None) -> Window:
         return await self._thread.window(
             head=self._head,
             model=self._model or self._model_name,
@@ -375,7 +375,7 @@ class TurnScope:
             to_send=True,
         )
 
-    async def _adopted(self, window: Window) -> Window:
+    async def _adopt(self, window: Window) -> Window:
         """Return a window that rests on what the provider compacted by itself in an answer of this thread, where it did.
 
         Where that comes to no checkpoint the window is as good: the provider reads nothing in front of its own compaction.
@@ -383,13 +383,13 @@ class TurnScope:
         if self._model is None or self._account is None or not window.holds_compaction or self._left_inline:
             return window
         self._left_inline = not await self._room.adopt(adoption(window, model=self._model, mid_turn=self._answered))
-        return await self._window()
+        return await self._load_window()
 
-    async def _compacted(self, window: Window) -> Window:
-        reason = await self._reason(window.pressure.limits)
+    async def _compact(self, window: Window) -> Window:
+        reason = await self._find_reason(window.pressure.limits)
         return await self._room.fitting(order_for(window, model=self._model, mid_turn=self._answered, reason=reason))
 
-    async def _started_anew(self, window: Window) -> Window:
+    async def _run_start_hooks(self, window: Window) -> Window:
         """Return the window with what SessionStart hooks add, where it rests on a checkpoint the model was not told of yet.
 
         Raises:
@@ -399,12 +399,12 @@ class TurnScope:
             return window
         self._checkpoint = window.checkpoint
         self._stop_if_asked(await self._thread.started_anew(model=self._model_name))
-        return await self._window(trouble=window.trouble)
+        return await self._load_window(trouble=window.trouble)
 
-    def _standing(self, opened: Opened) -> OpenTurn:
+    def _view_turn(self, opened: OpenedTurn) -> OpenTurn:
         return OpenTurn(progress=self._progress, opened_at=opened.at, input_unheard=self._unheard, compacted=self._made_room)
 
-    async def _joined(self) -> bool:
+    async def _join_mail(self) -> bool:
         """Take in the mail that may be heard now; false if there is none. Where no turn is under way, it opens one."""
         if self._opened is None:
             return False
@@ -413,7 +413,7 @@ class TurnScope:
             if opened.under_way:
                 self._opened, self._progress = opened, opened.progress
             return opened.under_way
-        taken = await self._thread.take_mail(partial(select_joining_mail, turn=self._standing(self._opened)))
+        taken = await self._thread.take_mail(partial(select_joining_mail, turn=self._view_turn(self._opened)))
         self._progress = track_progress(self._thread.seen(list_items(taken)), begun=self._progress)
         return bool(taken)
 
@@ -422,20 +422,20 @@ class TurnScope:
         if self._opened is None:
             return False
         box = await self._thread.mail()
-        return has_next_request(box, self._standing(self._opened)) or (not self._opened.under_way and bool(box.pending))
+        return has_next_request(box, self._view_turn(self._opened)) or (not self._opened.under_way and bool(box.pending))
 
     async def is_interrupted_by_mail(self) -> bool:
         """Whether to break off the answer that is coming in, and ask again with the mail that waits.
 
         True only where the item recorded last was a thought or a remark on the way; what the answer still holds is dropped.
         """
-        return self._opened is not None and should_interrupt(await self._thread.mail(), self._standing(self._opened))
+        return self._opened is not None and should_interrupt(await self._thread.mail(), self._view_turn(self._opened))
 
     def sleep(self) -> None:
         """Let the agent sleep once this turn is over: any mail, also what would only wait, then starts the next one."""
         self._asleep = True
 
-    async def _reason(self, limits: Limits) -> Reason:
+    async def _find_reason(self, limits: Limits) -> Reason:
         if self._switched_from is None or self._answered:
             return "context_limit"
         older = (await self._thread.window(model=self._switched_from)).pressure.limits

@@ -89,14 +89,14 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
         if ordinal not in known:
             raise RecordNotFound(thread_id, ordinal)
     whole = ordinals is None
-    stays = _unnamed_meta(records) | _noted(records)
+    stays = _find_anonymous_meta(records) | _find_done_notes(records)
     asked = sorted(known - stays) if ordinals is None else sorted(set(ordinals))
-    going = set(asked) if whole else _with_quotes(records, asked, dialect=row.dialect)
+    going = set(asked) if whole else _add_quotes(records, asked, dialect=row.dialect)
     lost = [record for record in records if record.ordinal in going]
-    calls = _calls(_views(lost, dialect=row.dialect))
+    calls = _collect_calls(_view_items(lost, dialect=row.dialect))
     checkpoints: dict[str, tuple[int, ...]] = {}
-    others: dict[str, _Other] = {}
-    for seen in await _who_sees(backend, row, first=min(asked, default=row.next)):
+    others: dict[str, _OtherThread] = {}
+    for seen in await _find_affected_threads(backend, row, first=min(asked, default=row.next)):
         own = Span(thread_id=seen.id, start=seen.start, stop=seen.next)
         found = await backend.store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
         # A fork's own are all later than where it began; the thread's own, only those after the first record that goes.
@@ -105,8 +105,10 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
             checkpoints[seen.id] = tuple(over)
         if seen.id != row.id:
             told = await backend.store.read(own, kinds={RecordKind.ITEM, RecordKind.REPLY})
-            others[seen.id] = _other(told, calls, lost={record.digest for record in lost}, dialect=seen.dialect)
-    halves = {row.id: _halves(lost, orphaned={call for other in others.values() for call in other.orphaned}, dialect=row.dialect)}
+            others[seen.id] = _examine_other(told, calls, lost={record.digest for record in lost}, dialect=seen.dialect)
+    halves = {
+        row.id: _find_halves(lost, orphaned={call for other in others.values() for call in other.orphaned}, dialect=row.dialect)
+    }
     halves |= {name: other.halves for name, other in others.items()}
     return ErasurePlan(
         thread=thread_id,
@@ -126,7 +128,7 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
         StoreError: The store could not do all of it; what it says names the rest.
     """
     store, now = backend.store, backend.clock.now_ms()
-    undone = await _taken_back(backend, plan)
+    undone = await _undo_checkpoints(backend, plan)
     if plan.whole:
         await memories.forget([plan.thread])
     await memories.read_again([*plan.checkpoints, plan.thread])
@@ -138,7 +140,7 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
         plan = known_now
         await _note_everywhere(backend, plan, reason=reason)
     plan = replace(plan, checkpoints=known_now.checkpoints)
-    undone |= await _taken_back(backend, plan)
+    undone |= await _undo_checkpoints(backend, plan)
     erased = await store.erase(plan.thread, plan.ordinals, at_ms=now)
     for thread_id, ordinals in (*plan.checkpoints.items(), *plan.torn.items()):
         erased += await store.erase(thread_id, ordinals, at_ms=now)
@@ -159,13 +161,13 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
     return ErasureReport(thread=plan.thread, records=erased, checkpoints=count, recompacted=tuple(remade))
 
 
-def _unnamed_meta(records: Sequence[Record]) -> set[int]:
+def _find_anonymous_meta(records: Sequence[Record]) -> set[int]:
     """Return a thread's first record if it says nothing of anybody: what dialect it speaks and where it was forked."""
     first = read_body(records[0], MetaBody) if records and records[0].kind is RecordKind.META else None
     return {records[0].ordinal} if first is not None and not first.title else set()
 
 
-def _noted(records: Sequence[Record]) -> set[int]:
+def _find_done_notes(records: Sequence[Record]) -> set[int]:
     """Return the notes of erasures that were carried out: they say nothing of anybody, and are the proof that it was done."""
     gone = {record.ordinal for record in records if record.erased}
     notes = ((record.ordinal, read_erasure_note(record.body)) for record in records if record.kind is RecordKind.NOTE)
@@ -173,7 +175,7 @@ def _noted(records: Sequence[Record]) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Other:
+class _OtherThread:
     """What another thread, which sees or continues the one, holds of calls that go.
 
     Attributes:
@@ -187,10 +189,10 @@ class _Other:
     halves: dict[int, Half]
 
 
-def _other(records: Sequence[Record], calls: Collection[str], *, lost: Collection[bytes], dialect: str) -> _Other:
+def _examine_other(records: Sequence[Record], calls: Collection[str], *, lost: Collection[bytes], dialect: str) -> _OtherThread:
     speaks = find_dialect(dialect)
     items = [record for record in records if record.kind is RecordKind.ITEM]
-    views = _views(items, dialect=dialect)
+    views = _view_items(items, dialect=dialect)
     opened = {call for view in views.values() for call in view.opens}
     bodies = {record.ordinal: record for record in items}
     torn: set[int] = set()
@@ -209,22 +211,22 @@ def _other(records: Sequence[Record], calls: Collection[str], *, lost: Collectio
     gone = {ordinal: views[ordinal] for ordinal in (record.ordinal for record in same) if ordinal in views}
     unpaired = {call for view in gone.values() for call in (*view.opens, *view.closes)}
     made = {ordinal: half for ordinal, view in gone.items() if (half := select_half(view, unpaired)) is not None}
-    return _Other(torn=tuple(sorted(torn)), orphaned=frozenset(orphaned), halves=made)
+    return _OtherThread(torn=tuple(sorted(torn)), orphaned=frozenset(orphaned), halves=made)
 
 
-def _halves(lost: Sequence[Record], *, orphaned: Collection[str], dialect: str) -> dict[int, Half]:
+def _find_halves(lost: Sequence[Record], *, orphaned: Collection[str], dialect: str) -> dict[int, Half]:
     """Return what goes of calls whose other half does not, here or in a thread that began here."""
-    views = _views(lost, dialect=dialect)
+    views = _view_items(lost, dialect=dialect)
     opened = {call for view in views.values() for call in view.opens}
     closed = {call for view in views.values() for call in view.closes}
     wanted = (opened ^ closed) | set(orphaned)
     return {ordinal: half for ordinal, view in views.items() if (half := select_half(view, wanted)) is not None}
 
 
-def _with_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: str) -> set[int]:
+def _add_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: str) -> set[int]:
     """Return records with what quotes them, and with the other half of each tool call, so that no pair is torn."""
-    views = _views(records, dialect=dialect)
-    calls = _calls({ordinal: views[ordinal] for ordinal in asked if ordinal in views})
+    views = _view_items(records, dialect=dialect)
+    calls = _collect_calls({ordinal: views[ordinal] for ordinal in asked if ordinal in views})
     going = set(asked) | {ordinal for ordinal, view in views.items() if calls & {*view.opens, *view.closes}}
     # What a provider compacted by itself stands for everything before it, in words or sealed.
     going |= {record.ordinal for record in records if record.ordinal > min(asked) and _is_compaction(record)} if asked else set()
@@ -242,17 +244,17 @@ def _is_compaction(record: Record) -> bool:
     return any(parted(Item(raw)).written is not None for raw in items)
 
 
-def _views(records: Iterable[Record], *, dialect: str) -> dict[int, View]:
+def _view_items(records: Iterable[Record], *, dialect: str) -> dict[int, View]:
     speaks = find_dialect(dialect)
     items = (record for record in records if record.kind is RecordKind.ITEM and not record.erased)
     return {record.ordinal: speaks.view(Item(record.body)) for record in items}
 
 
-def _calls(views: dict[int, View]) -> set[str]:
+def _collect_calls(views: dict[int, View]) -> set[str]:
     return {call for view in views.values() for call in (*view.opens, *view.closes)}
 
 
-async def _who_sees(backend: Backend, row: ThreadRow, *, first: int) -> list[ThreadRow]:
+async def _find_affected_threads(backend: Backend, row: ThreadRow, *, first: int) -> list[ThreadRow]:
     """Return the thread, those forked from it after its record `first`, theirs in turn, and those that continue one of them."""
     rows = await backend.store.threads(limit=EVERY)
     continued = {each.id: (await load_metadata(backend.store, each.id)).continues for each in rows}
@@ -267,23 +269,23 @@ async def _who_sees(backend: Backend, row: ThreadRow, *, first: int) -> list[Thr
     return list(seen.values())
 
 
-async def _taken_back(backend: Backend, plan: ErasurePlan) -> set[str]:
+async def _undo_checkpoints(backend: Backend, plan: ErasurePlan) -> set[str]:
     """Undo every checkpoint that has to go where a window stands on it, and return the threads where one did."""
-    undone = set(await _windows_over(backend, plan))
+    undone = set(await _find_affected_windows(backend, plan))
     for thread_id in undone:
-        while await _counts(backend, thread_id, plan):
+        while await _rests_on_checkpoint(backend, thread_id, plan):
             await undo_compaction(backend, thread_id)
     return undone
 
 
-async def _windows_over(backend: Backend, plan: ErasurePlan) -> list[str]:
+async def _find_affected_windows(backend: Backend, plan: ErasurePlan) -> list[str]:
     """Return the threads whose window stands on a checkpoint that has to go: in a fork it may be its parent's."""
     row = await backend.store.get(plan.thread)
-    seen = await _who_sees(backend, row, first=min(plan.asked, default=row.next))
-    return [each.id for each in seen if await _counts(backend, each.id, plan)]
+    seen = await _find_affected_threads(backend, row, first=min(plan.asked, default=row.next))
+    return [each.id for each in seen if await _rests_on_checkpoint(backend, each.id, plan)]
 
 
-async def _counts(backend: Backend, thread_id: str, plan: ErasurePlan) -> bool:
+async def _rests_on_checkpoint(backend: Backend, thread_id: str, plan: ErasurePlan) -> bool:
     checkpoint = (await load_live_path(backend.store, thread_id)).checkpoint
     return checkpoint is not None and checkpoint.ordinal in plan.checkpoints.get(checkpoint.thread_id, ())
 

@@ -55,7 +55,7 @@ async def take_out(backend: Backend, folder: Path, *, keys: Sequence[str] = ()) 
     counts = _Counts()
     await asyncio.to_thread((folder / AUDIT).write_bytes, b"")
     for row in rows:
-        await _thread(backend, row, folder, counts)
+        await _write_thread(backend, row, folder, counts)
     tenant = backend.store.tenant.name
     memories = Memories(backend)
     state = await memories.state()
@@ -83,20 +83,20 @@ class _Counts:
     erasures: int = 0
 
 
-async def _thread(backend: Backend, row: ThreadRow, folder: Path, counts: _Counts) -> None:
+async def _write_thread(backend: Backend, row: ThreadRow, folder: Path, counts: _Counts) -> None:
     path = folder / "threads" / f"{row.id}.jsonl"
     await asyncio.to_thread(path.write_bytes, b"")
     for start in range(row.start, row.next, PAGE):
         span = Span(thread_id=row.id, start=start, stop=min(start + PAGE, row.next))
         found = await backend.store.read(span)
-        acts = [act for record in found if (act := _act(record)) is not None]
-        await asyncio.to_thread(_append, path, _lines(found))
+        acts = [act for record in found if (act := _describe_act(record)) is not None]
+        await asyncio.to_thread(_append, path, _render_lines(found))
         await asyncio.to_thread(_append, folder / AUDIT, [msgspec.json.encode(act) + b"\n" for act in acts])
         counts.records += len(found)
         counts.erasures += sum(act["act"] == "erasure" for act in acts)
 
 
-def _act(record: Record) -> dict[str, object] | None:
+def _describe_act(record: Record) -> dict[str, object] | None:
     """Return what was done to a thread, by whom and when, if a record tells of such: nothing of what was said in it."""
     told: dict[str, object] = {"thread": record.thread_id, "ordinal": record.ordinal, "at_ms": record.at_ms}
     match record.kind:
@@ -121,7 +121,7 @@ def _append(path: Path, lines: Iterable[bytes]) -> None:
         file.writelines(lines)
 
 
-def _lines(records: Sequence[Record]) -> Iterator[bytes]:
+def _render_lines(records: Sequence[Record]) -> Iterator[bytes]:
     for record in records:
         told: dict[str, object] = {
             "ordinal": record.ordinal,

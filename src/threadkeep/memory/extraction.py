@@ -12,7 +12,7 @@ import msgspec
 from threadkeep.dialects.raw_json import read_object
 from threadkeep.errors import ModelRejected
 from threadkeep.items import Item
-from threadkeep.memory.records import Entry, Kind, memory_id
+from threadkeep.memory.records import Entry, Kind, make_memory_id
 
 # Any item of any dialect that calls a tool says one of these.
 SIGNS = (b"call", b"tool")
@@ -23,24 +23,24 @@ def is_polluting(items: Iterable[Item], patterns: Sequence[str]) -> bool:
     """Whether one of these items calls a tool of these names, whoever runs it: the client, an MCP server or the provider."""
     if not patterns:
         return False
-    tools = (name.casefold() for item in items for name in tools_called(item))
+    tools = (name.casefold() for item in items for name in list_called_tools(item))
     return any(fnmatchcase(name, pattern) for name in tools for pattern in patterns)
 
 
-def tools_called(item: Item) -> list[str]:
+def list_called_tools(item: Item) -> list[str]:
     """Return the tools an item calls, by name; a provider's own by the name of its call's type."""
     if not any(sign in item.raw for sign in SIGNS):
         return []
     fields = read_object(item.raw) or {}
-    listed = [call.get("function", call) for call in _objects(fields.get("tool_calls"))]
-    used = [block for block in _objects(fields.get("content")) if block.get("type") in USES]
+    listed = [call.get("function", call) for call in _list_objects(fields.get("tool_calls"))]
+    used = [block for block in _list_objects(fields.get("content")) if block.get("type") in USES]
     kind = fields.get("type")
     own = [fields.get("name") or kind.removesuffix("_call")] if isinstance(kind, str) and kind.endswith("_call") else []
     named = [call.get("name") for call in (*listed, *used) if isinstance(call, dict)]
     return [name for name in (*own, *named) if isinstance(name, str) and name]
 
 
-def _objects(value: object) -> list[dict[str, Any]]:
+def _list_objects(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
@@ -53,7 +53,7 @@ Mask = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Statement:
     """A statement of a thread. `by_user` says that a person made it; only such a statement can be a rule.
 
     `binds` says that it may oblige beyond the turn it was made in; without a model nothing else is remembered.
@@ -65,31 +65,31 @@ class Candidate:
     binds: bool = True
 
 
-class _Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _ChosenMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
     kind: Kind
     source: int
 
 
 class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    memories: list[_Said]
+    memories: list[_ChosenMemory]
 
 
-def extracted(candidates: Sequence[Candidate], *, mask: Mask) -> list[Entry]:
+def select_entries(candidates: Sequence[Statement], *, mask: Mask) -> list[Entry]:
     """Return what is worth remembering, without a model: people's own statements as rules, what the session settled as decisions.
 
     Every text passes `mask`, is cut to a bound, and stands once; of too many the newest stay.
     """
     found = [
-        _entry(candidate, candidate.text, "rule" if candidate.by_user else "decision", mask=mask)
+        _make_entry(candidate, candidate.text, "rule" if candidate.by_user else "decision", mask=mask)
         for candidate in candidates
         if candidate.binds
     ]
-    once = {memory_id(entry.text): entry for entry in found if entry is not None}
+    once = {make_memory_id(entry.text): entry for entry in found if entry is not None}
     return list(once.values())[-MOST_ENTRIES:]
 
 
-def instruction(candidates: Sequence[Candidate], *, mask: Mask) -> str:
+def build_prompt(candidates: Sequence[Statement], *, mask: Mask) -> str:
     """Return what a model is asked: to choose among numbered statements. They are data between marks it cannot close."""
     lines: list[str] = []
     room = SHOWN_CHARS
@@ -113,7 +113,7 @@ Answer with one JSON object and nothing else:
 `text` is one sentence that can be understood by itself. If nothing is worth keeping, the list is empty."""
 
 
-def parsed(answer: str, candidates: Sequence[Candidate], *, model: str, mask: Mask) -> list[Entry]:
+def parse_answer(answer: str, candidates: Sequence[Statement], *, model: str, mask: Mask) -> list[Entry]:
     """Return what a model chose. An entry that rests on no statement is dropped, and a rule no person spoke is but a fact.
 
     Raises:
@@ -129,13 +129,13 @@ def parsed(answer: str, candidates: Sequence[Candidate], *, model: str, mask: Ma
         if 0 <= one.source < len(candidates):
             candidate = candidates[one.source]
             kind: Kind = "fact" if one.kind == "rule" and not candidate.by_user else one.kind
-            entry = _entry(candidate, one.text, kind, mask=mask)
+            entry = _make_entry(candidate, one.text, kind, mask=mask)
             if entry is not None:
-                found[memory_id(entry.text)] = entry
+                found[make_memory_id(entry.text)] = entry
     return list(found.values())[-MOST_ENTRIES:]
 
 
-def _entry(candidate: Candidate, text: str, kind: Kind, *, mask: Mask) -> Entry | None:
+def _make_entry(candidate: Statement, text: str, kind: Kind, *, mask: Mask) -> Entry | None:
     line = " ".join(mask(text).split())
     if not line:
         return None

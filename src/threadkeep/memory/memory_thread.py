@@ -11,7 +11,7 @@ import msgspec
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import DEFAULT
 from threadkeep.errors import OrdinalConflict, ThreadExists, ThreadNotFound
-from threadkeep.memory.records import MemoryRecord, MemoryState, Snapshot, folded, read_record, written
+from threadkeep.memory.records import MemoryRecord, MemoryState, Snapshot, decode_record, encode_record, fold_records
 from threadkeep.store import NewRecord, NewThread, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import MetaBody, encode_body
 
@@ -29,22 +29,22 @@ class MemoryThread:
 
     async def load(self) -> MemoryState:
         """Return what is remembered. Reads back to the newest snapshot and no further."""
-        row = await self._row()
-        return MemoryState() if row is None else await self._folded(row)
+        row = await self._find_row()
+        return MemoryState() if row is None else await self._load_state(row)
 
-    async def newest(self) -> tuple[int, Snapshot] | None:
+    async def load_newest(self) -> tuple[int, Snapshot] | None:
         """Return the newest snapshot and its ordinal; None where nothing was ever remembered."""
-        row = await self._row()
-        for record in (await self._since_snapshot(row))[:1] if row else ():
-            said = read_record(record.body)
+        row = await self._find_row()
+        for record in (await self._read_since_snapshot(row))[:1] if row else ():
+            said = decode_record(record.body)
             if isinstance(said, Snapshot):
                 return record.ordinal, said
         return None
 
-    async def at(self, ordinal: int) -> Snapshot | None:
+    async def load_at(self, ordinal: int) -> Snapshot | None:
         """Return the snapshot at an ordinal; None where there is none, or no longer."""
         for record in await self._read(ordinal, bodies=True):
-            said = read_record(record.body)
+            said = decode_record(record.body)
             return said if isinstance(said, Snapshot) else None
         return None
 
@@ -52,9 +52,9 @@ class MemoryThread:
         """Whether what stood at an ordinal can still be read."""
         return any(not record.erased for record in await self._read(ordinal, bodies=False))
 
-    async def length(self) -> int:
+    async def get_length(self) -> int:
         """Return how many records there are, which tells whether anything was added."""
-        row = await self._row()
+        row = await self._find_row()
         return row.next if row else 0
 
     async def _read(self, ordinal: int, *, bodies: bool) -> list[Record]:
@@ -68,8 +68,8 @@ class MemoryThread:
     async def change(self, made: Callable[[MemoryState], MemoryRecord | None]) -> MemoryState:
         """Append what `made` makes of the state, or nothing; it is asked again where another process was quicker."""
         while True:
-            row = await self._row() or await self._created()
-            state = await self._folded(row)
+            row = await self._find_row() or await self._create()
+            state = await self._load_state(row)
             record = made(state)
             if record is None:
                 return state
@@ -85,8 +85,8 @@ class MemoryThread:
         Where it is cut short in between, `clear` finishes it.
         """
         while True:
-            row = await self._row() or await self._created()
-            snapshot = made(await self._folded(row))
+            row = await self._find_row() or await self._create()
+            snapshot = made(await self._load_state(row))
             # Bytes are kept once a tenant: erasing an older snapshot that says the same would take this one with it.
             unlike_any_other = msgspec.structs.replace(snapshot, nonce=secrets.token_hex(8), cleared_to=row.next)
             try:
@@ -99,8 +99,8 @@ class MemoryThread:
 
     async def clear(self) -> None:
         """Erase what the newest rewriting left to be erased; costs one look where that is done."""
-        newest = await self.newest()
-        row = await self._row()
+        newest = await self.load_newest()
+        row = await self._find_row()
         if newest is None or row is None or newest[1].cleared_to <= row.start:
             return
         older = Span(thread_id=row.id, start=row.start, stop=newest[1].cleared_to)
@@ -111,11 +111,11 @@ class MemoryThread:
             ordinals = [record.ordinal for record in notes if not record.erased]
             await self._backend.store.erase(row.id, ordinals, at_ms=self._backend.clock.now_ms())
 
-    async def _folded(self, row: ThreadRow) -> MemoryState:
-        said = [read_record(record.body) for record in await self._since_snapshot(row)]
-        return folded(record for record in said if record is not None)
+    async def _load_state(self, row: ThreadRow) -> MemoryState:
+        said = [decode_record(record.body) for record in await self._read_since_snapshot(row)]
+        return fold_records(record for record in said if record is not None)
 
-    async def _since_snapshot(self, row: ThreadRow) -> list[Record]:
+    async def _read_since_snapshot(self, row: ThreadRow) -> list[Record]:
         """Return the newest snapshot and what came after it, oldest first; everything, where there is none yet."""
         found: list[Record] = []
         stop = row.next
@@ -124,18 +124,18 @@ class MemoryThread:
         ):
             for record in page:
                 found.append(record)
-                if isinstance(read_record(record.body), Snapshot):
+                if isinstance(decode_record(record.body), Snapshot):
                     return found[::-1]
             stop = page[-1].ordinal
         return found[::-1]
 
-    async def _row(self) -> ThreadRow | None:
+    async def _find_row(self) -> ThreadRow | None:
         try:
             return await self._backend.store.get(MEMORY_THREAD)
         except ThreadNotFound:
             return None
 
-    async def _created(self) -> ThreadRow:
+    async def _create(self) -> ThreadRow:
         now = self._backend.clock.now_ms()
         # Put away from the start: it is no conversation, and lists of threads leave it out.
         meta = MetaBody(dialect=DIALECT, title="memory", archived=True)
@@ -146,6 +146,6 @@ class MemoryThread:
         return await self._backend.store.get(MEMORY_THREAD)
 
     async def _append(self, row: ThreadRow, record: MemoryRecord) -> None:
-        note = NewRecord(kind=RecordKind.NOTE, at_ms=self._backend.clock.now_ms(), turn=0, tokens=0, body=written(record))
+        note = NewRecord(kind=RecordKind.NOTE, at_ms=self._backend.clock.now_ms(), turn=0, tokens=0, body=encode_record(record))
         # Straight into the store: what a configuration says about keeping remarks is about other people's threads.
         await self._backend.store.append(row.id, [note], expected=row.next)

@@ -16,9 +16,18 @@ from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.errors import ModelError, NotFound, StoreCorrupt, ThreadkeepError
 from threadkeep.items import Item, ItemKind
 from threadkeep.llm import Model
-from threadkeep.memory.extraction import Candidate, extracted, instruction, is_polluting, parsed
+from threadkeep.memory.extraction import Statement, build_prompt, is_polluting, parse_answer, select_entries
 from threadkeep.memory.memory_thread import MEMORY_THREAD, MemoryThread
-from threadkeep.memory.records import Entry, Extracted, Failed, Kept, MemoryState, Snapshot, memory_id, rank
+from threadkeep.memory.records import (
+    Entry,
+    Extraction,
+    FailedExtraction,
+    Memory,
+    MemoryState,
+    Snapshot,
+    make_memory_id,
+    rank_memory,
+)
 from threadkeep.memory.settings import MemorySettings
 from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import EntryKind
@@ -29,14 +38,14 @@ mask = masked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statements:
+class ThreadStatements:
     """What a thread holds to, oldest first, and the names of what it held to once and took back."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Statement, ...]
     superseded: tuple[str, ...] = ()
 
 
-async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> Statements:
+async def collect_statements(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> ThreadStatements:
     """Return what a thread says now. Costs its window, not its history: the ledger carries what came before.
 
     Only people's own messages and what the session settled count: no tool output, no host's context, no reasoning.
@@ -48,7 +57,7 @@ async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect)
     ledger = ledger_of(history)
     held = [entry for entry in ledger.section(Section.ACTIVE) if entry.sources and entry.speaker in (Speaker.USER, Speaker.MODEL)]
     found = {
-        entry.text: Candidate(
+        entry.text: Statement(
             text=entry.text,
             source=str(entry.sources[-1]),
             by_user=entry.speaker is Speaker.USER,
@@ -61,10 +70,10 @@ async def statements_of(store: ThreadStore, thread_id: str, *, dialect: Dialect)
         is_message = view.kind is ItemKind.MESSAGE and view.by_person and placed.kind is not EntryKind.STUB
         if placed.source is not None and is_message and not is_acknowledgement(view.said):
             text = shorten(view.said)
-            found[text] = Candidate(text=text, source=str(placed.source), by_user=True, binds=may_bind(text))
-    gone = tuple(memory_id(masked(entry.text)) for entry in ledger.section(Section.INACTIVE))
-    standing = tuple(each for each in found.values() if memory_id(masked(each.text)) not in gone)
-    return Statements(candidates=standing, superseded=gone)
+            found[text] = Statement(text=text, source=str(placed.source), by_user=True, binds=may_bind(text))
+    gone = tuple(make_memory_id(masked(entry.text)) for entry in ledger.section(Section.INACTIVE))
+    standing = tuple(each for each in found.values() if make_memory_id(masked(each.text)) not in gone)
+    return ThreadStatements(candidates=standing, superseded=gone)
 
 
 PAGE = 256
@@ -82,7 +91,7 @@ class MemoryPass:
     polluted: int = 0
 
 
-class Work:
+class MemoryPipeline:
     """A worker's hands: one tenant's threads, and the thread its memory lives in."""
 
     def __init__(self, backend: Backend, settings: MemorySettings, thread: MemoryThread) -> None:
@@ -100,7 +109,7 @@ class Work:
         model = self._backend.models.get(named) if isinstance(named, str) else named
         done: Counter[str] = Counter()
         await self._thread.clear()
-        for row in await self._due(await self._thread.load()):
+        for row in await self._find_due(await self._thread.load()):
             async with hold_lease(self._backend, f"memory:extract:{row.id}") as mine:
                 # Another worker may have read it between the look and the lease.
                 if mine and (outcome := await self._extract(row, model)) is not None:
@@ -115,18 +124,20 @@ class Work:
             memories=memories,
         )
 
-    def snapshot(self, state: MemoryState, *, forget: list[str] | None = None, polluted: list[str] | None = None) -> Snapshot:
+    def make_snapshot(
+        self, state: MemoryState, *, forget: list[str] | None = None, polluted: list[str] | None = None
+    ) -> Snapshot:
         """Return the memory with everything pending taken in, without what these threads said."""
         now = self._backend.clock.now_ms()
-        return consolidated(state, now_ms=now, settings=self._settings, forget=forget or (), polluted=polluted or ())
+        return consolidate(state, now_ms=now, settings=self._settings, forget=forget or (), polluted=polluted or ())
 
-    async def _due(self, state: MemoryState) -> list[ThreadRow]:
+    async def _find_due(self, state: MemoryState) -> list[ThreadRow]:
         now = self._backend.clock.now_ms()
         rows = await self._backend.store.threads(limit=self._settings.threads)
-        return [row for row in rows if row.updated_at_ms + self._settings.idle_ms <= now and self._wants(state, row, now)]
+        return [row for row in rows if row.updated_at_ms + self._settings.idle_ms <= now and self._is_due(state, row, now)]
 
-    def _wants(self, state: MemoryState, row: ThreadRow, now_ms: int) -> bool:
-        if row.id == MEMORY_THREAD or state.leaves_alone(row.id) or state.watermark(row.id) >= row.next:
+    def _is_due(self, state: MemoryState, row: ThreadRow, now_ms: int) -> bool:
+        if row.id == MEMORY_THREAD or state.is_excluded(row.id) or state.get_watermark(row.id) >= row.next:
             return False
         failure = state.failures.get(row.id)
         # What was added since a failure is a new chance.
@@ -134,25 +145,25 @@ class Work:
 
     async def _extract(self, row: ThreadRow, model: Model | None) -> str | None:
         state, now = await self._thread.load(), self._backend.clock.now_ms()
-        if not self._wants(state, row, now) or (await load_metadata(self._backend.store, row.id)).archived:
+        if not self._is_due(state, row, now) or (await load_metadata(self._backend.store, row.id)).archived:
             return None
-        done = Extracted(thread=row.id, watermark=row.next, at_ms=row.updated_at_ms, entries=[])
+        done = Extraction(thread=row.id, watermark=row.next, at_ms=row.updated_at_ms, entries=[])
         try:
-            if await self._is_polluted(row, since=state.watermark(row.id)):
-                return await self._left_alone(done, state)
-            said = await statements_of(self._backend.store, row.id, dialect=find_dialect(row.dialect))
+            if await self._is_polluted(row, since=state.get_watermark(row.id)):
+                return await self._record_pollution(done, state)
+            said = await collect_statements(self._backend.store, row.id, dialect=find_dialect(row.dialect))
         except (StoreCorrupt, NotFound) as error:
-            return await self._failed(row, error, state)
-        entries, fell_back_from = extracted(said.candidates, mask=mask), None
+            return await self._record_failure(row, error, state)
+        entries, fell_back_from = select_entries(said.candidates, mask=mask), None
         if model is not None and said.candidates:
             try:
-                entries = await _asked(model, said)
+                entries = await _ask_model(model, said)
             except ModelError as error:
                 failure = state.failures.get(row.id)
                 if failure is None or failure.watermark < row.next or failure.attempt < self._settings.attempts:
-                    return await self._failed(row, error, state)
+                    return await self._record_failure(row, error, state)
                 fell_back_from = error.code
-        found = Extracted(
+        found = Extraction(
             thread=row.id,
             watermark=row.next,
             at_ms=row.updated_at_ms,
@@ -160,25 +171,25 @@ class Work:
             superseded=list(said.superseded),
             fell_back_from=fell_back_from,
         )
-        return ("extracted" if entries else "empty") if await self._added(found, state) else None
+        return ("extracted" if entries else "empty") if await self._append_extraction(found, state) else None
 
-    async def _added(self, found: Extracted, state: MemoryState) -> bool:
+    async def _append_extraction(self, found: Extraction, state: MemoryState) -> bool:
         """Append what was found in a thread, unless something was taken out of the memory since `state` was read.
 
         It may have been taken out of the thread too, after it was read: the next pass reads it again.
         """
         as_it_was = state.snapshot.nonce
 
-        def unless_rewritten(now: MemoryState) -> Extracted | None:
+        def unless_rewritten(now: MemoryState) -> Extraction | None:
             return found if now.snapshot.nonce == as_it_was else None
 
         after = await self._thread.change(unless_rewritten)
         return after.snapshot.nonce == as_it_was
 
-    async def _left_alone(self, done: Extracted, state: MemoryState) -> str:
+    async def _record_pollution(self, done: Extraction, state: MemoryState) -> str:
         """Note that a thread read what nobody should rely on; what was taken from it before can no longer be read anywhere."""
-        if state.watermark(done.thread):
-            await self._thread.rewrite(lambda now: self.snapshot(now, polluted=[done.thread]))
+        if state.get_watermark(done.thread):
+            await self._thread.rewrite(lambda now: self.make_snapshot(now, polluted=[done.thread]))
         else:
             await self._thread.add(msgspec.structs.replace(done, polluted=True))
         return "polluted"
@@ -194,12 +205,12 @@ class Work:
             # What a fork took over from elsewhere was looked at with the fork's first extraction.
             if span.thread_id != row.id and since:
                 continue
-            async for items in self._pages(Span(thread_id=span.thread_id, start=begins, stop=span.stop)):
+            async for items in self._read_pages(Span(thread_id=span.thread_id, start=begins, stop=span.stop)):
                 if is_polluting(items, patterns):
                     return True
         return False
 
-    async def _pages(self, span: Span) -> AsyncIterator[list[Item]]:
+    async def _read_pages(self, span: Span) -> AsyncIterator[list[Item]]:
         start = span.start
         while start < span.stop:
             within = Span(thread_id=span.thread_id, start=start, stop=span.stop)
@@ -209,35 +220,35 @@ class Work:
             yield [Item(record.body) for record in page if not record.erased]
             start = page[-1].ordinal + 1
 
-    async def _failed(self, row: ThreadRow, error: ThreadkeepError, state: MemoryState) -> str:
+    async def _record_failure(self, row: ThreadRow, error: ThreadkeepError, state: MemoryState) -> str:
         before = state.failures.get(row.id)
         attempt = before.attempt + 1 if before is not None and before.watermark == row.next else 1
         retry_at_ms = self._backend.clock.now_ms() + self._settings.retry_ms * attempt
-        failure = Failed(thread=row.id, watermark=row.next, error=error.code, attempt=attempt, retry_at_ms=retry_at_ms)
+        failure = FailedExtraction(thread=row.id, watermark=row.next, error=error.code, attempt=attempt, retry_at_ms=retry_at_ms)
         await self._thread.add(failure)
         return "failed"
 
     async def _consolidate(self) -> None:
         async with hold_lease(self._backend, "memory:consolidate") as mine:
             if mine and (await self._thread.load()) != MemoryState():
-                await self._thread.change(self._next)
+                await self._thread.change(self._make_next_snapshot)
 
-    def _next(self, state: MemoryState) -> Snapshot | None:
+    def _make_next_snapshot(self, state: MemoryState) -> Snapshot | None:
         """Return the next snapshot, or None where it would say what the last one says."""
-        made = self.snapshot(state)
+        made = self.make_snapshot(state)
         same = not state.pending and not state.citations and made.memories == state.snapshot.memories
         return None if same else made
 
 
-async def _asked(model: Model, said: Statements) -> list[Entry]:
+async def _ask_model(model: Model, said: ThreadStatements) -> list[Entry]:
     dialect = find_dialect(model.dialect)
     request = dialect.compose(system=None, tools=(), cache_key=None)
-    asked = dialect.make_user_message(instruction(said.candidates, mask=mask))
+    asked = dialect.make_user_message(build_prompt(said.candidates, mask=mask))
     reply = await model.ask(replace(request, items=(asked,)))
-    return parsed(reply.text, said.candidates, model=model.name, mask=mask)
+    return parse_answer(reply.text, said.candidates, model=model.name, mask=mask)
 
 
-def consolidated(
+def consolidate(
     state: MemoryState,
     *,
     now_ms: int,
@@ -257,13 +268,13 @@ def consolidated(
     unclean = {*before.polluted, *polluted, *(each.thread for each in state.pending.values() if each.polluted)}
     held = {memory.id: memory for memory in before.memories}
     no_longer = {*state.pending, *forgotten, *unclean}
-    held = {name: _without(memory, no_longer, erased=forgotten) for name, memory in held.items()}
+    held = {name: _drop_threads(memory, no_longer, erased=forgotten) for name, memory in held.items()}
     for pending in sorted(state.pending.values(), key=lambda each: (each.at_ms, each.thread)):
         if pending.thread not in forgotten | unclean:
             _set_aside(held, pending)
             _take_in(held, pending, removed=before.removed)
-    alive = [memory for memory in held.values() if memory.pinned or (memory.sources and not _idle(memory, now_ms, settings))]
-    kept = sorted(alive, key=rank, reverse=True)[: settings.memories]
+    alive = [memory for memory in held.values() if memory.pinned or (memory.sources and not _is_unused(memory, now_ms, settings))]
+    kept = sorted(alive, key=rank_memory, reverse=True)[: settings.memories]
     return msgspec.structs.replace(
         before,
         at_ms=now_ms,
@@ -274,40 +285,40 @@ def consolidated(
     )
 
 
-def _set_aside(held: dict[str, Kept], pending: Extracted) -> None:
+def _set_aside(held: dict[str, Memory], pending: Extraction) -> None:
     """Drop what a thread held to once and took back."""
     older = {name for name, memory in held.items() if not memory.pinned and memory.seen_ms <= pending.at_ms}
     for name in older.intersection(pending.superseded):
         del held[name]
 
 
-def _take_in(held: dict[str, Kept], pending: Extracted, *, removed: Collection[str]) -> None:
+def _take_in(held: dict[str, Memory], pending: Extraction, *, removed: Collection[str]) -> None:
     for entry in pending.entries:
-        name = memory_id(entry.text)
+        name = make_memory_id(entry.text)
         if name in removed:
             continue
         known = held.get(name)
         if known is None:
-            known = Kept(id=name, kind=entry.kind, text=entry.text, sources=[], seen_ms=pending.at_ms)
-        said = {**_said(known), pending.thread: entry.source}
-        held[name] = msgspec.structs.replace(_from(known, said), seen_ms=max(known.seen_ms, pending.at_ms))
+            known = Memory(id=name, kind=entry.kind, text=entry.text, sources=[], seen_ms=pending.at_ms)
+        said = {**_list_sources(known), pending.thread: entry.source}
+        held[name] = msgspec.structs.replace(_set_sources(known, said), seen_ms=max(known.seen_ms, pending.at_ms))
 
 
-def _without(memory: Kept, threads: Collection[str], *, erased: Collection[str]) -> Kept:
+def _drop_threads(memory: Memory, threads: Collection[str], *, erased: Collection[str]) -> Memory:
     """Return a memory as the other threads say it; of what stands in an `erased` thread's records, no fork says it either."""
-    said = _said(memory)
+    said = _list_sources(memory)
     left = {name: at for name, at in said.items() if name not in threads and at.rpartition("#")[0] not in erased}
-    return memory if left == said else _from(memory, left)
+    return memory if left == said else _set_sources(memory, left)
 
 
-def _from(memory: Kept, said: dict[str, str]) -> Kept:
+def _set_sources(memory: Memory, said: dict[str, str]) -> Memory:
     return msgspec.structs.replace(memory, said=dict(sorted(said.items())), sources=sorted(set(said.values())))
 
 
-def _said(memory: Kept) -> dict[str, str]:
+def _list_sources(memory: Memory) -> dict[str, str]:
     """Return who says it; a snapshot of an older threadkeep has only where it was said."""
     return memory.said or {source.rpartition("#")[0]: source for source in memory.sources}
 
 
-def _idle(memory: Kept, now_ms: int, settings: MemorySettings) -> bool:
+def _is_unused(memory: Memory, now_ms: int, settings: MemorySettings) -> bool:
     return max(memory.used_ms, memory.seen_ms) + settings.unused_ms < now_ms

@@ -26,7 +26,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A memory. `seen_ms` is when a thread last said it, `used_ms` when it was last cited; a person's own edit pins it.
 
     `said` are the threads that say it, each with the record it is said in, which may be its parent's; `sources` are the records.
@@ -43,7 +43,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pinned: bool = False
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="failed"):
+class FailedExtraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="failed"):
     """A thread that could not be extracted up to `watermark`; it is tried again, up to a bound, from `retry_at_ms` on."""
 
     thread: str
@@ -54,7 +54,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
     v: int = VERSION
 
 
-class Extracted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="extracted"):
+class Extraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="extracted"):
     """What a thread holds up to `watermark`; nothing is a fair answer. The newest of a thread counts.
 
     `polluted` says that it read untrusted material from outside: nothing is taken from it, now or later.
@@ -70,7 +70,7 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     v: int = VERSION
 
 
-class Cited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="cited"):
+class Citation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="cited"):
     """Memories that were of use."""
 
     ids: list[str]
@@ -91,7 +91,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     """
 
     at_ms: int
-    memories: list[Kept]
+    memories: list[Memory]
     watermarks: dict[str, int]
     removed: list[str] = msgspec.field(default_factory=list)
     forgotten: list[str] = msgspec.field(default_factory=list)
@@ -101,12 +101,12 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     v: int = VERSION
 
 
-MemoryRecord = Snapshot | Extracted | Failed | Cited
+MemoryRecord = Snapshot | Extraction | FailedExtraction | Citation
 
 _reader: msgspec.json.Decoder[MemoryRecord] = msgspec.json.Decoder(MemoryRecord)
 
 
-def read_record(body: bytes) -> MemoryRecord | None:
+def decode_record(body: bytes) -> MemoryRecord | None:
     """Return what a record of the memory thread says; None where it says nothing of memory, or was damaged."""
     try:
         return _reader.decode(body)
@@ -114,12 +114,12 @@ def read_record(body: bytes) -> MemoryRecord | None:
         return None
 
 
-def written(record: MemoryRecord) -> bytes:
+def encode_record(record: MemoryRecord) -> bytes:
     """Return a record's body."""
     return msgspec.json.encode(record)
 
 
-def memory_id(text: str) -> str:
+def make_memory_id(text: str) -> str:
     """Return the name of what `text` says: the same whoever said it, however it was spaced or capitalised."""
     plain = _space.sub(" ", text).strip().casefold().rstrip(".!")
     return f"m{blake2b(plain.encode('utf-8', 'replace'), digest_size=5).hexdigest()}"
@@ -136,51 +136,51 @@ class MemoryState:
     """
 
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(at_ms=0, memories=[], watermarks={}))
-    pending: dict[str, Extracted] = field(default_factory=dict)
-    failures: dict[str, Failed] = field(default_factory=dict)
+    pending: dict[str, Extraction] = field(default_factory=dict)
+    failures: dict[str, FailedExtraction] = field(default_factory=dict)
     citations: int = 0
 
     @property
-    def memories(self) -> list[Kept]:
+    def memories(self) -> list[Memory]:
         """Every memory, the most useful first."""
-        return sorted(self.snapshot.memories, key=rank, reverse=True)
+        return sorted(self.snapshot.memories, key=rank_memory, reverse=True)
 
-    def leaves_alone(self, thread_id: str) -> bool:
+    def is_excluded(self, thread_id: str) -> bool:
         """Whether nothing is to be remembered from a thread."""
         return thread_id in self.snapshot.forgotten or thread_id in self.snapshot.polluted
 
-    def watermark(self, thread_id: str) -> int:
+    def get_watermark(self, thread_id: str) -> int:
         """Return the ordinal up to which a thread was read."""
         waiting = self.pending.get(thread_id)
         return waiting.watermark if waiting is not None else self.snapshot.watermarks.get(thread_id, 0)
 
-    def find(self, memory_id: str) -> Kept | None:
+    def find(self, memory_id: str) -> Memory | None:
         return next((memory for memory in self.snapshot.memories if memory.id == memory_id), None)
 
 
-def rank(memory: Kept) -> tuple[bool, int, int, str]:
+def rank_memory(memory: Memory) -> tuple[bool, int, int, str]:
     """Return what orders memories by use: a person's own first, then by how often and how lately they were of use."""
     return memory.pinned, memory.used, max(memory.used_ms, memory.seen_ms), memory.id
 
 
-def folded(records: Iterable[MemoryRecord]) -> MemoryState:
+def fold_records(records: Iterable[MemoryRecord]) -> MemoryState:
     """Return the state that records, oldest first, add up to."""
     state = MemoryState()
     for record in records:
         match record:
             case Snapshot():
                 state = MemoryState(snapshot=record, failures=state.failures)
-            case Extracted():
+            case Extraction():
                 state.pending[record.thread] = record
                 state.failures.pop(record.thread, None)
-            case Failed():
+            case FailedExtraction():
                 state.failures[record.thread] = record
-            case Cited():
-                state = replace(state, snapshot=_used(state.snapshot, record), citations=state.citations + 1)
+            case Citation():
+                state = replace(state, snapshot=_add_citation(state.snapshot, record), citations=state.citations + 1)
     return state
 
 
-def _used(snapshot: Snapshot, cited: Cited) -> Snapshot:
+def _add_citation(snapshot: Snapshot, cited: Citation) -> Snapshot:
     memories = [
         msgspec.structs.replace(memory, used=memory.used + 1, used_ms=max(memory.used_ms, cited.at_ms))
         if memory.id in cited.ids
@@ -196,22 +196,22 @@ _name = re.compile(r"m[0-9a-f]{10}")
 STEM_CHARS = 4
 
 
-def found(memories: Sequence[Kept], query: str, *, limit: int) -> list[Kept]:
+def find_memories(memories: Sequence[Memory], query: str, *, limit: int) -> list[Memory]:
     """Return the memories that share most words with `query`, of equals the most useful first; none that shares no word."""
-    asked = [_stem(word) for word in split_phrases(query.casefold())]
-    scored = [(sum(word in _words(memory) for word in asked), rank(memory), memory) for memory in memories]
+    asked = [_make_stem(word) for word in split_phrases(query.casefold())]
+    scored = [(sum(word in _space_words(memory) for word in asked), rank_memory(memory), memory) for memory in memories]
     best = sorted((each for each in scored if each[0]), key=lambda each: each[:2], reverse=True)
     return [memory for _, _, memory in best[:limit]]
 
 
-def cited_in(text: str) -> list[str]:
+def find_citations(text: str) -> list[str]:
     """Return the names of memories that a text cites as `[memory:NAME]`, each once, in order."""
     return list(dict.fromkeys(name for match in _citation.finditer(text) for name in _name.findall(match[1])))
 
 
-def _words(memory: Kept) -> str:
+def _space_words(memory: Memory) -> str:
     return f" {space_cjk(memory.text.casefold())} ".replace("  ", " ")
 
 
-def _stem(word: str) -> str:
+def _make_stem(word: str) -> str:
     return f" {word[: max(STEM_CHARS, len(word) - 2)]}" if word.isalpha() and word.isascii() else word

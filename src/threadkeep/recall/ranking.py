@@ -18,13 +18,13 @@ EXCERPT_CHARS = 700
 EXCERPT_MARGIN = 120
 
 
-def excerpt(text: str, query: str) -> str:
+def make_excerpt(text: str, query: str) -> str:
     """Return the stretch of `text` around the statement that answers `query` best; its beginning where none does."""
-    found = Ranking([Candidate(text=text, by_person=False)], query).best(1)
-    return quoted(text, at=found[0].at if found else 0)
+    found = Ranking([Candidate(text=text, by_person=False)], query).select_best(1)
+    return quote(text, at=found[0].at if found else 0)
 
 
-def quoted(text: str, *, at: int) -> str:
+def quote(text: str, *, at: int) -> str:
     """Return the stretch of `text` around the statement that begins at `at`, the whole text where it is short."""
     if len(text) <= EXCERPT_CHARS:
         return text
@@ -94,7 +94,7 @@ class _Term:
     anywhere: bool = False
     whole: bool = False
 
-    def places(self, text: str) -> Iterator[tuple[int, float]]:
+    def find_places(self, text: str) -> Iterator[tuple[int, float]]:
         """Yield where it stands, and for how much each place counts."""
         at = text.find(self.text)
         while at >= 0:
@@ -112,16 +112,16 @@ class Ranking:
     """Candidates by how well they answer a question; a word of it weighs the more, the fewer of them hold it."""
 
     def __init__(self, candidates: Sequence[Candidate], query: str) -> None:
-        terms = _terms(query)
-        self._folded = [_folded(each) for each in candidates]
-        self._held = [_held(each, terms) for each in self._folded]
+        terms = _parse_terms(query)
+        self._folded = [_fold(each) for each in candidates]
+        self._held = [_find_terms(each, terms) for each in self._folded]
         counts = Counter(term for each in self._held for term in each)
         size = len(candidates)
         rarity = {term: math.log(1 + (size - counts[term] + 0.5) / (counts[term] + 0.5)) for term in terms}
         least = LEAST_SHARE * max(rarity.values(), default=0.0)
         self._weights = {term: weight for term, weight in rarity.items() if weight >= least}
 
-    def best(self, limit: int) -> list[Ranked]:
+    def select_best(self, limit: int) -> list[Ranked]:
         """Return the candidates that answer best, the best first, of equals the last given; none that shares no word."""
         bounds = [self._bound(folded, held) for folded, held in zip(self._folded, self._held, strict=True)]
         best: list[tuple[float, int, int]] = []
@@ -129,41 +129,41 @@ class Ranking:
             # No text is worth more than all its words in one statement: once that is too little, so is all that follows.
             if bounds[number] == 0 or (len(best) == limit and bounds[number] < best[0][0]):
                 break
-            score, at = _score(self._folded[number], self._of(self._held[number]))
+            score, at = _score(self._folded[number], self._weigh_terms(self._held[number]))
             heapq.heappush(best, (score, number, at))
             if len(best) > limit:
                 heapq.heappop(best)
         return [Ranked(number=number, score=score, at=at) for score, number, at in sorted(best, reverse=True)]
 
-    def judged(self, candidate: Candidate, *, number: int) -> Ranked:
+    def judge(self, candidate: Candidate, *, number: int) -> Ranked:
         """Return how well one more candidate answers, beside those the words were weighed by."""
-        folded = _folded(candidate)
-        score, at = _score(folded, self._of(_held(folded, self._weights)))
+        folded = _fold(candidate)
+        score, at = _score(folded, self._weigh_terms(_find_terms(folded, self._weights)))
         return Ranked(number=number, score=score, at=at)
 
     def _bound(self, folded: _Folded, held: Sequence[_Term]) -> float:
-        return _worth(folded.candidate) * sum(self._of(held).values())
+        return _weigh_speaker(folded.candidate) * sum(self._weigh_terms(held).values())
 
-    def _of(self, held: Sequence[_Term]) -> dict[_Term, float]:
+    def _weigh_terms(self, held: Sequence[_Term]) -> dict[_Term, float]:
         return {term: self._weights[term] for term in held if term in self._weights}
 
 
-def _folded(candidate: Candidate) -> _Folded:
-    return _Folded(candidate, _plain(candidate.text), _plain(candidate.context))
+def _fold(candidate: Candidate) -> _Folded:
+    return _Folded(candidate, _fold_text(candidate.text), _fold_text(candidate.context))
 
 
-def _held(folded: _Folded, terms: Iterable[_Term]) -> list[_Term]:
+def _find_terms(folded: _Folded, terms: Iterable[_Term]) -> list[_Term]:
     return [term for term in terms if term.text in folded.text or term.text in folded.context]
 
 
 def _score(folded: _Folded, weights: Mapping[_Term, float]) -> tuple[float, int]:
     """Return what the best statement is worth with what stands around it, and where it begins."""
-    context = {term: max((worth for _, worth in term.places(folded.context)), default=0.0) for term in weights}
+    context = {term: max((worth for _, worth in term.find_places(folded.context)), default=0.0) for term in weights}
     breaks = [0, *(found.end() for found in _BREAK.finditer(folded.text))]
     statements: dict[int, dict[_Term, float]] = {}
     anywhere = {term: ELSEWHERE * worth for term, worth in context.items() if worth}
     for term in weights:
-        for at, worth in term.places(folded.text):
+        for at, worth in term.find_places(folded.text):
             held = statements.setdefault(bisect_right(breaks, at) - 1, {})
             held[term] = max(worth, held.get(term, 0.0))
             anywhere[term] = max(ELSEWHERE * worth, anywhere.get(term, 0.0))
@@ -183,17 +183,17 @@ def _score(folded: _Folded, weights: Mapping[_Term, float]) -> tuple[float, int]
         best = max(best, (score / (1 + LENGTH_COST * math.log1p(over)), breaks[number]))
     if not statements:
         best = (BESIDE * sum(weights[term] * worth for term, worth in context.items()), 0)
-    return best[0] * _worth(folded.candidate), best[1]
+    return best[0] * _weigh_speaker(folded.candidate), best[1]
 
 
-def _worth(candidate: Candidate) -> float:
+def _weigh_speaker(candidate: Candidate) -> float:
     return PERSON if candidate.by_person else 1.0
 
 
-def _terms(query: str) -> list[_Term]:
+def _parse_terms(query: str) -> list[_Term]:
     """Return what to look for, each once, no more than a question has."""
     found: dict[_Term, None] = {}
-    words = _WORD.findall(_plain(query))
+    words = _WORD.findall(_fold_text(query))
     for word in [word for word in words if word not in _PLAIN_FUNCTION_WORDS] or words:
         if _CJK.match(word):
             pairs = [word[at : at + 2] for at in range(len(word) - 1)] or [word]
@@ -203,7 +203,7 @@ def _terms(query: str) -> list[_Term]:
     return list(found)[:MOST_TERMS]
 
 
-def _plain(text: str) -> str:
+def _fold_text(text: str) -> str:
     """Return `text` in small letters without marks, character for character."""
     small = text.lower()
     if len(small) != len(text):
@@ -211,4 +211,4 @@ def _plain(text: str) -> str:
     return small if small.isascii() else small.translate(_PLAIN)
 
 
-_PLAIN_FUNCTION_WORDS = frozenset(map(_plain, FUNCTION_WORDS))
+_PLAIN_FUNCTION_WORDS = frozenset(map(_fold_text, FUNCTION_WORDS))

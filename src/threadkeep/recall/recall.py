@@ -11,7 +11,7 @@ from typing import Final
 from threadkeep.dialects import Dialect
 from threadkeep.errors import RecordNotFound
 from threadkeep.items import Item, View
-from threadkeep.recall.ranking import Candidate, Ranking, quoted
+from threadkeep.recall.ranking import Candidate, Ranking, quote
 from threadkeep.store import Record, RecordKind, Search, Span, ThreadStore
 from threadkeep.threads import LivePath, Pointer, SaidBody, read_remark
 from threadkeep.threads.tombstones import ERASED
@@ -58,7 +58,7 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Looked:
+class _Proposed:
     """A proposed record, looked at; `context` is the other half of its call."""
 
     record: Record
@@ -83,7 +83,10 @@ async def recall_by_pointer(store: ThreadStore, path: LivePath, pointer: Pointer
         span = Span(thread_id=thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
         for record in await store.read(span):
             return Recalled(
-                pointer=Pointer(record.thread_id, record.ordinal), text=_text(record, dialect), score=1.0, kind=record.kind
+                pointer=Pointer(record.thread_id, record.ordinal),
+                text=_render_record(record, dialect),
+                score=1.0,
+                kind=record.kind,
             )
     raise RecordNotFound(pointer.thread_id, pointer.ordinal)
 
@@ -98,26 +101,24 @@ async def recall_by_words(
     tool printed is judged together with the call that had it printed: the words of a question often stand in the one and the
     answer in the other.
     """
-    looked = await _proposed(store, index, path, query, dialect=dialect, wanted=limit * PROPOSED_PER_HIT)
+    looked = await _propose(store, index, path, query, dialect=dialect, wanted=limit * PROPOSED_PER_HIT)
     ranking = Ranking([each.candidate for each in looked], query)
-    first = ranking.best(limit * PAIRED_PER_HIT)
-    pairs = await _with_pairs(store, path, [looked[each.number] for each in first], dialect=dialect)
+    first = ranking.select_best(limit * PAIRED_PER_HIT)
+    pairs = await _add_pairs(store, path, [looked[each.number] for each in first], dialect=dialect)
     everything = [*looked, *pairs]
-    ranked = [*first, *(ranking.judged(each.candidate, number=len(looked) + at) for at, each in enumerate(pairs))]
+    ranked = [*first, *(ranking.judge(each.candidate, number=len(looked) + at) for at, each in enumerate(pairs))]
     found: dict[Pointer, Recalled] = {}
     for each in sorted(ranked, key=lambda each: -each.score):
         record, text = everything[each.number].record, everything[each.number].text
         pointer = Pointer(record.thread_id, record.ordinal)
         if each.score > 0 and pointer not in found:
-            found[pointer] = Recalled(
-                pointer=pointer, text=quoted(text, at=each.at), score=round(each.score, 3), kind=record.kind
-            )
+            found[pointer] = Recalled(pointer=pointer, text=quote(text, at=each.at), score=round(each.score, 3), kind=record.kind)
     return list(found.values())[:limit]
 
 
-async def _proposed(
+async def _propose(
     store: ThreadStore, index: Search, path: LivePath, query: str, *, dialect: Dialect, wanted: int
-) -> list[_Looked]:
+) -> list[_Proposed]:
     """Return what the index proposes that is no echo, oldest first: of equals the newest is preferred.
 
     Echoes hold all words of their question and come first, so that the index is asked for more as long as they are what it names.
@@ -126,7 +127,7 @@ async def _proposed(
     while True:
         hits = await index.search(path.spans, query, limit=asked)
         pointers = [Pointer(hit.thread_id, hit.ordinal) for hit in hits]
-        looked = [_looked(record, dialect) for record in await _read(store, pointers)]
+        looked = [_make_proposed(record, dialect) for record in await _read(store, pointers)]
         fresh = {Pointer(each.record.thread_id, each.record.ordinal): each for each in looked if not is_echo(each.view)}
         enough = len(fresh) >= wanted or len(fresh) == len(looked)
         if enough or len(hits) < asked or asked >= wanted * MOST_ASKED:
@@ -135,14 +136,14 @@ async def _proposed(
         asked *= ASKED_AGAIN
 
 
-async def _with_pairs(store: ThreadStore, path: LivePath, looked: Sequence[_Looked], *, dialect: Dialect) -> list[_Looked]:
+async def _add_pairs(store: ThreadStore, path: LivePath, looked: Sequence[_Proposed], *, dialect: Dialect) -> list[_Proposed]:
     """Return the outputs that belong to these records, or are these records, each with its call as context."""
     near: set[Pointer] = set()
     for each in looked:
         reach = range(1, PAIR_REACH) if each.view.opens else range(-PAIR_REACH + 1, 0) if each.view.closes else ()
         near.update(Pointer(each.record.thread_id, each.record.ordinal + step) for step in reach)
     on_path = (pointer for pointer in near if path.find_thread(pointer.ordinal) == pointer.thread_id)
-    around = [*looked, *(_looked(record, dialect) for record in await _read(store, on_path))]
+    around = [*looked, *(_make_proposed(record, dialect) for record in await _read(store, on_path))]
     calls = {call: each for each in around for call in each.view.opens}
     chosen = {call for each in looked for call in (*each.view.opens, *each.view.closes)}
     return [
@@ -163,12 +164,12 @@ async def _read(store: ThreadStore, pointers: Iterable[Pointer]) -> list[Record]
     return [record for record in found if not record.erased]
 
 
-def _looked(record: Record, dialect: Dialect) -> _Looked:
+def _make_proposed(record: Record, dialect: Dialect) -> _Proposed:
     view = dialect.view(Item(record.body))
-    return _Looked(record=record, view=view, text=view.text or record.body.decode("utf-8", "replace"))
+    return _Proposed(record=record, view=view, text=view.text or record.body.decode("utf-8", "replace"))
 
 
-def _text(record: Record, dialect: Dialect) -> str:
+def _render_record(record: Record, dialect: Dialect) -> str:
     """Return a record as a reader wants it: what an item or a person's note says, or any other body as it is stored."""
     if record.erased:
         return ERASED

@@ -31,13 +31,13 @@ class Recallable(Protocol):
     async def recall(self, query: str, *, limit: int = ...) -> list[Recalled]: ...
 
 
-async def recalled_text(thread: Recallable, query: str) -> str:
+async def render_recall(thread: Recallable, query: str) -> str:
     """Return the originals that answer `query`, each under its pointer; a text that says so where there are none."""
-    found = await recalled_by_tool(thread, query)
+    found = await recall_for_tool(thread, query)
     return "\n\n".join((RECALLED, *(f"[{hit.pointer}]\n{hit.text}" for hit in found))) if found else NOTHING
 
 
-async def recalled_by_tool(thread: Recallable, query: str) -> list[Recalled]:
+async def recall_for_tool(thread: Recallable, query: str) -> list[Recalled]:
     """Return the originals that answer `query`, best first, at most `HITS`; none where a pointer leads nowhere."""
     try:
         return await thread.recall(query, limit=HITS)

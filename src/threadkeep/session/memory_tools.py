@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from threadkeep.memory.memory import Memories
-from threadkeep.memory.records import Kept
+from threadkeep.memory.records import Memory
 
 HITS = 8
 NOTHING = "Nothing that is remembered says that."
@@ -34,6 +34,6 @@ def memory_tools(memory: Memories) -> list[Callable[..., object]]:
     return [memory_search, memory_read]
 
 
-def _told(memory: Kept) -> str:
+def _told(memory: Memory) -> str:
     said = f"said in {', '.join(memory.sources)}" if memory.sources else "written by a person"
     return f"{memory.id} ({memory.kind}) {memory.text}\n{said}"

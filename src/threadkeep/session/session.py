@@ -24,7 +24,7 @@ from threadkeep.items import Item, decode_json, repair_surrogates
 from threadkeep.llm import Delta, Model, ModelReply, StreamingModel, ask_with_retries
 from threadkeep.llm.answers import read_speech
 from threadkeep.memory.memory import Memories
-from threadkeep.recall.tool import DESCRIPTION, PARAMETERS, recalled_text
+from threadkeep.recall.tool import DESCRIPTION, PARAMETERS, render_recall
 from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Said, Trouble, nobody_hears
 from threadkeep.session.memory_tools import memory_tools
 from threadkeep.session.tools import Tool, returned_by, tool_from
@@ -265,7 +265,7 @@ class Session:
 
     def _recall_tool(self) -> Tool:
         async def recall(query: str) -> str:
-            return await recalled_text(self.thread, query)
+            return await render_recall(self.thread, query)
 
         recall.__doc__ = DESCRIPTION
         return replace(tool_from(recall), schema=PARAMETERS)

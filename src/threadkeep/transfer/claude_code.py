@@ -10,7 +10,17 @@ from collections.abc import Iterable
 
 from threadkeep.dialects import MESSAGES
 from threadkeep.items import Item
-from threadkeep.transfer.rows import Row, at_ms, has_more, is_true, row_of, short_digest, text_in, thread_name, without
+from threadkeep.transfer.rows import (
+    Row,
+    drop_fields,
+    get_text,
+    get_time_ms,
+    has_more,
+    is_true,
+    make_short_digest,
+    make_thread_name,
+    parse_row,
+)
 from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "claude-code"
@@ -57,28 +67,28 @@ class ClaudeCodeReader:
         if not line.strip():
             return []
         self._first = self._first or line
-        row = row_of(line)
+        row = parse_row(line)
         if row is None:
             return self._emit([Trouble(text="not a JSON object"), Note(body=line)])
-        self._session = self._session or text_in(row, "sessionId")
-        uuid = text_in(row, "uuid")
+        self._session = self._session or get_text(row, "sessionId")
+        uuid = get_text(row, "uuid")
         if not uuid:
-            return self._emit(self._loose(line, row))
-        repeated = self._lines.setdefault(uuid, short_digest(line))
+            return self._emit(self._read_loose_row(line, row))
+        repeated = self._lines.setdefault(uuid, make_short_digest(line))
         twice = [Trouble(text=f"a second row called {uuid[:40]!r}")] if uuid in self._lanes else []
-        if twice and repeated == short_digest(line):
-            return self._emit([*twice, Note(body=line, at_ms=at_ms(row))])
-        lane = self._lane_of(row, uuid)
+        if twice and repeated == make_short_digest(line):
+            return self._emit([*twice, Note(body=line, at_ms=get_time_ms(row))])
+        lane = self._find_lane(row, uuid)
         self._lanes[uuid] = lane
-        self._parents[uuid] = text_in(row, "parentUuid") or text_in(row, "logicalParentUuid")
-        return self._emit([*twice, *self._moves(row), *self._standing(line, row, uuid)], lane=lane)
+        self._parents[uuid] = get_text(row, "parentUuid") or get_text(row, "logicalParentUuid")
+        return self._emit([*twice, *self._find_move(row), *self._read_row(line, row, uuid)], lane=lane)
 
     def finish(self) -> list[Step]:
-        return self._emit((), lane=self._lane or self._main()) if self._held else []
+        return self._emit((), lane=self._lane or self._make_main_lane()) if self._held else []
 
     def _emit(self, steps: Iterable[Step], *, lane: Lane | None = None) -> list[Step]:
         """Return the steps, behind a change of lane where there is one; hold them until it is known whose they are."""
-        lane = lane or self._lane or (self._main() if self._session or len(self._held) >= HELD_LINES else None)
+        lane = lane or self._lane or (self._make_main_lane() if self._session or len(self._held) >= HELD_LINES else None)
         if lane is None:
             self._held.extend(steps)
             return []
@@ -89,62 +99,62 @@ class ClaudeCodeReader:
         found.extend(steps)
         return found
 
-    def _main(self) -> Lane:
-        name = thread_name(self._session, prefix="claude", content=self._first)
+    def _make_main_lane(self) -> Lane:
+        name = make_thread_name(self._session, prefix="claude", content=self._first)
         return self._lanes.setdefault("", Lane(thread_id=name, dialect=DIALECT))
 
-    def _lane_of(self, row: Row, uuid: str) -> Lane:
+    def _find_lane(self, row: Row, uuid: str) -> Lane:
         """Return the lane of a row: the session's own, its sub-agent's file's, or that of the sidechain it continues."""
         if not is_true(row, "isSidechain"):
-            return self._main()
-        parent = self._lanes.get(text_in(row, "parentUuid"))
+            return self._make_main_lane()
+        parent = self._lanes.get(get_text(row, "parentUuid"))
         if parent is not None and parent is not self._lanes.get(""):
             return parent
-        agent = text_in(row, "agentId")
+        agent = get_text(row, "agentId")
         if agent:
-            name = thread_name(f"agent-{agent}", prefix="agent", content=agent.encode())
+            name = make_thread_name(f"agent-{agent}", prefix="agent", content=agent.encode())
         else:
             own = uuid.split("-")[0][:16]
-            name = thread_name(f"{self._session or 'claude'}-side-{own}", prefix="side", content=uuid.encode())
-        return Lane(thread_id=name, dialect=DIALECT, agent=agent or f"side-{short_digest(uuid.encode())}")
+            name = make_thread_name(f"{self._session or 'claude'}-side-{own}", prefix="side", content=uuid.encode())
+        return Lane(thread_id=name, dialect=DIALECT, agent=agent or f"side-{make_short_digest(uuid.encode())}")
 
-    def _loose(self, line: bytes, row: Row) -> list[Step]:
+    def _read_loose_row(self, line: bytes, row: Row) -> list[Step]:
         """Return the steps of a row that stands outside the tree: a title, a mode, a snapshot."""
-        steps: list[Step] = [Note(body=line, at_ms=at_ms(row))]
-        kind = text_in(row, "type")
-        title = text_in(row, TITLES.get(kind, ""))
+        steps: list[Step] = [Note(body=line, at_ms=get_time_ms(row))]
+        kind = get_text(row, "type")
+        title = get_text(row, TITLES.get(kind, ""))
         # Summaries of other sessions stand in this file too; its own name one of its rows as the last.
-        if title and (kind != "summary" or text_in(row, "leafUuid") in self._lanes):
+        if title and (kind != "summary" or get_text(row, "leafUuid") in self._lanes):
             steps.append(Titled(title=title))
         return steps
 
-    def _moves(self, row: Row) -> list[Step]:
+    def _find_move(self, row: Row) -> list[Step]:
         if "parentUuid" not in row:
             return []
-        parent = text_in(row, "parentUuid") or text_in(row, "logicalParentUuid")
+        parent = get_text(row, "parentUuid") or get_text(row, "logicalParentUuid")
         if parent:
-            return [GoTo(key=parent, at_ms=at_ms(row))]
+            return [GoTo(key=parent, at_ms=get_time_ms(row))]
         # Rows about the client itself have no parent either, and take nothing back.
-        return [GoTo(key=None, at_ms=at_ms(row))] if "message" in row else []
+        return [GoTo(key=None, at_ms=get_time_ms(row))] if "message" in row else []
 
-    def _standing(self, line: bytes, row: Row, uuid: str) -> list[Step]:
-        at = at_ms(row)
-        message = row_of(row.get("message", b"null"))
-        kind = text_in(row, "type")
-        if text_in(row, "subtype") == "compact_boundary":
-            self._boundary = self._preserved(row)
+    def _read_row(self, line: bytes, row: Row, uuid: str) -> list[Step]:
+        at = get_time_ms(row)
+        message = parse_row(row.get("message", b"null"))
+        kind = get_text(row, "type")
+        if get_text(row, "subtype") == "compact_boundary":
+            self._boundary = self._find_preserved(row)
             return [Note(body=line, key=uuid, at_ms=at)]
-        if message is None or kind not in ("user", "assistant") or not text_in(message, "role") or "content" not in message:
+        if message is None or kind not in ("user", "assistant") or not get_text(message, "role") or "content" not in message:
             known = message is None and kind not in ("user", "assistant")
             trouble = () if known else (Trouble(text=f"a {kind[:40]} row without a readable message"),)
             return [*trouble, Note(body=line, key=uuid, at_ms=at)]
         if is_true(row, "isApiErrorMessage"):
             return [Note(body=line, key=uuid, at_ms=at)]
         put = PutItem(item=Item(row["message"]), key=uuid, at_ms=at)
-        rest = [Note(body=without(row, "message"), at_ms=at)] if has_more(row, ROUTING) else []
-        return [*self._around(put, summary=is_true(row, "isCompactSummary")), *rest]
+        rest = [Note(body=drop_fields(row, "message"), at_ms=at)] if has_more(row, ROUTING) else []
+        return [*self._add_checkpoint(put, summary=is_true(row, "isCompactSummary")), *rest]
 
-    def _around(self, put: PutItem, *, summary: bool) -> list[Step]:
+    def _add_checkpoint(self, put: PutItem, *, summary: bool) -> list[Step]:
         """Return a message with the checkpoint that a boundary before it stands for.
 
         What a compaction keeps comes after its summary, whose row comes after the boundary.
@@ -156,11 +166,11 @@ class ClaudeCodeReader:
             return [Compacted(layout=kept, issuer=ISSUER, at_ms=put.at_ms), put]
         return [put]
 
-    def _preserved(self, row: Row) -> tuple[str, ...]:
+    def _find_preserved(self, row: Row) -> tuple[str, ...]:
         """Return the rows a compaction kept, from its head to its tail."""
-        data = row_of(row.get("compactMetadata", b"null")) or {}
-        segment = row_of(data.get("preservedSegment", b"null")) or {}
-        head, current = text_in(segment, "headUuid"), text_in(segment, "tailUuid")
+        data = parse_row(row.get("compactMetadata", b"null")) or {}
+        segment = parse_row(data.get("preservedSegment", b"null")) or {}
+        head, current = get_text(segment, "headUuid"), get_text(segment, "tailUuid")
         if head not in self._parents:
             return ()
         kept: list[str] = []

@@ -18,15 +18,15 @@ from threadkeep.dialects.raw_json import encode_value, join_list, join_object, r
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.transfer.rows import (
     Row,
-    at_ms,
+    drop_fields,
+    get_number,
+    get_text,
+    get_time_ms,
     has_more,
-    number_in,
-    on_one_line,
-    row_of,
-    short_digest,
-    text_in,
-    thread_name,
-    without,
+    join_lines,
+    make_short_digest,
+    make_thread_name,
+    parse_row,
 )
 from threadkeep.transfer.steps import Base, Compacted, Lane, Note, PutItem, Step, Summarised, TakeBack, Trouble
 
@@ -72,64 +72,64 @@ class CodexReader:
     def feed(self, line: bytes) -> list[Step]:
         if not line.strip():
             return []
-        row = row_of(line)
-        opening = self._opening(line, row)
+        row = parse_row(line)
+        opening = self._read_opening(line, row)
         if opening is not None:
             return opening
         if row is None:
             return [Trouble(text="not a JSON object"), Note(body=line)]
         if "payload" not in row:
-            return self._bare_line(line, row)
-        return _enveloped(line, row)
+            return self._read_bare_line(line, row)
+        return _read_envelope(line, row)
 
     def finish(self) -> list[Step]:
         return []
 
-    def _opening(self, line: bytes, row: Row | None) -> list[Step] | None:
+    def _read_opening(self, line: bytes, row: Row | None) -> list[Step] | None:
         """Return the steps of the first line where it says whose rollout this is; the lane alone where it does not."""
         if self._begun:
             return None
         self._begun = True
-        if row is not None and text_in(row, "type") == "session_meta":
-            meta = row_of(row.get("payload", b"null"))
-            if meta is not None and text_in(meta, "id"):
-                return [_lane(line, meta, at=at_ms(row))]
-        if row is not None and "payload" not in row and "instructions" in row and text_in(row, "id"):
+        if row is not None and get_text(row, "type") == "session_meta":
+            meta = parse_row(row.get("payload", b"null"))
+            if meta is not None and get_text(meta, "id"):
+                return [_make_lane(line, meta, at=get_time_ms(row))]
+        if row is not None and "payload" not in row and "instructions" in row and get_text(row, "id"):
             self._bare = True
-            return [_lane(line, row, at=at_ms(row))]
+            return [_make_lane(line, row, at=get_time_ms(row))]
         found = _salvaged_id.search(line) if row is None else None
-        name = thread_name(found[1].decode() if found else "", prefix="codex", content=line)
+        name = make_thread_name(found[1].decode() if found else "", prefix="codex", content=line)
         steps: list[Step] = [Lane(thread_id=name, dialect=DIALECT)]
         if row is None:
             return [*steps, Trouble(text="the session_meta is damaged"), Note(body=line)]
         steps.append(Trouble(text="it does not begin with a session_meta that names its thread"))
-        return [*steps, *(self._bare_line(line, row) if "payload" not in row else _enveloped(line, row))]
+        return [*steps, *(self._read_bare_line(line, row) if "payload" not in row else _read_envelope(line, row))]
 
-    def _bare_line(self, line: bytes, row: Row) -> list[Step]:
+    def _read_bare_line(self, line: bytes, row: Row) -> list[Step]:
         """Return the steps of a line without an envelope: an item of the oldest rollouts, or something else's line."""
-        if text_in(row, "type") in BARE_ITEMS and ("call_id" in row or "content" in row or "summary" in row):
-            return [_item(line, row, at=at_ms(row))]
+        if get_text(row, "type") in BARE_ITEMS and ("call_id" in row or "content" in row or "summary" in row):
+            return [_make_item_step(line, row, at=get_time_ms(row))]
         known = self._bare and "record_type" in row
-        return [*(() if known else (Trouble(text="no line of a rollout"),)), Note(body=line, at_ms=at_ms(row))]
+        return [*(() if known else (Trouble(text="no line of a rollout"),)), Note(body=line, at_ms=get_time_ms(row))]
 
 
-def base_of(line: bytes) -> Base | None:
+def find_base(line: bytes) -> Base | None:
     """Return the rollout that one begins in whose first line this is; None where it begins by itself."""
     first = CodexReader().feed(line)
     return first[0].base if first and isinstance(first[0], Lane) else None
 
 
-def _lane(line: bytes, meta: Row, *, at: int | None) -> Lane:
-    name = thread_name(text_in(meta, "id"), prefix="codex", content=line)
-    base = row_of(meta.get("history_base", b"null"))
+def _make_lane(line: bytes, meta: Row, *, at: int | None) -> Lane:
+    name = make_thread_name(get_text(meta, "id"), prefix="codex", content=line)
+    base = parse_row(meta.get("history_base", b"null"))
     begins: Base | None = None
-    if base is not None and text_in(base, "thread_id") and (end := number_in(base, "end_ordinal_exclusive")) is not None:
-        begins = Base(rollout_id=text_in(base, "thread_id"), end_ordinal=end)
+    if base is not None and get_text(base, "thread_id") and (end := get_number(base, "end_ordinal_exclusive")) is not None:
+        begins = Base(rollout_id=get_text(base, "thread_id"), end_ordinal=end)
         if begins.rollout_id == name:
             # A thread that was reverted keeps its id and goes on in a new rollout: two histories, two threads here.
-            name = f"{name}-{short_digest(line)}"
-    copied = text_in(meta, "forked_from_id") if begins is None else ""
-    source = thread_name(copied, prefix="codex", content=line) if copied else None
+            name = f"{name}-{make_short_digest(line)}"
+    copied = get_text(meta, "forked_from_id") if begins is None else ""
+    source = make_thread_name(copied, prefix="codex", content=line) if copied else None
     if source == name:
         # Nothing is a fork of itself.
         source = None
@@ -137,67 +137,67 @@ def _lane(line: bytes, meta: Row, *, at: int | None) -> Lane:
     return Lane(thread_id=name, dialect=DIALECT, copied_from=source, base=begins, opening=(note,))
 
 
-def _enveloped(line: bytes, row: Row) -> list[Step]:
-    kind, at = text_in(row, "type"), at_ms(row)
-    payload = row_of(row["payload"])
+def _read_envelope(line: bytes, row: Row) -> list[Step]:
+    kind, at = get_text(row, "type"), get_time_ms(row)
+    payload = parse_row(row["payload"])
     whole = Note(body=line, at_ms=at)
     if payload is None:
         return [Trouble(text=f"a {kind or 'line'} without a readable payload"), whole]
     match kind:
         case "response_item":
-            return _response_item(row, payload, whole)
+            return _read_response_item(row, payload, whole)
         case "compacted":
-            return _compacted(row, payload, whole)
-        case "event_msg" if text_in(payload, "type") == "thread_rolled_back":
-            turns = number_in(payload, "num_turns")
+            return _read_compacted(row, payload, whole)
+        case "event_msg" if get_text(payload, "type") == "thread_rolled_back":
+            turns = get_number(payload, "num_turns")
             if turns is None or not 1 <= turns <= MOST_TURNS:
                 return [Trouble(text="a rollback that does not say how far"), whole]
             return [whole, TakeBack(turns=turns, at_ms=at)]
         case "inter_agent_communication":
-            return _inter_agent(payload, whole)
+            return _read_agent_message(payload, whole)
         case _ if kind in KNOWN:
             return [whole]
         case _:
             return [Trouble(text=f"a line of an unknown type: {kind[:40]!r}"), whole]
 
 
-def _response_item(row: Row, payload: Row, whole: Note) -> list[Step]:
-    kind = text_in(payload, "type")
-    if not kind and not text_in(payload, "role"):
+def _read_response_item(row: Row, payload: Row, whole: Note) -> list[Step]:
+    kind = get_text(payload, "type")
+    if not kind and not get_text(payload, "role"):
         return [Trouble(text="a response_item without a type"), whole]
-    if kind in NOT_HISTORY or text_in(payload, "role") == "system":
+    if kind in NOT_HISTORY or get_text(payload, "role") == "system":
         return [whole]
-    steps: list[Step] = [_item(row["payload"], payload, at=whole.at_ms)]
+    steps: list[Step] = [_make_item_step(row["payload"], payload, at=whole.at_ms)]
     if has_more(row, ENVELOPE):
-        steps.append(Note(body=without(row, "payload"), at_ms=whole.at_ms))
+        steps.append(Note(body=drop_fields(row, "payload"), at_ms=whole.at_ms))
     return steps
 
 
-def _item(raw: bytes, fields: Row, *, at: int | None) -> PutItem:
+def _make_item_step(raw: bytes, fields: Row, *, at: int | None) -> PutItem:
     # Mail from another agent begins a turn for Codex, though no person wrote it.
-    return PutItem(item=Item(raw), at_ms=at, opens_turn=True if text_in(fields, "type") == "agent_message" else None)
+    return PutItem(item=Item(raw), at_ms=at, opens_turn=True if get_text(fields, "type") == "agent_message" else None)
 
 
-def _compacted(row: Row, payload: Row, whole: Note) -> list[Step]:
+def _read_compacted(row: Row, payload: Row, whole: Note) -> list[Step]:
     spans = split_list(payload.get("replacement_history", b"null"))
     if spans is None:
-        return [whole, Summarised(text=text_in(payload, "message"), issuer=ISSUER, at_ms=whole.at_ms)]
+        return [whole, Summarised(text=get_text(payload, "message"), issuer=ISSUER, at_ms=whole.at_ms)]
     steps: list[Step] = []
     layout: list[Item | str] = []
     for span in spans:
-        fields = row_of(span)
+        fields = parse_row(span)
         if fields is None:
             steps.append(Trouble(text="a compaction holds something that is no item"))
-        elif text_in(fields, "type") not in NOT_HISTORY:
+        elif get_text(fields, "type") not in NOT_HISTORY:
             layout.append(Item(span))
-    rest = join_object({**row, "payload": without(payload, "replacement_history")})
+    rest = join_object({**row, "payload": drop_fields(payload, "replacement_history")})
     # Where something could not be placed, the line itself is the only record of it.
     steps.append(whole if steps else Note(body=rest, at_ms=whole.at_ms))
     steps.append(Compacted(layout=tuple(layout), issuer=ISSUER, at_ms=whole.at_ms))
     return steps
 
 
-def _inter_agent(payload: Row, whole: Note) -> list[Step]:
+def _read_agent_message(payload: Row, whole: Note) -> list[Step]:
     """Return the steps of mail in its legacy form, which Codex reads back as an item of its own."""
     author, recipient, content = (payload.get(name, b"null") for name in ("author", "recipient", "content"))
     if not isinstance(read_value(author), str) or not isinstance(read_value(recipient), str):
@@ -237,7 +237,7 @@ _cwd = re.compile(r"<cwd>([^<]{1,1000})</cwd>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class RolloutSession:
     """What the first line of a rollout says: who, when, and what is known about where."""
 
     id: str
@@ -247,7 +247,7 @@ class Session:
     instructions: str | None = None
 
 
-def session_id(seed: bytes, *, at_ms: int) -> str:
+def make_session_id(seed: bytes, *, at_ms: int) -> str:
     """Return an id of the form Codex gives its threads (a version 7 UUID), the same for the same seed."""
     digest = blake2b(seed, digest_size=10).digest()
     raw = (max(0, at_ms) & ((1 << 48) - 1)).to_bytes(6, "big") + digest
@@ -258,18 +258,18 @@ def session_id(seed: bytes, *, at_ms: int) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def file_name(session: Session) -> str:
+def make_file_name(session: RolloutSession) -> str:
     """Return what Codex would call the file."""
-    return f"rollout-{_moment(session.at_ms):%Y-%m-%dT%H-%M-%S}-{session.id}.jsonl"
+    return f"rollout-{_read_time(session.at_ms):%Y-%m-%dT%H-%M-%S}-{session.id}.jsonl"
 
 
-def meta_line(session: Session) -> bytes:
+def write_meta(session: RolloutSession) -> bytes:
     kept = {name: span for name, span in (session.meta or {}).items() if name not in OWN}
     source = kept.get("source", b'"cli"')
     payload: dict[str, bytes] = {
         "id": encode_value(session.id),
         "session_id": encode_value(session.id),
-        "timestamp": encode_value(stamp(session.at_ms)),
+        "timestamp": encode_value(format_time(session.at_ms)),
         "cwd": encode_value(session.cwd),
         "originator": b'"codex_cli_rs"',
         "cli_version": encode_value(CLI_VERSION),
@@ -278,37 +278,37 @@ def meta_line(session: Session) -> bytes:
         "source": source if isinstance(read_value(source), str) else b'"cli"',
         "history_mode": b'"legacy"',
     }
-    return line("session_meta", join_object(payload), at_ms=session.at_ms)
+    return write_line("session_meta", join_object(payload), at_ms=session.at_ms)
 
 
-def item_line(item: Item, *, at_ms: int, envelope: Row | None = None) -> bytes:
+def write_item(item: Item, *, at_ms: int, envelope: Row | None = None) -> bytes:
     """Return an item as a line; `envelope` is what its line said beside it when it was imported."""
     more = {name: span for name, span in (envelope or {}).items() if name not in ("timestamp", "ordinal", "type")}
-    return line("response_item", item.raw, at_ms=at_ms, more=more)
+    return write_line("response_item", item.raw, at_ms=at_ms, more=more)
 
 
-def compacted_line(layout: Iterable[Item], *, text: str, at_ms: int, said: Row | None = None) -> bytes:
+def write_compacted(layout: Iterable[Item], *, text: str, at_ms: int, said: Row | None = None) -> bytes:
     """Return a compaction as a line; `said` is the payload its line had when it was imported."""
     kept = {name: span for name, span in (said or {}).items() if name not in WINDOW_IDS}
     payload = {"message": encode_value(text), **kept, "replacement_history": join_list(item.raw for item in layout)}
     # As many as there are items, or Codex refuses the line; they are about the originals, not about what stands there now.
     payload.pop("replacement_history_metadata", None)
-    return line("compacted", join_object(payload), at_ms=at_ms)
+    return write_line("compacted", join_object(payload), at_ms=at_ms)
 
 
-def note_line(note: bytes) -> bytes | None:
+def write_note(note: bytes) -> bytes | None:
     """Return a note as the line it was; None where it was no line of a rollout, or one that does not hold any more."""
-    row = row_of(note)
-    payload = row_of(row.get("payload", b"null")) if row is not None else None
+    row = parse_row(note)
+    payload = parse_row(row.get("payload", b"null")) if row is not None else None
     if row is None or payload is None:
         return None
-    kind = text_in(row, "type")
-    if kind not in KNOWN or kind in NOT_SAID_AGAIN or text_in(payload, "type") == "thread_rolled_back":
+    kind = get_text(row, "type")
+    if kind not in KNOWN or kind in NOT_SAID_AGAIN or get_text(payload, "type") == "thread_rolled_back":
         return None
     return join_object({name: span for name, span in row.items() if name != "ordinal"})
 
 
-def event_line(view: View, *, at_ms: int) -> bytes | None:
+def write_event(view: View, *, at_ms: int) -> bytes | None:
     """Return what Codex shows people for a message; None where it shows nothing."""
     if view.kind is not ItemKind.MESSAGE:
         return None
@@ -317,24 +317,24 @@ def event_line(view: View, *, at_ms: int) -> bytes | None:
         shown = {"type": "user_message", "message": view.said, "images": [], "local_images": [], "text_elements": []}
     elif view.role is Role.ASSISTANT and view.text:
         shown = {"type": "agent_message", "message": view.text}
-    return line("event_msg", encode_value(shown), at_ms=at_ms) if shown else None
+    return write_line("event_msg", encode_value(shown), at_ms=at_ms) if shown else None
 
 
-def line(kind: str, payload: bytes, *, at_ms: int, more: Row | None = None) -> bytes:
-    fields = {"timestamp": encode_value(stamp(at_ms)), "type": encode_value(kind), "payload": payload, **(more or {})}
-    return on_one_line(join_object(fields))
+def write_line(kind: str, payload: bytes, *, at_ms: int, more: Row | None = None) -> bytes:
+    fields = {"timestamp": encode_value(format_time(at_ms)), "type": encode_value(kind), "payload": payload, **(more or {})}
+    return join_lines(join_object(fields))
 
 
-def working_folder(texts: Sequence[str]) -> str | None:
+def find_working_folder(texts: Sequence[str]) -> str | None:
     """Return the folder a host named last in what it said about its world."""
     found = [match[1].strip() for text in texts for match in _cwd.finditer(text)]
     return found[-1] if found else None
 
 
-def stamp(at_ms: int) -> str:
-    return f"{_moment(at_ms):%Y-%m-%dT%H:%M:%S}.{max(0, at_ms) % 1000:03d}Z"
+def format_time(at_ms: int) -> str:
+    return f"{_read_time(at_ms):%Y-%m-%dT%H:%M:%S}.{max(0, at_ms) % 1000:03d}Z"
 
 
-def _moment(at_ms: int) -> datetime:
+def _read_time(at_ms: int) -> datetime:
     # Clocks in transcripts say anything; a rollout needs a year that its reader can write.
     return datetime.fromtimestamp(min(max(0, at_ms), 253_402_300_799_000) // 1000, UTC)

@@ -18,68 +18,70 @@ from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, EntryKind, LivePath, TurnBody
 from threadkeep.threads.reader import fill_erased, load_history, load_live_path, load_metadata, read_body
 from threadkeep.transfer.codex import (
-    Session,
-    compacted_line,
-    event_line,
-    item_line,
-    meta_line,
-    note_line,
-    session_id,
-    working_folder,
+    RolloutSession,
+    find_working_folder,
+    make_session_id,
+    write_compacted,
+    write_event,
+    write_item,
+    write_meta,
+    write_note,
 )
-from threadkeep.transfer.rows import Row, on_one_line, row_of, text_in
+from threadkeep.transfer.rows import Row, get_text, join_lines, parse_row
 
 _ticks = re.compile(r"`{3,}")
 
 
-def heading(title: str) -> str:
-    return f"# {_one_line(title) or 'Untitled'}\n"
+def render_heading(title: str) -> str:
+    return f"# {_join_lines(title) or 'Untitled'}\n"
 
 
-def turn_heading(number: int) -> str:
+def render_turn_heading(number: int) -> str:
     return f"\n## Turn {number}\n"
 
 
-def item_text(view: View) -> str:
+def render_item(view: View) -> str:
     """Return an item as a paragraph; what tools were given and gave back in fences that they cannot leave."""
     match view.kind:
         case ItemKind.MESSAGE:
-            return f"\n**{_speaker(view)}**{_images(view)}\n\n{view.text.strip()}\n"
+            return f"\n**{_name_speaker(view)}**{_render_images(view)}\n\n{view.text.strip()}\n"
         case ItemKind.CALL:
-            return f"\n**call** `{_one_line(view.tool or '')}`\n\n{_fenced(view.text)}"
+            return f"\n**call** `{_join_lines(view.tool or '')}`\n\n{_fence(view.text)}"
         case ItemKind.OUTPUT:
-            return f"\n**output**{_images(view)}\n\n{_fenced(view.text)}" + (f"\n**user**\n\n{view.said}\n" if view.said else "")
+            return f"\n**output**{_render_images(view)}\n\n{_fence(view.text)}" + (
+                f"\n**user**\n\n{view.said}\n" if view.said else ""
+            )
         case ItemKind.REASONING:
-            return f"\n*reasoning*\n\n{_quoted(view.text)}\n" if view.text.strip() else ""
+            return f"\n*reasoning*\n\n{_quote(view.text)}\n" if view.text.strip() else ""
         case ItemKind.OPAQUE:
             return "\n*(an item only its provider can read)*\n"
 
 
-def checkpoint_text(*, tokens_before: int, tokens_after: int) -> str:
+def render_checkpoint(*, tokens_before: int, tokens_after: int) -> str:
     return f"\n---\n\n*compacted here: {tokens_before:,} → {tokens_after:,} tokens*\n\n---\n"
 
 
-def _speaker(view: View) -> str:
+def _name_speaker(view: View) -> str:
     if view.role is Role.USER and not view.by_person:
         return "host"
     return view.role.value
 
 
-def _images(view: View) -> str:
+def _render_images(view: View) -> str:
     return f" *({view.images} image{'s' if view.images > 1 else ''})*" if view.images else ""
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     longest = max((len(match[0]) for match in _ticks.finditer(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}text\n{text.rstrip()}\n{fence}\n"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.strip().splitlines())
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -114,52 +116,52 @@ async def export_thread(backend: Backend, thread: Thread, form: str) -> AsyncIte
         case ExportFormat.CODEX:
             if thread.dialect.name != CODEX_DIALECT:
                 raise CannotExport(thread.id, form=form, dialect=thread.dialect.name)
-            lines = _codex(backend, thread)
+            lines = _export_codex(backend, thread)
         case ExportFormat.JSONL:
-            lines = _items(backend, thread)
+            lines = _export_items(backend, thread)
         case ExportFormat.MARKDOWN:
-            lines = _document(backend, thread)
+            lines = _export_document(backend, thread)
         case _:
             if thread.dialect.name != form:
                 raise CannotExport(thread.id, form=form, dialect=thread.dialect.name)
-            lines = _window(thread)
+            lines = _export_window(thread)
     async for line in lines:
         yield line + b"\n"
 
 
-async def codex_session(backend: Backend, thread: Thread) -> Session:
+async def load_codex_session(backend: Backend, thread: Thread) -> RolloutSession:
     """Return what an exported rollout says about itself: from the rollout it came from, else from what was recorded."""
     store = backend.store
     path = await load_live_path(store, thread.id, whole=True)
     history = await load_history(store, await load_live_path(store, thread.id))
-    newest = await _newest(store, path, RecordKind.ITEM)
+    newest = await _find_newest(store, path, RecordKind.ITEM)
     first = await store.read(path.spans[-1], limit=1, bodies=False)
     at_ms = newest.at_ms if newest else first[0].at_ms
     seed = b"\0".join((newest.chain or b"" if newest else b"", *(item.raw for item in history.items)))
-    meta = await _newest_meta(store, path)
-    known = text_in(meta, "cwd") if meta else ""
-    cwd = known or working_folder([thread.dialect.view(item).text for item in history.items]) or "/"
-    instructions = None if meta else await _instructions(store, path)
-    session = Session(id=session_id(seed, at_ms=at_ms), at_ms=at_ms, meta=meta, cwd=cwd)
+    meta = await _find_session_meta(store, path)
+    known = get_text(meta, "cwd") if meta else ""
+    cwd = known or find_working_folder([thread.dialect.view(item).text for item in history.items]) or "/"
+    instructions = None if meta else await _find_instructions(store, path)
+    session = RolloutSession(id=make_session_id(seed, at_ms=at_ms), at_ms=at_ms, meta=meta, cwd=cwd)
     return replace(session, instructions=instructions)
 
 
-async def _codex(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
-    session = await codex_session(backend, thread)
-    yield meta_line(session)
-    writer = _Rollout(backend.store, thread.dialect, events=session.meta is None)
+async def _export_codex(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
+    session = await load_codex_session(backend, thread)
+    yield write_meta(session)
+    writer = _RolloutWriter(backend.store, thread.dialect, events=session.meta is None)
     path = await load_live_path(backend.store, thread.id, whole=True)
-    pending = await _cuts(backend.store, path, newest=(await load_live_path(backend.store, thread.id)).checkpoint)
-    async for record in _records(backend.store, path):
+    pending = await _find_cuts(backend.store, path, newest=(await load_live_path(backend.store, thread.id)).checkpoint)
+    async for record in _read_records(backend.store, path):
         while pending and record.ordinal >= pending[0].cut:
-            for line in await writer.compacted(pending.pop(0)):
+            for line in await writer.write_cut(pending.pop(0)):
                 yield line
         for line in writer.take(record):
             yield line
     for cut in pending:
-        for line in await writer.compacted(cut):
+        for line in await writer.write_cut(cut):
             yield line
-    for line in writer.rest():
+    for line in writer.flush():
         yield line
 
 
@@ -171,7 +173,7 @@ class _Cut:
     cut: int
 
 
-async def _cuts(store: ThreadStore, path: LivePath, *, newest: Record | None) -> list[_Cut]:
+async def _find_cuts(store: ThreadStore, path: LivePath, *, newest: Record | None) -> list[_Cut]:
     """Return the checkpoints to be written, in the order of their cuts; one whose cut lies behind a later one's says nothing."""
     if newest is None:
         return []
@@ -187,7 +189,7 @@ async def _cuts(store: ThreadStore, path: LivePath, *, newest: Record | None) ->
     return found[::-1]
 
 
-class _Rollout:
+class _RolloutWriter:
     """Turns records into lines. An item waits for the note that may say more about its line."""
 
     def __init__(self, store: ThreadStore, dialect: Dialect, *, events: bool) -> None:
@@ -201,43 +203,43 @@ class _Rollout:
         if record.erased:
             return []
         if record.kind is RecordKind.ITEM:
-            lines = self.rest()
+            lines = self.flush()
             self._waiting = record
             return lines
         if record.kind is not RecordKind.NOTE or record.chain is not None:
             return []
-        row = row_of(record.body)
-        if row is not None and text_in(row, "type") == "response_item" and "payload" not in row:
-            return self.rest(envelope=row)
-        if row is not None and text_in(row, "type") == "compacted":
-            self._said = row_of(row.get("payload", b"null"))
-            return self.rest()
-        line = note_line(record.body)
-        return [*self.rest(), *([line] if line else [])]
+        row = parse_row(record.body)
+        if row is not None and get_text(row, "type") == "response_item" and "payload" not in row:
+            return self.flush(envelope=row)
+        if row is not None and get_text(row, "type") == "compacted":
+            self._said = parse_row(row.get("payload", b"null"))
+            return self.flush()
+        line = write_note(record.body)
+        return [*self.flush(), *([line] if line else [])]
 
-    def rest(self, *, envelope: Row | None = None) -> list[bytes]:
+    def flush(self, *, envelope: Row | None = None) -> list[bytes]:
         """Return the item that was waiting, with the event people are shown for it where no rollout had said it."""
         record, self._waiting = self._waiting, None
         if record is None:
             return []
         item = Item(record.body)
-        lines = [item_line(item, at_ms=record.at_ms, envelope=envelope)]
-        event = event_line(self._dialect.view(item), at_ms=record.at_ms) if self._events else None
+        lines = [write_item(item, at_ms=record.at_ms, envelope=envelope)]
+        event = write_event(self._dialect.view(item), at_ms=record.at_ms) if self._events else None
         return [*lines, *([event] if event else [])]
 
-    async def compacted(self, cut: _Cut) -> list[bytes]:
+    async def write_cut(self, cut: _Cut) -> list[bytes]:
         # Without spans, a window is what its checkpoint placed.
         placed = await load_history(self._store, LivePath(spans=(), checkpoint=cut.record, whole=False))
         text = next((self._dialect.view(entry.item).text for entry in placed.entries if entry.kind is EntryKind.STATE), "")
         # Its own line, where it was imported, stood right before it.
         said, self._said = (self._said if cut.cut == cut.record.ordinal else None), None
-        line = compacted_line(placed.items, text=text, at_ms=cut.record.at_ms, said=said)
-        return [*self.rest(), line]
+        line = write_compacted(placed.items, text=text, at_ms=cut.record.at_ms, said=said)
+        return [*self.flush(), line]
 
 
-async def _records(store: ThreadStore, path: LivePath) -> AsyncIterator[Record]:
+async def _read_records(store: ThreadStore, path: LivePath) -> AsyncIterator[Record]:
     """Yield the records of a path, oldest first; of an erased item whose call is still half there, what stands in its place."""
-    stand_ins = await _stand_ins(store, path)
+    stand_ins = await _load_placeholders(store, path)
     for span in reversed(path.spans):
         start = span.start
         while start < span.stop:
@@ -247,14 +249,14 @@ async def _records(store: ThreadStore, path: LivePath) -> AsyncIterator[Record]:
             start = stop
 
 
-async def _stand_ins(store: ThreadStore, path: LivePath) -> dict[tuple[str, int], Record]:
-    if not await _holds_erased(store, path):
+async def _load_placeholders(store: ThreadStore, path: LivePath) -> dict[tuple[str, int], Record]:
+    if not await _has_erased(store, path):
         return {}
     records = [record for span in reversed(path.spans) for record in await store.read(span, kinds={RecordKind.ITEM})]
     return {(record.thread_id, record.ordinal): record for record in await fill_erased(store, records, begins=True)}
 
 
-async def _holds_erased(store: ThreadStore, path: LivePath) -> bool:
+async def _has_erased(store: ThreadStore, path: LivePath) -> bool:
     for span in path.spans:
         for start in range(span.start, span.stop, PAGE):
             part = Span(thread_id=span.thread_id, start=start, stop=min(start + PAGE, span.stop))
@@ -263,14 +265,14 @@ async def _holds_erased(store: ThreadStore, path: LivePath) -> bool:
     return False
 
 
-async def _items(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
+async def _export_items(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
     path = await load_live_path(backend.store, thread.id, whole=True)
-    async for record in _records(backend.store, path):
+    async for record in _read_records(backend.store, path):
         if record.kind is RecordKind.ITEM and not record.erased:
-            yield on_one_line(record.body)
+            yield join_lines(record.body)
 
 
-async def _window(thread: Thread) -> AsyncIterator[bytes]:
+async def _export_window(thread: Thread) -> AsyncIterator[bytes]:
     yield b"["
     items = (await thread.history()).items
     for index, item in enumerate(items):
@@ -278,46 +280,46 @@ async def _window(thread: Thread) -> AsyncIterator[bytes]:
     yield b"]"
 
 
-async def _document(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
+async def _export_document(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
     path = await load_live_path(backend.store, thread.id, whole=True)
     title = (await load_metadata(backend.store, thread.id)).title
     titled = False
-    async for record in _records(backend.store, path):
+    async for record in _read_records(backend.store, path):
         text = ""
         if not titled and (title or record.kind is RecordKind.TURN):
             opened = read_body(record, TurnBody) if record.kind is RecordKind.TURN else None
-            yield heading(title or (opened.preview if opened else "")).encode()
+            yield render_heading(title or (opened.preview if opened else "")).encode()
             titled = True
         if record.kind is RecordKind.TURN:
-            text = turn_heading(record.turn)
+            text = render_turn_heading(record.turn)
         elif record.kind is RecordKind.ITEM and not record.erased:
-            text = item_text(thread.dialect.view(Item(record.body)))
+            text = render_item(thread.dialect.view(Item(record.body)))
         elif record.kind is RecordKind.CHECKPOINT and (made := read_body(record, Checkpoint)) is not None:
             before, after = (made.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
-            text = checkpoint_text(tokens_before=before, tokens_after=after)
+            text = render_checkpoint(tokens_before=before, tokens_after=after)
         if text:
             yield text.rstrip("\n").encode("utf-8", "replace")
 
 
-async def _newest(store: ThreadStore, path: LivePath, kind: RecordKind) -> Record | None:
+async def _find_newest(store: ThreadStore, path: LivePath, kind: RecordKind) -> Record | None:
     for span in path.spans:
         for record in await store.read(span, kinds={kind}, newest_first=True, limit=1, bodies=False):
             return record
     return None
 
 
-async def _newest_meta(store: ThreadStore, path: LivePath) -> Row | None:
+async def _find_session_meta(store: ThreadStore, path: LivePath) -> Row | None:
     """Return the payload of the newest `session_meta` that a rollout began with."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.NOTE}, limit=FIRST_NOTES):
-            row = row_of(record.body)
-            meta = row_of(row.get("payload", b"null")) if row is not None and text_in(row, "type") == "session_meta" else None
+            row = parse_row(record.body)
+            meta = parse_row(row.get("payload", b"null")) if row is not None and get_text(row, "type") == "session_meta" else None
             if meta is not None:
                 return meta
     return None
 
 
-async def _instructions(store: ThreadStore, path: LivePath) -> str | None:
+async def _find_instructions(store: ThreadStore, path: LivePath) -> str | None:
     """Return the instructions a client last sent beside its history, where a gateway saw them."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):

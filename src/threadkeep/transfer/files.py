@@ -32,7 +32,7 @@ def is_cut(path: Path) -> bool:
         with path.open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
             while stream.tell() < size:
-                if not _passed_frame(stream):
+                if not _skip_frame(stream):
                     return True
             return stream.tell() > size
     except zstandard.ZstdError:
@@ -41,7 +41,7 @@ def is_cut(path: Path) -> bool:
         raise UnreadableTranscript(str(path), error.strerror or str(error)) from error
 
 
-def _passed_frame(stream: BinaryIO) -> bool:
+def _skip_frame(stream: BinaryIO) -> bool:
     """Go to the end of a frame; false where the file ends before it is known where that is."""
     start = stream.tell()
     head = stream.read(LONGEST_HEADER)
@@ -85,12 +85,12 @@ class Line:
 
 
 def is_sqlite(path: Path) -> bool:
-    return _beginning(path).startswith(SQLITE)
+    return _read_beginning(path).startswith(SQLITE)
 
 
 def is_packed(path: Path) -> bool:
     """Whether a file is compressed with zstd."""
-    return _beginning(path).startswith(ZSTD)
+    return _read_beginning(path).startswith(ZSTD)
 
 
 def sample(path: Path) -> bytes:
@@ -98,7 +98,7 @@ def sample(path: Path) -> bytes:
     found = bytearray()
     with open_plain(path) as stream:
         try:
-            for chunk in _chunks(stream, str(path), size=SAMPLE_CHUNK):
+            for chunk in _read_chunks(stream, str(path), size=SAMPLE_CHUNK):
                 found += chunk
                 if len(found) >= SAMPLE_BYTES:
                     break
@@ -135,7 +135,7 @@ def read_lines(path: Path, *, start: int = 0, number: int = 0) -> Iterator[Line]
     with open_plain(path) as stream:
         if start:
             stream.seek(start)
-        yield from _lines(stream, str(path), position=start, number=number)
+        yield from _split_lines(stream, str(path), position=start, number=number)
     _check_whole(path)
 
 
@@ -144,16 +144,16 @@ def _check_whole(path: Path) -> None:
         raise UnreadableTranscript(str(path), "it is cut: its packed content ends too early, and what followed is not in it")
 
 
-def _lines(stream: BinaryIO, name: str, *, position: int, number: int) -> Iterator[Line]:
+def _split_lines(stream: BinaryIO, name: str, *, position: int, number: int) -> Iterator[Line]:
     held = bytearray()
     lost = False
-    for chunk in _chunks(stream, name):
+    for chunk in _read_chunks(stream, name):
         at = 0
         while (end := chunk.find(b"\n", at)) >= 0:
             held += chunk[at:end]
             position += end + 1 - at
             number += 1
-            yield Line(number=number, raw=None if lost else _bare(held), stop=position)
+            yield Line(number=number, raw=None if lost else _strip_return(held), stop=position)
             held.clear()
             lost, at = False, end + 1
         position += len(chunk) - at
@@ -163,14 +163,14 @@ def _lines(stream: BinaryIO, name: str, *, position: int, number: int) -> Iterat
             held.clear()
             lost = True
     if held or lost:
-        yield Line(number=number + 1, raw=None if lost else _bare(held), stop=position, whole=False)
+        yield Line(number=number + 1, raw=None if lost else _strip_return(held), stop=position, whole=False)
 
 
-def _bare(held: bytearray) -> bytes:
+def _strip_return(held: bytearray) -> bytes:
     return bytes(held[:-1] if held.endswith(b"\r") else held)
 
 
-def _chunks(stream: BinaryIO, name: str, *, size: int = CHUNK) -> Iterator[bytes]:
+def _read_chunks(stream: BinaryIO, name: str, *, size: int = CHUNK) -> Iterator[bytes]:
     while True:
         try:
             chunk = stream.read(size)
@@ -181,7 +181,7 @@ def _chunks(stream: BinaryIO, name: str, *, size: int = CHUNK) -> Iterator[bytes
         yield chunk
 
 
-def _beginning(path: Path) -> bytes:
+def _read_beginning(path: Path) -> bytes:
     try:
         with path.open("rb") as stream:
             return stream.read(16)
@@ -189,7 +189,7 @@ def _beginning(path: Path) -> bytes:
         raise UnreadableTranscript(str(path), error.strerror or str(error)) from error
 
 
-def whole_text(path: Path, *, limit: int) -> bytes:
+def read_whole(path: Path, *, limit: int) -> bytes:
     """Return all of a file, unpacked.
 
     Raises:
@@ -197,7 +197,7 @@ def whole_text(path: Path, *, limit: int) -> bytes:
     """
     body = bytearray()
     with open_plain(path) as stream:
-        for chunk in _chunks(stream, str(path)):
+        for chunk in _read_chunks(stream, str(path)):
             body += chunk
             if len(body) > limit:
                 reason = f"it is one JSON document of more than {limit >> 20} MB; write it as one item a line"

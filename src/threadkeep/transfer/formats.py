@@ -12,10 +12,10 @@ from threadkeep.errors import UnknownFormat
 from threadkeep.items import Item
 from threadkeep.transfer.claude_code import ClaudeCodeReader
 from threadkeep.transfer.codex import CodexReader
-from threadkeep.transfer.files import is_sqlite, sample, whole_text
-from threadkeep.transfer.hermes import hermes_steps
+from threadkeep.transfer.files import is_sqlite, read_whole, sample
+from threadkeep.transfer.hermes import read_hermes
 from threadkeep.transfer.pi import PiReader
-from threadkeep.transfer.rows import Row, row_of, short_digest, text_in, without
+from threadkeep.transfer.rows import Row, drop_fields, get_text, make_short_digest, parse_row
 from threadkeep.transfer.steps import Lane, LineReader, Note, PutItem, Step, Trouble
 
 HISTORY_FIELDS = (*dict.fromkeys(dialect.history_field for dialect in DIALECTS.values()), "history", "items", "traj")
@@ -33,11 +33,11 @@ class PlainReader:
     def feed(self, line: bytes) -> list[Step]:
         if not line.strip():
             return []
-        row = row_of(line)
-        if row is not None and (listed := _listed(row)) is not None:
+        row = parse_row(line)
+        if row is not None and (listed := _find_list(row)) is not None:
             name, spans = listed
-            steps = list_steps(spans, dialect=self._dialect.name)
-            return [*steps, *_rest(row, name)]
+            steps = read_list(spans, dialect=self._dialect.name)
+            return [*steps, *_note_rest(row, name)]
         return self._take(line)
 
     def finish(self) -> list[Step]:
@@ -45,7 +45,7 @@ class PlainReader:
         if not steps or self._begun:
             return steps
         self._begun = True
-        return [_lane(self._dialect, steps), *steps]
+        return [_make_lane(self._dialect, steps), *steps]
 
     def _take(self, line: bytes) -> list[Step]:
         item = read_item(line.strip())
@@ -57,38 +57,38 @@ class PlainReader:
         return self.finish() if told or len(self._held) >= HELD_ITEMS else []
 
 
-def document_steps(body: bytes, *, dialect: str) -> list[Step]:
+def read_document(body: bytes, *, dialect: str) -> list[Step]:
     """Return the steps of a whole JSON document: a list of items, a request body, or a list of either."""
     spans = split_list(body)
     if spans is None:
-        row = row_of(body)
-        listed = _listed(row) if row is not None else None
+        row = parse_row(body)
+        listed = _find_list(row) if row is not None else None
         if row is None or listed is None:
             return [Trouble(text="no list of items, and no object that holds one")]
         name, spans = listed
-        return [*list_steps(spans, dialect=dialect), *_rest(row, name)]
+        return [*read_list(spans, dialect=dialect), *_note_rest(row, name)]
     if spans and all(_is_conversation(span) for span in spans):
-        return [step for span in spans for step in document_steps(span, dialect=dialect)]
-    return list_steps(spans, dialect=dialect)
+        return [step for span in spans for step in read_document(span, dialect=dialect)]
+    return read_list(spans, dialect=dialect)
 
 
-def list_steps(spans: list[bytes], *, dialect: str) -> list[Step]:
+def read_list(spans: list[bytes], *, dialect: str) -> list[Step]:
     """Return the steps of one conversation."""
     steps: list[Step] = []
     for span in spans:
         item = read_item(span)
         steps.extend([PutItem(item=item)] if item else [Trouble(text="not a JSON object"), Note(body=span)])
-    return [_lane(find_dialect(dialect), steps), *steps] if steps else []
+    return [_make_lane(find_dialect(dialect), steps), *steps] if steps else []
 
 
-def history_in(row: Row) -> list[bytes] | None:
+def find_history(row: Row) -> list[bytes] | None:
     """Return the items of an object that holds a history, such as a request body."""
-    listed = _listed(row)
+    listed = _find_list(row)
     return listed[1] if listed else None
 
 
-def _listed(row: Row) -> tuple[str, list[bytes]] | None:
-    if text_in(row, "role"):
+def _find_list(row: Row) -> tuple[str, list[bytes]] | None:
+    if get_text(row, "role"):
         return None
     for name in HISTORY_FIELDS:
         spans = split_list(row.get(name, b"null"))
@@ -97,11 +97,11 @@ def _listed(row: Row) -> tuple[str, list[bytes]] | None:
     return None
 
 
-def _rest(row: Row, name: str) -> list[Step]:
+def _note_rest(row: Row, name: str) -> list[Step]:
     """Return what stands beside a list, in one fixed spelling: the same list may come on one line or on many."""
     if len(row) <= 1:
         return []
-    spelled = without(row, name)
+    spelled = drop_fields(row, name)
     try:
         return [Note(body=encode_value(read_object(spelled)))]
     except RecursionError:
@@ -109,18 +109,18 @@ def _rest(row: Row, name: str) -> list[Step]:
 
 
 def _is_conversation(span: bytes) -> bool:
-    row = row_of(span)
-    return row is not None and _listed(row) is not None
+    row = parse_row(span)
+    return row is not None and _find_list(row) is not None
 
 
-def _lane(dialect: Dialect, steps: list[Step]) -> Lane:
+def _make_lane(dialect: Dialect, steps: list[Step]) -> Lane:
     beginning: list[bytes] = []
     for step in steps:
         if isinstance(step, PutItem):
             beginning.append(dialect.canonical(step.item))
             if dialect.view(step.item).by_person or len(beginning) >= HELD_ITEMS:
                 break
-    return Lane(thread_id=f"{dialect.name}-{short_digest(bytes(1).join(beginning))}", dialect=dialect.name)
+    return Lane(thread_id=f"{dialect.name}-{make_short_digest(bytes(1).join(beginning))}", dialect=dialect.name)
 
 
 SAMPLE_LINES = 64
@@ -141,42 +141,44 @@ class Format(StrEnum):
 FORMATS: tuple[str, ...] = (*Format, *DIALECTS)
 
 
-def format_of_lines(lines: Sequence[bytes]) -> str | None:
+def detect_lines(lines: Sequence[bytes]) -> str | None:
     """Return what a file is whose first lines these are; None where nothing in them says."""
-    rows = [row for row in (row_of(line) for line in lines[:SAMPLE_LINES]) if row is not None]
-    found = next((kind for row in rows if (kind := _client_of(row)) is not None), None)
+    rows = [row for row in (parse_row(line) for line in lines[:SAMPLE_LINES]) if row is not None]
+    found = next((kind for row in rows if (kind := _detect_client(row)) is not None), None)
     if found is not None:
         return found
-    items = [span for row in rows for span in (history_in(row) or [])] or [line for line in lines if row_of(line) is not None]
-    return format_of_items(items)
+    items = [span for row in rows for span in (find_history(row) or [])] or [
+        line for line in lines if parse_row(line) is not None
+    ]
+    return detect_items(items)
 
 
-def format_of_document(body: bytes) -> str | None:
+def detect_document(body: bytes) -> str | None:
     """Return the dialect of a whole JSON document; None where it holds no items."""
     spans = split_list(body)
     if spans is None:
-        row = row_of(body)
-        return format_of_items(history_in(row) or []) if row is not None else None
-    nested = [history for span in spans if (row := row_of(span)) is not None and (history := history_in(row)) is not None]
-    return format_of_items([item for history in nested for item in history] if nested else spans)
+        row = parse_row(body)
+        return detect_items(find_history(row) or []) if row is not None else None
+    nested = [history for span in spans if (row := parse_row(span)) is not None and (history := find_history(row)) is not None]
+    return detect_items([item for history in nested for item in history] if nested else spans)
 
 
-def format_of_items(spans: Iterable[bytes]) -> str | None:
+def detect_items(spans: Iterable[bytes]) -> str | None:
     """Return the dialect of items: the first that recognises one; the plainest where several would read them alike."""
     spoken = False
     for span in spans:
-        row = row_of(span)
+        row = parse_row(span)
         if row is None:
             continue
         found = next((name for name, dialect in DIALECTS.items() if dialect.recognises(Item(span))), None)
         if found is not None:
             return found
-        spoken = spoken or bool(text_in(row, "role"))
+        spoken = spoken or bool(get_text(row, "role"))
     return CHAT.name if spoken else None
 
 
-def _client_of(row: Row) -> Format | None:
-    kind = text_in(row, "type")
+def _detect_client(row: Row) -> Format | None:
+    kind = get_text(row, "type")
     if kind in CODEX_LINES and "payload" in row:
         return Format.CODEX
     if kind == "session" and "timestamp" in row and "id" in row:
@@ -198,7 +200,7 @@ Source = LineReader | Callable[[], Iterator[Step]]
 """A reader that is fed lines, or a function that yields the steps of a file that is read as a whole."""
 
 
-def source_of(path: Path, form: str | None) -> Source:
+def choose_source(path: Path, form: str | None) -> Source:
     """Return what reads `path`, as `form` or, without one, as what stands in it.
 
     Raises:
@@ -206,24 +208,24 @@ def source_of(path: Path, form: str | None) -> Source:
         UnreadableTranscript: It cannot be opened.
     """
     if form == Format.HERMES or (form is None and is_sqlite(path)):
-        return lambda: hermes_steps(path)
+        return lambda: read_hermes(path)
     beginning = sample(path)
     lines = beginning.split(b"\n")
-    document = beginning.lstrip()[:1] == b"[" or (_first_is_cut(lines) and _is_one_value(beginning))
+    document = beginning.lstrip()[:1] == b"[" or (_is_first_cut(lines) and _is_one_value(beginning))
     if form is None:
-        form = None if document else format_of_lines(lines)
+        form = None if document else detect_lines(lines)
     if form is not None and form not in DIALECTS:
-        return _reader(form)
+        return _choose_reader(form)
     if form is not None and not document:
         return PlainReader(form)
-    body = whole_text(path, limit=LARGEST_DOCUMENT)
-    found = form or format_of_document(body)
+    body = read_whole(path, limit=LARGEST_DOCUMENT)
+    found = form or detect_document(body)
     if found is None:
         raise UnknownFormat(str(path), known=FORMATS)
-    return lambda: iter(document_steps(body, dialect=found))
+    return lambda: iter(read_document(body, dialect=found))
 
 
-def _reader(form: str) -> LineReader:
+def _choose_reader(form: str) -> LineReader:
     match form:
         case Format.CODEX:
             return CodexReader()
@@ -235,11 +237,11 @@ def _reader(form: str) -> LineReader:
             raise AssertionError(f"{form} is not read line by line")
 
 
-def _first_is_cut(lines: list[bytes]) -> bool:
+def _is_first_cut(lines: list[bytes]) -> bool:
     first = next((line for line in lines if line.strip()), b"")
-    return row_of(first) is None
+    return parse_row(first) is None
 
 
 def _is_one_value(beginning: bytes) -> bool:
     """Whether a file looks like one JSON value over several lines: none of its lines is a value by itself."""
-    return beginning.lstrip()[:1] == b"{" and not any(row_of(line) for line in beginning.split(b"\n"))
+    return beginning.lstrip()[:1] == b"{" and not any(parse_row(line) for line in beginning.split(b"\n"))

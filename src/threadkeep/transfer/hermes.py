@@ -15,7 +15,7 @@ from typing import Any
 from threadkeep.dialects import CHAT
 from threadkeep.errors import UnreadableTranscript
 from threadkeep.items import Item
-from threadkeep.transfer.rows import thread_name
+from threadkeep.transfer.rows import make_thread_name
 from threadkeep.transfer.steps import Compacted, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "hermes"
@@ -26,7 +26,7 @@ SPOKEN = ("tool_call_id", "name")
 IN_ITEM = frozenset({"role", "content", "tool_calls", "tool_call_id", "id", "session_id", "timestamp", "active", "compacted"})
 
 
-def hermes_steps(path: Path) -> Iterator[Step]:
+def read_hermes(path: Path) -> Iterator[Step]:
     """Yield the steps of every session, parents before their children; where it cannot be read further, that is said.
 
     Raises:
@@ -39,17 +39,17 @@ def hermes_steps(path: Path) -> Iterator[Step]:
     try:
         connection.row_factory = sqlite3.Row
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        sessions = _sessions(connection, path)
+        sessions = _load_sessions(connection, path)
         try:
             for session in sessions:
-                yield from _session_steps(connection, session)
+                yield from _read_session(connection, session)
         except sqlite3.Error as error:
             yield Trouble(text=f"the database cannot be read further: {error}")
     finally:
         connection.close()
 
 
-def _sessions(connection: sqlite3.Connection, path: Path) -> list[dict[str, Any]]:
+def _load_sessions(connection: sqlite3.Connection, path: Path) -> list[dict[str, Any]]:
     try:
         rows = [dict(row) for row in connection.execute("SELECT * FROM sessions ORDER BY started_at, id")]
     except sqlite3.Error as error:
@@ -66,13 +66,13 @@ def _sessions(connection: sqlite3.Connection, path: Path) -> list[dict[str, Any]
     return list(placed.values())
 
 
-def _session_steps(connection: sqlite3.Connection, session: dict[str, Any]) -> Iterator[Step]:
-    at = _ms(session.get("started_at"))
-    name = thread_name(str(session["id"]), prefix="hermes", content=str(session["id"]).encode())
+def _read_session(connection: sqlite3.Connection, session: dict[str, Any]) -> Iterator[Step]:
+    at = _to_ms(session.get("started_at"))
+    name = make_thread_name(str(session["id"]), prefix="hermes", content=str(session["id"]).encode())
     parent = session.get("parent_session_id")
-    rotated = parent and _ended_by_compression(connection, parent)
-    source = thread_name(str(parent), prefix="hermes", content=str(parent).encode()) if rotated else None
-    note = Note(body=_json({key: value for key, value in session.items() if value is not None}), at_ms=at)
+    rotated = parent and _was_compressed(connection, parent)
+    source = make_thread_name(str(parent), prefix="hermes", content=str(parent).encode()) if rotated else None
+    note = Note(body=_encode_json({key: value for key, value in session.items() if value is not None}), at_ms=at)
     yield Lane(thread_id=name, dialect=DIALECT, continued_from=source, opening=(note,))
     if rotated:
         yield Compacted(layout=(), issuer=ISSUER, at_ms=at)
@@ -81,22 +81,22 @@ def _session_steps(connection: sqlite3.Connection, session: dict[str, Any]) -> I
         message = dict(row)
         active, compacted = message.get("active", 1), message.get("compacted", 0)
         if replaced and active:
-            yield Compacted(layout=(), issuer=ISSUER, at_ms=_ms(message.get("timestamp")))
+            yield Compacted(layout=(), issuer=ISSUER, at_ms=_to_ms(message.get("timestamp")))
             replaced = False
         replaced = replaced or bool(not active and compacted)
-        yield from _message_steps(message, shown=bool(active or compacted))
+        yield from _read_message(message, shown=bool(active or compacted))
     if title := session.get("title"):
         yield Titled(title=str(title))
 
 
-def _ended_by_compression(connection: sqlite3.Connection, session_id: str) -> bool:
+def _was_compressed(connection: sqlite3.Connection, session_id: str) -> bool:
     row = connection.execute("SELECT end_reason FROM sessions WHERE id = ?", (session_id,)).fetchone()
     return row is not None and row[0] == "compression"
 
 
-def _message_steps(message: dict[str, Any], *, shown: bool) -> Iterator[Step]:
-    at = _ms(message.get("timestamp"))
-    item: dict[str, Any] = {"role": message["role"], "content": _content(message.get("content"))}
+def _read_message(message: dict[str, Any], *, shown: bool) -> Iterator[Step]:
+    at = _to_ms(message.get("timestamp"))
+    item: dict[str, Any] = {"role": message["role"], "content": _decode_content(message.get("content"))}
     calls = message.get("tool_calls")
     try:
         if calls:
@@ -109,14 +109,14 @@ def _message_steps(message: dict[str, Any], *, shown: bool) -> Iterator[Step]:
     rest = {key: value for key, value in message.items() if key not in IN_ITEM and value is not None}
     if not shown:
         # Taken back by a person; Hermes hides it and never sends it again.
-        yield Note(body=_json({key: value for key, value in message.items() if value is not None}), at_ms=at)
+        yield Note(body=_encode_json({key: value for key, value in message.items() if value is not None}), at_ms=at)
         return
-    yield PutItem(item=Item(_json(item)), at_ms=at)
+    yield PutItem(item=Item(_encode_json(item)), at_ms=at)
     if rest:
-        yield Note(body=_json({"id": message["id"], **rest}), at_ms=at)
+        yield Note(body=_encode_json({"id": message["id"], **rest}), at_ms=at)
 
 
-def _content(content: object) -> object:
+def _decode_content(content: object) -> object:
     if isinstance(content, str) and content.startswith(JSON_CONTENT):
         try:
             return json.loads(content.removeprefix(JSON_CONTENT))
@@ -125,10 +125,10 @@ def _content(content: object) -> object:
     return content
 
 
-def _json(value: object) -> bytes:
+def _encode_json(value: object) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
     return text.encode("utf-8", "replace")
 
 
-def _ms(seconds: object) -> int | None:
+def _to_ms(seconds: object) -> int | None:
     return int(seconds * 1000) if isinstance(seconds, int | float) and 0 <= seconds < 1 << 40 else None

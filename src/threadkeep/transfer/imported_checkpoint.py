@@ -40,10 +40,10 @@ class Selection:
             self.full = self.left_tokens == 0
             return text
         self.full = True
-        return shortened(raw, tokens=self.left_tokens)
+        return shorten_middle(raw, tokens=self.left_tokens)
 
 
-def shortened(raw: bytes, *, tokens: int) -> str:
+def shorten_middle(raw: bytes, *, tokens: int) -> str:
     """Return text with its middle left out so that the rest fits."""
     budget = tokens * TOKEN_BYTES
     left_out = -(-(len(raw) - budget) // TOKEN_BYTES)
@@ -52,7 +52,7 @@ def shortened(raw: bytes, *, tokens: int) -> str:
     return f"{head}…{left_out} tokens truncated…{tail}"
 
 
-def message(text: str) -> dict[str, Any]:
+def make_message(text: str) -> dict[str, Any]:
     """Return a message as Codex writes it into a compacted history."""
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
@@ -74,33 +74,33 @@ class _Found(NamedTuple):
     tokens: int
 
 
-async def newest_said(store: ThreadStore, thread_id: str, *, dialect: Dialect, stop: int) -> list[Placed]:
+async def select_messages(store: ThreadStore, thread_id: str, *, dialect: Dialect, stop: int) -> list[Placed]:
     """Return what a compaction of the path before `stop` keeps of people's messages, oldest first. Reads no more than that."""
     path = await load_live_path(store, thread_id, stop=stop)
     selection = Selection()
     kept: list[Placed] = []
-    async for found in _newest_first(store, path):
+    async for found in _read_newest_first(store, path):
         view = dialect.view(found.item)
         if selection.full:
             break
         if view.by_person and view.kind is ItemKind.MESSAGE:
-            kept.append(_kept(found, selection, dialect))
+            kept.append(_place_message(found, selection, dialect))
     return kept[::-1]
 
 
-def _kept(found: _Found, selection: Selection, dialect: Dialect) -> Placed:
-    texts = _texts(found.item)
+def _place_message(found: _Found, selection: Selection, dialect: Dialect) -> Placed:
+    texts = _list_texts(found.item)
     whole = "".join(texts)
     text = selection.take(whole)
     source = found.source
     if text == whole and len(texts) == 1 and source is not None:
         return Placed(KeepEntry(thread=source.thread_id, ordinal=source.ordinal, depth=found.depth), found.tokens)
-    raw = dialect.parse(message(text)).raw
+    raw = dialect.parse(make_message(text)).raw
     place = (source.thread_id, source.ordinal) if source else (None, None)
     return Placed(LiteralEntry(item=msgspec.Raw(raw), issuer="codex", thread=place[0], ordinal=place[1]), estimate_item(raw))
 
 
-def _texts(item: Item) -> list[str]:
+def _list_texts(item: Item) -> list[str]:
     """Return the texts of a message that holds nothing else worth keeping; what is no text counts as one of them."""
     content = (read_object(item.raw) or {}).get("content")
     if isinstance(content, str):
@@ -109,7 +109,7 @@ def _texts(item: Item) -> list[str]:
     return [str(part.get("text") or "") if isinstance(part, dict) else "" for part in parts]
 
 
-async def _newest_first(store: ThreadStore, path: LivePath) -> AsyncIterator[_Found]:
+async def _read_newest_first(store: ThreadStore, path: LivePath) -> AsyncIterator[_Found]:
     checkpoint = await load_checkpoint(store, path.checkpoint) if path.checkpoint else None
     cut = checkpoint.cut if checkpoint else 0
     for span in path.spans:
@@ -152,21 +152,21 @@ class ImportedCheckpoint:
     def tokens_after(self) -> int:
         return sum(tokens for _, tokens in self.layout) + self.tokens_behind
 
-    def at(self, own: Pointer, *, dialect: Dialect) -> Checkpoint:
+    def make_body(self, own: Pointer, *, dialect: Dialect) -> Checkpoint:
         """Return the body of its record, which will be `own`."""
         return Checkpoint(
             strategy=STRATEGY,
             base=self.base,
             cut=own.ordinal if self.cut is None else self.cut,
             covers=self.covers,
-            layout=[_sourced(entry, own, dialect=dialect) for entry, _ in self.layout],
+            layout=[_add_source(entry, own, dialect=dialect) for entry, _ in self.layout],
             state=msgspec.Raw(dump_ledger(Ledger())),
             audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
             figures={"tokens_before": self.tokens_before, "tokens_after": self.tokens_after, "model_calls": 0},
         )
 
 
-def _sourced(entry: LayoutEntry, own: Pointer, *, dialect: Dialect) -> LayoutEntry:
+def _add_source(entry: LayoutEntry, own: Pointer, *, dialect: Dialect) -> LayoutEntry:
     """Return a literal that holds a person's words no record has with the checkpoint itself as their source."""
     if not isinstance(entry, LiteralEntry) or entry.ordinal is not None:
         return entry

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.errors import OrdinalConflict, ThreadExists, UnknownFormat, UnreadableTranscript
-from threadkeep.transfer.codex import base_of
+from threadkeep.transfer.codex import find_base
 from threadkeep.transfer.files import Line, is_packed, read_lines
-from threadkeep.transfer.formats import ENDINGS, Format, Source, source_of
-from threadkeep.transfer.rows import number_in, row_of
+from threadkeep.transfer.formats import ENDINGS, Format, Source, choose_source
+from threadkeep.transfer.rows import get_number, parse_row
 from threadkeep.transfer.steps import Base, Lane, LineReader, Step, Trouble
-from threadkeep.transfer.thread_builder import Landing
+from threadkeep.transfer.thread_builder import ThreadBuilder
 
 BATCH_LINES = 128
 BATCH_BYTES = 1 << 20
@@ -86,16 +86,16 @@ class FileImport:
         self._growing = growing
         self._within = within
         self._signature: Signature | None = None
-        self._landings: dict[str, Landing] = {}
+        self._landings: dict[str, ThreadBuilder] = {}
         self._source: Source | None = None
-        self._current: Landing | None = None
+        self._current: ThreadBuilder | None = None
         self._problems: list[ImportProblem] = []
         self._added_before: Counter[str] = Counter()
         self._offset = 0
         self._line = 0
         self._packed = False
 
-    def anew(self) -> FileImport:
+    def restart(self) -> FileImport:
         """Return the import of the same file from its beginning, with what this one has added so far as its own."""
         fresh = FileImport(
             self._backend, self.path, form=self._form, locate=self._locate, growing=self._growing, within=self._within
@@ -124,7 +124,7 @@ class FileImport:
         """
         self._signature = signature
         if self._source is None:
-            self._source = await asyncio.to_thread(source_of, self.path, self._form)
+            self._source = await asyncio.to_thread(choose_source, self.path, self._form)
             self._packed = await asyncio.to_thread(is_packed, self.path)
         if callable(self._source):
             for step in self._source():
@@ -137,7 +137,7 @@ class FileImport:
     async def _run_lines(self, reader: LineReader, *, progress: Progress | None, before_ordinal: int | None) -> None:
         lines = read_lines(self.path, start=self._offset, number=self._line)
         if before_ordinal is not None:
-            lines = _before(lines, before_ordinal)
+            lines = _stop_before(lines, before_ordinal)
         while batch := await asyncio.to_thread(self._read_batch, lines, reader):
             for number, steps in batch:
                 self._line = number
@@ -154,7 +154,7 @@ class FileImport:
         number, size = self._line, 0
         try:
             for line in islice(lines, BATCH_LINES):
-                if self._growing and not line.whole and (line.raw is None or row_of(line.raw) is None):
+                if self._growing and not line.whole and (line.raw is None or parse_row(line.raw) is None):
                     break
                 number, self._offset = line.number, line.stop
                 too_long: list[Step] = [Trouble(text="a line too long to be one; it is not kept")]
@@ -169,48 +169,48 @@ class FileImport:
     async def _take(self, step: Step) -> None:
         if isinstance(step, Lane):
             if step.thread_id not in self._landings:
-                self._landings[step.thread_id] = await self._landing(step)
+                self._landings[step.thread_id] = await self._make_builder(step)
             self._current = self._landings[step.thread_id]
         elif self._current is not None:
-            self._problem(await self._current.take(step))
+            self._add_problem(await self._current.take(step))
         elif isinstance(step, Trouble):
-            self._problem(step.text)
+            self._add_problem(step.text)
 
-    async def _landing(self, lane: Lane) -> Landing:
-        before: Landing | None = None
+    async def _make_builder(self, lane: Lane) -> ThreadBuilder:
+        before: ThreadBuilder | None = None
         if lane.base is not None:
-            before = await self._base(lane.base)
+            before = await self._import_base(lane.base)
         elif lane.continued_from is not None:
             before = self._landings.get(lane.continued_from)
         if before is None:
-            return Landing(self._backend, lane)
+            return ThreadBuilder(self._backend, lane)
         await before.finish()
-        return Landing(self._backend, lane, origin=await before.origin(), after=before)
+        return ThreadBuilder(self._backend, lane, origin=await before.origin(), after=before)
 
-    async def _base(self, base: Base) -> Landing | None:
+    async def _import_base(self, base: Base) -> ThreadBuilder | None:
         """Return where a rollout forked by reference begins: its parent, imported up to that line."""
         path = await asyncio.to_thread(self._locate, base.rollout_id, self.path)
         if path is None:
-            self._problem(f"it begins in rollout {base.rollout_id}, which is not here; import both to have all of it")
+            self._add_problem(f"it begins in rollout {base.rollout_id}, which is not here; import both to have all of it")
             return None
-        if await asyncio.to_thread(self._leads_back, path):
-            self._problem(f"it begins in rollout {base.rollout_id}, which begins in this one; its own lines are all there is")
+        if await asyncio.to_thread(self._is_circular, path):
+            self._add_problem(f"it begins in rollout {base.rollout_id}, which begins in this one; its own lines are all there is")
             return None
         if len(self._within) >= MOST_BASES:
-            self._problem(f"it begins in rollout {base.rollout_id}, too many rollouts back to be followed")
+            self._add_problem(f"it begins in rollout {base.rollout_id}, too many rollouts back to be followed")
             return None
         chain = (*self._within, self.path)
         parent = FileImport(self._backend, path, form=Format.CODEX, locate=self._locate, growing=self._growing, within=chain)
         try:
             await parent.run(before_ordinal=base.end_ordinal)
         except (UnreadableTranscript, UnknownFormat) as error:
-            self._problem(f"it begins in rollout {base.rollout_id}: {error}")
+            self._add_problem(f"it begins in rollout {base.rollout_id}: {error}")
             return None
         finally:
-            self._problems += parent.taken_problems()
+            self._problems += parent.take_problems()
         return parent._current
 
-    def _leads_back(self, path: Path) -> bool:
+    def _is_circular(self, path: Path) -> bool:
         """Whether the rollout in `path` begins, however many rollouts back, in this one: then neither comes before the other.
 
         Asked of each of them alone, so that it does not matter which is imported first.
@@ -222,26 +222,26 @@ class FileImport:
                 return True
             seen.add(resolved)
             try:
-                base = _base_in(resolved, signature_of(resolved))
+                base = _find_base_in(resolved, read_signature(resolved))
             except UnreadableTranscript:
                 return False
             current = self._locate(base.rollout_id, current) if base is not None else None
         return False
 
-    def _problem(self, text: str | None) -> None:
+    def _add_problem(self, text: str | None) -> None:
         if text is not None:
             self._problems.append(ImportProblem(source=str(self.path), line=self._line, text=text))
 
-    def taken_problems(self) -> list[ImportProblem]:
+    def take_problems(self) -> list[ImportProblem]:
         """Return what could not be done since this was last asked, in this file and in those it begins in."""
         taken, self._problems = self._problems, []
         return taken
 
-    async def threads(self) -> list[ImportedThread]:
+    async def list_threads(self) -> list[ImportedThread]:
         """Return the threads this file is in."""
-        return [await self._thread(landing) for landing in self._landings.values() if landing.begun]
+        return [await self._describe_thread(landing) for landing in self._landings.values() if landing.begun]
 
-    async def _thread(self, landing: Landing) -> ImportedThread:
+    async def _describe_thread(self, landing: ThreadBuilder) -> ImportedThread:
         row = await self._backend.store.get(landing.thread_id)
         return ImportedThread(
             id=row.id,
@@ -253,7 +253,7 @@ class FileImport:
         )
 
 
-def signature_of(path: Path) -> Signature:
+def read_signature(path: Path) -> Signature:
     """Return what will be different once the file is.
 
     Raises:
@@ -270,25 +270,23 @@ def signature_of(path: Path) -> Signature:
 
 # Each of a row of rollouts asks for all that are behind it.
 @lru_cache(maxsize=1_024)
-def _base_in(path: Path, _: Signature) -> Base | None:
+def _find_base_in(path: Path, _: Signature) -> Base | None:
     """Return where the rollout in a file begins, by its first line."""
     try:
         first = next((line.raw for line in read_lines(path) if line.raw is None or line.raw.strip()), None)
     except UnreadableTranscript:
         return None
-    return base_of(first) if first is not None else None
+    return find_base(first) if first is not None else None
 
 
-def _before(lines: Iterator[Line], ordinal: int) -> Iterator[Line]:
+def _stop_before(lines: Iterator[Line], ordinal: int) -> Iterator[Line]:
     for line in lines:
-        row = row_of(line.raw) if line.raw is not None else None
-        found = number_in(row, "ordinal") if row is not None else None
+        row = parse_row(line.raw) if line.raw is not None else None
+        found = get_number(row, "ordinal") if row is not None else None
         if found is not None and found >= ordinal:
             return
         yield line
 
-
-__all__ = ["ImportProblem", "ImportReport", "ImportedThread", "Importer", "Progress", "transcripts_in"]
 
 KEPT_OPEN = 8
 # How often a file is begun anew because others wrote to its threads; each time they got on, so it ends.
@@ -335,7 +333,7 @@ class Importer:
             OrdinalConflict, ThreadExists: Others wrote to the threads of a file that was named whenever it was tried.
         """
         named = list(paths)
-        files = await asyncio.to_thread(lambda: [path for each in named for path in transcripts_in(each)])
+        files = await asyncio.to_thread(lambda: [path for each in named for path in find_transcripts(each)])
         self._known.update({found[1]: path for path in files if (found := _rollout_id.search(path.name))})
         threads: list[ImportedThread] = []
         problems: list[ImportProblem] = []
@@ -351,20 +349,20 @@ class Importer:
                 continue
             self._failed.pop(path, None)
             if work is not None:
-                threads.extend(await work.threads())
-                problems.extend(work.taken_problems())
+                threads.extend(await work.list_threads())
+                problems.extend(work.take_problems())
         self._began = True
         # What is wrong in a rollout that others begin in is met again with each of them.
         return ImportReport(threads=tuple(threads), problems=tuple(dict.fromkeys(problems)))
 
     async def _advance(self, path: Path, progress: Progress | None) -> FileImport | None:
-        signature = await asyncio.to_thread(signature_of, path)
+        signature = await asyncio.to_thread(read_signature, path)
         if self._read.get(path) == signature:
             return None
         work = self._open.pop(path, None)
         if work is None or not await work.can_go_on(signature):
             work = FileImport(self._backend, path, form=self._form, locate=self._locate, growing=self._growing)
-        work = await _settled(work, signature, progress=progress)
+        work = await _run_until_done(work, signature, progress=progress)
         self._read[path] = signature
         if self._growing:
             # Few files grow at a time; one that is opened anew is read from its beginning, and adds the same.
@@ -390,20 +388,20 @@ class Importer:
         return path
 
 
-async def _settled(work: FileImport, signature: Signature, *, progress: Progress | None) -> FileImport:
+async def _run_until_done(work: FileImport, signature: Signature, *, progress: Progress | None) -> FileImport:
     """Run `work`, begun anew as often as others write to its threads meanwhile; returns the one that came to its end."""
     for _ in range(MOST_ATTEMPTS - 1):
         try:
             await work.run(signature, progress=progress)
         except (OrdinalConflict, ThreadExists):
-            work = work.anew()
+            work = work.restart()
         else:
             return work
     await work.run(signature, progress=progress)
     return work
 
 
-def transcripts_in(path: Path) -> Sequence[Path]:
+def find_transcripts(path: Path) -> Sequence[Path]:
     """Return `path`, or the transcripts of a folder; a packed one beside its plain form is left out."""
     if not path.is_dir():
         return (path,)

@@ -12,7 +12,17 @@ from collections.abc import Callable
 from threadkeep.dialects import MESSAGES
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object, make_text_part, read_value, split_list
 from threadkeep.items import Item
-from threadkeep.transfer.rows import Row, at_ms, has_more, is_true, number_in, row_of, text_in, thread_name, without
+from threadkeep.transfer.rows import (
+    Row,
+    drop_fields,
+    get_number,
+    get_text,
+    get_time_ms,
+    has_more,
+    is_true,
+    make_thread_name,
+    parse_row,
+)
 from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "pi"
@@ -41,148 +51,153 @@ class PiReader:
     def feed(self, line: bytes) -> list[Step]:
         if not line.strip():
             return []
-        row = row_of(line)
+        row = parse_row(line)
         begun, self._begun = self._begun, True
         steps: list[Step] = []
         if not begun:
-            if row is not None and text_in(row, "type") == "session":
+            if row is not None and get_text(row, "type") == "session":
                 self._entries += 1
-                return [_lane(line, row)]
-            name = thread_name("", prefix="pi", content=line)
+                return [_make_lane(line, row)]
+            name = make_thread_name("", prefix="pi", content=line)
             steps = [Lane(thread_id=name, dialect=DIALECT), Trouble(text="it does not begin with a session header")]
         if row is None:
             return [*steps, Trouble(text="not a JSON object"), Note(body=line)]
         # The oldest sessions name an entry by where it stands among all that can be read.
-        key = text_in(row, "id") or f"#{self._entries}"
+        key = get_text(row, "id") or f"#{self._entries}"
         self._entries += 1
-        if "parentId" in row and text_in(row, "type") != "session":
-            steps.append(GoTo(key=text_in(row, "parentId") or None, at_ms=at_ms(row)))
-        return [*steps, *_entry(line, row, key)]
+        if "parentId" in row and get_text(row, "type") != "session":
+            steps.append(GoTo(key=get_text(row, "parentId") or None, at_ms=get_time_ms(row)))
+        return [*steps, *_read_entry(line, row, key)]
 
     def finish(self) -> list[Step]:
         return []
 
 
-def _lane(line: bytes, row: Row) -> Lane:
-    name = thread_name(text_in(row, "id"), prefix="pi", content=line)
-    origin = text_in(row, "branchedFrom") or text_in(row, "parentSession")
+def _make_lane(line: bytes, row: Row) -> Lane:
+    name = make_thread_name(get_text(row, "id"), prefix="pi", content=line)
+    origin = get_text(row, "branchedFrom") or get_text(row, "parentSession")
     # A branch begins with a copy of the lines of the session it left, whose file is called TIME_ID.jsonl.
     stem = origin.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".jsonl").rsplit("_", 1)[-1]
-    source = thread_name(stem, prefix="pi", content=line) if stem else None
-    return Lane(thread_id=name, dialect=DIALECT, copied_from=source, opening=(Note(body=line, at_ms=at_ms(row)),))
+    source = make_thread_name(stem, prefix="pi", content=line) if stem else None
+    return Lane(thread_id=name, dialect=DIALECT, copied_from=source, opening=(Note(body=line, at_ms=get_time_ms(row)),))
 
 
-def _entry(line: bytes, row: Row, key: str) -> list[Step]:
-    kind, at = text_in(row, "type"), at_ms(row)
+def _read_entry(line: bytes, row: Row, key: str) -> list[Step]:
+    kind, at = get_text(row, "type"), get_time_ms(row)
     whole = Note(body=line, key=key, at_ms=at)
     match kind:
         case "message":
-            return _message(row, key, whole)
+            return _read_message(row, key, whole)
         case "compaction":
-            return _compaction(row, whole)
-        case "branch_summary" if text_in(row, "summary"):
-            item = _said(encode_value(BRANCH[0] + text_in(row, "summary") + BRANCH[1]))
+            return _read_compaction(row, whole)
+        case "branch_summary" if get_text(row, "summary"):
+            item = _make_user_item(encode_value(BRANCH[0] + get_text(row, "summary") + BRANCH[1]))
             return [PutItem(item=item, key=key, at_ms=at), Note(body=line, at_ms=at)]
         case "custom_message":
-            content = _content(row.get("content", b"null"), _block)
+            content = _render_content(row.get("content", b"null"), _render_block)
             if content is None:
                 return [Trouble(text="a custom message that cannot be read"), whole]
-            return [PutItem(item=_of("user", content), key=key, at_ms=at), Note(body=without(row, "content"), at_ms=at)]
-        case "session_info" if text_in(row, "name"):
-            return [whole, Titled(title=text_in(row, "name"))]
+            return [
+                PutItem(item=_make_item("user", content), key=key, at_ms=at),
+                Note(body=drop_fields(row, "content"), at_ms=at),
+            ]
+        case "session_info" if get_text(row, "name"):
+            return [whole, Titled(title=get_text(row, "name"))]
         case _ if kind in QUIET or kind in ("branch_summary", "session"):
             return [whole]
         case _:
             return [Trouble(text=f"an entry of an unknown type: {kind[:40]!r}"), whole]
 
 
-def _compaction(row: Row, whole: Note) -> list[Step]:
-    index = number_in(row, "firstKeptEntryIndex")
-    first = text_in(row, "firstKeptEntryId") or (f"#{index}" if index is not None else None)
-    item = _said(encode_value(SUMMARY[0] + text_in(row, "summary") + SUMMARY[1]))
+def _read_compaction(row: Row, whole: Note) -> list[Step]:
+    index = get_number(row, "firstKeptEntryIndex")
+    first = get_text(row, "firstKeptEntryId") or (f"#{index}" if index is not None else None)
+    item = _make_user_item(encode_value(SUMMARY[0] + get_text(row, "summary") + SUMMARY[1]))
     return [whole, Compacted(layout=(item,), issuer=ISSUER, cut=first, at_ms=whole.at_ms)]
 
 
-def _message(row: Row, key: str, whole: Note) -> list[Step]:
-    message = row_of(row.get("message", b"null"))
-    item = _rendered(message) if message is not None else None
+def _read_message(row: Row, key: str, whole: Note) -> list[Step]:
+    message = parse_row(row.get("message", b"null"))
+    item = _render_message(message) if message is not None else None
     if message is None or item is None:
-        hidden = message is not None and text_in(message, "role") == "bashExecution"
+        hidden = message is not None and get_text(message, "role") == "bashExecution"
         return [*(() if hidden else (Trouble(text="a message that cannot be read"),)), whole]
     steps: list[Step] = [PutItem(item=item, key=key, at_ms=whole.at_ms)]
-    if _says_more(message):
+    if _has_more_to_say(message):
         steps.append(Note(body=whole.body, at_ms=whole.at_ms))
-    elif has_more(row, ENTRY) or has_more(message, PLAIN) or text_in(message, "role") == "bashExecution":
-        rest = join_object({**row, "message": without(message, "content", "output")})
+    elif has_more(row, ENTRY) or has_more(message, PLAIN) or get_text(message, "role") == "bashExecution":
+        rest = join_object({**row, "message": drop_fields(message, "content", "output")})
         steps.append(Note(body=rest, at_ms=whole.at_ms))
     return steps
 
 
-def _says_more(message: Row) -> bool:
+def _has_more_to_say(message: Row) -> bool:
     """Whether a message holds anything in its blocks that what pi sends of it does not, the blocks of a result among them."""
-    blocks = [row_of(span) for span in split_list(message.get("content", b"null")) or []]
-    if len(blocks) > 1 and text_in(message, "role") == "toolResult":
+    blocks = [parse_row(span) for span in split_list(message.get("content", b"null")) or []]
+    if len(blocks) > 1 and get_text(message, "role") == "toolResult":
         return True
-    return any(row is not None and has_more(row, SENT.get(text_in(row, "type"), frozenset())) for row in blocks)
+    return any(row is not None and has_more(row, SENT.get(get_text(row, "type"), frozenset())) for row in blocks)
 
 
-def _rendered(message: Row) -> Item | None:
+def _render_message(message: Row) -> Item | None:
     """Return a message as pi sends it; None where it sends nothing, or where it cannot be read."""
     content = message.get("content", b"null")
-    match text_in(message, "role"):
+    match get_text(message, "role"):
         case "user" | "custom" | "hookMessage":
-            blocks = _content(content, _block)
-            return None if blocks is None else _of("user", blocks)
+            blocks = _render_content(content, _render_block)
+            return None if blocks is None else _make_item("user", blocks)
         case "assistant":
-            blocks = _content(content, _answer_block)
-            return None if blocks is None else _of("assistant", blocks)
+            blocks = _render_content(content, _render_answer_block)
+            return None if blocks is None else _make_item("assistant", blocks)
         case "toolResult":
-            shown = _result(content)
+            shown = _render_result(content)
             failed = b"true" if is_true(message, "isError") else b"false"
             result = {"type": b'"tool_result"', "tool_use_id": message.get("toolCallId", b'""')}
             return (
-                None if shown is None else _of("user", join_list([join_object({**result, "content": shown, "is_error": failed})]))
+                None
+                if shown is None
+                else _make_item("user", join_list([join_object({**result, "content": shown, "is_error": failed})]))
             )
         case "bashExecution" if not is_true(message, "excludeFromContext"):
-            return _said(encode_value(_ran(message)))
+            return _make_user_item(encode_value(_render_command(message)))
         case "branchSummary":
-            return _said(encode_value(BRANCH[0] + text_in(message, "summary") + BRANCH[1]))
+            return _make_user_item(encode_value(BRANCH[0] + get_text(message, "summary") + BRANCH[1]))
         case "compactionSummary":
-            return _said(encode_value(SUMMARY[0] + text_in(message, "summary") + SUMMARY[1]))
+            return _make_user_item(encode_value(SUMMARY[0] + get_text(message, "summary") + SUMMARY[1]))
         case _:
             return None
 
 
-def _content(content: bytes, block: Callable[[Row], bytes | None]) -> bytes | None:
+def _render_content(content: bytes, block: Callable[[Row], bytes | None]) -> bytes | None:
     """Return content as blocks; a string is one block of text."""
     if isinstance(read_value(content), str):
         return join_list([make_text_part(content)])
     spans = split_list(content)
     if spans is None:
         return None
-    rows = [row_of(span) for span in spans]
+    rows = [parse_row(span) for span in spans]
     made = [block(row) if row is not None else None for row in rows]
     return join_list(span if new is None else new for span, new in zip(spans, made, strict=True))
 
 
-def _result(content: bytes) -> bytes | None:
+def _render_result(content: bytes) -> bytes | None:
     """Return what a tool gave back: its text as a string, or its blocks where they are more than text."""
-    rows = [row_of(span) for span in split_list(content) or []]
-    if not rows or not all(row is not None and text_in(row, "type") == "text" for row in rows):
-        return _content(content, _block)
+    rows = [parse_row(span) for span in split_list(content) or []]
+    if not rows or not all(row is not None and get_text(row, "type") == "text" for row in rows):
+        return _render_content(content, _render_block)
     spans = [row.get("text", b'""') for row in rows if row is not None]
     return spans[0] if len(spans) == 1 else encode_value("\n".join(str(read_value(span)) for span in spans))
 
 
-def _block(row: Row) -> bytes | None:
-    if text_in(row, "type") != "image" or "data" not in row:
+def _render_block(row: Row) -> bytes | None:
+    if get_text(row, "type") != "image" or "data" not in row:
         return None
     source = {"type": b'"base64"', "media_type": row.get("mimeType", b'"image/png"'), "data": row["data"]}
     return join_object({"type": b'"image"', "source": join_object(source)})
 
 
-def _answer_block(row: Row) -> bytes | None:
-    match text_in(row, "type"):
+def _render_answer_block(row: Row) -> bytes | None:
+    match get_text(row, "type"):
         case "thinking":
             signature = row.get("thinkingSignature", b'""')
             return join_object({"type": b'"thinking"', "thinking": row.get("thinking", b'""'), "signature": signature})
@@ -190,26 +205,26 @@ def _answer_block(row: Row) -> bytes | None:
             called = {"id": row.get("id", b'""'), "name": row.get("name", b'""'), "input": row.get("arguments", b"{}")}
             return join_object({"type": b'"tool_use"', **called})
         case _:
-            return _block(row)
+            return _render_block(row)
 
 
-def _ran(message: Row) -> str:
+def _render_command(message: Row) -> str:
     """Return what a command that a person ran looks like to the model."""
-    output = text_in(message, "output")
-    text = f"Ran `{text_in(message, 'command')}`\n" + (f"```\n{output}\n```" if output else "(no output)")
-    code = number_in(message, "exitCode")
+    output = get_text(message, "output")
+    text = f"Ran `{get_text(message, 'command')}`\n" + (f"```\n{output}\n```" if output else "(no output)")
+    code = get_number(message, "exitCode")
     if is_true(message, "cancelled"):
         text += "\n\n(command cancelled)"
     elif code:
         text += f"\n\nCommand exited with code {code}"
-    if is_true(message, "truncated") and text_in(message, "fullOutputPath"):
-        text += f"\n\n[Output truncated. Full output: {text_in(message, 'fullOutputPath')}]"
+    if is_true(message, "truncated") and get_text(message, "fullOutputPath"):
+        text += f"\n\n[Output truncated. Full output: {get_text(message, 'fullOutputPath')}]"
     return text
 
 
-def _said(text: bytes) -> Item:
-    return _of("user", join_list([make_text_part(text)]))
+def _make_user_item(text: bytes) -> Item:
+    return _make_item("user", join_list([make_text_part(text)]))
 
 
-def _of(role: str, content: bytes) -> Item:
+def _make_item(role: str, content: bytes) -> Item:
     return Item(join_object({"role": encode_value(role), "content": content}))

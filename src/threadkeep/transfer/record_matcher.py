@@ -19,7 +19,7 @@ from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow, Thr
 from threadkeep.threads import reduce_records
 from threadkeep.threads.branches import create_fork
 from threadkeep.threads.writer import create_thread
-from threadkeep.transfer.rows import short_digest
+from threadkeep.transfer.rows import make_short_digest
 
 PAGE = 512
 BATCH_RECORDS = 512
@@ -40,7 +40,7 @@ PASSED_OVER = frozenset(
 Make = Callable[[int], NewRecord]
 
 
-class Put(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record is."""
 
     thread_id: str
@@ -54,7 +54,7 @@ class Origin(NamedTuple):
     at: int
 
 
-class Track:
+class RecordMatcher:
     """The records of one source in one thread.
 
     `source`, where it is given, is a thread whose records this source repeats first; the track leaves it, as a fork of its own
@@ -88,30 +88,30 @@ class Track:
         self._pending_bytes = 0
         self._written = 0
 
-    async def put(self, make: Make) -> Put | None:
+    async def put(self, make: Make) -> RecordPlace | None:
         """Find or append the record that `make` gives for an ordinal; None where none is kept of it."""
         if not self.begun:
             await self._begin()
         while self._rows is not None:
             row = await self._rows.peek()
             if row is None:
-                await self._rows_end()
+                await self._end_rows()
                 continue
-            record = self._kept(make(row.ordinal))
+            record = self._reduce(make(row.ordinal))
             if record is None:
                 return None
             if _is_there(record, row):
                 self._rows.take()
                 self._passed = None
-                return Put(self._rows.thread_id, row.ordinal)
+                return RecordPlace(self._rows.thread_id, row.ordinal)
             if row.kind in PASSED_OVER:
                 self._passed = row.ordinal if self._passed is None else self._passed
                 self._rows.take()
             else:
-                await self._part(record, at=row.ordinal if self._passed is None else self._passed)
+                await self._fork_at(record, at=row.ordinal if self._passed is None else self._passed)
         return await self._append(make)
 
-    async def position(self) -> Put:
+    async def find_position(self) -> RecordPlace:
         """Return where the next record will be, everything before it written."""
         if not self.begun:
             await self._begin()
@@ -119,8 +119,8 @@ class Track:
         if self._rows is not None:
             row = await self._rows.peek()
             # Not where the thread ends by now: what others appended meanwhile is still to be compared.
-            return Put(self._rows.thread_id, row.ordinal if row else self._rows.stop)
-        return Put(self.thread_id, self._written)
+            return RecordPlace(self._rows.thread_id, row.ordinal if row else self._rows.stop)
+        return RecordPlace(self.thread_id, self._written)
 
     async def flush(self) -> None:
         """Write what is pending, but for what another import of the same source wrote meanwhile. Durable when it returns.
@@ -161,20 +161,20 @@ class Track:
         row = await find_row(self._backend.store, self.thread_id)
         return self._rows is None and row is not None and row.next == self._written
 
-    def _kept(self, record: NewRecord) -> NewRecord | None:
+    def _reduce(self, record: NewRecord) -> NewRecord | None:
         kept = reduce_records([record], self._backend.persistence)
         return kept[0] if kept else None
 
-    async def _append(self, make: Make) -> Put | None:
+    async def _append(self, make: Make) -> RecordPlace | None:
         ordinal = self._written + len(self._pending)
-        record = self._kept(make(ordinal))
+        record = self._reduce(make(ordinal))
         if record is None:
             return None
         self._pending.append(record)
         self._pending_bytes += len(record.body)
         if len(self._pending) >= BATCH_RECORDS or self._pending_bytes >= BATCH_BYTES:
             await self.flush()
-        return Put(self.thread_id, ordinal)
+        return RecordPlace(self.thread_id, ordinal)
 
     async def _begin(self) -> None:
         """Find the thread to follow, or create the one to write."""
@@ -186,7 +186,7 @@ class Track:
             own = await find_row(store, self._name)
         source = await find_row(store, self._source) if self._source is not None else None
         # What a source inherited stands in no line of its own; only one that begins by itself can be followed from its start.
-        if source is not None and source.parent is None and source.dialect == self._dialect.name and _forked(own, source):
+        if source is not None and source.parent is None and source.dialect == self._dialect.name and _is_fork_of(own, source):
             self._rows = _StoredRows(store, source)
             self.thread_id = source.id
             return
@@ -215,7 +215,7 @@ class Track:
                 return
             suffix += 1
 
-    async def _rows_end(self) -> None:
+    async def _end_rows(self) -> None:
         """Everything stored was found: leave the source, or go on by appending."""
         rows = self._rows
         if rows is None:
@@ -228,12 +228,12 @@ class Track:
         else:
             self._rows, self._written = None, row.next
 
-    async def _part(self, record: NewRecord, *, at: int) -> None:
+    async def _fork_at(self, record: NewRecord, *, at: int) -> None:
         """The stored thread goes on differently from `at` on: become a fork."""
         if self._source is not None:
             await self._leave_source(at=at)
         else:
-            await self._branch(f"{self._name}-{short_digest(record.body)}", parent=self.thread_id, at=at)
+            await self._branch(f"{self._name}-{make_short_digest(record.body)}", parent=self.thread_id, at=at)
 
     async def _leave_source(self, *, at: int) -> None:
         parent, self._source = self.thread_id, None
@@ -265,7 +265,7 @@ def _is_there(record: NewRecord, row: Record) -> bool:
     return row.digest == digest_body(record.body) if record.chain is None else row.chain == record.chain
 
 
-def _forked(own: ThreadRow | None, source: ThreadRow) -> bool:
+def _is_fork_of(own: ThreadRow | None, source: ThreadRow) -> bool:
     """Whether a thread that repeats `source` is, or will be, a fork of it; one that was imported before it stands by itself."""
     return own is None or own.parent == source.id
 

@@ -19,7 +19,7 @@ LONGEST_NAME = 90
 _odd = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def row_of(line: bytes) -> Row | None:
+def parse_row(line: bytes) -> Row | None:
     """Return the fields of a line, or None where it is no JSON object in UTF-8."""
     try:
         line.decode()
@@ -31,13 +31,13 @@ def row_of(line: bytes) -> Row | None:
         return None
 
 
-def text_in(row: Row, name: str) -> str:
+def get_text(row: Row, name: str) -> str:
     """Return a field that is a string; empty for anything else."""
     value = read_value(row.get(name, b"null"))
     return value if isinstance(value, str) else ""
 
 
-def number_in(row: Row, name: str) -> int | None:
+def get_number(row: Row, name: str) -> int | None:
     value = read_value(row.get(name, b"null"))
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -46,12 +46,12 @@ def is_true(row: Row, name: str) -> bool:
     return row.get(name) == b"true"
 
 
-def without(row: Row, *names: str) -> bytes:
+def drop_fields(row: Row, *names: str) -> bytes:
     """Return an object with these fields left out, all else with its exact bytes."""
     return join_object({name: span for name, span in row.items() if name not in names})
 
 
-def on_one_line(raw: bytes) -> bytes:
+def join_lines(raw: bytes) -> bytes:
     """Return JSON on one line: a line end can only stand between its parts, never within a string."""
     return raw.replace(b"\r", b" ").replace(b"\n", b" ")
 
@@ -61,7 +61,7 @@ def has_more(row: Row, known: Collection[str]) -> bool:
     return any(name not in known for name in row)
 
 
-def at_ms(row: Row, name: str = "timestamp") -> int | None:
+def get_time_ms(row: Row, name: str = "timestamp") -> int | None:
     """Return a time in milliseconds, written as RFC 3339 or as a number of milliseconds; None where it is neither."""
     value = read_value(row.get(name, b"null"))
     if isinstance(value, int) and not isinstance(value, bool):
@@ -77,13 +77,13 @@ def at_ms(row: Row, name: str = "timestamp") -> int | None:
     return max(0, int(moment.timestamp() * 1000))
 
 
-def thread_name(text: str, *, prefix: str, content: bytes) -> str:
+def make_thread_name(text: str, *, prefix: str, content: bytes) -> str:
     """Return `text` where it can name a thread; else a name made of the content, so that the same content has the same one."""
     try:
         return check_thread_id(_odd.sub("-", text).strip("-._")[:LONGEST_NAME])
     except InvalidThreadId:
-        return f"{prefix}-{short_digest(content)}"
+        return f"{prefix}-{make_short_digest(content)}"
 
 
-def short_digest(content: bytes) -> str:
+def make_short_digest(content: bytes) -> str:
     return blake2b(content, digest_size=6).hexdigest()

@@ -67,9 +67,9 @@ async def copy_threads(
         )
     if await _is_one_store(source, target, at_ms=at_ms):
         raise BadInput("this is one store, not two; name another to copy to")
-    rows = await _chosen(source, only)
+    rows = await _choose_threads(source, only)
     # All of them are made before any is filled: a thread may have been written to long after it was forked.
-    there = {row.id: await _there(target, row) for row in await _parents_first(source, rows)}
+    there = {row.id: await _find_or_create(target, row) for row in await _order_parents_first(source, rows)}
     report: list[CopiedThread] = []
     for number, row in enumerate(rows, start=1):
 
@@ -96,16 +96,16 @@ async def _is_one_store(source: FullStore, target: FullStore, *, at_ms: int) -> 
     return not is_free
 
 
-async def _chosen(source: FullStore, only: Collection[str] | None) -> list[ThreadRow]:
+async def _choose_threads(source: FullStore, only: Collection[str] | None) -> list[ThreadRow]:
     """Return the threads to copy, the least recently written first: in the target, too, the newest is then the newest."""
     every = list(reversed(await source.threads(limit=EVERY)))
     if only is None:
         return every
-    wanted = {row.id: row for row in await _parents_first(source, [await source.get(thread_id) for thread_id in only])}
+    wanted = {row.id: row for row in await _order_parents_first(source, [await source.get(thread_id) for thread_id in only])}
     return [row for row in every if row.id in wanted]
 
 
-async def _parents_first(source: FullStore, rows: Sequence[ThreadRow]) -> list[ThreadRow]:
+async def _order_parents_first(source: FullStore, rows: Sequence[ThreadRow]) -> list[ThreadRow]:
     """Return threads and those they were forked from, none before the one it was forked from."""
     order: dict[str, ThreadRow] = {}
     for row in rows:
@@ -129,7 +129,7 @@ async def _copy(
         _compare(ours[: len(theirs)], theirs)
         added = ours[len(theirs) :]
         if added:
-            await target.append(row.id, [_as_new(record) for record in added], expected=added[0].ordinal)
+            await target.append(row.id, [_make_new_record(record) for record in added], expected=added[0].ordinal)
             copied += len(added)
         erased += await _erase(target, ours, theirs, at_ms=at_ms)
         await _prove(target, added)
@@ -137,7 +137,7 @@ async def _copy(
     return CopiedThread(id=row.id, records=row.next - row.start, copied=copied, erased=erased)
 
 
-async def _there(target: FullStore, row: ThreadRow) -> int:
+async def _find_or_create(target: FullStore, row: ThreadRow) -> int:
     """Return how far the target has the thread; it is made there if it is not."""
     try:
         found = await target.get(row.id)
@@ -159,7 +159,7 @@ def _compare(ours: Sequence[Record], theirs: Sequence[Record]) -> None:
             raise CopyConflict(mine.thread_id, ordinal=mine.ordinal, reason="differs")
 
 
-def _as_new(record: Record) -> NewRecord:
+def _make_new_record(record: Record) -> NewRecord:
     return NewRecord(
         kind=record.kind,
         at_ms=record.at_ms,

@@ -24,8 +24,8 @@ from threadkeep.threads.item_records import PREVIEW_CHARS
 from threadkeep.threads.reader import load_metadata
 from threadkeep.threads.writer import make_arrival, update_metadata
 from threadkeep.tokens import estimate_item
-from threadkeep.transfer.imported_checkpoint import NO_SUMMARY, ImportedCheckpoint, Placed, message, newest_said
-from threadkeep.transfer.record_matcher import Make, Origin, Put, Track
+from threadkeep.transfer.imported_checkpoint import NO_SUMMARY, ImportedCheckpoint, Placed, make_message, select_messages
+from threadkeep.transfer.record_matcher import Make, Origin, RecordMatcher, RecordPlace
 from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Summarised, TakeBack, Titled, Trouble
 
 # How many turns are held; older ones are written out as a block of this many.
@@ -69,7 +69,7 @@ class TurnPlaces:
     async def add(self, place: Place) -> int:
         """Keep where a turn began; returns its number."""
         number = self._written_blocks * BLOCK_TURNS + len(self._newest) // _FORM.size
-        self._newest += _packed(place)
+        self._newest += _pack(place)
         if len(self._newest) == BLOCK_TURNS * _FORM.size:
             await asyncio.to_thread(self._write_out)
         return number
@@ -88,7 +88,7 @@ class TurnPlaces:
 
     def _at(self, number: int) -> Place:
         block, at = divmod(number, BLOCK_TURNS)
-        return _unpacked(self._block(block)[at * _FORM.size : (at + 1) * _FORM.size])
+        return _unpack(self._block(block)[at * _FORM.size : (at + 1) * _FORM.size])
 
     def _block(self, number: int) -> bytes | bytearray:
         if number == self._written_blocks:
@@ -108,13 +108,13 @@ class TurnPlaces:
         self._written_blocks += 1
 
 
-def _packed(place: Place) -> bytes:
+def _pack(place: Place) -> bytes:
     numbers = (place.next, place.depth, place.turn, place.tokens, place.hidden, place.turns)
     links = (_NONE if each is None else each for each in (place.checkpoint, place.turn_before))
     return _FORM.pack(place.chain, *numbers, *links)
 
 
-def _unpacked(packed: bytes | bytearray) -> Place:
+def _unpack(packed: bytes | bytearray) -> Place:
     chain, following, depth, turn, tokens, hidden, turns, checkpoint, turn_before = _FORM.unpack(packed)
     return Place(
         next=following,
@@ -133,7 +133,7 @@ def _unpacked(packed: bytes | bytearray) -> Place:
 REMEMBERED = 4_096
 
 
-class Recorded(NamedTuple):
+class RecordedItem(NamedTuple):
     """An item that has a record."""
 
     thread_id: str
@@ -147,22 +147,22 @@ class Recorded(NamedTuple):
         return Placed(KeepEntry(thread=self.thread_id, ordinal=self.ordinal, depth=self.depth), self.tokens)
 
 
-class LandedItems:
+class RecentItems:
     """The newest items of one lane, found again by their bytes, and by a person's words in whatever form these come back."""
 
     def __init__(self, *, dialect: Dialect, redact: Callable[[bytes], bytes] | None) -> None:
         self._dialect = dialect
         self._redact = redact
-        self._by_bytes: OrderedDict[bytes, Recorded] = OrderedDict()
-        self._by_words: OrderedDict[bytes, Recorded] = OrderedDict()
+        self._by_bytes: OrderedDict[bytes, RecordedItem] = OrderedDict()
+        self._by_words: OrderedDict[bytes, RecordedItem] = OrderedDict()
 
-    def remember(self, item: Item, view: View, recorded: Recorded) -> None:
+    def remember(self, item: Item, view: View, recorded: RecordedItem) -> None:
         """Note which record an item has; of equal items the newest counts."""
-        _put(self._by_bytes, digest_body(item.raw), recorded)
+        _remember(self._by_bytes, digest_body(item.raw), recorded)
         if view.by_person:
-            _put(self._by_words, _words(view), recorded)
+            _remember(self._by_words, _digest_words(view), recorded)
 
-    def placed(self, item: Item, *, issuer: str) -> Placed:
+    def place(self, item: Item, *, issuer: str) -> Placed:
         """Return an item of a compacted history: the record it repeats where there is one, else its own bytes.
 
         A person's words that a compaction wrapped anew keep the record they were said in as their source.
@@ -171,21 +171,21 @@ class LandedItems:
         if known is not None:
             return known.kept
         view = self._dialect.view(item)
-        said = self._by_words.get(_words(view)) if view.by_person else None
+        said = self._by_words.get(_digest_words(view)) if view.by_person else None
         raw = self._redact(item.raw) if self._redact else item.raw
         thread_id, ordinal = (said.thread_id, said.ordinal) if said else (None, None)
         entry = LiteralEntry(item=msgspec.Raw(raw), issuer=issuer, thread=thread_id, ordinal=ordinal)
         return Placed(entry, estimate_item(raw))
 
 
-def _put(memory: OrderedDict[bytes, Recorded], key: bytes, recorded: Recorded) -> None:
+def _remember(memory: OrderedDict[bytes, RecordedItem], key: bytes, recorded: RecordedItem) -> None:
     memory.pop(key, None)
     memory[key] = recorded
     if len(memory) > REMEMBERED:
         memory.popitem(last=False)
 
 
-def _words(view: View) -> bytes:
+def _digest_words(view: View) -> bytes:
     return blake2b(view.text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -194,13 +194,13 @@ class Node(NamedTuple):
 
     before: Place
     after: Place
-    item: Recorded | None
+    item: RecordedItem | None
 
 
-class Landing:
+class ThreadBuilder:
     """Takes the steps of one lane."""
 
-    def __init__(self, backend: Backend, lane: Lane, *, origin: Origin | None = None, after: Landing | None = None) -> None:
+    def __init__(self, backend: Backend, lane: Lane, *, origin: Origin | None = None, after: ThreadBuilder | None = None) -> None:
         """Name the lane, and where it does not begin by itself, the landing it goes on from and the place that has reached."""
         self.items = 0
         self.dialect: Dialect = find_dialect(lane.dialect)
@@ -215,8 +215,8 @@ class Landing:
         self._nodes: dict[str, Node] = {}
         self._at: str | None = None
         self._title: str | None = None
-        self._landed = LandedItems(dialect=self.dialect, redact=backend.redact)
-        self._track = Track(
+        self._landed = RecentItems(dialect=self.dialect, redact=backend.redact)
+        self._track = RecordMatcher(
             backend,
             lane.thread_id,
             dialect=self.dialect,
@@ -247,17 +247,17 @@ class Landing:
         """Lay one step down; returns what could not be done as it says, if anything."""
         match step:
             case PutItem():
-                await self._item(step)
+                await self._add_item(step)
             case Note():
-                await self._note(step)
+                await self._add_note(step)
             case TakeBack():
                 return await self._take_back(step)
             case GoTo():
                 return await self._go_to(step)
             case Compacted():
-                return await self._compacted(step)
+                return await self._add_compaction(step)
             case Summarised():
-                await self._summarised(step)
+                await self._add_summary(step)
             case Titled():
                 self._title = step.title
             case Trouble():
@@ -269,7 +269,7 @@ class Landing:
     async def finish(self) -> None:
         """Write what is pending, and the title. More steps may follow."""
         if not self._track.begun and self._lane.opening:
-            await self._track.position()
+            await self._track.find_position()
         await self._track.flush()
         if self._title and self._track.begun:
             known = await load_metadata(self._backend.store, self.thread_id)
@@ -279,15 +279,15 @@ class Landing:
 
     async def origin(self) -> Origin:
         """Return the place reached so far as one that another thread may begin at."""
-        put = await self._track.position()
+        put = await self._track.find_position()
         return Origin(put.thread_id, put.ordinal)
 
     async def _open(self) -> None:
         """The thread is this source's own from here on: what only it says comes first."""
         for note in self._lane.opening:
-            await self._note(note)
+            await self._add_note(note)
 
-    async def _put(self, make: Make) -> Put | None:
+    async def _put(self, make: Make) -> RecordPlace | None:
         put = await self._track.put(make)
         if put is not None:
             self._place = replace(self._place, next=put.ordinal + 1)
@@ -297,18 +297,18 @@ class Landing:
         moment = self._backend.clock.now_ms() if at_ms is None else at_ms
         return NewRecord(kind=kind, at_ms=moment, turn=turn, tokens=0, body=body, target=target)
 
-    async def _note(self, step: Note) -> None:
+    async def _add_note(self, step: Note) -> None:
         before = self._place
-        body = self._redacted(step.body) if split_object(step.body) is not None else step.body
+        body = self._redact(step.body) if split_object(step.body) is not None else step.body
         await self._put(lambda _: self._record(RecordKind.NOTE, body, at_ms=step.at_ms, turn=self._place.turn))
         self._name(step.key, before, None)
 
-    async def _item(self, step: PutItem) -> None:
+    async def _add_item(self, step: PutItem) -> None:
         arrived = make_arrival(self.dialect, step.item, redact=self._backend.redact)
         view = arrived.view
         before = self._place
         spoken = view.by_person and view.kind is ItemKind.MESSAGE
-        begun = await self._turn(view, at_ms=step.at_ms) if spoken else None
+        begun = await self._add_turn(view, at_ms=step.at_ms) if spoken else None
         opens = spoken if step.opens_turn is None else step.opens_turn
         link = link_chain(self._backend.store.tenant.key, self._place.chain, arrived.canonical)
         depth = self._place.depth + 1
@@ -326,11 +326,11 @@ class Landing:
         self.items += 1
         self._place = replace(self._place, chain=link, depth=depth, tokens=self._place.tokens + arrived.tokens)
         await self._mark_turn(view, before=before, opens=opens, first=put.ordinal if begun is None else begun.ordinal)
-        recorded = Recorded(put.thread_id, put.ordinal, depth, arrived.tokens)
+        recorded = RecordedItem(put.thread_id, put.ordinal, depth, arrived.tokens)
         self._landed.remember(step.item, view, recorded)
         self._name(step.key, before, recorded)
 
-    async def _turn(self, view: View, *, at_ms: int | None) -> Put | None:
+    async def _add_turn(self, view: View, *, at_ms: int | None) -> RecordPlace | None:
         turn = self._place.turn + 1
         preview = " ".join(view.said.split())[:PREVIEW_CHARS]
         body = encode_body(TurnBody(preview=preview))
@@ -375,7 +375,7 @@ class Landing:
             await self._roll_to(target, turns=max(0, here.turns - target.turns), at_ms=step.at_ms)
         return None
 
-    async def _compacted(self, step: Compacted) -> str | None:
+    async def _add_compaction(self, step: Compacted) -> str | None:
         found = self._nodes.get(step.cut) if step.cut is not None else None
         named = [self._nodes.get(each) for each in step.layout if isinstance(each, str)]
         trouble = None
@@ -383,18 +383,18 @@ class Landing:
             trouble = f"a compaction keeps what follows {step.cut[:40]!r}, which is not in this file"
         elif any(node is None or node.item is None for node in named):
             trouble = "a compaction keeps a message that is not in this file"
-        layout = [placed for each in step.layout if (placed := self._placed(each, issuer=step.issuer)) is not None]
-        await self._checkpoint(layout, cut=found.before if found else None, at_ms=step.at_ms)
+        layout = [placed for each in step.layout if (placed := self._place_position(each, issuer=step.issuer)) is not None]
+        await self._add_checkpoint(layout, cut=found.before if found else None, at_ms=step.at_ms)
         return trouble
 
-    async def _summarised(self, step: Summarised) -> None:
-        reached = await self._track.position()
-        said = await newest_said(self._backend.store, reached.thread_id, dialect=self.dialect, stop=reached.ordinal)
-        summary = self._redacted(self.dialect.parse(message(step.text or NO_SUMMARY)).raw)
+    async def _add_summary(self, step: Summarised) -> None:
+        reached = await self._track.find_position()
+        said = await select_messages(self._backend.store, reached.thread_id, dialect=self.dialect, stop=reached.ordinal)
+        summary = self._redact(self.dialect.parse(make_message(step.text or NO_SUMMARY)).raw)
         last = LiteralEntry(item=msgspec.Raw(summary), issuer=step.issuer)
-        await self._checkpoint([*said, Placed(last, estimate_item(summary))], cut=None, at_ms=step.at_ms)
+        await self._add_checkpoint([*said, Placed(last, estimate_item(summary))], cut=None, at_ms=step.at_ms)
 
-    async def _checkpoint(self, layout: Sequence[Placed], *, cut: Place | None, at_ms: int | None) -> None:
+    async def _add_checkpoint(self, layout: Sequence[Placed], *, cut: Place | None, at_ms: int | None) -> None:
         here = self._place
         made = ImportedCheckpoint(
             layout=tuple(layout),
@@ -406,7 +406,7 @@ class Landing:
         )
 
         def make(ordinal: int) -> NewRecord:
-            checkpoint = made.at(Pointer(self.thread_id, ordinal), dialect=self.dialect)
+            checkpoint = made.make_body(Pointer(self.thread_id, ordinal), dialect=self.dialect)
             body = encode_body(checkpoint)
             record = self._record(RecordKind.CHECKPOINT, body, at_ms=at_ms, turn=here.turn, target=checkpoint.cut)
             return replace(record, tokens=made.tokens_after)
@@ -415,17 +415,17 @@ class Landing:
         if put is not None:
             self._place = replace(self._place, hidden=here.tokens - made.tokens_after, checkpoint=put.ordinal)
 
-    def _placed(self, position: Item | str, *, issuer: str) -> Placed | None:
+    def _place_position(self, position: Item | str, *, issuer: str) -> Placed | None:
         """Return a position of a compacted history; None where it names what is not in this file."""
         if isinstance(position, Item):
-            return self._landed.placed(position, issuer=issuer)
+            return self._landed.place(position, issuer=issuer)
         node = self._nodes.get(position)
         return None if node is None or node.item is None else node.item.kept
 
-    def _redacted(self, raw: bytes) -> bytes:
+    def _redact(self, raw: bytes) -> bytes:
         return self._backend.redact(raw) if self._backend.redact else raw
 
-    def _name(self, key: str | None, before: Place, item: Recorded | None) -> None:
+    def _name(self, key: str | None, before: Place, item: RecordedItem | None) -> None:
         if key is not None:
             self._nodes[key] = Node(before, self._place, item)
             self._at = key

@@ -13,7 +13,7 @@ from tests.docs.pages import read_examples
 from tests.doubles.script import say
 from tests.hosts.hermes.play import REPOSITORY, HermesModel, Host
 
-from threadkeep.client import config_of, resolve
+from threadkeep.client import build_config, resolve
 
 pytestmark = [pytest.mark.hosts, pytest.mark.anyio]
 
@@ -56,5 +56,5 @@ def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
     (shown,) = [shown.text for shown in read_examples(PAGE) if shown.language == "toml"]
     (tmp_path / "threadkeep.toml").write_text(shown, encoding="utf-8")
     settings = resolve(flags={}, environ={}, project=None, host=tmp_path, user=tmp_path / "none.toml")
-    config = config_of(settings)
+    config = build_config(settings)
     assert {name: getattr(config, name) for name in tomllib.loads(shown)} == tomllib.loads(shown)

@@ -21,11 +21,11 @@ from threadkeep.adapters.hermes.messages import (
     unjoined,
 )
 from threadkeep.adapters.host_history import follow
-from threadkeep.client import CompactionReport, Thread, Threadkeep, config_of, resolve
+from threadkeep.client import CompactionReport, Thread, Threadkeep, build_config, resolve
 from threadkeep.compaction.order import Order
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput, NothingToCompact, ThreadNotFound
-from threadkeep.recall.tool import ARGUMENT, DESCRIPTION, NAME, PARAMETERS, recalled_by_tool
+from threadkeep.recall.tool import ARGUMENT, DESCRIPTION, NAME, PARAMETERS, recall_for_tool
 from threadkeep.tokens import Limits
 
 log = logging.getLogger("threadkeep.hermes")
@@ -154,7 +154,7 @@ class HostSession:
         home = self.home or Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser()
         if self._reach is None or self._reach[0] != home:
             # A `threadkeep.toml` of the folder the agent happens to work in is not the user's word; the one beside the host's is.
-            self._reach = home, Reach(config_of(resolve(flags={}, environ=os.environ, project=None, host=home)))
+            self._reach = home, Reach(build_config(resolve(flags={}, environ=os.environ, project=None, host=home)))
         return self._reach[1]
 
 
@@ -203,5 +203,5 @@ OPENING: Final = '{"recalled"'
 
 async def answer(thread: Thread, query: str) -> dict[str, Any]:
     """Return the originals that answer `query`, best first, with their pointers."""
-    found = await recalled_by_tool(thread, query)
+    found = await recall_for_tool(thread, query)
     return {"recalled": [{"pointer": str(hit.pointer), "text": hit.text} for hit in found]}

@@ -53,7 +53,7 @@ from threadkeep.gateway.conversation.request import (
 from threadkeep.gateway.conversation.rules import Rules, make_rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache, load_known
 from threadkeep.gateway.status import find_status
-from threadkeep.memory.memory import Memories, Shown
+from threadkeep.memory.memory import Memories, Summary
 from threadkeep.threads.records import Persistence
 
 log = logging.getLogger("threadkeep.gateway")
@@ -359,15 +359,15 @@ class SharedMemory:
         self._memories = memories
         self._rules = rules
 
-    async def for_conversation(self, known: KnownThread | None, hints: Hints) -> Shown:
+    async def for_conversation(self, known: KnownThread | None, hints: Hints) -> Summary:
         """Return what a conversation's model is shown; None is a conversation that begins."""
         if not self._rules.can_show_memory(client=hints.client):
-            return Shown()
+            return Summary()
         if known is None:
             return await self._memories.shown()
         pin = known.context.memory if known.context is not None else ""
         if not pin:
-            return Shown()
+            return Summary()
         return await self._memories.shown_again(pin) or await self._memories.shown()
 
     async def cited(self, reply: Reply, *, dialect: Dialect) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 from weakref import WeakValueDictionary
 
-from threadkeep.client.turn import Started, run_start_hooks
+from threadkeep.client.turn import StartResult, run_start_hooks
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import CompactionStopped
@@ -340,13 +340,13 @@ class StartHooks:
             raise CompactionStopped(known.thread_id, event=str(HookEvent.SESSION_START), reason=stopped_by)
         return known
 
-    async def _run(self, known: KnownThread, opened: OpenRequest, active: ActiveCheckpoint) -> Started:
+    async def _run(self, known: KnownThread, opened: OpenRequest, active: ActiveCheckpoint) -> StartResult:
         model = opened.hints.model or None
         return await run_start_hooks(
             self._backend, known.thread_id, dialect=self._dialect, model=model, checkpoint=active.ordinal
         )
 
-    def _written(self, started: Started) -> Start:
+    def _written(self, started: StartResult) -> Start:
         redact = self._backend.redact
         return tuple(redact(item.raw) if redact else item.raw for item in started.items)
 

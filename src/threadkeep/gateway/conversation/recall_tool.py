@@ -28,14 +28,14 @@ from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.gateway.conversation.window import WindowItem
 from threadkeep.items import Item, Role
-from threadkeep.recall.tool import ARGUMENT, DESCRIPTION, NOTHING, PARAMETERS, recalled_text
+from threadkeep.recall.tool import ARGUMENT, DESCRIPTION, NOTHING, PARAMETERS, render_recall
 from threadkeep.store import NewRecord, RecordKind, Span
 from threadkeep.threads import Pointer, parse_pointer
 from threadkeep.threads.reader import load_live_path
 from threadkeep.tokens import estimate_item
 
 SEAL_BYTES = 16
-# How `recalled_text` heads what it quotes.
+# How `render_recall` heads what it quotes.
 _pointer = re.compile(rb"\[([A-Za-z0-9._-]{1,128})#(\d{1,15})\]")
 
 
@@ -272,7 +272,7 @@ class RecallSession:
             return UNREADABLE
         try:
             thread = Thread(self.backend, (await self.recorded()).thread_id, dialect=self.dialect)
-            return await recalled_text(thread, query) if await self._is_within(thread, query) else NOTHING
+            return await render_recall(thread, query) if await self._is_within(thread, query) else NOTHING
         except ThreadkeepError as error:
             return f"Nothing can be recalled now ({error.code})."
 

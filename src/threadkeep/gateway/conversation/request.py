@@ -11,7 +11,7 @@ from threadkeep.dialects import Reply, Request
 from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.recall_tool import Exchange, RecallSession
-from threadkeep.memory.memory import Shown
+from threadkeep.memory.memory import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class OpenRequest:
     request: Request
     hints: Hints
     history: History
-    memory: Shown = field(default=Shown(), repr=False)
+    memory: Summary = field(default=Summary(), repr=False)
     recalled: tuple[Exchange, ...] | None = field(default=None, repr=False)
 
     @property
