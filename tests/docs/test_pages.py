@@ -15,6 +15,7 @@ from tests.docs.sandbox import NOT_RUN, Sandbox, open_sandbox
 # The reference is generated from the code, and its examples with it.
 PAGES = [page for page in list_pages() if not page.startswith("docs/reference/")]
 RUN_HERE = [page for page in PAGES if page not in ELSEWHERE and read_examples(page)]
+LINKED = [*PAGES, "AGENTS.md", "ARCHITECTURE.md", "SECURITY.md", "benchmarks/README.md", "plugins/opencode/README.md"]
 LANGUAGES = {"sh", "python", "toml", "json", "text"}
 _server = re.compile(r"postgresql://\S+")
 _link = re.compile(r"\]\(([^)#\s]*)(#[^)]*)?\)")
@@ -66,7 +67,7 @@ def is_program(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", LINKED)
 def test_every_link_leads_to_a_file_and_a_heading(page: str) -> None:
     """A link without a scheme names a file of the project; a fragment names one of its headings."""
     missing = []
