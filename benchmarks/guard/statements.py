@@ -19,7 +19,7 @@ from typing import Any, Self
 from benchmarks.store.workload import DIALECT, Workload
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.store import RecordKind
-from threadkeep.store.sqlite.operations import Form, unpack
+from threadkeep.store.sqlite.operations import Form, unpack_body
 
 STORE = "guard.db"
 TURNS = 24
@@ -110,7 +110,7 @@ def stored(file: Path) -> dict[str, dict[str, int]]:
         tables = [name for (name,) in connection.execute(TABLES)]
         rows = {name: int(connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]) for name in tables}
         bodies = connection.execute("SELECT digest, form, data FROM body").fetchall()
-    packed = [(len(unpack(form, data)), len(data)) for _, form, data in bodies if form == Form.DEFLATED]
+    packed = [(len(unpack_body(form, data)), len(data)) for _, form, data in bodies if form == Form.DEFLATED]
     return {
         "rows": rows,
         "bodies": {

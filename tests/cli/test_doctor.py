@@ -12,9 +12,9 @@ import pytest
 from tests.cli.stories import Cli
 
 from threadkeep import Config, __version__
-from threadkeep.store.sqlite.file import migrations
+from threadkeep.store.sqlite.file import read_migrations
 
-SCHEMA = max(migrations())
+SCHEMA = max(read_migrations())
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.histories import said, turns
 from threadkeep import Config, Threadkeep
 from threadkeep.items import digest_body
 from threadkeep.store import RecordKind
-from threadkeep.store.sqlite.operations import Form, pack, unpack
+from threadkeep.store.sqlite.operations import Form, pack_body, unpack_body
 
 pytestmark = pytest.mark.anyio
 
@@ -58,10 +58,10 @@ class Tampering:
     def rewrite(self, ordinal: int, old: bytes, new: bytes, *, honest: bool = False) -> None:
         """Change bytes of a body of thread `t`; `honest` gives it the digest of its new bytes."""
         row, form, data = self.stored(ordinal)
-        body = unpack(form, data)
+        body = unpack_body(form, data)
         assert old in body
         changed = body.replace(old, new)
-        form, data = pack(changed)
+        form, data = pack_body(changed)
         self.execute("UPDATE body SET form = ?, data = ? WHERE id = ?", form, data, row)
         if honest:
             self.execute("UPDATE body SET digest = ? WHERE id = ?", digest_body(changed), row)

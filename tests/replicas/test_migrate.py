@@ -9,7 +9,7 @@ import pytest
 from tests.postgres import PostgresServer
 
 from threadkeep.cli import main
-from threadkeep.store.postgres.queries import MIGRATIONS
+from threadkeep.store.postgres.migrations import MIGRATIONS
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from threadkeep.cli.opening import without_password
 from threadkeep.errors import StoreError
-from threadkeep.store.locations import SERVERS
-from threadkeep.store.postgres.database import shown
+from threadkeep.store.addresses import SERVERS
+from threadkeep.store.postgres.database import format_location
 
 SIGNS = st.text(alphabet="/@?#:%&=[],. \\'\"éZ2F\t\0", max_size=6)
 # Any sign may stand in a password, at its ends too; the words between them are what must not be seen.
@@ -24,7 +24,7 @@ SECRET = re.compile("hush|mum|silence")
 def told(address: str) -> str:
     """Return what the store says when it is opened there: its name, or why it cannot be."""
     try:
-        return shown(address)
+        return format_location(address)
     except StoreError as error:
         chain: list[BaseException] = [error]
         while (cause := chain[-1].__cause__) is not None:
@@ -69,7 +69,7 @@ def test_no_spelling_of_an_address_shows_a_password(password: str, scheme: str, 
 def test_an_encoded_password_is_read_whole(password: str, host: str) -> None:
     """What is percent-encoded as the error asks for it is understood: the driver gets the password, we tell the rest."""
     address = f"postgresql://u:{quote(password, safe='')}@{host}/db"
-    assert (conninfo_to_dict(address)["password"], shown(address)) == (password, f"postgresql://{host}/db")
+    assert (conninfo_to_dict(address)["password"], format_location(address)) == (password, f"postgresql://{host}/db")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_encoded_password_is_read_whole(password: str, host: str) -> None:
 )
 def test_what_can_be_read_in_one_way_is_told(address: str, name: str) -> None:
     """Hosts and database, as they stand."""
-    assert (shown(address), without_password(address)) == (name, name)
+    assert (format_location(address), without_password(address)) == (name, name)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_what_can_be_read_in_one_way_is_told(address: str, name: str) -> None:
 def test_what_cannot_is_refused_with_how_to_write_it(address: str) -> None:
     """Before anybody is connected to, and without a word of it."""
     with pytest.raises(StoreError) as raised:
-        shown(address)
+        format_location(address)
     assert str(raised.value) == (
-        "store postgresql://…: its address cannot be read; it is postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and what is none "
-        "of its own signs is percent-encoded: %2F for /, %40 for @, %3F for ?, %23 for #, %25 for %"
+        "store postgresql://…: its address cannot be read; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE and percent-"
+        "encode special characters in each part: %2F for /, %40 for @, %3F for ?, %23 for #, %25 for %"
     )

@@ -26,8 +26,8 @@ class AnswerLost(Connections):
     lost = False
 
     @asynccontextmanager
-    async def borrowed(self) -> AsyncIterator[Connection]:
-        async with super().borrowed() as connection:
+    async def borrow(self) -> AsyncIterator[Connection]:
+        async with super().borrow() as connection:
             yield connection
         if not self.lost:
             self.lost = True

@@ -12,7 +12,7 @@ from tests.postgres import OWNER, PostgresServer
 
 from threadkeep.errors import StoreError
 from threadkeep.store.postgres import PostgresDatabase
-from threadkeep.store.postgres.connections import DEFAULTS, soon_told, unfit
+from threadkeep.store.postgres.connections import TIMEOUTS, add_timeouts, why_unusable
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def test_a_server_that_says_nothing_gives_way_to_the_next_one(
     postgres_server: PostgresServer, silent_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two hosts the first is silent: the second is found, whatever is asked, told or written."""
-    monkeypatch.setitem(DEFAULTS, "connect_timeout", "2")
+    monkeypatch.setitem(TIMEOUTS, "connect_timeout", "2")
     folder = conninfo_to_dict(await postgres_server.new_store())
     url = (
         f"postgresql://{OWNER}@/{folder['dbname']}?host=127.0.0.1,{folder['host']}&port={silent_port},{folder.get('port', 5432)}"
@@ -44,7 +44,7 @@ async def test_a_server_that_says_nothing_gives_way_to_the_next_one(
 
 def test_an_address_that_says_how_long_to_wait_is_obeyed() -> None:
     """What the address names stands; the rest lets a machine that vanished be noticed within the patience of a failover."""
-    assert conninfo_to_dict(soon_told("postgresql://u@a:1,b:2/d?connect_timeout=60")) == {
+    assert conninfo_to_dict(add_timeouts("postgresql://u@a:1,b:2/d?connect_timeout=60")) == {
         "user": "u",
         "host": "a,b",
         "port": "1,2",
@@ -77,5 +77,5 @@ async def test_a_database_that_cannot_hold_every_text_is_refused(encoding: str, 
 
 def test_a_server_that_is_too_old_is_refused() -> None:
     """PostgreSQL 13 lacks what the schema is written in; what it says by itself would be a syntax error."""
-    assert unfit(version=130_014, encoding="UTF8") == "its server is PostgreSQL 13; threadkeep needs 14 or newer"
-    assert unfit(version=140_000, encoding="UTF8") is None
+    assert why_unusable(version=130_014, encoding="UTF8") == "its server is PostgreSQL 13; threadkeep needs 14 or newer"
+    assert why_unusable(version=140_000, encoding="UTF8") is None

@@ -19,7 +19,7 @@ from threadkeep.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from threadkeep.store.postgres.errors import from_postgres, is_lost, store_errors
+from threadkeep.store.postgres.errors import is_lost, name_postgres_error, translate_errors
 
 # By the code, or the class of codes, that an error has; any other is a plain store error.
 NAMED = {
@@ -65,7 +65,7 @@ def wanted(kind: type[psycopg.Error]) -> type[StoreError]:
 def test_each_class_of_the_driver_has_one_name() -> None:
     """An error of any class the driver can raise becomes exactly one of ours, its cause kept and none of its words repeated."""
     raised = [kind("what PostgreSQL said: SELECT secret") for kind in EVERY]
-    named = [from_postgres(error, location="postgresql://local/db") for error in raised]
+    named = [name_postgres_error(error, location="postgresql://local/db") for error in raised]
     assert [(type(each), each.__cause__) for each in named] == [(wanted(type(error)), error) for error in raised]
     assert {each.location for each in named} == {"postgresql://local/db"}
     assert [str(each) for each in named if "secret" in str(each)] == []
@@ -85,6 +85,6 @@ def test_only_a_lost_connection_is_tried_again() -> None:
 def test_nothing_foreign_leaves_the_boundary() -> None:
     """Inside the boundary anything of the driver's may be raised; outside only ours is seen."""
     raised = failures.DiskFull("no space")
-    with pytest.raises(StoreFull) as outside, store_errors("postgresql://local/db"):
+    with pytest.raises(StoreFull) as outside, translate_errors("postgresql://local/db"):
         raise raised
     assert outside.value.__cause__ is raised

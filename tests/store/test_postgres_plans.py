@@ -12,7 +12,7 @@ from tests.postgres import PostgresServer
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 from threadkeep.store.postgres.queries import QUERIES
-from threadkeep.store.postgres.store import query_for
+from threadkeep.store.postgres.store import choose_query
 
 pytestmark = pytest.mark.anyio
 
@@ -150,7 +150,7 @@ async def test_a_turn_is_sought_by_its_number(query: str, filled: tuple[str, Pos
     """Where a turn begins is asked of the index over turns: a fork at turn 100,000 goes through none of those around it."""
     url, store = filled
     newest_first = query == "newest_turn"
-    assert query_for({RecordKind.TURN}, turn=7, newest_first=newest_first) == query
+    assert choose_query({RecordKind.TURN}, turn=7, newest_first=newest_first) == query
     scans = [node for node in await plan(url, query, {**READ, "turn": 7}) if "record" in node.get("Relation Name", "")]
     assert [node["Index Name"] for node in scans] == [f"{node['Relation Name']}_thread_turn_idx" for node in scans]
     assert len(scans) == 1

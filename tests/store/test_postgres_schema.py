@@ -10,8 +10,8 @@ from threadkeep.errors import StoreBusy, StoreError, StoreTooNew, StoreUnreachab
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 from threadkeep.store.postgres.connections import Connections
-from threadkeep.store.postgres.migrations import Migrated, migrate, next_steps
-from threadkeep.store.postgres.queries import MIGRATIONS, SQL_FOLDER, Migration
+from threadkeep.store.postgres.migrations import MIGRATIONS, Migrated, Migration, choose_next, migrate
+from threadkeep.store.postgres.queries import SQL_FOLDER
 
 pytestmark = pytest.mark.anyio
 
@@ -135,7 +135,7 @@ async def test_many_processes_open_a_new_database_at_once(postgres_server: Postg
 def test_a_new_database_gets_everything_at_once() -> None:
     """Where nothing was ever run there is no older process, so `post` migrations are run too."""
     steps = [*MIGRATIONS, ADDING, TAKING]
-    assert next_steps({}, steps, location="new", post=False) == steps
+    assert choose_next({}, steps, location="new", post=False) == steps
 
 
 async def test_an_address_where_nobody_answers_is_told_at_once(postgres_server: PostgresServer) -> None:

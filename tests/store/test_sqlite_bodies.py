@@ -11,7 +11,7 @@ import pytest
 from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.sqlite import SqliteDatabase
-from threadkeep.store.sqlite.operations import PACK_FROM_BYTES, Form, pack, unpack
+from threadkeep.store.sqlite.operations import PACK_FROM_BYTES, Form, pack_body, unpack_body
 
 SMALL = b"x" * (PACK_FROM_BYTES - 1)
 LARGE = b"x" * PACK_FROM_BYTES
@@ -21,8 +21,8 @@ NOISE = random.Random(1).randbytes(PACK_FROM_BYTES * 4)
 @pytest.mark.parametrize(("body", "form"), [(b"", Form.PLAIN), (SMALL, Form.PLAIN), (LARGE, Form.DEFLATED), (NOISE, Form.PLAIN)])
 def test_a_body_takes_its_smaller_form(body: bytes, form: Form) -> None:
     """Only a body that is large and shrinks is deflated; each comes back exactly."""
-    packed, data = pack(body)
-    assert (packed, len(data) <= len(body), unpack(packed, data)) == (form, True, body)
+    packed, data = pack_body(body)
+    assert (packed, len(data) <= len(body), unpack_body(packed, data)) == (form, True, body)
 
 
 @pytest.mark.anyio

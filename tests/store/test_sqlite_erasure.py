@@ -13,7 +13,7 @@ from threadkeep.errors import StoreError
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore, file
 from threadkeep.store.sqlite import search as index
-from threadkeep.store.sqlite.operations import Form, pack
+from threadkeep.store.sqlite.operations import Form, pack_body
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def test_erased_bytes_are_found_in_no_file(tmp_path: Path) -> None:
     await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item(body) for body in bodies])
     assert await store.search([EVERYTHING], "needle0003", limit=1)
     await store.append("t", [item(secret + b" late") for secret in secrets], expected=len(bodies))
-    stored = [pack(body)[1] for secret in secrets for body in (secret, secret + b" late")]
+    stored = [pack_body(body)[1] for secret in secrets for body in (secret, secret + b" late")]
     traces = [data[at : at + 12] for data in stored for at in range(0, len(data) - 12, max(len(data) // 5, 1))]
     traces += [b"needle%04d" % at for at in range(len(secrets))]
     # A trace may lie across two pages, or share its beginning with the word before it in the index.
@@ -85,13 +85,13 @@ async def test_text_read_before_an_erasure_is_not_indexed_after_it(tmp_path: Pat
     """A search that gathered its batch, and then lost the race against an erasure, does not bring the words back."""
     store = await open_store(tmp_path / "s.db")
     await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item(b"secretword"), item(b"other")])
-    was = await store._readers.run(index.reach)
+    was = await store._readers.run(index.read_index_state)
     batch = await store._readers.run(
-        lambda connection: index.gather(connection, was=was, searchable=lambda _, body: body.decode())
+        lambda connection: index.gather_batch(connection, was=was, searchable=lambda _, body: body.decode())
     )
     assert batch.rows == ((1, "secretword"), (2, "other"))
     await store.erase("t", [0], at_ms=1)
-    await store._writer.run(lambda connection: index.index(connection, batch))
+    await store._writer.run(lambda connection: index.write_batch(connection, batch))
     assert on_disk(tmp_path, b"secretword") == []
     assert await store.search([EVERYTHING], "secretword", limit=9) == []
     assert [hit.ordinal for hit in await store.search([EVERYTHING], "other", limit=9)] == [1]
@@ -122,5 +122,5 @@ async def test_a_log_in_use_elsewhere_is_told_and_erasing_again_finishes(tmp_pat
 def test_a_large_body_of_noise_is_deflated_in_these_tests() -> None:
     """Hexadecimal words shrink, so the traces looked for above are of both forms."""
     body = words(random.Random(7), 5_000)
-    form, data = pack(body)
+    form, data = pack_body(body)
     assert (form, zlib.decompress(data)) == (Form.DEFLATED, body)

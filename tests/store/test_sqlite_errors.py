@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from threadkeep.errors import StoreBusy, StoreCorrupt, StoreError, StoreForeign, StoreFull, StoreReadOnly
-from threadkeep.store.sqlite.errors import from_os, from_sqlite, store_errors
+from threadkeep.store.sqlite.errors import name_os_error, name_sqlite_error, translate_errors
 
 PRIMARY_CODES = {
     "SQLITE_ERROR": StoreError,
@@ -58,7 +58,7 @@ def sqlite_error(code: int | None) -> sqlite3.Error:
 def test_each_code_has_one_name(name: str, wanted: type[StoreError]) -> None:
     """A result code of SQLite, extended ones too, becomes exactly one of our errors, its cause kept."""
     error = sqlite_error(getattr(sqlite3, name))
-    named = from_sqlite(error, location="s.db")
+    named = name_sqlite_error(error, location="s.db")
     assert (type(named), named.location, named.__cause__) == (wanted, "s.db", error)
 
 
@@ -69,7 +69,7 @@ def test_the_table_of_codes_is_whole() -> None:
 
 def test_an_error_without_a_code_is_a_plain_store_error() -> None:
     """What the Python module raises on its own carries no code, and still becomes ours."""
-    assert type(from_sqlite(sqlite_error(None), location="s.db")) is StoreError
+    assert type(name_sqlite_error(sqlite_error(None), location="s.db")) is StoreError
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_an_error_without_a_code_is_a_plain_store_error() -> None:
 )
 def test_each_file_error_has_one_name(number: int, wanted: type[StoreError]) -> None:
     """Failures of the file system are named like SQLite's."""
-    assert type(from_os(OSError(number, "said the system"), location="s.db")) is wanted
+    assert type(name_os_error(OSError(number, "said the system"), location="s.db")) is wanted
 
 
 @pytest.mark.parametrize("raised", [sqlite_error(sqlite3.SQLITE_FULL), OSError(errno.ENOSPC, "full")])
 def test_nothing_foreign_leaves_the_boundary(raised: Exception) -> None:
     """Inside the boundary anything may be raised; outside only ours is seen."""
-    with pytest.raises(StoreFull) as outside, store_errors("s.db"):
+    with pytest.raises(StoreFull) as outside, translate_errors("s.db"):
         raise raised
     assert outside.value.__cause__ is raised

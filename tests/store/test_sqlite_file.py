@@ -14,8 +14,8 @@ import pytest
 from threadkeep.errors import StoreError, StoreForeign, StoreTooNew
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
-from threadkeep.store.sqlite.file import APPLICATION_ID, migrations
-from threadkeep.store.sqlite.queries import SQL_FOLDER, statements
+from threadkeep.store.sqlite.file import APPLICATION_ID, read_migrations
+from threadkeep.store.sqlite.queries import SQL_FOLDER, split_statements
 
 NOTE = NewRecord(kind=RecordKind.NOTE, at_ms=0, turn=0, tokens=0, body=b"kept")
 
@@ -39,7 +39,7 @@ async def test_a_new_file_is_private_and_marked(tmp_path: Path) -> None:
     found = sqlite3.connect(path)
     facts = [found.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version", "journal_mode")]
     found.close()
-    assert facts == [APPLICATION_ID, max(migrations()), "wal"]
+    assert facts == [APPLICATION_ID, max(read_migrations()), "wal"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -87,7 +87,7 @@ async def test_a_foreign_file_is_refused_and_untouched(make_foreign: object, tmp
 async def test_a_newer_file_is_refused_and_untouched(tmp_path: Path) -> None:
     """A schema version this threadkeep does not know is refused with both numbers."""
     path = await made(tmp_path / "s.db")
-    newer = max(migrations()) + 1
+    newer = max(read_migrations()) + 1
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(f"PRAGMA user_version = {newer}")
     connection.close()
@@ -129,10 +129,10 @@ def schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
 def test_the_migrations_lead_to_the_schema() -> None:
     """Running every migration gives exactly what schema.sql describes, its first rows included."""
     with closing(sqlite3.connect(":memory:")) as by_steps, closing(sqlite3.connect(":memory:")) as at_once:
-        for script in migrations().values():
-            for statement in statements(script):
+        for script in read_migrations().values():
+            for statement in split_statements(script):
                 by_steps.execute(statement)
-        for statement in statements((SQL_FOLDER / "schema.sql").read_text(encoding="utf-8")):
+        for statement in split_statements((SQL_FOLDER / "schema.sql").read_text(encoding="utf-8")):
             at_once.execute(statement)
         assert schema_of(by_steps) == schema_of(at_once)
         marks = [connection.execute("SELECT * FROM search_mark").fetchall() for connection in (by_steps, at_once)]
@@ -141,14 +141,14 @@ def test_the_migrations_lead_to_the_schema() -> None:
 
 def test_migrations_are_numbered_without_a_gap() -> None:
     """Versions count from one; a gap would make a file that no step leads on from."""
-    assert list(migrations()) == list(range(1, len(migrations()) + 1))
+    assert list(read_migrations()) == list(range(1, len(read_migrations()) + 1))
 
 
 def test_a_script_that_ends_inside_a_statement_is_refused() -> None:
     """A cut-off migration is an error, not a shorter migration."""
-    assert list(statements("SELECT 1;\nSELECT\n2;\n")) == ["SELECT 1;", "SELECT\n2;"]
+    assert list(split_statements("SELECT 1;\nSELECT\n2;\n")) == ["SELECT 1;", "SELECT\n2;"]
     with pytest.raises(ValueError, match="ends inside a statement"):
-        list(statements("SELECT 1;\nCREATE TABLE t ("))
+        list(split_statements("SELECT 1;\nCREATE TABLE t ("))
 
 
 OPENER = """

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -99,15 +100,13 @@ def test_opening_that_is_cancelled_while_the_file_is_opened_closes_it(path: Path
 
 
 def test_opening_that_is_cancelled_before_it_heard_that_the_file_is_open_closes_it(path: Path, connections: Connections) -> None:
-    """What was handed over and never taken is closed too."""
+    """The answer of the thread that opened it waits in the loop's queue."""
 
     async def cancelled() -> None:
-        executor = ThreadPoolExecutor()
-        asyncio.get_running_loop().set_default_executor(executor)
         opening = asyncio.ensure_future(opened_and_left(path))
-        await asyncio.sleep(0)
-        # The loop stands still until the file is open; what the thread says of it waits in the loop's queue meanwhile.
-        executor.shutdown(wait=True)
+        while not connections.made:
+            await asyncio.sleep(0)
+            time.sleep(0.01)  # noqa: ASYNC251  # the loop stands still, so that it hears nothing
         assert connections.still_open() == 1
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -12,7 +12,7 @@ import pytest
 
 from threadkeep.errors import StoreClosed
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
-from threadkeep.store.sqlite.workers import THREADS, Readers
+from threadkeep.store.sqlite.workers import READER_THREADS, Readers
 
 pytestmark = pytest.mark.anyio
 
@@ -42,13 +42,13 @@ async def test_reads_one_after_another_share_a_connection(readers: Readers) -> N
 
 async def test_reads_at_once_have_threads_of_their_own_up_to_a_limit(readers: Readers) -> None:
     """A long read holds up no other; how many run at once is limited."""
-    together = threading.Barrier(THREADS)
+    together = threading.Barrier(READER_THREADS)
 
     def meet(_: sqlite3.Connection) -> None:
         together.wait()
 
-    await asyncio.gather(*(readers.run(meet) for _ in range(3 * THREADS)))
-    assert at_work() == THREADS
+    await asyncio.gather(*(readers.run(meet) for _ in range(3 * READER_THREADS)))
+    assert at_work() == READER_THREADS
 
 
 async def test_a_failure_is_told_to_its_caller_and_the_reader_goes_on(readers: Readers) -> None:

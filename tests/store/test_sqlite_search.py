@@ -9,7 +9,7 @@ import pytest
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.search_words import space_cjk
 from threadkeep.store.sqlite import SqliteDatabase
-from threadkeep.store.sqlite.search import BATCH_BYTES, BATCH_RECORDS, match_expression
+from threadkeep.store.sqlite.search import BATCH_BYTES, BATCH_RECORDS, make_expression
 
 EVERYTHING = Span(thread_id="t", start=0, stop=10**9)
 
@@ -32,7 +32,7 @@ def test_a_query_is_words(query: str, expression: str) -> None:
 
     Function words count only where there is nothing else.
     """
-    assert match_expression(query) == expression
+    assert make_expression(query) == expression
 
 
 def test_text_is_spaced_for_the_tokenizer() -> None:

@@ -23,7 +23,7 @@ from threadkeep.client.threadkeep import EVERY
 from threadkeep.errors import BadInput, StoreError
 from threadkeep.gateway.http.guards import is_loopback
 from threadkeep.store.locations import is_file
-from threadkeep.store.sqlite.file import connect, migrations
+from threadkeep.store.sqlite.file import connect, read_migrations
 from threadkeep.tokens import Limits
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _store_health(config: Config) -> StoreHealth:
     """Open the store if it is there. One that is not is no problem, and is not made here."""
     if not is_file(config.store):
         return _server_health(config)
-    path, newest = store_path(config), max(migrations())
+    path, newest = store_path(config), max(read_migrations())
     if not is_there(path):
         return StoreHealth(path=str(path), exists=False, opens=False, newest_schema=newest)
     try:

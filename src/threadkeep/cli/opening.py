@@ -11,8 +11,8 @@ from pathlib import Path
 from threadkeep.client import Config, Setting, Threadkeep, build_config, resolve
 from threadkeep.config import DEFAULT_STORE
 from threadkeep.errors import StoreMissing
-from threadkeep.store.addresses import UNREADABLE, redact_address
-from threadkeep.store.locations import SERVERS, is_file, parse_sqlite_path
+from threadkeep.store.addresses import SERVERS, UNREADABLE, redact_address
+from threadkeep.store.locations import is_file, parse_sqlite_path
 
 
 def settings_of(args: Namespace) -> list[Setting]:

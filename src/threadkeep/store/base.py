@@ -1,7 +1,7 @@
-"""The port between threads and the place they are kept.
+"""The port between threads and where they are stored.
 
 A store stores; it decides nothing. It knows records, their order and their bytes, never what they mean: which records
-form a window, where a fork begins, what a rollback takes back is decided above it, once, in `threadkeep.threads`.
+form a window, where a fork begins and what a rollback takes back is decided above it, once, in `threadkeep.threads`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class RecordKind(StrEnum):
@@ -28,9 +28,13 @@ class RecordKind(StrEnum):
     NOTE = "note"
 
 
+# The kinds a thread has many of; the index on landmarks leaves them out.
+NOT_LANDMARKS = frozenset({RecordKind.ITEM, RecordKind.REPLY, RecordKind.NOTE, RecordKind.MAIL})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """Whose threads these are. `key` is random, made with the tenant, and keys its `c1` digests."""
+    """The owner of threads. `key` is random, made with the tenant, and keys its `c1` digests."""
 
     name: str
     key: bytes
@@ -53,7 +57,7 @@ class NewThread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadRow:
-    """A stored thread. `next` is the ordinal its next record will take."""
+    """A stored thread. `next` is the ordinal of its next record."""
 
     id: str
     dialect: str
@@ -63,18 +67,24 @@ class ThreadRow:
     parent: str | None
     next: int
 
+    @classmethod
+    def from_columns(cls, columns: Sequence[Any]) -> ThreadRow:
+        """Make a row of its columns, selected in the order of the attributes."""
+        return cls(**dict(zip(cls.__dataclass_fields__, columns, strict=True)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
     """A record about to be appended.
 
-    `at_ms` is when it happened by the writer's clock, and nothing more: clocks go backwards, so order is by ordinal, in
-    every method, and no store refuses a record for its time.
-    `target` is the ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut, the checkpoint
-    that a person's remark is about, or that a compaction which came to nothing found.
-    `chain` is the `c1` digest of the history up to and including this record, `depth` how many links that chain has;
-    both are set on what a client could resend and on nothing else. `redacted` says that the body was changed before it
-    came here: its chain digest, taken over what was received, can then not be proven from it.
+    Attributes:
+        at_ms: When it happened by the writer's clock. Clocks go backwards, so every method orders by ordinal, and no store
+            refuses a record for its time.
+        target: The ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut, or the
+            checkpoint that a person's remark or a failed compaction refers to.
+        chain: The `c1` digest of the history up to and including this record; only on what a client could resend.
+        depth: How many links that chain has.
+        redacted: The body was changed before it was stored, so its chain digest, taken over what was received, cannot be proven.
     """
 
     kind: RecordKind
@@ -92,8 +102,8 @@ class NewRecord:
 class Record:
     """A stored record.
 
-    `digest` is the `b1` digest of the body that was appended. `body` is empty where it was not asked for, and where it is
-    `erased`: the record, its digests and its place stay, its bytes are gone for good.
+    `digest` is the `b1` digest of the body that was appended. `body` is empty if it was not asked for, or is `erased`: the
+    record, its digests and its place stay, its bytes are gone for good.
     """
 
     thread_id: str
@@ -113,7 +123,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A record whose chain digest was asked for."""
+    """A record with one of the chain digests asked for."""
 
     chain: bytes
     thread_id: str
@@ -148,7 +158,7 @@ class ThreadStore(Protocol):
 
     @property
     def tenant(self) -> Tenant:
-        """Whose records these are."""
+        """The owner of the records."""
         ...
 
     async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> None:
@@ -196,8 +206,7 @@ class ThreadStore(Protocol):
     ) -> list[Record]:
         """Return the records of `span` that match every given filter, in ordinal order.
 
-        A thread or an ordinal that is not there yields nothing. `bodies=False` leaves `body` empty and costs no
-        look-up of it.
+        A thread or an ordinal that is not there yields nothing. `bodies=False` leaves `body` empty and does not read it.
         """
         ...
 
@@ -206,7 +215,7 @@ class ThreadStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted and let go of every resource. Later calls raise `StoreClosed`."""
+        """Finish what was accepted and release every resource. Later calls raise `StoreClosed`."""
         ...
 
 
@@ -222,59 +231,59 @@ class Search(Protocol):
 
 
 class Leases(Protocol):
-    """Rows that let one worker of many hold a piece of work."""
+    """Rows that let one of many workers hold a piece of work."""
 
     async def acquire(self, key: str, *, holder: str, now_ms: int, ttl_ms: int) -> bool:
         """Take the lease on `key` for `ttl_ms`, or renew it; false while another holder's has not expired.
 
-        If `now_ms` lies before the moment another holder took it, the clock went backwards: that lease then has its own
-        `ttl_ms` from now on, once, and does not last until the clock has caught up.
+        If `now_ms` is before the moment another holder took it, the clock went backwards: that lease then expires its own
+        `ttl_ms` from now, not when the clock has caught up.
         """
         ...
 
     async def release(self, key: str, *, holder: str) -> None:
-        """Give the lease back; nothing happens if `holder` does not have it."""
+        """Release the lease; nothing happens if `holder` does not have it."""
         ...
 
 
 class Erasure(Protocol):
-    """Making bytes unreadable for good; the one thing that is ever taken out of a store."""
+    """Make bytes unreadable for good; nothing else is ever removed from a store."""
 
     async def erase(self, thread_id: str, ordinals: Collection[int], *, at_ms: int) -> int:
         """Turn the bodies of these records into tombstones and return how many records lost theirs.
 
-        A body is kept once a tenant, however often it was appended: every record of the tenant with the same bytes loses
-        them, in any thread, and is counted. What was derived from them (a preview, a summary) lies in other records and is
-        the caller's to name. Ordinals that are not there, and records erased before, are passed over.
+        A tenant has each body once, however often it was appended: every record of the tenant with the same bytes loses
+        them, in any thread, and is counted. Text derived from them (a preview, a summary) is in other records, which the caller
+        must name. Ordinals that are not there, and records erased before, are skipped.
 
-        When it returns the bytes are in no file of the store. Appending them again later is a new act: that record has
-        its body, those erased before stay so.
+        When it returns the bytes are in no file of the store. If they are appended again later, that record has its body, and
+        those erased before stay erased.
 
         Raises:
             ThreadNotFound: There is no such thread.
-            StoreError: The records are erased, but another process keeps the bytes in use; erasing again finishes it.
+            StoreError: The records are erased, but another process still uses the bytes; erasing again finishes it.
         """
         ...
 
 
 class Watch(Protocol):
-    """Waiting for word of what is written."""
+    """Wait for something to be written."""
 
     async def wait(self, *, within_s: float) -> bool:
-        """Return True once mail or a checkpoint was written that no call here told of; False after `within_s`, or sooner.
+        """Return True once mail or a checkpoint was written that no call here reported yet; False after `within_s`, or sooner.
 
-        True is a reason to look, never a promise that there is something new. Records of other kinds may be told of, and may
-        not: who must see them soon asks for a short `within_s`. While a store cannot be told of what other processes write,
-        it returns early, ever less often, so that looking takes the place of being told.
+        True is a reason to look, never a promise that there is something new. Records of other kinds may be reported or not: a
+        caller that must see them soon passes a short `within_s`. While a store is not notified of other processes' writes, it
+        returns early, ever less often, so that callers look by themselves.
         """
         ...
 
 
 class Notify(Protocol):
-    """Being told that something was written, by whichever process, instead of looking again and again."""
+    """Be notified when any process writes something, instead of polling."""
 
     def watch(self, thread_id: str | None = None) -> AbstractAsyncContextManager[Watch]:
-        """Watch one thread, or all of the tenant's, inside the block: what is committed after it was entered is told.
+        """Watch one thread, or all of the tenant's, inside the block: what is committed after it was entered is reported.
 
         Raises:
             ThreadNotFound: There is no such thread.
@@ -283,4 +292,4 @@ class Notify(Protocol):
 
 
 class FullStore(ThreadStore, Search, Leases, Erasure, Notify, Protocol):
-    """A backend with all its abilities."""
+    """A store with every optional port; all backends are."""

@@ -7,16 +7,16 @@ from typing import Protocol
 
 from threadkeep.dialects import render_search_text
 from threadkeep.errors import BadInput
+from threadkeep.store.addresses import SERVERS
 from threadkeep.store.base import FullStore
 from threadkeep.store.memory import MemoryDatabase
 from threadkeep.store.sqlite import SqliteDatabase
 
 IN_MEMORY = "memory:"
-SERVERS = ("postgresql://", "postgres://")
 
 
 class Database(Protocol):
-    """Where the stores of all tenants live."""
+    """The stores of all tenants in one place."""
 
     async def open_tenant(self, name: str = ..., *, key: bytes | None = ...) -> FullStore: ...
 
@@ -33,21 +33,17 @@ def is_file(location: str) -> bool:
 async def open_database(location: str, *, listen: str | None = None) -> Database:
     """Open the store at `location`: a path, `sqlite:///PATH`, `postgresql://…`, or `memory:` for one that ends with the process.
 
-    `listen` is a server's own address where `location` is that of a pooler before it.
+    `listen` is the server's own address if `location` is that of a pooler in front of it.
 
     Raises:
         BadInput: It names a kind of store this threadkeep does not have, or whose extra is not installed.
     """
     if location == IN_MEMORY:
         return MemoryDatabase(searchable=render_search_text)
-    if location.startswith(SERVERS):
-        return await _postgres(location, listen=listen)
-    return await SqliteDatabase.open(parse_sqlite_path(location), searchable=render_search_text)
-
-
-async def _postgres(location: str, *, listen: str | None) -> Database:
-    # The driver is an extra; whoever has no server needs none of it.
+    if not location.startswith(SERVERS):
+        return await SqliteDatabase.open(parse_sqlite_path(location), searchable=render_search_text)
     try:
+        # The driver is an extra.
         from threadkeep.store.postgres import PostgresDatabase
     except ImportError as error:
         raise BadInput("a PostgreSQL store needs its driver; pip install 'threadkeep[postgres]'") from error

@@ -1,4 +1,4 @@
-"""A store that lives as long as the process: for tests, and for sessions nobody wants to keep."""
+"""A store that lives as long as the process: for tests, and for sessions that are not kept."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from threadkeep.store.watchers import Watchers
 
 _KEY_BYTES = 32
 _TOKEN = re.compile(r"[^\W_]+")
-# Okapi BM25 with its customary constants, as FTS5 has them: how soon a repeated word stops counting, how much length does.
+# The usual constants of Okapi BM25, as in FTS5: how soon a repeated word stops counting, and how much length counts.
 _K1, _B = 1.2, 0.75
 
 
 @dataclass(slots=True)
 class _Body:
-    """Bytes that several records may share; none are left once they were erased."""
+    """Bytes that several records may share; empty once erased."""
 
     data: bytes
     digest: bytes
@@ -34,7 +34,7 @@ class _Body:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A record as it was appended, its bytes apart; `number` counts over all threads of the tenant."""
+    """A record as it was appended, without its bytes; `number` counts over all threads of the tenant."""
 
     number: int
     new: NewRecord
@@ -43,24 +43,24 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    made: NewThread
+    new: NewThread
     number: int
     rows: list[_Row] = field(default_factory=list)
 
     @property
     def end(self) -> int:
-        return self.made.start + len(self.rows)
+        return self.new.start + len(self.rows)
 
-    def row(self) -> ThreadRow:
-        made = self.made
-        updated = self.rows[-1].new.at_ms if self.rows else made.created_at_ms
+    def make_row(self) -> ThreadRow:
+        new = self.new
+        updated = self.rows[-1].new.at_ms if self.rows else new.created_at_ms
         return ThreadRow(
-            id=made.id,
-            dialect=made.dialect,
-            created_at_ms=made.created_at_ms,
+            id=new.id,
+            dialect=new.dialect,
+            created_at_ms=new.created_at_ms,
             updated_at_ms=updated,
-            start=made.start,
-            parent=made.parent,
+            start=new.start,
+            parent=new.parent,
             next=self.end,
         )
 
@@ -73,7 +73,7 @@ class _Lease:
 
 
 @dataclass(slots=True)
-class _Shelf:
+class _Contents:
     """What one tenant has."""
 
     tenant: Tenant
@@ -82,32 +82,32 @@ class _Shelf:
     chains: defaultdict[bytes, list[tuple[int, Found]]] = field(default_factory=lambda: defaultdict(list))
     leases: dict[str, _Lease] = field(default_factory=dict)
     written: int = 0
-    watchers: Watchers = field(default_factory=lambda: Watchers(is_told=True))
+    watchers: Watchers = field(default_factory=lambda: Watchers(are_notified=True))
 
 
 class MemoryDatabase:
-    """The tenants of one process. Gone with it; belongs to one event loop."""
+    """The tenants of one process. Belongs to one event loop."""
 
     def __init__(self, *, searchable: Callable[[str, bytes], str]) -> None:
         self._searchable = searchable
-        self._shelves: dict[str, _Shelf] = {}
+        self._contents_by_tenant: dict[str, _Contents] = {}
 
     async def open_tenant(self, name: str = "local", *, key: bytes | None = None) -> MemoryStore:
-        """Return a store of the tenant called `name`; all of them share what it holds, each is closed on its own.
+        """Return a store of the tenant called `name`; its stores share their contents, and each is closed on its own.
 
-        `key` is the one it is made with if it is not there yet: that of the store its threads are copied from.
+        A new tenant gets `key` if one is given: that of the store its threads are copied from.
         """
-        shelf = self._shelves.get(name)
-        if shelf is None:
-            shelf = self._shelves[name] = _Shelf(Tenant(name=name, key=key or secrets.token_bytes(_KEY_BYTES)))
-        return MemoryStore(shelf, searchable=self._searchable)
+        contents = self._contents_by_tenant.get(name)
+        if contents is None:
+            contents = self._contents_by_tenant[name] = _Contents(Tenant(name=name, key=key or secrets.token_bytes(_KEY_BYTES)))
+        return MemoryStore(contents, searchable=self._searchable)
 
     async def has_tenant(self, name: str) -> bool:
         """Whether there is a tenant called `name`; none is made."""
-        return name in self._shelves
+        return name in self._contents_by_tenant
 
     async def close(self) -> None:
-        """Let go of it. What it holds goes with the process."""
+        """Do nothing: the contents go with the process."""
 
 
 class MemoryStore:
@@ -116,38 +116,38 @@ class MemoryStore:
     No method waits for anything, so each is one unit for every task of the loop.
     """
 
-    def __init__(self, shelf: _Shelf, *, searchable: Callable[[str, bytes], str]) -> None:
-        self._shelf = shelf
+    def __init__(self, contents: _Contents, *, searchable: Callable[[str, bytes], str]) -> None:
+        self._contents = contents
         self._searchable = searchable
         self._closed = False
 
     @property
     def tenant(self) -> Tenant:
-        return self._shelf.tenant
+        return self._contents.tenant
 
     async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> None:
-        threads = self._open().threads
+        threads = self._require_open().threads
         if thread.id in threads:
             raise ThreadExists(thread.id)
         if thread.parent is not None and thread.parent not in threads:
             raise ThreadNotFound(thread.parent)
         threads[thread.id] = made = _Thread(thread, number=len(threads))
-        self._put(made, records)
+        self._add(made, records)
 
     async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
-        thread = self._thread(thread_id)
+        thread = self._find_thread(thread_id)
         if thread.end != expected:
             raise OrdinalConflict(thread_id, expected=expected, actual=thread.end)
-        self._put(thread, records)
+        self._add(thread, records)
         return thread.end
 
     async def get(self, thread_id: str) -> ThreadRow:
-        return self._thread(thread_id).row()
+        return self._find_thread(thread_id).make_row()
 
     async def threads(self, *, prefix: str = "", limit: int = 100) -> list[ThreadRow]:
-        named = [thread for name, thread in self._open().threads.items() if name.startswith(prefix)]
+        named = [thread for name, thread in self._require_open().threads.items() if name.startswith(prefix)]
         named.sort(key=lambda thread: (thread.rows[-1].number if thread.rows else -1, thread.number), reverse=True)
-        return [thread.row() for thread in named[:limit]]
+        return [thread.make_row() for thread in named[:limit]]
 
     async def read(
         self,
@@ -162,8 +162,8 @@ class MemoryStore:
     ) -> list[Record]:
         chosen = None if ordinals is None else set(ordinals)
         found = [
-            _record(span.thread_id, ordinal, row, bodies=bodies)
-            for ordinal, row in self._rows(span)
+            _make_record(span.thread_id, ordinal, row, bodies=bodies)
+            for ordinal, row in self._iterate(span)
             if (kinds is None or row.new.kind in kinds)
             and (chosen is None or ordinal in chosen)
             and (turn is None or row.new.turn == turn)
@@ -173,25 +173,25 @@ class MemoryStore:
         return found[:limit]
 
     async def lookup(self, chains: Sequence[bytes]) -> list[Found]:
-        known = self._open().chains
+        known = self._require_open().chains
         found = [match for chain in set(chains) for match in known.get(chain, ())]
         return [each for _, each in sorted(found, key=lambda match: match[0], reverse=True)]
 
     async def search(self, spans: Sequence[Span], query: str, *, limit: int) -> list[Hit]:
-        wanted = [tuple(_tokens(phrase)) for phrase in split_phrases(query)]
+        wanted = [tuple(_split_words(phrase)) for phrase in split_phrases(query)]
         places: dict[int, tuple[str, int]] = {}
         texts: dict[int, list[str]] = {}
         for span in spans:
-            for ordinal, row in self._rows(span):
+            for ordinal, row in self._iterate(span):
                 if row.new.kind is RecordKind.ITEM and row.body.erased_at_ms is None:
-                    dialect = self._shelf.threads[span.thread_id].made.dialect
+                    dialect = self._contents.threads[span.thread_id].new.dialect
                     places[row.number] = (span.thread_id, ordinal)
-                    texts[row.number] = _tokens(space_cjk(self._searchable(dialect, row.body.data)))
-        best = sorted(((score, number) for number, score in _bm25(texts, wanted).items()), reverse=True)
+                    texts[row.number] = _split_words(space_cjk(self._searchable(dialect, row.body.data)))
+        best = sorted(((score, number) for number, score in _score_texts(texts, wanted).items()), reverse=True)
         return [Hit(thread_id=places[at][0], ordinal=places[at][1], score=score) for score, at in best[:limit]]
 
     async def acquire(self, key: str, *, holder: str, now_ms: int, ttl_ms: int) -> bool:
-        leases = self._open().leases
+        leases = self._require_open().leases
         held = leases.get(key)
         if held is not None and held.holder != holder:
             if held.expires_at_ms - held.ttl_ms > now_ms:
@@ -202,65 +202,65 @@ class MemoryStore:
         return True
 
     async def release(self, key: str, *, holder: str) -> None:
-        leases = self._open().leases
+        leases = self._require_open().leases
         if key in leases and leases[key].holder == holder:
             del leases[key]
 
     async def erase(self, thread_id: str, ordinals: Collection[int], *, at_ms: int) -> int:
-        thread, chosen = self._thread(thread_id), set(ordinals)
-        rows = (row for at, row in enumerate(thread.rows, start=thread.made.start) if at in chosen)
+        thread, chosen = self._find_thread(thread_id), set(ordinals)
+        rows = (row for at, row in enumerate(thread.rows, start=thread.new.start) if at in chosen)
         gone = {id(row.body): row.body for row in rows if row.body.erased_at_ms is None}
         for body in gone.values():
             body.data, body.erased_at_ms = b"", at_ms
-            del self._shelf.bodies[body.digest]
-        return sum(id(row.body) in gone for each in self._shelf.threads.values() for row in each.rows)
+            del self._contents.bodies[body.digest]
+        return sum(id(row.body) in gone for each in self._contents.threads.values() for row in each.rows)
 
     @asynccontextmanager
     async def watch(self, thread_id: str | None = None) -> AsyncIterator[Watch]:
-        watchers = self._open().watchers
+        watchers = self._require_open().watchers
         if thread_id is not None:
-            self._thread(thread_id)
-        with watchers.added(thread_id) as watch:
+            self._find_thread(thread_id)
+        with watchers.add(thread_id) as watch:
             yield watch
 
     async def close(self) -> None:
         """Close this store; what it holds stays with its `MemoryDatabase`."""
         self._closed = True
 
-    def _open(self) -> _Shelf:
+    def _require_open(self) -> _Contents:
         if self._closed:
             raise StoreClosed("in memory")
-        return self._shelf
+        return self._contents
 
-    def _thread(self, thread_id: str) -> _Thread:
-        thread = self._open().threads.get(thread_id)
+    def _find_thread(self, thread_id: str) -> _Thread:
+        thread = self._require_open().threads.get(thread_id)
         if thread is None:
             raise ThreadNotFound(thread_id)
         return thread
 
-    def _rows(self, span: Span) -> Iterator[tuple[int, _Row]]:
-        thread = self._open().threads.get(span.thread_id)
+    def _iterate(self, span: Span) -> Iterator[tuple[int, _Row]]:
+        thread = self._require_open().threads.get(span.thread_id)
         if thread is None:
             return
-        start, stop = max(span.start, thread.made.start), min(span.stop, thread.end)
+        start, stop = max(span.start, thread.new.start), min(span.stop, thread.end)
         for ordinal in range(start, stop):
-            yield ordinal, thread.rows[ordinal - thread.made.start]
+            yield ordinal, thread.rows[ordinal - thread.new.start]
 
-    def _put(self, thread: _Thread, records: Sequence[NewRecord]) -> None:
-        shelf = self._shelf
+    def _add(self, thread: _Thread, records: Sequence[NewRecord]) -> None:
+        contents = self._contents
         for new in records:
             digest = digest_body(new.body)
-            body = shelf.bodies.setdefault(digest, _Body(new.body, digest))
+            body = contents.bodies.setdefault(digest, _Body(new.body, digest))
             if new.chain is not None and new.depth is not None:
-                found = Found(chain=new.chain, thread_id=thread.made.id, ordinal=thread.end, depth=new.depth)
-                shelf.chains[new.chain].append((shelf.written, found))
-            thread.rows.append(_Row(shelf.written, replace(new, body=b""), body))
-            shelf.written += 1
-        shelf.watchers.tell(thread.made.id)
-        shelf.watchers.tell(None)
+                found = Found(chain=new.chain, thread_id=thread.new.id, ordinal=thread.end, depth=new.depth)
+                contents.chains[new.chain].append((contents.written, found))
+            thread.rows.append(_Row(contents.written, replace(new, body=b""), body))
+            contents.written += 1
+        contents.watchers.notify(thread.new.id)
+        contents.watchers.notify(None)
 
 
-def _record(thread_id: str, ordinal: int, row: _Row, *, bodies: bool) -> Record:
+def _make_record(thread_id: str, ordinal: int, row: _Row, *, bodies: bool) -> Record:
     new = row.new
     return Record(
         thread_id=thread_id,
@@ -279,22 +279,22 @@ def _record(thread_id: str, ordinal: int, row: _Row, *, bodies: bool) -> Record:
     )
 
 
-def _tokens(text: str) -> list[str]:
-    """Return the words of a text without case and accents."""
+def _split_words(text: str) -> list[str]:
+    """Return the words of a text, without case and accents."""
     plain = text.casefold()
     if not plain.isascii():
         plain = "".join(letter for letter in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(letter))
     return _TOKEN.findall(plain)
 
 
-def _bm25(texts: dict[int, list[str]], wanted: Sequence[tuple[str, ...]]) -> dict[int, float]:
-    """Return the score of every text that holds one of the phrases."""
-    counts = {at: Counter({phrase: _times(phrase, text) for phrase in wanted}) for at, text in texts.items()}
+def _score_texts(texts: dict[int, list[str]], wanted: Sequence[tuple[str, ...]]) -> dict[int, float]:
+    """Return the BM25 score of every text that holds one of the phrases."""
+    counts = {at: Counter({phrase: _count_phrase(phrase, text) for phrase in wanted}) for at, text in texts.items()}
     mean = sum(map(len, texts.values())) / max(len(texts), 1)
     scores: dict[int, float] = {}
     for phrase in wanted:
         holding = [at for at, count in counts.items() if count[phrase]]
-        # A word that most texts hold would weigh less than nothing; it must not push a match behind a text without it.
+        # A word in most texts would weigh less than nothing; it must not push a match behind a text without it.
         weight = max(log((len(texts) - len(holding) + 0.5) / (len(holding) + 0.5)), 1e-6)
         for at in holding:
             times, length = counts[at][phrase], len(texts[at])
@@ -303,7 +303,7 @@ def _bm25(texts: dict[int, list[str]], wanted: Sequence[tuple[str, ...]]) -> dic
     return scores
 
 
-def _times(phrase: tuple[str, ...], text: Sequence[str]) -> int:
+def _count_phrase(phrase: tuple[str, ...], text: Sequence[str]) -> int:
     if len(phrase) == 1:
         return text.count(phrase[0])
     return sum(tuple(text[at : at + len(phrase)]) == phrase for at in range(len(text) - len(phrase) + 1))

@@ -1,10 +1,12 @@
-"""How text becomes words, for every backend that searches."""
+"""Split texts and queries into words, for every backend that searches."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+# Tokenizers know the forms of English words; in other languages longer words are found by their beginning.
+PREFIX_CHARS = 6
 # Scripts written without spaces between words; a tokenizer would take a whole sentence of them for one word.
 CJK = (
     "\u3040-\u30ff"  # hiragana, katakana
@@ -16,8 +18,8 @@ _CJK_CHARACTER = re.compile(f"([{CJK}])")
 _WORD = re.compile(f"[{CJK}]+|(?:(?![{CJK}])\\w)+")
 
 
-# Words that any question has and that tell nothing about its answer. In transcripts, most of which is code and logs, they are
-# rarer than the words that matter, so no count of words shows what they are.
+# Words that occur in any question and say nothing about its answer. Transcripts are mostly code and logs, where these words are
+# rarer than the ones that matter, so word counts cannot find them.
 FUNCTION_WORDS = frozenset(
     """a an the of to in on at by for from with into as and or but not no so than then that this these those it its he she they
     them their we us our you your i me my is are was were be been am do does did has have had may might must can could should
@@ -36,25 +38,24 @@ FUNCTION_WORDS = frozenset(
 
 
 def space_cjk(text: str) -> str:
-    """Return `text` as a tokenizer must see it: every CJK character a word of its own, and no half surrogate.
+    """Return `text` with every CJK character a word of its own, and without half surrogates.
 
-    A transcript may say `\\ud83d` alone, which no database takes; one such record must not stop the index for good.
+    A transcript may contain `\\ud83d` alone, which no database takes; one such record must not stop the index for good.
     """
     return _CJK_CHARACTER.sub(r" \1 ", text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def split_phrases(query: str) -> list[str]:
-    """Return what a text must hold one of to match `query`, each once; nothing if it has no word.
+    """Return the phrases of which a text must hold one to match `query`, each once; none if it has no word.
 
-    A phrase is a word, or characters that stand next to each other with a space between them. A run of CJK characters
-    goes by its pairs: single characters would find everything, the whole run only its exact repetition. Function words count
-    where there is no other.
+    A phrase is a word, or adjacent characters with a space between them. A run of CJK characters is split into its pairs: single
+    characters would match everything, the whole run only its exact repetition. Function words count only where there is no other.
     """
-    found = dict.fromkeys(_phrases(query))
+    found = dict.fromkeys(_find_phrases(query))
     return [phrase for phrase in found if phrase.casefold() not in FUNCTION_WORDS] or list(found)
 
 
-def _phrases(query: str) -> Iterator[str]:
+def _find_phrases(query: str) -> Iterator[str]:
     for word in _WORD.findall(query):
         if _CJK_CHARACTER.match(word):
             pairs = [word[at : at + 2] for at in range(len(word) - 1)] or [word]

@@ -1,4 +1,4 @@
-"""Who waits for word of what, inside one process; what every backend's `watch` is made of."""
+"""The watchers of one process; what every backend's `watch` is made of."""
 
 from __future__ import annotations
 
@@ -7,66 +7,66 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
-# Where nobody is told of anything, one looks again, ever less often.
+# A watcher that nobody notifies looks again, ever less often.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.5
 
 
 class Watchers:
-    """Everyone who watches, by what they watch. Belongs to one event loop.
+    """Every watcher, by what it watches. Belongs to one event loop.
 
-    `is_told` says whether word of what others write arrives here at present; while it does not, watchers look by themselves.
+    `are_notified` says whether the writes of other processes are noticed here at present; while they are not, watchers look by
+    themselves.
     """
 
-    def __init__(self, *, is_told: bool = False) -> None:
-        self.is_told = is_told
-        self._waiting: defaultdict[Hashable, set[Watcher]] = defaultdict(set)
+    def __init__(self, *, are_notified: bool = False) -> None:
+        self.are_notified = are_notified
+        self._by_key: defaultdict[Hashable, set[Watcher]] = defaultdict(set)
 
     @contextmanager
-    def added(self, key: Hashable) -> Iterator[Watcher]:
-        """Add somebody who watches `key` for the length of the block."""
+    def add(self, key: Hashable) -> Iterator[Watcher]:
+        """Watch `key` for the length of the block."""
         watcher = Watcher(self)
-        self._waiting[key].add(watcher)
+        self._by_key[key].add(watcher)
         try:
             yield watcher
         finally:
-            self._waiting[key].discard(watcher)
-            if not self._waiting[key]:
-                del self._waiting[key]
+            self._by_key[key].discard(watcher)
+            if not self._by_key[key]:
+                del self._by_key[key]
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._by_key)
 
-    def tell(self, key: Hashable) -> None:
-        """Wake those who watch `key`."""
-        for watcher in self._waiting.get(key, ()):
+    def notify(self, key: Hashable) -> None:
+        """Wake the watchers of `key`."""
+        for watcher in self._by_key.get(key, ()):
             watcher.wake()
 
-    def tell_everyone(self) -> None:
-        """Wake all of them: what was written, or whether anything was, is not known."""
-        for watchers in self._waiting.values():
-            for watcher in watchers:
-                watcher.wake()
+    def notify_all(self) -> None:
+        """Wake every watcher: what was written, or whether anything was, is not known."""
+        for key in self._by_key:
+            self.notify(key)
 
 
 class Watcher:
-    """`Watch` of one waiter."""
+    """One `Watch`."""
 
     def __init__(self, watchers: Watchers) -> None:
         self._watchers = watchers
-        self._told = asyncio.Event()
+        self._notified = asyncio.Event()
         self._pause = FIRST_PAUSE_S
 
     def wake(self) -> None:
-        self._told.set()
+        self._notified.set()
 
     async def wait(self, *, within_s: float) -> bool:
-        patience = within_s if self._watchers.is_told else min(within_s, self._pause)
+        patience = within_s if self._watchers.are_notified else min(within_s, self._pause)
         try:
             async with asyncio.timeout(patience):
-                await self._told.wait()
+                await self._notified.wait()
         except TimeoutError:
             self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
             return False
-        self._told.clear()
+        self._notified.clear()
         self._pause = FIRST_PAUSE_S
         return True

@@ -9,9 +9,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from threadkeep.errors import StoreError
-from threadkeep.store.addresses import HOW_TO_WRITE_IT, UNREADABLE, redact_address
+from threadkeep.store.addresses import ADDRESS_FORM, UNREADABLE, redact_address
 from threadkeep.store.base import Tenant
-from threadkeep.store.postgres.connections import Connection, Connections, reach
+from threadkeep.store.postgres.connections import Connection, Connections, check_server
 from threadkeep.store.postgres.listener import Listener
 from threadkeep.store.postgres.migrations import Migrated, migrate
 from threadkeep.store.postgres.queries import QUERIES
@@ -43,21 +43,21 @@ class PostgresDatabase:
 
         Args:
             searchable: Given a dialect and an item's bytes, returns the text to index. Must not raise, whatever the bytes.
-            listen_url: The same database past any pooler, for the one connection that listens; `url`, if None.
+            listen_url: The same database without a pooler, for the one connection that listens; None means `url`.
 
         Raises:
             StoreTooNew: A newer threadkeep migrated it.
-            StoreUnreachable: Nobody answers at one of the two, or not to us.
+            StoreUnreachable: One of the two addresses does not answer, or refuses us.
             StoreError: It cannot be migrated.
         """
-        connections = Connections(url, location=shown(url))
+        connections = Connections(url, location=format_location(url))
         try:
             await connections.open()
             if listen_url is not None:
-                # Said now: later, a listener that cannot connect would only make everybody look.
-                await reach(listen_url, location=shown(listen_url))
-            ran = await migrate(connections)
-            role = await _role_for(connections, migrated=ran)
+                # Checked now: later, a listener that cannot connect would only make every watcher look by itself.
+                await check_server(listen_url, location=format_location(listen_url))
+            migrated = await migrate(connections)
+            role = await _choose_role(connections, migrated=migrated)
         except BaseException:
             await connections.close()
             raise
@@ -67,20 +67,18 @@ class PostgresDatabase:
     async def open_tenant(self, name: str = "local", *, key: bytes | None = None) -> PostgresStore:
         """Return the store of the tenant called `name`; it and its random key are made when it is first asked for.
 
-        `key` is the one it is made with if it is not there yet: that of the store its threads are copied from.
+        A new tenant gets `key` if one is given: that of the store its threads are copied from.
         """
 
-        async def find(connection: Connection) -> tuple[int, bytes]:
-            await connection.execute(QUERIES["enter"], {"tenant": "", "name": name, "role": self._role})
-            asked = {"name": name, "key": key or secrets.token_bytes(KEY_BYTES)}
-            row = await (await connection.execute(QUERIES["find_tenant"], asked)).fetchone()
-            if row is None:
-                await connection.execute(QUERIES["add_tenant"], asked)
-                row = await (await connection.execute(QUERIES["find_tenant"], asked)).fetchone()
-            assert row is not None
-            return row[0], row[1]
+        async def find_or_add(connection: Connection) -> tuple[int, bytes]:
+            found = await self._find_tenant(connection, name)
+            if found is None:
+                await connection.execute(QUERIES["add_tenant"], {"name": name, "key": key or secrets.token_bytes(KEY_BYTES)})
+                found = await self._find_tenant(connection, name)
+            assert found is not None
+            return found
 
-        number, known = await self._connections.run(find)
+        number, known = await self._connections.run(find_or_add)
         return PostgresStore(
             number=number,
             tenant=Tenant(name=name, key=known),
@@ -94,12 +92,7 @@ class PostgresDatabase:
 
     async def has_tenant(self, name: str) -> bool:
         """Whether there is a tenant called `name`; none is made."""
-
-        async def find(connection: Connection) -> bool:
-            await connection.execute(QUERIES["enter"], {"tenant": "", "name": name, "role": self._role})
-            return await (await connection.execute(QUERIES["find_tenant"], {"name": name})).fetchone() is not None
-
-        return await self._connections.run(find)
+        return await self._connections.run(lambda connection: self._find_tenant(connection, name)) is not None
 
     async def close(self) -> None:
         """Finish what was accepted and close every connection, for every tenant's store. Closing twice is no error."""
@@ -107,21 +100,26 @@ class PostgresDatabase:
         await self._writer.close()
         await self._connections.close()
 
+    async def _find_tenant(self, connection: Connection, name: str) -> tuple[int, bytes] | None:
+        await connection.execute(QUERIES["enter"], {"tenant": "", "name": name, "role": self._role})
+        row = await (await connection.execute(QUERIES["find_tenant"], {"name": name})).fetchone()
+        return None if row is None else (row[0], row[1])
+
 
 async def migrate_database(url: str, *, post: bool) -> Migrated:
     """Run the migrations a database lacks and close it again; `post` also runs those that no older process survives."""
-    connections = Connections(url, location=shown(url))
+    connections = Connections(url, location=format_location(url))
     try:
         await connections.open()
-        ran = await migrate(connections, post=post)
-        await _role_for(connections, migrated=ran)
+        migrated = await migrate(connections, post=post)
+        await _choose_role(connections, migrated=migrated)
     finally:
         await connections.close()
-    return ran
+    return migrated
 
 
-async def _role_for(connections: Connections, *, migrated: Migrated) -> str:
-    """Return the role to work as: none where row-level security binds whoever connected, else one that it binds."""
+async def _choose_role(connections: Connections, *, migrated: Migrated) -> str:
+    """Return the role to work as: none if row-level security binds the connected one, else one that it binds."""
 
     async def work(connection: Connection) -> str:
         row = await (await connection.execute(QUERIES["is_above_the_wall"])).fetchone()
@@ -137,17 +135,17 @@ async def _role_for(connections: Connections, *, migrated: Migrated) -> str:
     return await connections.run(work)
 
 
-def shown(url: str) -> str:
-    """Return a database's address as it may be told: without its password.
+def format_location(url: str) -> str:
+    """Return a database's address without its password, as errors and people may see it.
 
     Raises:
-        StoreError: It can be read in more than one way, or in none. What the driver says of it is not told: it quotes it.
+        StoreError: It can be read in more than one way, or in none. The driver's own error is withheld: it quotes the address.
     """
-    told = redact_address(url)
+    redacted = redact_address(url)
     try:
         conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        told = None
-    if told is None:
-        raise StoreError(UNREADABLE, f"its address cannot be read; {HOW_TO_WRITE_IT}")
-    return told
+        redacted = None
+    if redacted is None:
+        raise StoreError(UNREADABLE, f"its address cannot be read; {ADDRESS_FORM}")
+    return redacted

@@ -1,31 +1,53 @@
-"""Bringing a schema up to date while processes of the release before are still at work.
+"""Migrations: bring a schema up to date while processes of the release before are still at work.
 
-A migration is `pre` or `post` (`Migration`). Opening a database runs the `pre` ones it lacks; the `post` ones are run by who
-knows that no older process is left: `threadkeep migrate --post`. A database without any has no older process and gets them all.
+Opening a database runs the `pre` migrations it lacks; `threadkeep migrate --post` runs the `post` ones, once no older process is
+left. An empty database has no older process and gets them all.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, Literal, cast
 
 from psycopg.errors import LockNotAvailable
 
 from threadkeep.errors import StoreError, StoreTooNew
 from threadkeep.store.postgres.connections import Connection, Connections
-from threadkeep.store.postgres.errors import from_postgres
-from threadkeep.store.postgres.queries import MIGRATIONS, QUERIES, Migration, Phase
+from threadkeep.store.postgres.errors import name_postgres_error
+from threadkeep.store.postgres.queries import QUERIES, SQL_FOLDER
 
-# A reader that holds a table for longer than the lock's patience makes a migration step back and try again.
+# A reader that holds a table for longer than the lock timeout makes a migration step back and try again.
 TRIES = 20
+_FILE: Final = re.compile(r"(\d{4})_(pre|post)_\w+\.sql")
+
+Phase = Literal["pre", "post"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One step of the schema. `pre` only adds, so processes of the release before can go on; `post` removes what they needed."""
+
+    version: int
+    phase: Phase
+    sql: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrated:
-    """What was run, and what waits until no older process is left."""
+    """The migrations that were run, and those that wait until no older process is left."""
 
     applied: tuple[int, ...]
     pending: tuple[int, ...]
+
+
+def _load_migrations() -> tuple[Migration, ...]:
+    named = [(path, match) for path in sorted(SQL_FOLDER.glob("*.sql")) if (match := _FILE.fullmatch(path.name))]
+    return tuple(Migration(version=int(match[1]), phase=cast("Phase", match[2]), sql=path.read_bytes()) for path, match in named)
+
+
+MIGRATIONS: Final = _load_migrations()
 
 
 async def migrate(connections: Connections, *, steps: Sequence[Migration] = MIGRATIONS, post: bool = False) -> Migrated:
@@ -35,57 +57,51 @@ async def migrate(connections: Connections, *, steps: Sequence[Migration] = MIGR
         post: Also those that older processes would not survive.
 
     Raises:
-        StoreTooNew: A newer threadkeep took away something this one needs.
-        StoreError: One that is needed stands behind a `post` migration of an earlier release.
-        StoreBusy: A table was in use by others the whole time; nothing of that step was done.
+        StoreTooNew: A newer threadkeep removed something this one needs.
+        StoreError: A needed `pre` migration comes after a `post` migration of an earlier release.
+        StoreBusy: Others used a table the whole time; nothing of that step was done.
     """
-    done: list[int] = []
-    while True:
-        ran = await _patiently(connections, steps, post=post)
-        if not ran:
-            break
-        done.extend(ran)
-    found = await connections.run(_applied)
-    return Migrated(applied=tuple(done), pending=tuple(step.version for step in steps if step.version not in found))
+    applied: list[int] = []
+    while ran := await _run_next(connections, steps, post=post):
+        applied.extend(ran)
+    found = await connections.run(_read_applied)
+    return Migrated(applied=tuple(applied), pending=tuple(step.version for step in steps if step.version not in found))
 
 
-async def _patiently(connections: Connections, steps: Sequence[Migration], *, post: bool) -> Sequence[int]:
+async def _run_next(connections: Connections, steps: Sequence[Migration], *, post: bool) -> Sequence[int]:
     async def work(connection: Connection) -> Sequence[int]:
-        # Looked at without the lock first: nearly always there is nothing to do, and who may not migrate can still open it.
-        if not next_steps(await _applied(connection), steps, location=connections.location, post=post):
+        # Without the lock first: nearly always there is nothing to do, and a role that may not migrate can still open it.
+        if not choose_next(await _read_applied(connection), steps, location=connections.location, post=post):
             return ()
         await connection.execute(QUERIES["wait_for_migrations"])
-        found = await _applied(connection)
-        return await _run(connection, next_steps(found, steps, location=connections.location, post=post), first=not found)
+        found = await _read_applied(connection)
+        if not found:
+            await connection.execute(QUERIES["begin_schema"])
+            await connection.execute(QUERIES["begin_migrations"])
+        await connection.execute(QUERIES["in_schema"])
+        chosen = choose_next(found, steps, location=connections.location, post=post)
+        for step in chosen:
+            await connection.execute(step.sql)
+            await connection.execute(QUERIES["note_migration"], {"version": step.version, "phase": step.phase})
+        return [step.version for step in chosen]
 
     for attempt in range(1, TRIES + 1):
         try:
             return await connections.attempt(work)
         except LockNotAvailable as busy:
             if attempt == TRIES:
-                raise from_postgres(busy, location=connections.location) from busy
+                raise name_postgres_error(busy, location=connections.location) from busy
     raise AssertionError("the last try returns")
 
 
-async def _run(connection: Connection, steps: Sequence[Migration], *, first: bool) -> Sequence[int]:
-    if first:
-        await connection.execute(QUERIES["begin_schema"])
-        await connection.execute(QUERIES["begin_migrations"])
-    await connection.execute(QUERIES["in_schema"])
-    for step in steps:
-        await connection.execute(step.sql)
-        await connection.execute(QUERIES["note_migration"], {"version": step.version, "phase": step.phase})
-    return [step.version for step in steps]
-
-
-async def _applied(connection: Connection) -> Mapping[int, Phase]:
-    there = await (await connection.execute(QUERIES["has_migrations"])).fetchone()
-    if there is None or not there[0]:
+async def _read_applied(connection: Connection) -> Mapping[int, Phase]:
+    row = await (await connection.execute(QUERIES["has_migrations"])).fetchone()
+    if row is None or not row[0]:
         return {}
     return dict(await (await connection.execute(QUERIES["applied"])).fetchall())
 
 
-def next_steps(found: Mapping[int, Phase], steps: Sequence[Migration], *, location: str, post: bool) -> Sequence[Migration]:
+def choose_next(found: Mapping[int, Phase], steps: Sequence[Migration], *, location: str, post: bool) -> Sequence[Migration]:
     """Return what to run now as one unit: everything on a new database, else the next step if there is one to run."""
     newest = max(step.version for step in steps)
     beyond = [version for version, phase in found.items() if phase == "post" and version > newest]

@@ -6,18 +6,30 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from threadkeep.errors import StoreCorrupt, StoreError, StoreForeign, StoreReadOnly, StoreTooNew
-from threadkeep.store.sqlite.errors import store_errors
-from threadkeep.store.sqlite.queries import SQL_FOLDER, statements
+from threadkeep.errors import StoreBusy, StoreCorrupt, StoreError, StoreForeign, StoreReadOnly, StoreTooNew, ThreadkeepError
+from threadkeep.store.sqlite.errors import translate_errors
+from threadkeep.store.sqlite.queries import SQL_FOLDER, split_statements
+
+T = TypeVar("T")
+
+APPLICATION_ID = int.from_bytes(b"hldf", "big")
+# A checkpoint on a slow disk holds the lock for seconds; another process must outwait it, not lose its turn to it.
+BUSY_SECONDS = 10.0
+# How long a writer waits, at random between the two, before it asks for the lock again.
+_RETRY_SECONDS = (0.0005, 0.003)
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_APPLICATION_ID_AT = slice(68, 72)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """A file as the file system has it. A writer of ours makes a log first of all, and leaves another time when it goes."""
+    """A file as the file system has it. Our writers create a log before anything else, and leave another time when they go."""
 
     device: int
     inode: int
@@ -27,8 +39,8 @@ class FileState:
     has_index: bool
 
     @classmethod
-    def of(cls, path: Path) -> FileState:
-        """Look at the file; a link is followed, for the log lies beside the file and has its name."""
+    def read(cls, path: Path) -> FileState:
+        """Look at the file; a link is followed, because the log lies beside the file and has its name."""
         file, found = path.resolve(), path.stat()
         return cls(
             device=found.st_dev,
@@ -41,39 +53,95 @@ class FileState:
 
 
 class Connection(sqlite3.Connection):
-    """A connection that knows, where no lock guards what it reads, which file it was made for."""
+    """A connection that, where it takes no locks, knows the state of the file it was made for."""
 
     made_for: tuple[Path, FileState] | None = None
 
     @property
-    def is_guarded(self) -> bool:
-        """Whether SQLite itself sees to it that nothing changes under a read."""
+    def takes_locks(self) -> bool:
+        """Whether SQLite itself makes sure that nothing changes under a read."""
         return self.made_for is None
 
     @property
-    def is_overtaken(self) -> bool:
-        """Whether the file was written, or another put in its place, since a connection without locks was made."""
+    def is_outdated(self) -> bool:
+        """Whether the file was written or replaced since a connection without locks was made."""
         if self.made_for is None:
             return False
         path, then = self.made_for
         try:
-            return FileState.of(path) != then
+            return FileState.read(path) != then
         except OSError:
-            # It is gone, or cannot be looked at any more; connecting anew says which.
+            # The file is gone or unreadable; connecting again raises the error that says which.
             return True
 
 
-APPLICATION_ID = int.from_bytes(b"hldf", "big")
-# A checkpoint on a slow disk holds the lock for seconds; another process must outwait it, not lose its turn to it.
-BUSY_SECONDS = 10.0
-# How long a writer waits, at random between the two, before it asks for the lock again.
-_ASK_AGAIN_SECONDS = (0.0005, 0.003)
-_MAGIC = b"SQLite format 3\0"
-_HEADER_BYTES = 100
-_APPLICATION_ID_AT = slice(68, 72)
+class Reader:
+    """Reads a file through one connection, which it makes when it first reads.
+
+    A connection without locks keeps pages it has read and finds whatever a writer leaves beside them: it misses what was written
+    since, or takes the mixture for damage. So the file is checked before and after each read, and once it has changed the read is
+    repeated on a new connection.
+    """
+
+    def __init__(self, path: Path, *, creates: bool = False) -> None:
+        """Read the file at `path`; with `creates` the first connection makes it a store of the newest schema (`open_file`)."""
+        self._path = path
+        self._creates = creates
+        self._connection: Connection | None = None
+        self.times_reconnected = 0
+
+    def read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `operation` reads. It may run more than once.
+
+        Raises:
+            StoreBusy: The file changed during every try.
+            StoreCorrupt: A new connection met the same damage.
+        """
+        location, deadline = str(self._path), time.monotonic() + BUSY_SECONDS
+        while True:
+            with translate_errors(location):
+                is_new, connection = self._connect()
+            try:
+                with translate_errors(location):
+                    result = operation(connection)
+            except ThreadkeepError as error:
+                is_doubtful = isinstance(error, StoreCorrupt) and not connection.takes_locks and not is_new
+                if not is_doubtful and not connection.is_outdated:
+                    raise
+            else:
+                if not connection.is_outdated:
+                    return result
+            self._drop()
+            if time.monotonic() > deadline:
+                raise StoreBusy(location)
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self) -> tuple[bool, Connection]:
+        """Return a connection to the file as it is now, and whether it is new."""
+        if self._connection is not None and self._connection.is_outdated:
+            self._drop()
+        if self._connection is not None:
+            return False, self._connection
+        if self._creates and not self.times_reconnected:
+            self._connection = open_file(self._path)
+        elif is_writable(self._path) and not self.times_reconnected:
+            self._connection = connect(self._path, read_only=True)
+        else:
+            # A file that replaced one already checked is checked too.
+            self._connection = open_to_read(self._path)
+        return True, self._connection
+
+    def _drop(self) -> None:
+        self.close()
+        self.times_reconnected += 1
 
 
-def migrations() -> Mapping[int, str]:
+def read_migrations() -> Mapping[int, str]:
     """Return the migrations by the version each leads to."""
     return {int(path.name[:4]): path.read_text(encoding="utf-8") for path in sorted(SQL_FOLDER.glob("[0-9]*.sql"))}
 
@@ -81,7 +149,8 @@ def migrations() -> Mapping[int, str]:
 def open_file(path: Path) -> Connection:
     """Make `path` a store of the newest schema, unless it is one, and return a connection that reads it.
 
-    Where the file and its folder can be written, the lock for it was taken for a moment, so that it is known to be had.
+    Where the file and its folder are writable, this takes the write lock for a moment, so that a file that only looks writable is
+    found out now.
 
     Raises:
         StoreForeign: The file is another program's. It was read, never opened as a database, never written to.
@@ -89,7 +158,7 @@ def open_file(path: Path) -> Connection:
         StoreReadOnly: It cannot be written, and is not there yet or of an older schema.
     """
     location = str(path)
-    with store_errors(location):
+    with translate_errors(location):
         if not path.exists():
             _create(path)
         if not is_writable(path):
@@ -107,37 +176,54 @@ def open_file(path: Path) -> Connection:
 
 
 def open_to_read(path: Path) -> Connection:
-    """Return a connection that reads an existing store of the newest schema; what is wrong with it is told as `open_file` does.
+    """Return a connection that reads an existing store of the newest schema; raises as `open_file` does.
 
-    A file may be without locks, or its log on its way in or out: what went wrong while it moved is tried again.
+    A file may be without locks while its log comes or goes: a failure while the file changed is tried again.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
-        before = FileState.of(path)
+        before = FileState.read(path)
         try:
-            return _checked(path)
+            _refuse_foreign(path)
+            connection = connect(path, read_only=True)
+            try:
+                _check_version(connection, location=str(path))
+            except BaseException:
+                connection.close()
+                raise
+            return connection
         except sqlite3.Error:
-            if FileState.of(path) == before or time.monotonic() > deadline:
+            if FileState.read(path) == before or time.monotonic() > deadline:
                 raise
 
 
 def connect(path: Path, *, read_only: bool = False) -> Connection:
     """Return a connection to an existing store; it may be handed from thread to thread."""
-    state = None if is_writable(path) else FileState.of(path)
-    uri = f"{path.resolve().as_uri()}?{_mode(state)}"
+    state = None if is_writable(path) else FileState.read(path)
+    if state is None:
+        mode = "mode=rw"
+    elif state.has_log:
+        # There is, or was, a writer: SQLite reads through its log and locks.
+        mode = "mode=ro"
+    else:
+        # SQLite could not even read: it would have to create the log's index first. Nothing is pending without a log, so the file
+        # is read as it lies, for as long as it does not change (`Reader`).
+        mode = "mode=ro&immutable=1"
     connection = sqlite3.connect(
-        uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, factory=Connection
+        f"{path.resolve().as_uri()}?{mode}",
+        uri=True,
+        isolation_level=None,
+        timeout=BUSY_SECONDS,
+        check_same_thread=False,
+        factory=Connection,
     )
     try:
         if state is not None and not state.has_log:
             connection.made_for = (path, state)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
-        else:
-            # What was erased, or left behind when the index merged, is overwritten; free pages would keep it for years.
-            connection.execute("PRAGMA secure_delete = ON")
+        # Erased bytes, and those left behind when the index merges, are overwritten; free pages would keep them for years.
+        connection.execute("PRAGMA query_only = ON" if read_only else "PRAGMA secure_delete = ON")
     except BaseException:
         connection.close()
         raise
@@ -145,59 +231,31 @@ def connect(path: Path, *, read_only: bool = False) -> Connection:
 
 
 def connect_to_write(path: Path) -> Connection:
-    """Return a connection for `begin_writing`: with a log in place nothing else ever waits."""
+    """Return a connection for `begin_writing`; with a log in place nothing else ever waits."""
     connection = connect(path)
-    _set_patience(connection, seconds=0.0)
+    _set_busy_timeout(connection, seconds=0.0)
     return connection
 
 
 def begin_writing(connection: sqlite3.Connection) -> None:
-    """Begin a transaction with the write lock in hand, on a connection that has no patience of its own.
+    """Begin a transaction that holds the write lock, on a connection without a busy timeout.
 
-    SQLite's doubles to a tenth of a second between two tries, so that a process which writes without a pause wins nearly
-    each of them: others starve beside it. Asked for every few milliseconds the lock goes round.
+    SQLite doubles its wait up to a tenth of a second, so a process that writes without a pause wins nearly every time and others
+    starve beside it. With a retry every few milliseconds the lock goes round.
     """
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            return
-        except sqlite3.OperationalError as error:
-            if not _is_busy(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(random.uniform(*_ASK_AGAIN_SECONDS))
+    _retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
 
 
 def is_writable(path: Path) -> bool:
-    """Whether the file and its folder can be written; both must, because the log lies beside the file."""
-    asked = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
-    return all(os.access(place, os.W_OK, **asked) for place in (path, path.resolve().parent))
-
-
-def _mode(unwritable: FileState | None) -> str:
-    if unwritable is None:
-        return "mode=rw"
-    # With a log there is, or was, a writer, and SQLite reads through its log and locks. Without one it could not even
-    # read: it would have to make the log's index first. Nothing is pending then, and the file is taken as it lies, for as
-    # long as it lies so (`Reading`).
-    return "mode=ro" if unwritable.has_log else "mode=ro&immutable=1"
-
-
-def _checked(path: Path) -> Connection:
-    _refuse_foreign(path)
-    connection = connect(path, read_only=True)
-    try:
-        _check_version(connection, location=str(path))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    """Whether the file and its folder can be written; both must be, because the log lies beside the file."""
+    options = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+    return all(os.access(place, os.W_OK, **options) for place in (path, path.resolve().parent))
 
 
 def _create(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        # Made before SQLite sees it: transcripts are private, and the log beside it inherits the mode.
+        # Created before SQLite sees it: transcripts are private, and the log beside it inherits the mode.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         return
@@ -206,7 +264,7 @@ def _create(path: Path) -> None:
 def _refuse_foreign(path: Path) -> None:
     """Raise unless the file is empty or ours.
 
-    Read as bytes: opening another program's database through SQLite could already replay its journal. Our mark is
+    It is read as bytes: opening another program's database through SQLite could already replay its journal. Our mark is
     always in the file itself, never only in the log, because `_migrate` commits it before the log exists.
     """
     with path.open("rb") as file:
@@ -219,23 +277,22 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _migrate(connection: sqlite3.Connection, *, location: str) -> None:
-    """Run the migrations that are missing; each version bump commits with its migration.
+    """Run the missing migrations; each version bump commits with its migration.
 
-    The write lock is taken even when nothing is missing: a file that only looks as if it could be written says so now, not
-    at the first append.
+    The write lock is taken even when nothing is missing: a file that only looks writable fails now, not at the first append.
     """
-    steps = migrations()
+    steps = read_migrations()
     known = max(steps)
-    _set_patience(connection, seconds=0.0)
+    _set_busy_timeout(connection, seconds=0.0)
     begin_writing(connection)
     try:
-        # A file that has no log yet is committed to once nobody reads it.
-        _set_patience(connection, seconds=BUSY_SECONDS)
+        # A commit to a file that has no log yet waits for its readers.
+        _set_busy_timeout(connection, seconds=BUSY_SECONDS)
         (found,) = connection.execute("PRAGMA user_version").fetchone()
         if found > known:
             raise StoreTooNew(location, found=found, known=known)
         for version in range(found + 1, known + 1):
-            for statement in statements(steps[version]):
+            for statement in split_statements(steps[version]):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {version:d}")
         if found == 0:
@@ -248,8 +305,8 @@ def _migrate(connection: sqlite3.Connection, *, location: str) -> None:
 
 
 def _check_version(connection: sqlite3.Connection, *, location: str) -> None:
-    """Raise unless the file is of the schema this threadkeep knows; it cannot be brought there."""
-    known = max(migrations())
+    """Raise unless the file has the schema this threadkeep knows; it cannot be migrated."""
+    known = max(read_migrations())
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found > known:
         raise StoreTooNew(location, found=found, known=known)
@@ -258,70 +315,24 @@ def _check_version(connection: sqlite3.Connection, *, location: str) -> None:
 
 
 def _use_wal(connection: sqlite3.Connection, *, location: str) -> None:
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            break
-        except sqlite3.OperationalError as error:
-            # The switch needs the file to itself and does not heed the busy timeout; of several processes that make
-            # the same store, all but one would fail here.
-            if not _is_busy(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(random.uniform(*_ASK_AGAIN_SECONDS))
+    # The switch needs the file to itself and ignores the busy timeout; of several processes that make the same store, all but
+    # one would fail here.
+    (mode,) = _retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
     if mode != "wal":
         raise StoreError(location, "its file system cannot hold a write-ahead log; choose a local disk")
 
 
-def _set_patience(connection: sqlite3.Connection, *, seconds: float) -> None:
+def _retry_while_busy(attempt: Callable[[], T]) -> T:
+    """Return what `attempt` returns, trying again for `BUSY_SECONDS` while another process holds the lock."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(random.uniform(*_RETRY_SECONDS))
+
+
+def _set_busy_timeout(connection: sqlite3.Connection, *, seconds: float) -> None:
     connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
-
-
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-
-
-class Reading:
-    """Connects when something is first read, and anew where no lock guards the file and it is not what it was.
-
-    A connection without locks keeps pages it has read, and finds whatever a writer leaves beside them: it misses what was
-    written since, or takes the mixture for damage. So the file is looked at before each read and after it.
-    """
-
-    def __init__(self, path: Path, first: Connection | None = None) -> None:
-        """Read the file at `path`, to begin with through a connection that is there already, if there is one."""
-        self._path = path
-        self._connection = first
-        self._is_new = False
-        self.times_overtaken = 0
-
-    def connection(self) -> Connection:
-        """Return a connection to the file as it is now."""
-        if self._connection is not None and self._connection.is_overtaken:
-            self._let_go()
-        self._is_new = self._connection is None
-        if self._connection is None:
-            # Whatever took the place of a file that was checked is checked too.
-            plain = is_writable(self._path) and not self.times_overtaken
-            self._connection = connect(self._path, read_only=True) if plain else open_to_read(self._path)
-        return self._connection
-
-    def vouches_for(self, error: Exception | None) -> bool:
-        """Whether what the last read came to, a result or `error`, stands; where it does not, it is to be read again."""
-        if self._connection is None or self._connection.is_guarded:
-            return True
-        doubtful = isinstance(error, StoreCorrupt) and not self._is_new
-        if not doubtful and not self._connection.is_overtaken:
-            return True
-        self._let_go()
-        return False
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _let_go(self) -> None:
-        self.close()
-        self.times_overtaken += 1

@@ -1,28 +1,21 @@
-"""The `.sql` files beside this package: named queries, loaded once, and scripts taken statement by statement."""
+"""The `.sql` files of this package: named queries, and scripts split into statements."""
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from threadkeep.store.queries import load_queries
+
 SQL_FOLDER = Path(__file__).with_name("sql")
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+QUERIES = load_queries(SQL_FOLDER / "queries.sql")
 
 
-def _load() -> dict[str, str]:
-    _, *parts = _NAME.split((SQL_FOLDER / "queries.sql").read_text(encoding="utf-8"))
-    return {name: text[: text.rindex(";")].strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+def split_statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script.
 
-
-QUERIES = _load()
-
-
-def statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script one by one.
-
-    `executescript` would do it, but it commits first; a migration must stay inside the caller's transaction.
+    `executescript` commits first; a migration must stay inside the caller's transaction.
     """
     pending = ""
     for line in script.splitlines(keepends=True):

@@ -1,4 +1,4 @@
-"""One tenant's view of a SQLite file: the port, spelled as operations on the writer and the readers."""
+"""One tenant's store in a SQLite file: the port, as operations of the writer and the readers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from functools import partial
 
 from threadkeep.errors import StoreError
 from threadkeep.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
-from threadkeep.store.sqlite import operations
-from threadkeep.store.sqlite import search as text
-from threadkeep.store.sqlite.watch import Changes
+from threadkeep.store.sqlite import operations, search
+from threadkeep.store.sqlite.watch import FileWatch
 from threadkeep.store.sqlite.workers import Readers, Writer
 
 
@@ -24,7 +23,7 @@ class SqliteStore:
         tenant: Tenant,
         writer: Writer,
         readers: Readers,
-        changes: Changes,
+        file_watch: FileWatch,
         searchable: Callable[[str, bytes], str],
         close: Callable[[], Awaitable[None]],
     ) -> None:
@@ -32,7 +31,7 @@ class SqliteStore:
         self._tenant = tenant
         self._writer = writer
         self._readers = readers
-        self._changes = changes
+        self._file_watch = file_watch
         self._searchable = searchable
         self._close = close
 
@@ -41,19 +40,24 @@ class SqliteStore:
         return self._tenant
 
     async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> None:
-        await self._writer.run(partial(operations.create, thread=thread, records=tuple(records), tenant=self._number))
+        await self._writer.run(partial(operations.create_thread, thread=thread, records=tuple(records), tenant=self._number))
 
     async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
-        operation = partial(
-            operations.append, thread_id=thread_id, records=tuple(records), expected=expected, tenant=self._number
+        return await self._writer.run(
+            partial(
+                operations.append_records,
+                thread_id=thread_id,
+                records=tuple(records),
+                expected=expected,
+                tenant=self._number,
+            )
         )
-        return await self._writer.run(operation)
 
     async def get(self, thread_id: str) -> ThreadRow:
-        return await self._readers.run(partial(operations.get, thread_id=thread_id, tenant=self._number))
+        return await self._readers.run(partial(operations.get_thread, thread_id=thread_id, tenant=self._number))
 
     async def threads(self, *, prefix: str = "", limit: int = 100) -> list[ThreadRow]:
-        return await self._readers.run(partial(operations.threads, tenant=self._number, prefix=prefix, limit=limit))
+        return await self._readers.run(partial(operations.list_threads, tenant=self._number, prefix=prefix, limit=limit))
 
     async def read(
         self,
@@ -69,41 +73,51 @@ class SqliteStore:
         wanted = operations.Filter(
             kinds=kinds, ordinals=ordinals, turn=turn, newest_first=newest_first, limit=limit, bodies=bodies
         )
-        return await self._readers.run(partial(operations.read, span=span, wanted=wanted, tenant=self._number))
+        return await self._readers.run(partial(operations.read_records, span=span, wanted=wanted, tenant=self._number))
 
     async def lookup(self, chains: Sequence[bytes]) -> list[Found]:
-        return await self._readers.run(partial(operations.lookup, chains=tuple(chains), tenant=self._number))
+        return await self._readers.run(partial(operations.find_chains, chains=tuple(chains), tenant=self._number))
 
     async def search(self, spans: Sequence[Span], query: str, *, limit: int) -> list[Hit]:
-        match = text.match_expression(query)
-        if not match or not spans:
+        expression = search.make_expression(query)
+        if not expression or not spans:
             return []
-        reach = await self._readers.run(text.reach)
-        newest = reach.newest
-        while reach.upto < newest:
-            batch = await self._readers.run(partial(text.gather, was=reach, searchable=self._searchable))
-            await self._writer.run(partial(text.index, batch=batch))
-            reach = await self._readers.run(text.reach)
-        return await self._readers.run(partial(text.search, spans=tuple(spans), match=match, tenant=self._number, limit=limit))
+        state = await self._readers.run(search.read_index_state)
+        newest = state.newest
+        while state.upto < newest:
+            batch = await self._readers.run(partial(search.gather_batch, was=state, searchable=self._searchable))
+            await self._writer.run(partial(search.write_batch, batch=batch))
+            state = await self._readers.run(search.read_index_state)
+        return await self._readers.run(
+            partial(search.search_index, spans=tuple(spans), expression=expression, tenant=self._number, limit=limit)
+        )
 
     async def acquire(self, key: str, *, holder: str, now_ms: int, ttl_ms: int) -> bool:
-        operation = partial(operations.acquire, key=key, holder=holder, now_ms=now_ms, ttl_ms=ttl_ms, tenant=self._number)
-        return await self._writer.run(operation)
+        return await self._writer.run(
+            partial(operations.acquire_lease, key=key, holder=holder, now_ms=now_ms, ttl_ms=ttl_ms, tenant=self._number)
+        )
 
     async def release(self, key: str, *, holder: str) -> None:
-        await self._writer.run(partial(operations.release, key=key, holder=holder, tenant=self._number))
+        await self._writer.run(partial(operations.release_lease, key=key, holder=holder, tenant=self._number))
 
     async def erase(self, thread_id: str, ordinals: Collection[int], *, at_ms: int) -> int:
-        operation = partial(operations.erase, thread_id=thread_id, ordinals=tuple(ordinals), at_ms=at_ms, tenant=self._number)
-        erased = await self._writer.run(operation)
-        if not await self._readers.run(operations.empty_the_log):
+        erased = await self._writer.run(
+            partial(
+                operations.erase_bodies,
+                thread_id=thread_id,
+                ordinals=tuple(ordinals),
+                at_ms=at_ms,
+                tenant=self._number,
+            )
+        )
+        if not await self._readers.run(operations.empty_log):
             unfinished = "the records are erased, but another process kept the log, and their bytes in it; erase again to finish"
             raise StoreError(self._readers.location, unfinished)
         return erased
 
     @asynccontextmanager
     async def watch(self, thread_id: str | None = None) -> AsyncIterator[Watch]:
-        async with self._changes.watch() as watch:
+        async with self._file_watch.watch() as watch:
             if thread_id is not None:
                 await self.get(thread_id)
             yield watch
