@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from importlib.resources import files
 from random import Random
 
+import msgspec
+
 from benchmarks.story import words
-from benchmarks.story.demand_lines import Shape, joined, numbered
+from benchmarks.story.lines import Value
 from benchmarks.story.session import DemandKind
 
 
@@ -77,193 +81,36 @@ class Fact:
     stale: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence of the user to be planted; `{v}` is its value."""
 
     kind: FactKind
     said: str
-    shape: Shape
+    value: Value
     question: str
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(msgspec.Struct, frozen=True, kw_only=True):
     """A value that a tool prints: the command, the line of its output, and, if it is reused, the command that takes it."""
 
     command: str
     line: str
-    shape: Shape
+    value: Value
     question: str
     reused_by: str | None = None
 
 
-def coded(before: str, after: str) -> Shape:
-    """Return the shape of a code of five figures between two texts."""
-    return numbered(before, 10_000, 99_999, after)
+class PlantedLines(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of facts.toml."""
+
+    spoken: tuple[Spoken, ...]
+    printed: tuple[Printed, ...]
 
 
-def _hexadecimal(rng: Random) -> str:
-    return f"{rng.randrange(1, 10)}{rng.getrandbits(44):011x}"
+@cache
+def load_lines() -> PlantedLines:
+    return msgspec.toml.decode(files(__package__).joinpath("facts.toml").read_bytes(), type=PlantedLines)
 
-
-SPOKEN: tuple[Spoken, ...] = (
-    Spoken(
-        FactKind.ONE_OFF,
-        "By the way, the spare dongle for the label editor lies in drawer {v}.",
-        coded("R", "-k"),
-        "In which drawer is the spare dongle for the label editor?",
-    ),
-    Spoken(
-        FactKind.ONE_OFF,
-        "If the vault asks, the recovery phrase begins with {v}.",
-        joined(("brackish ", "tarred ", "windward "), ("lantern", "kedge", "thole")),
-        "With which words does the recovery phrase of the vault begin?",
-    ),
-    Spoken(
-        FactKind.ONE_OFF,
-        "Our account number at the chart publisher is {v}, they ask for it once a year.",
-        coded("CP/", "/77"),
-        "What is our account number at the chart publisher?",
-    ),
-    Spoken(
-        FactKind.ONE_OFF,
-        "I am away from {v} on, Fergus signs for me then.",
-        joined(("the 21st of ", "the 23rd of ", "the 27th of "), ("Thermidor", "Brumaire", "Germinal")),
-        "From which day on is the user away?",
-    ),
-    Spoken(
-        FactKind.LATE,
-        "New since this morning: requests to the tariff office carry the header {v}.",
-        joined(("X-Tariff-", "X-Duty-"), ("Mandate", "Bearer-Of", "Consent", "Warrant")),
-        "Which header do requests to the tariff office carry?",
-    ),
-    Spoken(
-        FactKind.LATE,
-        "From here on no job may run longer than {v}, operations insist.",
-        numbered("", 311, 699, " seconds of wall time"),
-        "How long may a job run at most?",
-    ),
-    Spoken(
-        FactKind.LATE,
-        "The freeze starts with tag {v}; nothing that changes the schema after it.",
-        coded("tide-", ".0"),
-        "With which tag does the freeze start?",
-    ),
-    Spoken(
-        FactKind.LATE,
-        "Whatever you print for the harbour office now needs the stamp text {v}.",
-        joined(("ENTERED ", "CLEARED ", "LANDED "), ("IN BALLAST", "UNDER BOND", "AT ANCHOR")),
-        "Which stamp text does the harbour office need on what we print?",
-    ),
-)
-
-PRINTED: tuple[Printed, ...] = (
-    Printed(
-        "bin/lease open --queue labels",
-        "lease granted: {v}, valid for one sweep",
-        coded("LS-", "-q"),
-        "Which lease was opened for the label queue and renewed later?",
-        "bin/lease renew {v}",
-    ),
-    Printed(
-        "bin/upload start --kind export",
-        "upload session {v} is open, 0 of 14 parts",
-        coded("up_", "x"),
-        "Under which session was the export upload finished?",
-        "bin/upload finish --session {v} --verify",
-    ),
-    Printed(
-        "git bisect run just replay-hour",
-        "{v} is the first bad commit",
-        _hexadecimal,
-        "Which commit did git bisect find to be the first bad one?",
-        "git show --stat {v}",
-    ),
-    Printed(
-        "bin/jobs stuck --older 1h",
-        "job {v} holds the advisory lock of the outbox",
-        coded("jb", "-s"),
-        "Which stuck job held the advisory lock of the outbox and was cancelled?",
-        "bin/jobs cancel {v} --reason 'stuck behind the sweep'",
-    ),
-    Printed(
-        "docker compose up -d printer-sim",
-        "started printer-sim as {v}",
-        _hexadecimal,
-        "As which container was printer-sim started?",
-        "docker logs --since 2m {v}",
-    ),
-    Printed(
-        "bin/snapshot take --shop vigo",
-        "snapshot {v} written, 1 manifest",
-        coded("snap-", "-vg"),
-        "Which snapshot of the shop was taken and restored later?",
-        "bin/snapshot restore {v} --into scratch",
-    ),
-    Printed(
-        "bin/tunnel open --to customs",
-        "forwarding through relay {v}, keep this shell open",
-        coded("rl:", ":c"),
-        "Through which relay does the tunnel to customs forward?",
-        "bin/tunnel check {v}",
-    ),
-    Printed(
-        "bin/trace slowest --route /baskets",
-        "slowest: trace {v}, four spans",
-        _hexadecimal,
-        "Which trace was the slowest on the baskets route?",
-        "bin/trace show {v} --spans",
-    ),
-    Printed(
-        "bin/disk identify --host backup",
-        "serial {v}, 31,004 hours powered on",
-        coded("WX", "TZ"),
-        "What is the serial of the backup host's disk?",
-    ),
-    Printed(
-        "bin/cert show proxy",
-        "fingerprint {v}, issued by harbour CA",
-        _hexadecimal,
-        "What is the fingerprint of the proxy's certificate?",
-    ),
-    Printed(
-        "bin/scanner firmware --list",
-        "scanner at gate two: firmware {v}",
-        coded("fw", "r"),
-        "Which firmware does the scanner at gate two have?",
-    ),
-    Printed(
-        "bin/queue describe labels",
-        "dead letters go to exchange {v}",
-        coded("dlx.", ".lbl"),
-        "To which exchange do dead letters of the label queue go?",
-    ),
-    Printed(
-        "bin/licence show reporting",
-        "reporting seat licence {v}, 3 of 5 in use",
-        coded("SEAT-", "-r"),
-        "What is the licence of the reporting seats?",
-    ),
-    Printed(
-        "bin/backup last --shop oban",
-        "last good archive: {v}, checked",
-        coded("oban.", ".tzst"),
-        "Which was the last good backup archive of Oban?",
-    ),
-    Printed(
-        "bin/feed status --supplier nordlicht",
-        "acknowledged up to cursor {v}",
-        _hexadecimal,
-        "Up to which cursor did the supplier acknowledge the feed?",
-    ),
-    Printed(
-        "bin/till ping --shop ystad",
-        "till 4 answers, hardware id {v}",
-        coded("HW", "y"),
-        "What is the hardware id of till 4 in Ystad?",
-    ),
-)
 
 SURROUNDINGS = (
     "checking prerequisites",

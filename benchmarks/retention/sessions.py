@@ -8,12 +8,11 @@ from dataclasses import replace
 from random import Random
 
 from benchmarks.retention.blindness import gives_away
-from benchmarks.retention.facts import OF_DEMAND, PRINTED, SPOKEN, Fact, FactKind, Printed, printed_output
+from benchmarks.retention.facts import OF_DEMAND, Fact, FactKind, Printed, load_lines, printed_output
 from benchmarks.retention.open_work import work_under_way
 from benchmarks.retention.planted_session import Planted, hop_ends
-from benchmarks.retention.questions import asked_about
-from benchmarks.story.demand_lines import Shape
 from benchmarks.story.generator import long_session
+from benchmarks.story.lines import Value, find_line
 from benchmarks.story.session import CWD, Demand, Step, Turn, context_items
 from benchmarks.story.words import exit_text
 
@@ -64,18 +63,16 @@ class _Planting:
 
     def add_demands(self, demands: Sequence[Demand]) -> None:
         for number, demand in enumerate(demands):
-            asked = asked_about(demand.said)
-            drawn = _draws(asked.line.shape, self._rng)
-            likes = self._likes(
-                demand.needle, (*asked.decoys, *drawn), asked.question, stale=demand.stale, within=self._user_text
-            )
+            line = find_line(demand.said)
+            drawn = _draws(line.value, self._rng)
+            likes = self._likes(demand.needle, (*line.decoys, *drawn), line.question, stale=demand.stale, within=self._user_text)
             self.facts.append(
                 Fact(
                     key=f"demand {number}",
                     kind=OF_DEMAND[demand.kind],
                     value=demand.needle,
                     text=demand.said,
-                    question=asked.question,
+                    question=line.question,
                     due=demand.turn,
                     likes=likes,
                     stale=demand.stale,
@@ -83,24 +80,24 @@ class _Planting:
             )
 
     def add_spoken(self) -> None:
-        for number, line in enumerate(SPOKEN):
-            value = self._drawn(line.shape)
+        for number, line in enumerate(load_lines().spoken):
+            value = self._drawn(line.value)
             early = line.kind is FactKind.ONE_OFF
             turn = self._rng.randrange(ONE_OFF_TURNS) if early else self._turn_between(*LATE_SHARES)
             text = line.said.format(v=value)
             self.turns[turn] = replace(self.turns[turn], user=f"{self.turns[turn].user}\n\n{text}")
-            self._plant(f"spoken {number}", line.kind, value, text, line.question, turn, line.shape)
+            self._plant(f"spoken {number}", line.kind, value, text, line.question, turn, line.value)
 
     def add_printed(self) -> None:
-        for number, printed in enumerate(PRINTED):
-            value = self._drawn(printed.shape)
+        for number, printed in enumerate(load_lines().printed):
+            value = self._drawn(printed.value)
             turn = self._turn_between(*PRINTED_SHARES)
             text = printed.line.format(v=value)
             self._front(turn, _command(printed.command, printed_output(self._rng, text)))
             due, kind = turn, FactKind.TOOL_UNUSED
             if printed.reused_by is not None:
                 due, kind = self._reuse(printed, value, after=turn), FactKind.TOOL_REUSED
-            self._plant(f"printed {number}", kind, value, text, printed.question, due, printed.shape)
+            self._plant(f"printed {number}", kind, value, text, printed.question, due, printed.value)
 
     def add_work(self, ends: Sequence[int]) -> None:
         """Plant what is under way when a hop ends: a ticket set aside in its first turn, and the one in hand in its last."""
@@ -143,12 +140,12 @@ class _Planting:
         self.turns[turn] = replace(self.turns[turn], steps=(step, *self.turns[turn].steps))
         self.planted[turn] += 1
 
-    def _plant(self, key: str, kind: FactKind, value: str, text: str, question: str, due: int, shape: Shape) -> None:
+    def _plant(self, key: str, kind: FactKind, value: str, text: str, question: str, due: int, shape: Value) -> None:
         likes = self._likes(value, _draws(shape, self._rng), question, stale=None, within=self._taken)
         self._taken = "\n".join((self._taken, text, *likes))
         self.facts.append(Fact(key=key, kind=kind, value=value, text=text, question=question, due=due, likes=likes))
 
-    def _drawn(self, shape: Shape) -> str:
+    def _drawn(self, shape: Value) -> str:
         return next(value for value in _draws(shape, self._rng) if value not in self._taken)
 
     def _turn_between(self, low: float, high: float) -> int:
@@ -167,8 +164,8 @@ class _Planting:
         raise AssertionError(f"no blind options for {value!r}: {question}")
 
 
-def _draws(shape: Shape, rng: Random) -> list[str]:
-    return [shape(rng) for _ in range(MOST_DRAWS // 4)]
+def _draws(shape: Value, rng: Random) -> list[str]:
+    return [shape.draw(rng) for _ in range(MOST_DRAWS // 4)]
 
 
 def _command(text: str, output: str) -> Step:

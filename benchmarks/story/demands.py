@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import chain, count, zip_longest
 from random import Random
 
-from benchmarks.story.demand_lines import DEMAND_LINES, Line
+from benchmarks.story.lines import DemandLine, load_demands
 from benchmarks.story.session import Demand, DemandKind
 from benchmarks.story.words import SHOPS
 
 EARLY_SHARE = 0.15
 LATER_SHARES = (0.25, 0.6)
 FEWEST_DEMANDS = len(DemandKind)
-MOST_DEMANDS = len(DEMAND_LINES)
+MOST_DEMANDS = len(load_demands())
 
 _TAKES_BACK = frozenset({DemandKind.CORRECTION, DemandKind.WITHDRAWAL})
 
@@ -98,17 +98,17 @@ def _look_alike(value: str, *, shift: int) -> str:
     return "".join(turned)
 
 
-def _chosen(rng: Random, wanted: int) -> list[Line]:
+def _chosen(rng: Random, wanted: int) -> list[DemandLine]:
     """Take lines of each kind in turn, so that every kind is there however few are wanted."""
     decks = []
     for kind in DemandKind:
-        deck = [line for line in DEMAND_LINES if line.kind is kind]
+        deck = [line for line in load_demands() if line.kind is kind]
         decks.append(rng.sample(deck, len(deck)))
     rounds = chain.from_iterable(zip_longest(*decks))
     return [line for line in rounds if line is not None][:wanted]
 
 
-def _drawn_apart(rng: Random, lines: Sequence[Line]) -> list[_Drawn]:
+def _drawn_apart(rng: Random, lines: Sequence[DemandLine]) -> list[_Drawn]:
     taken: list[_Drawn] = []
     for line in lines:
         drawn = _draw(rng, line)
@@ -118,12 +118,12 @@ def _drawn_apart(rng: Random, lines: Sequence[Line]) -> list[_Drawn]:
     return taken
 
 
-def _draw(rng: Random, line: Line) -> _Drawn:
-    value = line.shape(rng)
+def _draw(rng: Random, line: DemandLine) -> _Drawn:
+    value = line.value.draw(rng)
     shop = rng.choice(SHOPS).capitalize()
     if line.earlier is None:
         return _Drawn(kind=line.kind, said=line.said.format(v=value, s=shop), needle=value, earlier=None, stale=None)
-    old = (line.old or line.shape)(rng)
+    old = (line.old or line.value).draw(rng)
     return _Drawn(
         kind=line.kind,
         said=line.said.format(v=value, old=old, s=shop),

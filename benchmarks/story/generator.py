@@ -11,11 +11,9 @@ from typing import cast
 from benchmarks.story import words
 from benchmarks.story.checkout import Tree, path_of
 from benchmarks.story.demands import FEWEST_DEMANDS, MOST_DEMANDS, kept_apart, plan_demands
-from benchmarks.story.foreign_tasks import ABROAD
-from benchmarks.story.maintenance_tasks import FOLLOW_UPS, UPKEEP
+from benchmarks.story.lines import Ask, Episode, load_tasks
 from benchmarks.story.messages import Woven, pasted_log, woven
 from benchmarks.story.scene import Scene
-from benchmarks.story.service_tasks import SERVICE, Ask, Episode
 from benchmarks.story.session import BYTES_PER_TOKEN, Session, Step, Turn, json_bytes, turn_items
 from benchmarks.story.tools import LENGTHENED, LOOKING, MAKERS
 
@@ -110,9 +108,10 @@ def _step_apart(step: Step, reserved: Sequence[str]) -> Step:
 def _parts(rng: Random) -> Iterator[_Part]:
     """Yield asks without end: all episodes in a random order, then again about other nouns."""
     follow_ups: list[Ask] = []
-    opening: tuple[Episode, ...] = SERVICE[:1]
+    tasks = load_tasks()
+    opening = tasks.service[:1]
     while True:
-        rest = [episode for episode in (*SERVICE, *UPKEEP, *ABROAD) if episode not in opening]
+        rest = [episode for episode in (*tasks.service, *tasks.upkeep, *tasks.foreign) if episode not in opening]
         episodes = [*opening, *rng.sample(rest, len(rest))]
         opening = ()
         nouns = [noun for _ in range(2) for noun in rng.sample(words.NOUNS, len(words.NOUNS))]
@@ -121,8 +120,8 @@ def _parts(rng: Random) -> Iterator[_Part]:
             slots |= {"s": rng.choice(words.SHOPS).capitalize(), "w": rng.choice(words.PEOPLE)}
             for ask in episode.asks:
                 yield _part(ask, episode, noun=noun, slots=slots)
-                if episode not in ABROAD and rng.random() < FOLLOW_UP_SHARE:
-                    follow_ups = follow_ups or rng.sample(FOLLOW_UPS, len(FOLLOW_UPS))
+                if episode not in tasks.foreign and rng.random() < FOLLOW_UP_SHARE:
+                    follow_ups = follow_ups or rng.sample(tasks.follow_ups, len(tasks.follow_ups))
                     yield _part(follow_ups.pop(), episode, noun=noun, slots=slots)
 
 
@@ -133,5 +132,5 @@ def _part(ask: Ask, episode: Episode, *, noun: str, slots: dict[str, str]) -> _P
         recipe=tuple(ask.recipe.split()),
         noun=noun,
         path=slots["p"],
-        english=episode not in ABROAD,
+        english=episode not in load_tasks().foreign,
     )

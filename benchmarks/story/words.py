@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from random import Random
 
 NOUNS = (
@@ -136,3 +137,20 @@ def moments(rng: Random, *, count: int, mean_gap_ms: int) -> list[str]:
 def exit_text(body: str, *, code: int, took: str) -> str:
     """Return a command's output as the tool reports it."""
     return f"exit code {code}, {took}\n{body}"
+
+
+def hexadecimal(rng: Random) -> str:
+    return f"{rng.randrange(1, 10)}{rng.getrandbits(44):011x}"
+
+
+# Values by the names that lines use for them.
+VALUES: Mapping[str, Callable[[Random], str]] = {
+    "port": port,
+    "host": host,
+    "ticket": ticket,
+    "lot_code": lot_code,
+    "revision": revision,
+    "tenant": tenant,
+    "version": version,
+    "hexadecimal": hexadecimal,
+}
