@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.doubles.script import say
 from tests.gateway.client import WIRES, Client, talk, text_of, threads
-from tests.memory.dying import Dying, PowerCut
+from tests.memory.crash_process import Dying, PowerCut
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

@@ -11,7 +11,7 @@ import signal
 import sys
 from dataclasses import dataclass, replace
 
-from tests.memory.dying import Dying
+from tests.memory.crash_process import Dying
 
 from threadkeep import Config, Threadkeep
 from threadkeep.memory.memory import Memories

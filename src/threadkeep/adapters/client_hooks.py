@@ -28,8 +28,8 @@ from threadkeep.errors import (
 )
 from threadkeep.threads import EntryKind, History
 from threadkeep.transfer.formats import Format
-from threadkeep.transfer.imported_checkpoint import STRATEGY as IMPORTED
 from threadkeep.transfer.importer import Importer, ImportReport
+from threadkeep.transfer.thread_builder import STRATEGY as IMPORTED
 
 ATTEMPTS = 3
 

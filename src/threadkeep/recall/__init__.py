@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threadkeep.recall.ranking import make_excerpt
 from threadkeep.recall.recall import Recalled, recall_by_pointer, recall_by_words
+from threadkeep.recall.relevance import make_excerpt
 
 __all__ = ["Recalled", "make_excerpt", "recall_by_pointer", "recall_by_words"]

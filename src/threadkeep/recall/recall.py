@@ -11,7 +11,7 @@ from typing import Final
 from threadkeep.dialects import Dialect
 from threadkeep.errors import RecordNotFound
 from threadkeep.items import Item, View
-from threadkeep.recall.ranking import Candidate, Ranking, quote
+from threadkeep.recall.relevance import Candidate, Ranking, quote
 from threadkeep.store import Record, RecordKind, Search, Span, ThreadStore
 from threadkeep.threads import LivePath, Pointer, SaidBody, read_remark
 from threadkeep.threads.tombstones import ERASED

@@ -2,44 +2,202 @@
 
 from __future__ import annotations
 
-import asyncio
-import struct
-import tempfile
-import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import IO, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from threadkeep.compaction import Ledger
+from threadkeep.compaction.audit import AuditReport
 from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.ledger import dump_ledger
 from threadkeep.dialects import Dialect, find_dialect
-from threadkeep.dialects.raw_json import split_object
-from threadkeep.items import CHAIN_BYTES, Item, ItemKind, View, digest_body, link_chain, seed_chain
-from threadkeep.store import NewRecord, RecordKind
-from threadkeep.threads import KeepEntry, LiteralEntry, Pointer, RollbackBody, TurnBody, encode_body
+from threadkeep.dialects.raw_json import read_object, split_object
+from threadkeep.items import Item, ItemKind, View, digest_body, link_chain, seed_chain
+from threadkeep.store import NewRecord, RecordKind, Span, ThreadStore
+from threadkeep.threads import (
+    Checkpoint,
+    EntryKind,
+    KeepEntry,
+    LayoutEntry,
+    LiteralEntry,
+    LivePath,
+    Pointer,
+    RollbackBody,
+    TurnBody,
+    encode_body,
+)
 from threadkeep.threads.item_records import PREVIEW_CHARS
-from threadkeep.threads.reader import load_metadata
+from threadkeep.threads.reader import load_checkpoint, load_history, load_live_path, load_metadata
 from threadkeep.threads.writer import make_arrival, update_metadata
 from threadkeep.tokens import estimate_item
-from threadkeep.transfer.imported_checkpoint import NO_SUMMARY, ImportedCheckpoint, Placed, make_message, select_messages
 from threadkeep.transfer.record_matcher import Make, Origin, RecordMatcher, RecordPlace
 from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Summarised, TakeBack, Titled, Trouble
 
-# How many turns are held; older ones are written out as a block of this many.
-BLOCK_TURNS: Final = 1_024
-_FORM: Final = struct.Struct(f">{CHAIN_BYTES}s8q")
-# How a number that is not there is written.
-_NONE: Final = -1
+BUDGET_TOKENS = 20_000
+TOKEN_BYTES = 4
+NO_SUMMARY = "(no summary available)"
+
+
+@dataclass(slots=True)
+class Selection:
+    """Takes messages newest first; `full` once no older one is looked at."""
+
+    left_tokens: int = BUDGET_TOKENS
+    full: bool = False
+
+    def take(self, text: str) -> str:
+        """Return what is kept of a message."""
+        raw = text.encode("utf-8", "replace")
+        tokens = -(-len(raw) // TOKEN_BYTES)
+        if tokens <= self.left_tokens:
+            self.left_tokens -= tokens
+            self.full = self.left_tokens == 0
+            return text
+        self.full = True
+        return shorten_middle(raw, tokens=self.left_tokens)
+
+
+def shorten_middle(raw: bytes, *, tokens: int) -> str:
+    """Return text with its middle left out so that the rest fits."""
+    budget = tokens * TOKEN_BYTES
+    left_out = -(-(len(raw) - budget) // TOKEN_BYTES)
+    head = raw[: budget // 2].decode("utf-8", "ignore")
+    tail = raw[len(raw) - (budget - budget // 2) :].decode("utf-8", "ignore") if budget else ""
+    return f"{head}…{left_out} tokens truncated…{tail}"
+
+
+def make_message(text: str) -> dict[str, Any]:
+    """Return a message as Codex writes it into a compacted history."""
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+PAGE = 64
+
+
+class Placed(NamedTuple):
+    """A position of a checkpoint's layout, and what it weighs."""
+
+    entry: LayoutEntry
+    tokens: int
+
+
+class _Found(NamedTuple):
+    item: Item
+    source: Pointer | None
+    depth: int | None
+    tokens: int
+
+
+async def select_messages(store: ThreadStore, thread_id: str, *, dialect: Dialect, stop: int) -> list[Placed]:
+    """Return what a compaction of the path before `stop` keeps of people's messages, oldest first. Reads no more than that."""
+    path = await load_live_path(store, thread_id, stop=stop)
+    selection = Selection()
+    kept: list[Placed] = []
+    async for found in _read_newest_first(store, path):
+        view = dialect.view(found.item)
+        if selection.full:
+            break
+        if view.by_person and view.kind is ItemKind.MESSAGE:
+            kept.append(_place_message(found, selection, dialect))
+    return kept[::-1]
+
+
+def _place_message(found: _Found, selection: Selection, dialect: Dialect) -> Placed:
+    texts = _list_texts(found.item)
+    whole = "".join(texts)
+    text = selection.take(whole)
+    source = found.source
+    if text == whole and len(texts) == 1 and source is not None:
+        return Placed(KeepEntry(thread=source.thread_id, ordinal=source.ordinal, depth=found.depth), found.tokens)
+    raw = dialect.parse(make_message(text)).raw
+    place = (source.thread_id, source.ordinal) if source else (None, None)
+    return Placed(LiteralEntry(item=msgspec.Raw(raw), issuer="codex", thread=place[0], ordinal=place[1]), estimate_item(raw))
+
+
+def _list_texts(item: Item) -> list[str]:
+    """Return the texts of a message that holds nothing else worth keeping; what is no text counts as one of them."""
+    content = (read_object(item.raw) or {}).get("content")
+    if isinstance(content, str):
+        return [content]
+    parts = content if isinstance(content, list) else []
+    return [str(part.get("text") or "") if isinstance(part, dict) else "" for part in parts]
+
+
+async def _read_newest_first(store: ThreadStore, path: LivePath) -> AsyncIterator[_Found]:
+    checkpoint = await load_checkpoint(store, path.checkpoint) if path.checkpoint else None
+    cut = checkpoint.cut if checkpoint else 0
+    for span in path.spans:
+        stop = span.stop
+        while page := await store.read(
+            Span(thread_id=span.thread_id, start=max(span.start, cut), stop=stop),
+            kinds={RecordKind.ITEM},
+            newest_first=True,
+            limit=PAGE,
+        ):
+            for record in page:
+                yield _Found(Item(record.body), Pointer(record.thread_id, record.ordinal), record.depth, record.tokens)
+            stop = page[-1].ordinal
+    if checkpoint is None:
+        return
+    for entry in reversed((await load_history(store, path)).entries):
+        if not entry.after_cut and entry.kind not in (EntryKind.STATE, EntryKind.START):
+            keeps = entry.kind is EntryKind.KEEP
+            yield _Found(entry.item, entry.source if keeps else None, entry.depth, entry.tokens)
+
+
+STRATEGY = "imported"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedCheckpoint:
+    """A foreign compaction: what it put in place of what it replaced. It has no state and no audit of ours.
+
+    `cut` is where the kept tail begins, None where nothing before the checkpoint is kept; `tokens_behind` counts that tail.
+    """
+
+    layout: tuple[Placed, ...]
+    base: int | None
+    cut: int | None
+    covers: int
+    tokens_before: int
+    tokens_behind: int
+
+    @property
+    def tokens_after(self) -> int:
+        return sum(tokens for _, tokens in self.layout) + self.tokens_behind
+
+    def make_body(self, own: Pointer, *, dialect: Dialect) -> Checkpoint:
+        """Return the body of its record, which will be `own`."""
+        return Checkpoint(
+            strategy=STRATEGY,
+            base=self.base,
+            cut=own.ordinal if self.cut is None else self.cut,
+            covers=self.covers,
+            layout=[_add_source(entry, own, dialect=dialect) for entry, _ in self.layout],
+            state=msgspec.Raw(dump_ledger(Ledger())),
+            audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
+            figures={"tokens_before": self.tokens_before, "tokens_after": self.tokens_after, "model_calls": 0},
+        )
+
+
+def _add_source(entry: LayoutEntry, own: Pointer, *, dialect: Dialect) -> LayoutEntry:
+    """Return a literal that holds a person's words no record has with the checkpoint itself as their source."""
+    if not isinstance(entry, LiteralEntry) or entry.ordinal is not None:
+        return entry
+    if not dialect.view(Item(bytes(entry.item))).by_person:
+        return entry
+    return msgspec.structs.replace(entry, thread=own.thread_id, ordinal=own.ordinal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a path ends. `tokens` counts all of it; `hidden` what its checkpoints took out of the window.
 
-    `turn_before` is the number, in `TurnPlaces`, of where the newest turn began.
+    `turn_start` is where the newest turn began; each turn links to the one before it.
     """
 
     next: int
@@ -50,83 +208,7 @@ class Place:
     hidden: int = 0
     checkpoint: int | None = None
     turns: int = 0
-    turn_before: int | None = None
-
-
-class TurnPlaces:
-    """Where turns began, each linked to the one before it on its path.
-
-    A rollback may reach back over every turn of a rollout of any length, so all of them are kept, but only the newest in
-    memory: the rest lies in a file without a name, which is gone with this object.
-    """
-
-    def __init__(self) -> None:
-        self._newest = bytearray()
-        self._written_blocks = 0
-        self._file: IO[bytes] | None = None
-        self._read: tuple[int, bytes] = (_NONE, b"")
-
-    async def add(self, place: Place) -> int:
-        """Keep where a turn began; returns its number."""
-        number = self._written_blocks * BLOCK_TURNS + len(self._newest) // _FORM.size
-        self._newest += _pack(place)
-        if len(self._newest) == BLOCK_TURNS * _FORM.size:
-            await asyncio.to_thread(self._write_out)
-        return number
-
-    async def back(self, number: int | None, *, turns: int) -> Place | None:
-        """Return where the turn `turns` before the one of that number began, the first where there are fewer."""
-        return None if number is None else await asyncio.to_thread(self._back, number, turns)
-
-    def _back(self, number: int, turns: int) -> Place:
-        place = self._at(number)
-        for _ in range(turns):
-            if place.turn_before is None:
-                break
-            place = self._at(place.turn_before)
-        return place
-
-    def _at(self, number: int) -> Place:
-        block, at = divmod(number, BLOCK_TURNS)
-        return _unpack(self._block(block)[at * _FORM.size : (at + 1) * _FORM.size])
-
-    def _block(self, number: int) -> bytes | bytearray:
-        if number == self._written_blocks:
-            return self._newest
-        if self._read[0] != number and self._file is not None:
-            self._file.seek(number * BLOCK_TURNS * _FORM.size)
-            self._read = (number, self._file.read(BLOCK_TURNS * _FORM.size))
-        return self._read[1]
-
-    def _write_out(self) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as this object does
-            weakref.finalize(self, self._file.close)
-        self._file.seek(self._written_blocks * BLOCK_TURNS * _FORM.size)
-        self._file.write(self._newest)
-        self._newest = bytearray()
-        self._written_blocks += 1
-
-
-def _pack(place: Place) -> bytes:
-    numbers = (place.next, place.depth, place.turn, place.tokens, place.hidden, place.turns)
-    links = (_NONE if each is None else each for each in (place.checkpoint, place.turn_before))
-    return _FORM.pack(place.chain, *numbers, *links)
-
-
-def _unpack(packed: bytes | bytearray) -> Place:
-    chain, following, depth, turn, tokens, hidden, turns, checkpoint, turn_before = _FORM.unpack(packed)
-    return Place(
-        next=following,
-        chain=chain,
-        depth=depth,
-        turn=turn,
-        tokens=tokens,
-        hidden=hidden,
-        checkpoint=None if checkpoint == _NONE else checkpoint,
-        turns=turns,
-        turn_before=None if turn_before == _NONE else turn_before,
-    )
+    turn_start: Place | None = None
 
 
 # How many items are remembered to recognise them in a compaction; what is older is repeated there and not pointed at.
@@ -208,7 +290,6 @@ class ThreadBuilder:
         self._lane = lane
         key = backend.store.tenant.key
         start = Place(next=1, chain=seed_chain(key, dialect=lane.dialect, agent=lane.agent), depth=0, turn=0)
-        self._turns: TurnPlaces = after._turns if after else TurnPlaces()
         self._place: Place = replace(after._place, next=origin.at + 1) if after and origin else start
         self._beginning = self._place
         self._context: Place | None = None
@@ -325,7 +406,7 @@ class ThreadBuilder:
             raise AssertionError("an item is always kept")
         self.items += 1
         self._place = replace(self._place, chain=link, depth=depth, tokens=self._place.tokens + arrived.tokens)
-        await self._mark_turn(view, before=before, opens=opens, first=put.ordinal if begun is None else begun.ordinal)
+        self._mark_turn(view, before=before, opens=opens, first=put.ordinal if begun is None else begun.ordinal)
         recorded = RecordedItem(put.thread_id, put.ordinal, depth, arrived.tokens)
         self._landed.remember(step.item, view, recorded)
         self._name(step.key, before, recorded)
@@ -338,20 +419,22 @@ class ThreadBuilder:
         self._place = replace(self._place, turn=turn)
         return put
 
-    async def _mark_turn(self, view: View, *, before: Place, opens: bool, first: int) -> None:
+    def _mark_turn(self, view: View, *, before: Place, opens: bool, first: int) -> None:
         """Note where a turn begins: with what the host said right before it, unless it is the first."""
         if opens:
             start = self._context if self._context is not None and before.turns else replace(before, next=first)
-            self._place = replace(self._place, turns=before.turns + 1, turn_before=await self._turns.add(start))
+            self._place = replace(self._place, turns=before.turns + 1, turn_start=start)
         if view.context is not None and not view.by_person:
             self._context = self._context or replace(before, next=first)
         else:
             self._context = None
 
     async def _take_back(self, step: TakeBack) -> str | None:
-        target = await self._turns.back(self._place.turn_before, turns=step.turns - 1)
+        target = self._place.turn_start
         if target is None:
             return f"a rollback of {step.turns} turns, but there is no turn before it"
+        for _ in range(step.turns - 1):
+            target = target.turn_start or target
         await self._roll_to(target, turns=step.turns, at_ms=step.at_ms)
         return None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import ManualClock
 from tests.memory.conftest import HOUR_MS, ran, say, texts, user
-from tests.memory.dying import READS, WRITES, Dying, PowerCut
+from tests.memory.crash_process import READS, WRITES, Dying, PowerCut
 
 from threadkeep import Config, Threadkeep
 from threadkeep.memory.memory import Memories
