@@ -60,5 +60,5 @@ def test_the_page_names_every_tool_and_argument() -> None:
     rows: dict[str, Any] = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE))
     assert list(rows) == list(TOOLS)
     for name, kind in TOOLS.items():
-        assert all(f"`{argument}`" in rows[name] for argument in kind.takes["properties"]), name
+        assert all(f"`{argument}`" in rows[name] for argument in kind.schema["properties"]), name
     assert TEMPLATE in PAGE

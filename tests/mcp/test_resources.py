@@ -38,15 +38,15 @@ async def test_what_is_no_checkpoint_is_a_clear_error(store: Path) -> None:
     """An address of another kind, a record that is none, a thread that is not there, a cursor of someone else's."""
     async with over_stdio(store) as client:
         for uri, says in {
-            "threadkeep://threads/ship-it/records/3": "is no address of a checkpoint; write threadkeep://threads/",
-            "file:///etc/passwd": "is no address of a checkpoint",
+            "threadkeep://threads/ship-it/records/3": "is not the address of a checkpoint; write threadkeep://threads/",
+            "file:///etc/passwd": "is not the address of a checkpoint",
             "threadkeep://threads/ship-it/checkpoints/3": "has no record #3",
             "threadkeep://threads/gone/checkpoints/3": "no thread 'gone'",
             "threadkeep://threads/ship-it%2F..%2F/checkpoints/3": "no thread 'ship-it/../'",
         }.items():
             with pytest.raises(MCPError, match=says):
                 await client.read_resource(uri)
-        with pytest.raises(MCPError, match="is no cursor of this list"):
+        with pytest.raises(MCPError, match="is not a cursor of this list"):
             await client.list_resources(cursor="elsewhere")
 
 

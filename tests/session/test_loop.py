@@ -245,7 +245,7 @@ async def test_past_the_soft_limit_it_compacts_beside_the_conversation(store_fil
 async def test_a_model_of_another_language_is_refused(tk: Threadkeep) -> None:
     """A thread is written in one dialect; the error names both."""
     thread = await tk.thread("t", dialect="messages")
-    with pytest.raises(UnknownModel, match="speaks chat, and thread 't' is written in messages"):
+    with pytest.raises(UnknownModel, match="its dialect is chat, but that of thread 't' is messages"):
         Session(thread, model=ScriptedModel([], dialect="chat"))
 
 

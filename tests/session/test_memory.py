@@ -128,7 +128,7 @@ async def test_a_model_searches_and_reads_what_the_summary_leaves_out(tk: Thread
     assert outputs_of(dialect, list(await session.window())) == {
         "c1": f"{name} (rule) {RULE}",
         "c2": f"{name} (rule) {RULE}\nsaid in first#2",
-        "c3": "Nothing that is remembered says that.",
+        "c3": "No memory matches.",
     }
 
 

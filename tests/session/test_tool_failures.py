@@ -21,7 +21,7 @@ async def test_saying_nothing_is_refused_before_anything_is_recorded(tk: Threadk
     model = ScriptedModel(["Yes."], dialect=dialect)
     session = await Session.open(tk, "t", model=model)
     before = await session.thread.records()
-    with pytest.raises(BadInput, match="nothing was said"):
+    with pytest.raises(BadInput, match="the message is empty"):
         await session.ask(said)
     assert await session.thread.records() == before
     assert (await session.ask("Are you there?")).text == "Yes."
@@ -43,8 +43,8 @@ async def test_an_output_that_is_no_text_is_that_tools_output(tk: Threadkeep, di
     session = await Session.open(tk, "t", model=model, tools=[reads, fails])
     assert (await session.ask("Go.")).text == "I see."
     assert outputs_of(dialect, list(await session.window())) == {
-        "c1": "bad \ufffd byte \ufffd\n[\ufffd stands for what could not be read as text, 2 times]",
-        "c2": "error: FileNotFoundError: caf\ufffd\n[\ufffd stands for what could not be read as text, 1 times]",
+        "c1": "bad \ufffd byte \ufffd\n[\ufffd replaces characters that are not valid text, 2 times]",
+        "c2": "error: FileNotFoundError: caf\ufffd\n[\ufffd replaces characters that are not valid text, 1 times]",
     }
 
 
@@ -64,6 +64,6 @@ async def test_a_tool_that_ends_the_process_ends_its_call_alone(tk: Threadkeep, 
     session = await Session.open(tk, "t", model=model, tools=[leaves, leaves_too])
     assert (await session.ask("Go.")).text == "I see."
     assert outputs_of(dialect, list(await session.window())) == {
-        "c1": "error: RuntimeError: the tool wanted to end the process, with code 3",
-        "c2": "error: RuntimeError: the tool wanted to end the process, with code 'enough'",
+        "c1": "error: RuntimeError: the tool tried to end the process with code 3",
+        "c2": "error: RuntimeError: the tool tried to end the process with code 'enough'",
     }

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput
 from threadkeep.session import tool_from
-from threadkeep.session.tools import decoded_arguments
+from threadkeep.session.tools import decode_arguments
 
 pytestmark = pytest.mark.anyio
 
@@ -107,12 +107,12 @@ def test_a_function_that_cannot_be_described_is_refused() -> None:
 def test_arguments_that_are_no_object_are_refused(text: str) -> None:
     """A model that was cut off leaves such."""
     with pytest.raises(BadInput):
-        decoded_arguments(text)
+        decode_arguments(text)
 
 
 def test_no_arguments_at_all_are_an_empty_object() -> None:
     """Some servers send an empty text for a tool without arguments."""
-    assert decoded_arguments("") == {}
+    assert decode_arguments("") == {}
 
 
 def test_each_dialect_has_its_own_form_of_a_tool() -> None:

@@ -39,13 +39,13 @@ def run(args: Namespace) -> int:
 
 async def _over_stdio(args: Namespace, config: Config) -> None:
     from threadkeep.mcp.server import serve_stdio
-    from threadkeep.mcp.tools import Desk
+    from threadkeep.mcp.tools import Access
 
     async with Threadkeep(config, environ=os.environ) as tk:
         if args.thread is not None:
             await tk.find(args.thread)
-        desk = Desk(tk=tk, thread=args.thread, trusts_client=args.trust_client)
-        await serve_stdio(desk, read_only=args.read_only)
+        access = Access(tk=tk, thread=args.thread, trusts_client=args.trust_client)
+        await serve_stdio(access, read_only=args.read_only)
 
 
 async def _over_http(args: Namespace, config: Config, keys: Keys | None) -> None:

@@ -1,9 +1,8 @@
-"""The server over streamable HTTP, on this machine: who may enter, and as whom.
+"""The server over streamable HTTP, on this machine, with a check of each request's credential.
 
-A credential is needed: the control token of the store, or a gateway key, which opens its tenant's threads and no other's. It is
-looked for in the URL (`/k/KEY/mcp`), in `X-Threadkeep-Key` and in `Authorization: Bearer`, and is taken out where it stands, so
-that nothing behind the door sees it. A web page can reach a server on loopback under a name of its own, so Host and Origin are
-checked too.
+The credential is the store's control token, or a gateway key, which opens its tenant's threads only. It may be in the URL
+(`/k/KEY/mcp`), in `X-Threadkeep-Key` or in `Authorization: Bearer`; it is removed before the request is handed on. Host and
+Origin are checked too, because a web page can reach loopback under a name of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from threadkeep.client import Threadkeep
 from threadkeep.mcp.server import Context, make_server
-from threadkeep.mcp.tools import Desk
+from threadkeep.mcp.tools import Access
 
 PATH = "/mcp"
 URL_PREFIX = "/k/"
@@ -38,12 +37,12 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """Who has entered; `tenant` is None for the holder of the store's own token."""
+    """An admitted request; `tenant` is None for the store's control token."""
 
     tenant: str | None
 
 
-# Given a credential, returns whose threads it opens, or None.
+# Given a credential, returns what it opens, or None.
 Unlock = Callable[[str], Admitted | None]
 StoreOf = Callable[[str | None], Awaitable[Threadkeep]]
 
@@ -51,15 +50,15 @@ StoreOf = Callable[[str | None], Awaitable[Threadkeep]]
 @asynccontextmanager
 async def http_app(
     store_of: StoreOf, *, unlock: Unlock, thread: str | None = None, read_only: bool = False, trusts_client: bool = False
-) -> AsyncIterator[Door]:
-    """Make the ASGI application inside the block; sessions end when it is left."""
+) -> AsyncIterator[GuardedApp]:
+    """Make the ASGI application; leaving the block ends its sessions."""
 
-    async def desk_of(context: Context) -> Desk:
+    async def access_of(context: Context) -> Access:
         admitted: Admitted = context.request.scope["threadkeep"]  # type: ignore[union-attr]  # over HTTP there is one
         tk = await store_of(admitted.tenant)
-        return Desk(tk=tk, thread=thread, trusts_client=trusts_client)
+        return Access(tk=tk, thread=thread, trusts_client=trusts_client)
 
-    server = make_server(desk_of, read_only=read_only)
+    server = make_server(access_of, read_only=read_only)
     inside: App = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MOST_BYTES,
@@ -71,11 +70,11 @@ async def http_app(
         ),
     )
     async with server.session_manager.run():
-        yield Door(inside, unlock)
+        yield GuardedApp(inside, unlock)
 
 
-class Door:
-    """The ASGI application: lets in who may, as whom they are."""
+class GuardedApp:
+    """The ASGI application: admits requests with a valid credential."""
 
     def __init__(self, inside: App, unlock: Unlock) -> None:
         self._inside = inside
@@ -83,28 +82,28 @@ class Door:
         self._streams: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """End the streams that clients hold open; they would never end by themselves."""
+        """End the streams that clients hold open, which do not end by themselves."""
         for stream in self._streams:
             stream.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        path, given, headers = _without_credential(scope)
-        admitted = self._unlock(given) if given else None
+        path, credential, headers = _split_credential(scope)
+        admitted = self._unlock(credential) if credential else None
         if path != PATH:
             await _refuse(send, 404, "unknown_path", f"the MCP server is at {PATH}")
         elif admitted is None:
             message = "the MCP server needs Authorization: Bearer TOKEN; `threadkeep mcp --http` says where the token is"
             await _refuse(send, 401, "token_required", message)
         else:
-            # Sessions belong to who opened them: the SDK compares this name with the one that did.
+            # A session belongs to the credential that opened it; the SDK compares this name.
             who = AuthenticatedUser(AccessToken(token="", client_id=admitted.tenant or "", scopes=[]))
             known = {**scope, "path": path, "raw_path": path.encode(), "headers": headers, "user": who, "threadkeep": admitted}
-            await (self._held_open if scope["method"] == "GET" else self._inside)(known, receive, send)
+            await (self._hold_open if scope["method"] == "GET" else self._inside)(known, receive, send)
 
-    async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a stream that only the client, or `stop`, ends."""
+    async def _hold_open(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a stream until the client or `stop` ends it."""
 
         async def stream() -> None:
             await self._inside(scope, receive, send)
@@ -122,8 +121,8 @@ class Door:
             task.result()
 
 
-def _without_credential(scope: Scope) -> tuple[str, str, list[tuple[bytes, bytes]]]:
-    """Return a request's path, its credential and its headers, the credential taken out of both."""
+def _split_credential(scope: Scope) -> tuple[str, str, list[tuple[bytes, bytes]]]:
+    """Return the path, the credential and the headers of a request, both without the credential."""
     path: str = scope["path"]
     in_url = ""
     if path.startswith(URL_PREFIX):

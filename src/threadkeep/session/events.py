@@ -1,4 +1,4 @@
-"""What happens in a turn, for whoever watches. Nothing here is history: that is in the thread."""
+"""The events of a turn, for display only; the history is in the thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threadkeep.llm import Ending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The model is asked; `attempt` counts how often for the same request: what was said before is said again."""
+    """The model is asked; `attempt` counts the tries of one request, and text of an earlier try is repeated."""
 
     tokens: int
     attempt: int = 1

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
     from mcp.types import CallToolResult
 
-MISSING = "MCP servers need an extra that is not installed; pip install 'threadkeep[mcp]'"
+MISSING = "MCP servers need the extra `mcp`; pip install 'threadkeep[mcp]'"
 
 
 @asynccontextmanager
 async def mcp_tools(server: str | MCPServer, *, environ: Mapping[str, str] | None = None) -> AsyncIterator[list[Tool]]:
-    """Connect to an MCP server and yield its tools, which work as long as the context lasts.
+    """Connect to an MCP server and yield its tools, which work until the context ends.
 
     Args:
-        server: Its URL, a command line that starts it, or, in this process, a server itself.
-        environ: The environment of one that is started; what the SDK takes for safe, if None.
+        server: Its URL, a command line that starts it, or a server object in this process.
+        environ: The environment of a server that is started; None takes the SDK's safe subset.
 
     Raises:
         BadInput: The extra is missing, or the server cannot be started, reached or understood.
@@ -34,11 +34,11 @@ async def mcp_tools(server: str | MCPServer, *, environ: Mapping[str, str] | Non
         raise BadInput(MISSING)
     from mcp import MCPError
 
-    client = _client(server, environ=environ)
+    client = _make_client(server, environ=environ)
     try:
         await client.__aenter__()
     except (MCPError, OSError, ValueError, ExceptionGroup) as error:
-        raise BadInput(f"the MCP server {_name(server)!r} cannot be used: {_reason(error)}") from error
+        raise BadInput(f"the MCP server {_name_server(server)!r} cannot be used: {_explain(error)}") from error
     try:
         listed, cursor = [], None
         while True:
@@ -46,12 +46,12 @@ async def mcp_tools(server: str | MCPServer, *, environ: Mapping[str, str] | Non
             listed += page.tools
             if (cursor := page.next_cursor) is None:
                 break
-        yield [_tool(client, tool.name, tool.description or tool.name, tool.input_schema) for tool in listed]
+        yield [_make_tool(client, tool.name, tool.description or tool.name, tool.input_schema) for tool in listed]
     finally:
         await client.__aexit__(None, None, None)
 
 
-def _client(server: str | MCPServer, *, environ: Mapping[str, str] | None) -> Client:
+def _make_client(server: str | MCPServer, *, environ: Mapping[str, str] | None) -> Client:
     from mcp import Client, StdioServerParameters
 
     if not isinstance(server, str) or server.startswith(("http://", "https://")):
@@ -60,27 +60,27 @@ def _client(server: str | MCPServer, *, environ: Mapping[str, str] | None) -> Cl
     return Client(StdioServerParameters(command=command, args=arguments, env=None if environ is None else dict(environ)))
 
 
-def _tool(client: Client, name: str, description: str, schema: Mapping[str, Any]) -> Tool:
+def _make_tool(client: Client, name: str, description: str, schema: Mapping[str, Any]) -> Tool:
     async def run(given: dict[str, Any]) -> str:
         result = await client.call_tool(name, given)
         if result.is_error:
-            raise RuntimeError(_text(result))
-        return _text(result)
+            raise RuntimeError(_render_result(result))
+        return _render_result(result)
 
     return Tool(name=name, description=description, schema=schema, run=run)
 
 
-def _text(result: CallToolResult) -> str:
-    """Return what a tool returned: its texts, and anything else as the JSON it came as."""
+def _render_result(result: CallToolResult) -> str:
+    """Return the output of a tool: texts as they are, other content as JSON."""
     return "\n".join(block.text if block.type == "text" else block.model_dump_json(by_alias=True) for block in result.content)
 
 
-def _name(server: str | MCPServer) -> str:
+def _name_server(server: str | MCPServer) -> str:
     return server if isinstance(server, str) else server.name
 
 
-def _reason(error: Exception) -> str:
-    """Return the first thing that went wrong, in its own words."""
+def _explain(error: Exception) -> str:
+    """Return the text of the first error in a group."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__

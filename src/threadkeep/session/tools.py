@@ -1,4 +1,4 @@
-"""Tools: typed Python functions, which a model is shown as JSON schemas."""
+"""Tools: typed Python functions whose JSON schemas a model is given."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ ROOT = "#/$defs/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """Something a model may call.
+    """A tool that a model may call.
 
     Attributes:
         schema: JSON schema of its arguments, an object.
-        run: Called with the arguments the model wrote, decoded; what it returns is the output, what it raises an error the model
-            reads.
+        run: Called with the decoded arguments; the model reads what it returns, or the error it raises.
     """
 
     name: str
@@ -35,51 +34,51 @@ class Tool:
 
 
 def tool_from(function: Callable[..., object]) -> Tool:
-    """Return a function as a tool: its name, its docstring, and a schema from its annotations.
+    """Make a tool of a function: its name, its docstring, and a schema from its annotations.
 
-    Arguments the model leaves out take their defaults, and those of the wrong type are refused before the function is called.
-    `Annotated[str, msgspec.Meta(description=...)]` describes one. A coroutine function runs on the event loop, any other in a
-    thread. What it returns goes to the model as it is if it is a text, else as JSON.
+    Missing arguments take their defaults; arguments of the wrong type are refused before the function is called.
+    `Annotated[str, msgspec.Meta(description=...)]` describes an argument. A coroutine function runs on the event loop, any other
+    in a thread. A text result is given to the model as it is, any other as JSON.
 
     Raises:
-        BadInput: It has no docstring, or an argument without an annotation, or one JSON cannot carry.
+        BadInput: The function has no docstring, or an argument without an annotation or of a type that JSON does not have.
     """
     name = getattr(function, "__name__", type(function).__name__)
     description = inspect.getdoc(function)
     if not description:
-        raise BadInput(f"tool {name!r} has no docstring; a model is told by it what the tool does")
-    arguments = _arguments_of(function, name=name)
+        raise BadInput(f"tool {name!r} has no docstring; write one, the model reads it as the tool's description")
+    arguments = _define_arguments(function, name=name)
     (_, schemas) = msgspec.json.schema_components((arguments,), ref_template=ROOT + "{name}")
     schema = {key: value for key, value in schemas.pop(name).items() if key != "title"}
 
     async def run(given: dict[str, Any]) -> str:
         values = msgspec.structs.asdict(msgspec.convert(given, arguments, strict=False))
         if inspect.iscoroutinefunction(function):
-            return _written(await function(**values))
-        return _written(await asyncio.to_thread(function, **values))
+            return _encode_output(await function(**values))
+        return _encode_output(await asyncio.to_thread(function, **values))
 
     return Tool(name=name, description=description, schema={**schema, "$defs": schemas} if schemas else schema, run=run)
 
 
-def decoded_arguments(text: str) -> dict[str, Any]:
+def decode_arguments(text: str) -> dict[str, Any]:
     """Return a call's arguments.
 
     Raises:
-        BadInput: They are no JSON object; a model that was cut off leaves such.
+        BadInput: They are not a JSON object, as when the model was cut off.
     """
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise BadInput(f"the arguments are no JSON object: {error}") from error
+        raise BadInput(f"the arguments are not a JSON object: {error}") from error
 
 
-def _arguments_of(function: Callable[..., object], *, name: str) -> type[msgspec.Struct]:
+def _define_arguments(function: Callable[..., object], *, name: str) -> type[msgspec.Struct]:
     hints = get_type_hints(function, include_extras=True)
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for parameter in inspect.signature(function).parameters.values():
         by_name = parameter.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         if parameter.name not in hints or not by_name:
-            raise BadInput(f"tool {name!r}: argument {parameter.name!r} needs an annotation, and a name of its own")
+            raise BadInput(f"tool {name!r}: argument {parameter.name!r} needs a type annotation and must be accepted by name")
         required = parameter.default is inspect.Parameter.empty
         hint = hints[parameter.name]
         fields.append((parameter.name, hint) if required else (parameter.name, hint, parameter.default))
@@ -91,40 +90,38 @@ def _arguments_of(function: Callable[..., object], *, name: str) -> type[msgspec
     return made
 
 
-def _written(value: object) -> str:
+def _encode_output(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-# Half a surrogate pair is what Python reads an undecodable byte as; no provider takes one, and no store.
-_NO_TEXT: Final = re.compile("[\ud800-\udfff]")
+# Python decodes an unreadable byte to half a surrogate pair, which neither providers nor stores accept.
+_not_text: Final = re.compile("[\ud800-\udfff]")
 MARK: Final = "\ufffd"
 
 
-async def returned_by(call: ToolCall, *, tools: Mapping[str, Tool]) -> Returned:
-    """Run one call and return what came of it.
+async def run_tool(call: ToolCall, *, tools: Mapping[str, Tool]) -> Returned:
+    """Run one call and return its output.
 
-    What the tool raises is told to the model as its output, an attempt to end the process among it. A `KeyboardInterrupt` ends
-    the turn as any interruption does, and so does being cancelled.
+    An error that the tool raises, `SystemExit` included, becomes its output. `KeyboardInterrupt` and a cancellation end the turn.
     """
-    # Gathered so that it comes back as a value, whatever it is.
-    (result,) = await asyncio.gather(_output(call, tools), return_exceptions=True)
+    (result,) = await asyncio.gather(_call_tool(call, tools), return_exceptions=True)
     if isinstance(result, BaseException):
-        return Returned(call=call, text=legible(f"error: {type(result).__name__}: {result}"), failed=True)
-    return Returned(call=call, text=legible(result))
+        return Returned(call=call, text=replace_non_text(f"error: {type(result).__name__}: {result}"), failed=True)
+    return Returned(call=call, text=replace_non_text(result))
 
 
-def legible(text: str) -> str:
-    """Return what a tool said with every character that is no text replaced, and a line that says so."""
-    mended, count = _NO_TEXT.subn(MARK, text)
-    return f"{mended}\n[{MARK} stands for what could not be read as text, {count} times]" if count else text
+def replace_non_text(text: str) -> str:
+    """Replace every character that is not valid text, and say so in a last line."""
+    repaired, count = _not_text.subn(MARK, text)
+    return f"{repaired}\n[{MARK} replaces characters that are not valid text, {count} times]" if count else text
 
 
-async def _output(call: ToolCall, tools: Mapping[str, Tool]) -> str:
+async def _call_tool(call: ToolCall, tools: Mapping[str, Tool]) -> str:
     tool = tools.get(call.name)
     if tool is None:
         raise LookupError(f"there is no tool {call.name!r}; there are: {', '.join(tools) or 'none'}")
     try:
-        return await tool.run(decoded_arguments(call.arguments))
+        return await tool.run(decode_arguments(call.arguments))
     except SystemExit as error:
-        # Parsers of arguments and scripts end like this. In a task it would end the event loop, and every other turn with it.
-        raise RuntimeError(f"the tool wanted to end the process, with code {error.code!r}") from error
+        # Argument parsers raise this. In a task it would end the event loop, and every other turn with it.
+        raise RuntimeError(f"the tool tried to end the process with code {error.code!r}") from error
