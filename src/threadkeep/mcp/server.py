@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -146,11 +147,7 @@ def make_server(access_of: AccessOf, *, read_only: bool = False) -> Server[Any]:
             raise MCPError(INVALID_PARAMS, message)
         try:
             access = await access_of(context)
-
-            async def ask(question: str, command: str) -> None:
-                if not access.trusts_client:
-                    await confirmation.ask(context, call, question, command)
-
+            ask = _trust if access.trusts_client else partial(confirmation.ask, context, call)
             return _make_result(await kind.run(access, call.arguments, ask))
         except _AskFirst as asked:
             return asked.question
@@ -193,6 +190,10 @@ def make_server(access_of: AccessOf, *, read_only: bool = False) -> Server[Any]:
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
     )
+
+
+async def _trust(question: str, command: str) -> None:
+    """Ask nobody: the client asks the user before each call."""
 
 
 def _describe_tool(name: str, kind: ToolKind) -> Tool:
