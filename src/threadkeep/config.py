@@ -133,6 +133,12 @@ class Config:
     host: str = "127.0.0.1"
     port: int = 4621
 
+    @property
+    def upstreams(self) -> Mapping[str, str]:
+        """Where each provider's API is, by the provider's name."""
+        names = [each.name for each in fields(self) if each.name.endswith("_upstream")]
+        return {name.removesuffix("_upstream"): str(getattr(self, name)) for name in names}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:

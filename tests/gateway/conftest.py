@@ -17,7 +17,7 @@ from tests.prefixes import stable_prefix
 from threadkeep.dialects import Reply
 from threadkeep.gateway.app import Gateway
 from threadkeep.gateway.conversation.request import Answered, Conversations, Forward, Incoming, Refused
-from threadkeep.gateway.http.routes import Provider as ProviderName
+from threadkeep.gateway.http.routes import PROVIDERS
 from threadkeep.gateway.http.server import run_server
 from threadkeep.gateway.http.upstream import open_upstream_session
 
@@ -147,7 +147,7 @@ async def proxy_before(provider: Provider, settings: Mapping[str, Any]) -> Async
         session = await stack.enter_async_context(open_upstream_session())
         client = await stack.enter_async_context(ClientSession(auto_decompress=False))
         script = Script()
-        upstreams = dict.fromkeys(ProviderName, provider.url)
+        upstreams = dict.fromkeys(PROVIDERS, provider.url)
         defaults = {
             "upstreams": upstreams,
             "conversations": script.of,

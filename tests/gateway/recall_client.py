@@ -102,7 +102,7 @@ async def recalling(
     config = Config(store=str(store), **{"gateway_recall_tool": "yes", **settings})
     async with (
         Threadkeep(config) as tk,
-        running_gateway(tk, upstream=provider.url, anthropic_upstream=provider.url.removesuffix("/v1")) as url,
+        running_gateway(tk, upstream=provider.url, upstreams={"anthropic": provider.url.removesuffix("/v1")}) as url,
         ClientSession() as session,
     ):
         yield RecallClient(wire=wire, url=f"{url.removesuffix('/v1')}/v1", session=session, streamed=streamed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from threadkeep.dialects import Request
+from threadkeep.dialects import DEFAULT, Request
 from threadkeep.gateway.conversation.hints import ROOT_AGENT, Hints, digest_issuer, read_hints
 
 KEY = b"tenant"
@@ -15,7 +15,8 @@ KEY = b"tenant"
 
 def hints(headers: dict[str, str] | None = None, **fields: Any) -> Hints:
     request = Request(fields={name: json.dumps(value).encode() for name, value in fields.items()}, head=(), items=())
-    return read_hints(headers or {}, request, upstream="https://a.test", key=KEY)
+    target = DEFAULT.api.read_target(request.fields, path="/responses", query="")
+    return read_hints(headers or {}, request, target, upstream="https://a.test", key=KEY)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from aiohttp import ClientPayloadError, ClientSession, web
 from yarl import URL
 
 from threadkeep.gateway.app import Gateway
-from threadkeep.gateway.http.routes import Provider
+from threadkeep.gateway.http.routes import PROVIDERS
 from threadkeep.gateway.http.server import run_server
 from threadkeep.gateway.http.upstream import open_upstream_session
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.anyio
 OWN = (b"x-odd", b"x-many", b"authorization", b"anthropic-beta", b"user-agent", b"accept-encoding", b"content-type")
 
 
-def _both(upstream: str) -> dict[Provider, str]:
-    return dict.fromkeys(Provider, upstream)
+def _both(upstream: str) -> dict[str, str]:
+    return dict.fromkeys(PROVIDERS, upstream)
 
 
 async def test_a_request_arrives_as_it_was_sent(proxy: Proxy) -> None:

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from threadkeep.gateway.conversation.request import AnswerTooLong, Forward, Incoming, ProviderAnswer
-from threadkeep.gateway.http.routes import Provider
+from threadkeep.gateway.http.routes import PROVIDERS
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy, ProxyWith
@@ -117,7 +117,7 @@ async def test_a_provider_that_breaks_off_is_a_connection_error(proxy_with: Prox
 async def test_a_provider_that_is_not_there_is_a_connection_error(proxy_with: ProxyWith, unused_port: int) -> None:
     """The same where nobody listens."""
     asking = Asking()
-    nowhere = dict.fromkeys(Provider, f"http://127.0.0.1:{unused_port}")
+    nowhere = dict.fromkeys(PROVIDERS, f"http://127.0.0.1:{unused_port}")
     async with proxy_with(conversations=asking.of, upstreams=nowhere) as proxy:
         await ask(proxy)
     assert isinstance(asking.heard, ConnectionError)

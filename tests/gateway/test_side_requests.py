@@ -10,7 +10,7 @@ from tests.doubles.prefix_growth import prefix_faults
 from tests.doubles.script import say
 from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, Client, base_fields, person, records, talk, text_of, threads
 
-from threadkeep.dialects import find_dialect
+from threadkeep.dialects import Target, find_dialect
 from threadkeep.gateway.conversation.hints import ROOT_AGENT, is_side_request, read_hints
 from threadkeep.gateway.conversation.request import Forward, Incoming
 from threadkeep.store import RecordKind
@@ -47,7 +47,7 @@ def judged(wire: WireName, body: bytes, *, path: str | None = None, headers: dic
     dialect = find_dialect(wire)
     request = dialect.split(body)
     assert request is not None
-    hints = read_hints(headers or {}, request, upstream="", key=b"k")
+    hints = read_hints(headers or {}, request, Target(), upstream="", key=b"k")
     return is_side_request(request, path=path or ENDPOINTS[wire], hints=hints, dialect=dialect)
 
 

@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
     token = _token(config, given=args.control_token or os.environ.get(TOKEN_VARIABLE))
     serving = Serving(
         upstream=config.openai_upstream,
-        anthropic_upstream=config.anthropic_upstream,
+        upstreams=config.upstreams,
         keys=keys,
         control_token=token.text,
         log_content=config.log_content == "on",

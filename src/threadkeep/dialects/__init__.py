@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from threadkeep.dialects.base import (
     Answer,
+    AnswerForm,
     Delta,
     Dialect,
     ModelCalls,
@@ -11,6 +12,7 @@ from threadkeep.dialects.base import (
     ReplyReader,
     Request,
     Speech,
+    Target,
     ToolCall,
     Tools,
     Wire,
@@ -53,6 +55,7 @@ __all__ = [
     "MESSAGES",
     "RESPONSES",
     "Answer",
+    "AnswerForm",
     "Delta",
     "Dialect",
     "ModelCalls",
@@ -60,6 +63,7 @@ __all__ = [
     "ReplyReader",
     "Request",
     "Speech",
+    "Target",
     "ToolCall",
     "Tools",
     "Wire",

@@ -109,14 +109,18 @@ class Wire(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """Where an API that speaks a dialect is served. Paths are those below `/v1`.
+    """Where an API that speaks a dialect is served. Paths are those below `mount`; `{model}` stands for a model's name.
 
     Attributes:
-        provider: Whose API it is: `openai` or `anthropic`.
+        provider: Whose API it is: `openai`, `anthropic`. Its upstream is the setting `PROVIDER_upstream`.
         turn: The path of a request that carries a history and goes on with it.
-        others: The paths of requests that carry a history and do not go on with it, such as token counts.
-        models: The path that tells a model's window; `{model}` stands for its name.
+        others: Further paths of requests that carry a history.
+        models: The path that tells a model's window.
         id_prefix: How the ids of its answers begin.
+        mount: What its paths begin with.
+        is_mount_added: Whether clients are given a base URL without the mount and add it themselves, whatever the path.
+        key_header: The header in which an API key stands; empty where it is `Authorization` alone.
+        key_query: The part of the query in which one may stand.
     """
 
     provider: str
@@ -124,6 +128,21 @@ class Endpoints:
     others: tuple[str, ...] = ()
     models: str = "/models"
     id_prefix: str = "resp_"
+    mount: str = "/v1"
+    is_mount_added: bool = False
+    key_header: str = ""
+    key_query: str = ""
+
+
+AnswerForm = Literal["whole", "events", "list"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which model a request asks, and how the answer comes: as one object, as events, or as a list of their data."""
+
+    model: str = ""
+    form: AnswerForm = "whole"
 
 
 class BoundThinking(Protocol):
@@ -280,6 +299,10 @@ class Api(Protocol):
 
     @property
     def endpoints(self) -> Endpoints: ...
+
+    def read_target(self, fields: Mapping[str, bytes], *, path: str, query: str) -> Target:
+        """Return which model a request asks, and for which form of answer; read leniently."""
+        ...
 
     @property
     def head_fields(self) -> Sequence[str]:

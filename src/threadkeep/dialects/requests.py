@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import msgspec
 
-from threadkeep.dialects.base import Request
-from threadkeep.dialects.raw_json import encode_value, join_list, join_object, split_list, split_object
+from threadkeep.dialects.base import Request, Target
+from threadkeep.dialects.raw_json import encode_value, join_list, join_object, read_value, split_list, split_object
 from threadkeep.errors import InvalidItem
 from threadkeep.items import Item, View, is_json
 
@@ -79,3 +79,10 @@ def forbid_tool_choice(request: Request) -> Request:
 def render_arguments(arguments: object) -> str:
     """Return the arguments of a call as text; some languages and servers send them as a JSON value."""
     return arguments if isinstance(arguments, str) else encode_value(arguments).decode()
+
+
+def read_body_target(fields: Mapping[str, bytes], *, path: str, query: str) -> Target:
+    """Return the target of a request whose body says it all."""
+    model = read_value(fields.get("model", b"null"))
+    streams = fields.get("stream", b"false") == b"true"
+    return Target(model=model if isinstance(model, str) else "", form="events" if streams else "whole")

@@ -16,7 +16,7 @@ from aiohttp import ClientSession
 from msgspec.json import encode
 
 from threadkeep.client import Threadkeep
-from threadkeep.dialects import Dialect
+from threadkeep.dialects import DEFAULT, Dialect
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.control import api as control
 from threadkeep.gateway.control.api import FindHostConversations
@@ -32,7 +32,7 @@ from threadkeep.gateway.http.keys import Admitted, Keys, admit, has_key, strip_k
 from threadkeep.gateway.http.metrics import CONTENT_TYPE, Metrics, Runs, split_run
 from threadkeep.gateway.http.proxy import AnswerStamp, Exchange, run_while_connected
 from threadkeep.gateway.http.relay import relay
-from threadkeep.gateway.http.routes import DEFAULT_DIALECT, Provider, Route, find_route
+from threadkeep.gateway.http.routes import Route, find_route
 from threadkeep.gateway.http.upstream import Upstream, UpstreamFailure
 
 BODY_LIMIT = 64 * 1024 * 1024
@@ -65,7 +65,7 @@ class Gateway:
     def __init__(
         self,
         *,
-        upstreams: Mapping[Provider, str],
+        upstreams: Mapping[str, str],
         conversations: ConversationsOf,
         session: ClientSession,
         version: str,
@@ -260,10 +260,10 @@ class Gateway:
 def _dialect_of(bare: Call) -> Dialect:
     """Return the dialect in which a request that is not served will understand why; its path may be anything."""
     route = find_route(bare.method, bare.path.decode("latin-1"), bare.headers)
-    return route.dialect if route is not None else DEFAULT_DIALECT
+    return route.dialect if route is not None else DEFAULT
 
 
-async def _refuse(caller: Caller, refused: Refused, *, dialect: Dialect = DEFAULT_DIALECT) -> None:
+async def _refuse(caller: Caller, refused: Refused, *, dialect: Dialect = DEFAULT) -> None:
     await caller.answer(refused.status, dialect.wire.render_error(refused.status, refused.code, refused.message))
 
 

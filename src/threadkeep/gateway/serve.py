@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +17,7 @@ from threadkeep.gateway.conversation.rules import Rules, make_rules
 from threadkeep.gateway.http.access_log import AccessLog
 from threadkeep.gateway.http.keys import Keys
 from threadkeep.gateway.http.metrics import Metrics, Runs
-from threadkeep.gateway.http.routes import Provider
+from threadkeep.gateway.http.routes import PROVIDERS
 from threadkeep.gateway.http.server import run_server, serve
 from threadkeep.gateway.http.upstream import open_upstream_session
 
@@ -27,7 +27,8 @@ class Serving:
     """How a gateway serves.
 
     Attributes:
-        upstream: Where OpenAI's API is, and Anthropic's too unless `anthropic_upstream` is given.
+        upstream: Where the API of every provider is that `upstreams` does not name.
+        upstreams: Where the APIs of other providers are, by the provider's name.
         auto_compact: Turns automatic compaction on where the configuration leaves it off.
         keys: Whose requests are served; None serves everyone on this machine as one tenant.
         control_token: What opens the control API; without it there is none.
@@ -37,7 +38,7 @@ class Serving:
     """
 
     upstream: str
-    anthropic_upstream: str | None = None
+    upstreams: Mapping[str, str] = field(default_factory=dict)
     auto_compact: bool = False
     keys: Keys | None = None
     control_token: str | None = field(default=None, repr=False)
@@ -58,16 +59,16 @@ async def running_gateway(
     tk: Threadkeep,
     *,
     upstream: str,
-    anthropic_upstream: str | None = None,
+    upstreams: Mapping[str, str] | None = None,
     auto_compact: bool = False,
     keys: Keys | None = None,
     control_token: str | None = None,
     port: int = 0,
 ) -> AsyncIterator[str]:
-    """Serve on loopback inside the block, which is given the URL. Both providers are at `upstream` unless one is named."""
+    """Serve on loopback inside the block, which is given the URL. `upstreams` names providers that are not at `upstream`."""
     serving = Serving(
         upstream=upstream,
-        anthropic_upstream=anthropic_upstream,
+        upstreams=upstreams or {},
         auto_compact=auto_compact,
         keys=keys,
         control_token=control_token,
@@ -94,10 +95,10 @@ def make_tenant_rules(config: Config, *, dialect: str, auto_compact: bool) -> Ru
 async def open_gateway(tk: Threadkeep, serving: Serving) -> AsyncIterator[Gateway]:
     """Make the application inside the block, on an open store, without a server around it."""
     metrics, runs = Metrics(), Runs()
-    upstreams = {Provider.OPENAI: serving.upstream, Provider.ANTHROPIC: serving.anthropic_upstream or serving.upstream}
+    upstreams = {provider: serving.upstreams.get(provider, serving.upstream) for provider in PROVIDERS}
 
     def conversing(store: Threadkeep, dialect: Dialect) -> RecordedConversations:
-        upstream = upstreams[Provider(dialect.api.endpoints.provider)]
+        upstream = upstreams[dialect.api.endpoints.provider]
         rules = make_tenant_rules(store.config, dialect=dialect.name, auto_compact=serving.auto_compact)
         return RecordedConversations(store, dialect, rules=rules, upstream=upstream)
 

@@ -20,10 +20,11 @@ from threadkeep.dialects.chat.hidden_tool import ChatHiddenTool
 from threadkeep.dialects.chat.views import view_of
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, read_value, split_list, split_object
-from threadkeep.dialects.requests import copy_fields
+from threadkeep.dialects.requests import copy_fields, read_body_target
 from threadkeep.items import Item
 
 endpoints: Final = Endpoints(provider="openai", turn="/chat/completions", id_prefix="chatcmpl-")
+read_target = read_body_target
 head_fields: Final = ("model", "tools")
 thinking: BoundThinking | None = None
 cache_markers: CacheMarkers | None = None

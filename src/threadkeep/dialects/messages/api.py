@@ -21,10 +21,18 @@ from threadkeep.dialects.messages import thinking as bound_thinking
 from threadkeep.dialects.messages.betas import BETA_HEADER, COMPACTION_BETA
 from threadkeep.dialects.messages.hidden_tool import MessagesHiddenTool
 from threadkeep.dialects.raw_json import join_list, make_text_part, read_value, split_list
-from threadkeep.dialects.requests import copy_fields
+from threadkeep.dialects.requests import copy_fields, read_body_target
 from threadkeep.items import Item
 
-endpoints: Final = Endpoints(provider="anthropic", turn="/messages", others=("/messages/count_tokens",), models="/models/{model}")
+endpoints: Final = Endpoints(
+    provider="anthropic",
+    turn="/messages",
+    others=("/messages/count_tokens",),
+    models="/models/{model}",
+    is_mount_added=True,
+    key_header="x-api-key",
+)
+read_target = read_body_target
 head_fields: Final = ("model", "system", "tools")
 thinking: BoundThinking | None = bound_thinking
 cache_markers: CacheMarkers | None = markers

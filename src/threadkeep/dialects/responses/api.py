@@ -18,13 +18,14 @@ from threadkeep.dialects.base import (
 )
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import read_object, read_value
-from threadkeep.dialects.requests import copy_fields
+from threadkeep.dialects.requests import copy_fields, read_body_target
 from threadkeep.dialects.responses import merging
 from threadkeep.dialects.responses.hidden_tool import ResponsesHiddenTool
 from threadkeep.dialects.responses.views import view_of
 from threadkeep.items import Item
 
 endpoints: Final = Endpoints(provider="openai", turn="/responses", others=("/responses/compact",))
+read_target = read_body_target
 head_fields: Final = ("model", "instructions", "tools")
 thinking: BoundThinking | None = None
 cache_markers: CacheMarkers | None = None

@@ -124,7 +124,7 @@ class RecordedConversations:
         request = await self._splits.split(incoming.body)
         if request is None or not request.items:
             return Forward(body=incoming.body, finished=_unrecorded)
-        hints = read_hints(incoming.headers, request, upstream=self._upstream, key=self._key)
+        hints = self._read_hints(incoming, request)
         if self._keeping_up.mode(hints) != "off":
             self._model_lists.look_up(hints.model, incoming.list_models)
         unread = await self._forward_unread(incoming, request, hints)
@@ -147,12 +147,16 @@ class RecordedConversations:
         recorded = self._recordings.begin(lambda: self._record(opened, found=found), first=chain[0], link=chain[-1])
         return self._forward(self._upstreams.shown(known, opened), opened, recorded=recorded)
 
+    def _read_hints(self, incoming: Incoming, request: Request) -> Hints:
+        target = self._dialect.api.read_target(request.fields, path=incoming.path, query=incoming.query)
+        return read_hints(incoming.headers, request, target, upstream=self._upstream, key=self._key)
+
     async def lay_out(self, incoming: Incoming, wish: HostWish) -> HostWindow:
         """Record a history that is sent by its host alone; see `threadkeep.gateway.control.api`."""
         request = await self._splits.split(incoming.body)
         if request is None or not request.items:
             raise BadInput("there is no history in this")
-        hints = read_hints(incoming.headers, request, upstream=self._upstream, key=self._key)
+        hints = self._read_hints(incoming, request)
         opened = await self._read(incoming, request, hints)
         await self._recordings.wait_for(opened.history.chain)
         known = await self._record(opened)

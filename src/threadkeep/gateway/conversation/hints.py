@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects import Dialect, Request
+from threadkeep.dialects import AnswerForm, Dialect, Request, Target
 from threadkeep.dialects.raw_json import read_object, read_value
 from threadkeep.gateway.conversation.rules import CLAUDE_CODE
 
@@ -44,6 +44,7 @@ class Hints:
         session: A digest of the conversation's name; empty where the client gives it none.
         issuer: A digest of the account that answers, at which provider; holds no credential and none can be had from it.
         model: The model that is asked.
+        answer_form: How the answer comes.
         is_own_business: Whether the client says that it asks on its own behalf.
     """
 
@@ -52,21 +53,22 @@ class Hints:
     session: str = ""
     issuer: str = field(default="", repr=False)
     model: str = ""
+    answer_form: AnswerForm = "whole"
     is_own_business: bool = False
 
 
-def read_hints(headers: Mapping[str, str], request: Request, *, upstream: str, key: bytes) -> Hints:
+def read_hints(headers: Mapping[str, str], request: Request, target: Target, *, upstream: str, key: bytes) -> Hints:
     """Return the hints in a request; `key` is the tenant's, so that no digest says the same of two of them."""
     codex = read_turn_metadata(headers)
     agent = headers.get(AGENT_HEADER) or codex.agent or (headers.get("x-session-id", "") if headers.get(PARENT_HEADER) else "")
     name = _session_name(headers, request.fields)
-    model = read_value(request.fields.get("model", b"null"))
     return Hints(
         client=_client(headers),
         agent=agent,
         session=_digest(f"session\0{name}\0{agent}", key) if name else "",
         issuer=digest_issuer(headers, upstream=upstream, key=key),
-        model=model if isinstance(model, str) else "",
+        model=target.model,
+        answer_form=target.form,
         is_own_business=codex.is_side_request,
     )
 

@@ -307,7 +307,7 @@ def can_offer_recall(request: Request, history: History, hints: Hints, *, dialec
     has_thinking = thinking is not None and (thinking.is_requested(request) or any(glance.is_sealed for glance in history.infos))
     if has_thinking and rules.thinking != "drop_block":
         return False
-    return dialect.api.make_hidden_tool(TOOL).can_join(request)
+    return hints.answer_form != "list" and dialect.api.make_hidden_tool(TOOL).can_join(request)
 
 
 NAME: Final = "threadkeep_recall"

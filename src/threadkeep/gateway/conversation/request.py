@@ -42,6 +42,7 @@ class Incoming:
 
     Attributes:
         path: What follows the mount: `/responses` for `/v1/responses`.
+        query: What follows the path in the URL; may hold a credential.
         headers: Names in lower case; the values of a repeated header are joined by `, `. Holds the client's credentials.
         body: The request as it arrived, its content encoding undone.
         send_alike: Asks the provider something else on this client's behalf; None where that cannot be done.
@@ -51,6 +52,7 @@ class Incoming:
     """
 
     path: str
+    query: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     ask_provider: AskProvider | None = field(default=None, repr=False)

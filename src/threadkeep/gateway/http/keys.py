@@ -29,11 +29,12 @@ from urllib.parse import unquote_to_bytes
 from threadkeep.errors import BadInput
 from threadkeep.gateway.http.asgi import Call
 from threadkeep.gateway.http.headers import RawHeaders
+from threadkeep.gateway.http.routes import ENDPOINTS
 
 log = logging.getLogger("threadkeep.gateway")
 
 KEY_HEADER = b"x-threadkeep-key"
-CREDENTIAL_HEADERS = (b"authorization", b"x-api-key")
+CREDENTIAL_HEADERS = (b"authorization", *(each.key_header.encode() for each in ENDPOINTS if each.key_header))
 URL_PREFIX = b"/k/"
 DIGEST_PREFIX = "sha256:"
 SHOWN_CHARS = len(DIGEST_PREFIX) + 12

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from typing import Any, assert_never
+from urllib.parse import parse_qs
 
 from aiohttp import ClientError
 from msgspec import MsgspecError, Struct, field
@@ -18,6 +19,7 @@ from msgspec.json import Decoder
 from multidict import CIMultiDict
 
 from threadkeep.dialects import Answer, Reply, Wire
+from threadkeep.dialects.raw_json import split_object
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.conversation.request import (
     Answered,
@@ -50,16 +52,6 @@ OPENING_BYTES = 256 * 1024
 DRAFT_BYTES = 8 * 1024 * 1024
 # Up to here undoing a compression takes less time than a thread does to begin, unless it is a bomb, which is bounded.
 SMALL_BYTES = 16 * 1024
-
-
-class _Asked(Struct):
-    """What a request says about the form of its answer."""
-
-    stream: bool = False
-    model: str = ""
-
-
-_ASKED = Decoder(_Asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +114,8 @@ class Exchange:
     async def _decide(self, conversations: Callable[[], Awaitable[Conversations]], body: bytes) -> Forward | Answered | Refused:
         incoming = Incoming(
             path=self._route.path,
-            headers=join_headers(self._call.headers),
+            query=self._call.query.decode("latin-1"),
+            headers=self._account_headers(),
             body=body,
             ask_provider=self._ask_provider,
             ask_path=self._ask_path,
@@ -228,20 +221,30 @@ class Exchange:
                 raise ConnectionError(answer.message)
             return await _whole(answer)
 
+    def _account_headers(self) -> Mapping[str, str]:
+        """Return the client's headers, with a key that stands in the query as if it stood in its header."""
+        headers, endpoints = join_headers(self._call.headers), self._route.dialect.api.endpoints
+        keys = parse_qs(self._call.query.decode("latin-1")).get(endpoints.key_query, []) if endpoints.key_query else []
+        return {endpoints.key_header: keys[0], **headers} if keys else headers
+
     def _headers(self) -> CIMultiDict[str]:
         return make_upstream_headers(self._call.headers, readable_answer=True, decoded_body=True)
 
     async def _answer(self, answered: Answered, *, body: bytes, signing: AnswerStamp) -> None:
-        asked = _asked(body)
+        api = self._route.dialect.api
+        target = api.read_target(split_object(body) or {}, path=self._route.path, query=self._call.query.decode("latin-1"))
         answer = Answer(
             text=answered.text,
-            response_id=f"{self._route.dialect.api.endpoints.id_prefix}{signing.new_id()}",
+            response_id=f"{api.endpoints.id_prefix}{signing.new_id()}",
             message_id=f"msg_{signing.new_id()}",
-            model=asked.model,
+            model=target.model,
             created_at=int(signing.now()),
         )
-        written = self._wire.render_answer_stream(answer) if asked.stream else self._wire.render_answer(answer)
-        content_type = b"text/event-stream; charset=utf-8" if asked.stream else b"application/json"
+        if target.form == "events":
+            written, content_type = self._wire.render_answer_stream(answer), b"text/event-stream; charset=utf-8"
+        else:
+            whole = self._wire.render_answer(answer)
+            written, content_type = b"[" + whole + b"]" if target.form == "list" else whole, b"application/json"
         await self._caller.answer(200, written, content_type=content_type)
 
     async def _refuse(self, refused: Refused) -> None:
@@ -300,13 +303,6 @@ async def _whole(answer: UpstreamAnswer) -> ProviderAnswer:
     if not isinstance(read, bytes):
         raise ConnectionError(f"the answer cannot be read ({read.name.lower()})")
     return ProviderAnswer(status=answer.status, headers=join_headers(answer.headers), body=read)
-
-
-def _asked(body: bytes) -> _Asked:
-    try:
-        return _ASKED.decode(body)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Asked()
 
 
 async def _nobody(reply: Reply) -> None:

@@ -24,7 +24,7 @@ from yarl import URL
 
 from threadkeep.errors import BadInput
 from threadkeep.gateway.http.headers import RawHeaders, first
-from threadkeep.gateway.http.routes import Provider
+from threadkeep.gateway.http.routes import ERROR_DIALECTS, OPENAI
 
 CONNECT_SECONDS = 30
 # A model that thinks for minutes sends nothing meanwhile; a provider silent for longer than this is not coming back.
@@ -161,12 +161,13 @@ class Upstream:
         BadInput: `base` is not an http:// or https:// URL, or holds credentials.
     """
 
-    def __init__(self, base: str, *, session: ClientSession, provider: Provider = Provider.OPENAI) -> None:
+    def __init__(self, base: str, *, session: ClientSession, provider: str = OPENAI) -> None:
         url = _url(base)
         path = url.path.rstrip("/")
-        versioned = path.endswith("/v1") if provider is Provider.ANTHROPIC else bool(path)
+        endpoints = ERROR_DIALECTS[provider].api.endpoints
+        versioned = path.endswith(endpoints.mount) if endpoints.is_mount_added else bool(path)
         stem = f"{url.origin()}{url.raw_path.rstrip('/')}"
-        self._base = stem if versioned else f"{stem}/v1"
+        self._base = stem if versioned else f"{stem}{endpoints.mount}"
         self._place = f"{url.host_subcomponent}:{url.port}"
         self._session = session
 
