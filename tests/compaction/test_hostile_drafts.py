@@ -148,7 +148,7 @@ def check_window(rollout: Rollout, proposal: Proposal, outcome: Outcome) -> None
     rollout.checkpoint, rollout.compacted_at = outcome.checkpoint, rollout.tip.next - 1
     window = rollout.history()
     assert outcome.tokens_after == window.tokens <= outcome.tokens_before * 9 // 10
-    assert outcome.over_target == (window.tokens > proposal.room.wanted)
+    assert outcome.over_target == (window.tokens > proposal.room.most)
     assert [entry.kind for entry in window.entries].count(EntryKind.STATE) == 1
     assert find_orphans(views(window)) == []
     assert RESPONSES.parse(said(REQUEST)) in window.items

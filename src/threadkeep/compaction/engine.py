@@ -70,8 +70,10 @@ WIDENINGS = 4
 FRONTIER_PERCENT = 75
 # A window is not made smaller than this without need: recent work fills what the state and people's messages leave. Of a short
 # history it keeps half, and it takes no more than a quarter of a model's window.
-FILLED_TOKENS = 7_600
+FILLED_TOKENS = 7_200
 FILLED_PERCENT = 50
+# The frontier grows to so much of what there was where its newest step alone is larger than its budget.
+REACH_PERCENT = 25
 # Of a tight target the state, and people's newest messages behind it, may take so much; the frontier takes what they leave.
 STATE_PERCENT = 14
 QUOTED_PERCENT = 8
@@ -136,30 +138,25 @@ class Room:
     """How large the new window may be, and how much of it is recent work.
 
     Attributes:
-        wanted: How many tokens the new window may hold.
+        most: How many tokens the new window may hold.
+        filled: The frontier is widened until the new window is about so large.
         frontier_tokens: The frontier to begin with.
-        filled: How large the new window is made with recent work, where it would be smaller.
         widest_tokens: The frontier where there is room left.
-        is_tight: The window wanted has no room for the widest frontier: the state and people's newest messages keep to shares.
-        is_bounded: Somebody asked for a window of this size, or the next request needs one.
+        reach_tokens: The frontier where its newest step is a large one.
+        is_tight: There is no room for the widest frontier: the state and people's newest messages keep to shares.
     """
 
-    wanted: int
-    frontier_tokens: int
+    most: int
     filled: int
+    frontier_tokens: int
     widest_tokens: int
+    reach_tokens: int
     is_tight: bool
-    is_bounded: bool
-
-    @property
-    def is_roomy(self) -> bool:
-        """Whether the new window has room for work beside what people said."""
-        return self.wanted >= FRONTIER_FLOOR_TOKENS
 
     @property
     def is_tiny(self) -> bool:
         """Whether what people said takes all the room there is."""
-        return self.is_bounded and not self.is_roomy
+        return self.most < FRONTIER_FLOOR_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +240,7 @@ def propose(
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
-        plan=_widest_plan(taken, dialect=dialect, tip=tip, frontier_tokens=room.frontier_tokens, adopting=adopting),
+        plan=_widest_plan(taken, dialect=dialect, tip=tip, room=room, adopting=adopting),
         window=tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
         ledger=ledger_of(history, carried=ledger),
         focus=focus,
@@ -265,34 +262,36 @@ def propose(
 
 
 def _measure_room(before: int, *, target: str | None, fit_tokens: int | None, window_tokens: int | None) -> Room:
-    wanted = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
-    wanted = wanted if fit_tokens is None else min(wanted, fit_tokens)
+    most = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
+    most = most if fit_tokens is None else min(most, fit_tokens)
     widest = frontier_budget(before, window_tokens=window_tokens)
-    share = wanted * FRONTIER_PERCENT // 100
-    is_bounded = target is not None or fit_tokens is not None
-    is_tight = is_bounded and share < widest
-    filled = min(wanted, FILLED_TOKENS, before * FILLED_PERCENT // 100, (window_tokens or DEFAULT_WINDOW_TOKENS) // 4)
+    share = most * FRONTIER_PERCENT // 100
+    if (target is not None or fit_tokens is not None) and share < widest:
+        return Room(most=most, filled=most, frontier_tokens=share, widest_tokens=widest, reach_tokens=0, is_tight=True)
+    quarter = (window_tokens or DEFAULT_WINDOW_TOKENS) // 4
+    filled = min(most, FILLED_TOKENS, before * FILLED_PERCENT // 100, quarter)
     return Room(
-        wanted=wanted,
-        frontier_tokens=share if is_tight else widest,
-        filled=wanted if is_tight else filled,
-        widest_tokens=widest if is_tight else max(widest, filled),
-        is_tight=is_tight,
-        is_bounded=is_bounded,
+        most=most,
+        filled=filled,
+        frontier_tokens=widest,
+        widest_tokens=max(widest, filled),
+        reach_tokens=min(before * REACH_PERCENT // 100, quarter),
+        is_tight=False,
     )
 
 
-def _widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, frontier_tokens: int, adopting: bool) -> Plan:
+def _widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, room: Room, adopting: bool) -> Plan:
     """Return the plan a draft is made for."""
     if adopting and taken.written is not None:
         return plan_from(taken.history, view=dialect.view, tip=tip, ordinal=taken.written.place.ordinal)
-    return plan_cut(taken.history, view=dialect.view, tip=tip, frontier_tokens=frontier_tokens)
+    return plan_cut(
+        taken.history, view=dialect.view, tip=tip, frontier_tokens=room.frontier_tokens, reach_tokens=room.reach_tokens
+    )
 
 
 def has_something_to_replace(proposal: Proposal) -> bool:
     """Whether any draft could come to a checkpoint: without a frontier something new stands before the request."""
-    bare = plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=0)
-    return _replaces(bare)
+    return _replaces(_cut(proposal, 0))
 
 
 def _replaces(plan: Plan) -> bool:
@@ -312,7 +311,7 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     # What is remembered does not depend on where the frontier is cut.
     audited = audit(proposal.brief.plan, _drafted(proposal, draft), focus=proposal.brief.focus)
     told = Told(audited=audited, repeated=find_repeated(audited.ledger))
-    for plan in _plans(proposal, draft):
+    for plan, frontier_tokens in _plans(proposal, draft):
         if not _replaces(plan):
             continue
         try:
@@ -321,11 +320,11 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
             # A shorter frontier may do without what is broken here.
             broken = fault
             continue
-        if plan is proposal.brief.plan and draft.summary is None and proposal.room.is_roomy and not proposal.adopting:
-            outcome = _widen(outcome, plan, proposal, draft, told)
+        if not outcome.over_target and draft.summary is None and not proposal.room.is_tiny and not proposal.adopting:
+            outcome = _widen(outcome, plan, proposal, draft, told, frontier_tokens=frontier_tokens)
         if best is None or _misses(outcome, proposal) < _misses(best, proposal):
             best = outcome
-        if not outcome.over_target and (proposal.room.is_roomy or not outcome.report.left_out):
+        if not outcome.over_target and not (proposal.room.is_tiny and outcome.report.left_out):
             break
     if best is None:
         raise broken or NothingToCompact(thread_id, reason=NOTHING_NEW)
@@ -334,39 +333,44 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     return best
 
 
-def _plans(proposal: Proposal, draft: Draft) -> Iterator[Plan]:
-    """Yield the plans to try, the widest frontier first. A hand-off has none: it keeps only what is under way."""
+def _plans(proposal: Proposal, draft: Draft) -> Iterator[tuple[Plan, int]]:
+    """Yield the plans to try with their frontiers' budgets, the widest first. A hand-off keeps only what is under way."""
+    frontier_tokens = proposal.room.frontier_tokens
+    if proposal.adopting or draft.summary is None:
+        yield proposal.brief.plan, frontier_tokens
     if proposal.adopting:
-        yield proposal.brief.plan
         return
-    if draft.summary is None:
-        yield proposal.brief.plan
     for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
-        budget = int(proposal.room.frontier_tokens * rung)
-        yield plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=budget)
+        budget = int(frontier_tokens * rung)
+        yield _cut(proposal, budget), budget
 
 
-def _widen(outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, told: Told) -> Outcome:
+def _cut(proposal: Proposal, frontier_tokens: int) -> Plan:
+    return plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=frontier_tokens)
+
+
+def _widen(outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, told: Told, *, frontier_tokens: int) -> Outcome:
     """Return the outcome with what there is room left for: a wider frontier, else, at a tight target, a larger state."""
-    least = proposal.room.filled * SPARE_PERCENT // 100
-    budget, step = proposal.room.frontier_tokens, proposal.room.filled - outcome.tokens_after
+    room = proposal.room
+    least = room.filled * SPARE_PERCENT // 100
+    budget, step = frontier_tokens, room.filled - outcome.tokens_after
     for _ in range(WIDENINGS):
-        if step < least or budget >= proposal.room.widest_tokens:
+        if step < least or budget >= room.widest_tokens:
             break
-        wider_budget = min(budget + step, proposal.room.widest_tokens)
-        wider_plan = plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=wider_budget)
+        wider_budget = min(budget + step, room.widest_tokens)
+        wider_plan = _cut(proposal, wider_budget)
         try:
             wider = _attempt(wider_plan, proposal, draft, told) if _replaces(wider_plan) else None
         except BrokenWindow:
             wider = None
-        if wider is None or wider.tokens_after > proposal.room.filled or _tells_less(wider, outcome):
+        if wider is None or wider.tokens_after > room.filled or (not room.is_tight and _tells_less(wider, outcome)):
             # The next step back is too large a turn, or output.
             step //= 2
             continue
         budget, outcome, plan = wider_budget, wider, wider_plan
-        step = proposal.room.filled - outcome.tokens_after
-    if proposal.room.is_tight and proposal.room.filled - outcome.tokens_after >= least:
-        return _attempt(plan, replace(proposal, room=replace(proposal.room, is_tight=False)), draft, told)
+        step = room.filled - outcome.tokens_after
+    if room.is_tight and room.filled - outcome.tokens_after >= least:
+        return _attempt(plan, replace(proposal, room=replace(room, is_tight=False)), draft, told)
     return outcome
 
 
@@ -377,7 +381,7 @@ def _tells_less(wider: Outcome, outcome: Outcome) -> bool:
 
 def _misses(outcome: Outcome, proposal: Proposal) -> tuple[int, int]:
     """Return how far a window is from what is wanted: tokens over the target, then messages of people left to recall."""
-    return max(0, outcome.tokens_after - proposal.room.wanted), outcome.report.left_out
+    return max(0, outcome.tokens_after - proposal.room.most), outcome.report.left_out
 
 
 def _has_grown(history: History) -> bool:
@@ -461,26 +465,26 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft, told: Told) -> Outcom
         tokens_before=plan.tokens_before,
         tokens_after=after,
         worth=worth,
-        over_target=after > proposal.room.wanted,
+        over_target=after > proposal.room.most,
     )
 
 
 def _show(plan: Plan, told: Told, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
     """Return what the new window tells of the ledger: people's newest messages behind the state, the state within its room."""
     ledger, repeated = told.audited.ledger, told.repeated
-    room = max(0, proposal.room.wanted - plan.kept_tokens)
+    room = max(0, proposal.room.most - plan.kept_tokens)
     if not hand_off:
         least = fit(ledger, in_view=frozenset(), room_tokens=0, budget=proposal.state_budget)
         beside = max(0, room - state_tokens(least))
-        if not proposal.room.is_roomy:
+        if proposal.room.is_tiny:
             beside = beside * SMALL_QUOTED_PERCENT // 100
         elif proposal.room.is_tight:
-            beside = min(beside, proposal.room.wanted * QUOTED_PERCENT // 100)
+            beside = min(beside, proposal.room.most * QUOTED_PERCENT // 100)
         quotes = quote_newest(plan, ledger, budget_tokens=min(proposal.quoted_tokens, beside), repeated=repeated)
         plan = plan.quoting(quotes)
-        room = max(0, proposal.room.wanted - plan.kept_tokens)
-    if proposal.room.is_roomy and proposal.room.is_tight:
-        room = min(room, proposal.room.wanted * STATE_PERCENT // 100)
+        room = max(0, proposal.room.most - plan.kept_tokens)
+    if proposal.room.is_tight and not proposal.room.is_tiny:
+        room = min(room, proposal.room.most * STATE_PERCENT // 100)
     in_view = entries_in_view(plan, ledger)
     return plan, fit(
         ledger,

@@ -19,15 +19,17 @@ from threadkeep.threads import EntryKind, History, Pointer, Tip, WindowEntry
 from threadkeep.threads.mailbox import is_task
 
 DEFAULT_WINDOW_TOKENS = 258_400
-FRONTIER_FLOOR_TOKENS = 3_000
+FRONTIER_FLOOR_TOKENS = 2_500
 # A tool's output that the model has read keeps its beginning and its end, in so many tokens, if it is larger than that and not
 # among the newest. A frontier of many steps with short outputs tells what comes next better than one of few steps in full.
-CUT_TOKENS = 120
-CUT_ABOVE_TOKENS = 320
-# The newest outputs stay whole as far as this share of the frontier's budget goes.
-FRESH_PERCENT = 25
+CUT_TOKENS = 60
+CUT_ABOVE_TOKENS = 160
+# The newest outputs stay whole as far as this share of the frontier's budget goes; of a small one as far as so many tokens, or a
+# half of it.
+FRESH_PERCENT = 10
+FRESH_TOKENS = 600
 # The frontier begins with a whole turn if that keeps so much of it.
-WHOLE_TURN_PERCENT = 50
+WHOLE_TURN_PERCENT = 85
 # Behind a state stands so much of what a hand-off would quote of the user's messages.
 QUOTED_PERCENT = 15
 # What an item costs around a cut output: its ids, and the pointer to the whole.
@@ -152,7 +154,7 @@ class Plan:
 
 
 def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
-    """Return how many tokens of recent history stay: a tenth of what there is, or 3,000 if that is no more than a quarter of it;
+    """Return how many tokens of recent history stay: a tenth of what there is, or 2,500 if that is no more than a quarter of it;
     at most a tenth of the window.
     """
     cap = (window_tokens or DEFAULT_WINDOW_TOKENS) // 10
@@ -166,12 +168,15 @@ def quoted_budget(user_tokens: int, *, window_tokens: int | None) -> int:
     return min(user_tokens * QUOTED_PERCENT // 100, (window_tokens or DEFAULT_WINDOW_TOKENS) // 10)
 
 
-def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, frontier_tokens: int) -> Plan:
-    """Decide what a compaction of `history` replaces when the frontier may hold `frontier_tokens`."""
+def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, frontier_tokens: int, reach_tokens: int = 0) -> Plan:
+    """Decide what a compaction of `history` replaces when the frontier may hold `frontier_tokens`.
+
+    If less than half of that can be filled, because the next step back is a large one, the step is kept up to `reach_tokens`.
+    """
     seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
     unread = _unread_outputs(seen) if frontier_tokens else []
     kept = _kept(seen, unread=unread, frontier_tokens=frontier_tokens)
-    start = min(_tail_start(kept, budget=frontier_tokens), _pending_start(seen), _calls_start(seen, unread))
+    start = min(_tail_start(kept, budget=frontier_tokens, reach=reach_tokens), _pending_start(seen), _calls_start(seen, unread))
     return _planned(history, seen, tuple(kept[start:]), tip=tip)
 
 
@@ -232,7 +237,7 @@ def _kept(seen: list[Seen], *, unread: Sequence[int], frontier_tokens: int) -> l
     read = [index for index in outputs if index not in known]
     room = {
         **_share(seen, unread, room=UNREAD_FRONTIERS * frontier_tokens),
-        **_share(seen, read, room=frontier_tokens * FRESH_PERCENT // 100),
+        **_share(seen, read, room=max(frontier_tokens * FRESH_PERCENT // 100, min(FRESH_TOKENS, frontier_tokens // 2))),
     }
     kept: list[Kept] = []
     for index, position in enumerate(seen):
@@ -275,8 +280,10 @@ def _calls_start(seen: list[Seen], unread: Sequence[int]) -> int:
     return max(cut for cut in find_boundaries([position.view for position in seen]) if cut <= unread[0])
 
 
-def _tail_start(kept: list[Kept], *, budget: int) -> int:
+def _tail_start(kept: list[Kept], *, budget: int, reach: int) -> int:
     """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps most of it.
+
+    A cut within `reach` if those within budget fill less than half of it.
 
     What is under way (an open call, reasoning still without its item) is kept whatever it costs.
     """
@@ -286,6 +293,8 @@ def _tail_start(kept: list[Kept], *, budget: int) -> int:
         sizes[index] = sizes[index + 1] + kept[index].tokens
     cuts = find_boundaries([position.view for position in seen])
     oldest = next((cut for cut in cuts if sizes[cut] <= budget), cuts[-1])
+    if 2 * sizes[oldest] < budget:
+        oldest = max((cut for cut in cuts if cut < oldest and sizes[cut] <= reach), default=oldest)
     spoken = next((cut for cut in cuts if cut >= oldest and cut < len(seen) and _opens_turn(seen, cut)), None)
     if spoken is not None and 100 * sizes[spoken] >= WHOLE_TURN_PERCENT * sizes[oldest]:
         return spoken
