@@ -23,7 +23,7 @@ FRONTIER_FLOOR_TOKENS = 2_500
 # A tool's output that the model has read keeps its beginning and its end, in so many tokens, if it is larger than that and not
 # among the newest. A frontier of many steps with short outputs tells what comes next better than one of few steps in full.
 CUT_TOKENS = 60
-CUT_ABOVE_TOKENS = 160
+CUT_ABOVE_TOKENS = 280
 # The newest outputs stay whole as far as this share of the frontier's budget goes; of a small one as far as so many tokens, or a
 # half of it.
 FRESH_PERCENT = 10
