@@ -128,7 +128,7 @@ def test_5_the_state_is_known_by_its_place_and_stands_once_after_any_number_of_c
 def test_6_a_tail_begins_where_a_person_speaks_with_the_context_that_leads_up_to_it() -> None:
     """Host context, summaries and tool items are no beginnings."""
     rollout = Rollout([*turns(1, 3), environment("/src"), *turns(4, 4)])
-    tail = [kept.seen.view for kept in rollout.plan(frontier_tokens=250).tail]
+    tail = [kept.seen.view for kept in rollout.plan(frontier_tokens=420).tail]
     assert (tail[0].context is not None, tail[1].said) == (True, "Please look into part 4 of the parser.")
 
 
