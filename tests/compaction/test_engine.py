@@ -39,13 +39,13 @@ def run(rollout: Rollout, *, target: str | None = None, window_tokens: int | Non
     [
         (200_000, 258_400, 20_000),
         (500_000, 258_400, 25_840),
-        (20_000, 258_400, 2_500),
+        (20_000, 258_400, 2_000),
         (20_000, 20_000, 2_000),
         (4_000, 258_400, 1_000),
     ],
 )
 def test_the_frontier_is_a_tenth_within_its_bounds(full: int, window: int, budget: int) -> None:
-    """2,500 tokens of a history that has four times as many; at most a tenth of the window."""
+    """2,000 tokens of a history that has four times as many; at most a tenth of the window."""
     assert frontier_budget(full, window_tokens=window) == budget
 
 

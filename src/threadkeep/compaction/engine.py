@@ -67,16 +67,16 @@ RUNGS = (1.0, 0.5, 0.25, 0.1, 0.0)
 SPARE_PERCENT = 5
 WIDENINGS = 4
 # Of a tight target so much goes to the newest items as they were: what an agent does next depends most on what it did last.
-FRONTIER_PERCENT = 75
+FRONTIER_PERCENT = 83
 # A window is not made smaller than this without need: recent work fills what the state and people's messages leave. Of a short
 # history it keeps half, and it takes no more than a quarter of a model's window.
-FILLED_TOKENS = 7_200
+FILLED_TOKENS = 6_900
 FILLED_PERCENT = 50
 # The frontier grows to so much of what there was where its newest step alone is larger than its budget.
 REACH_PERCENT = 25
 # Of a tight target the state, and people's newest messages behind it, may take so much; the frontier takes what they leave.
-STATE_PERCENT = 14
-QUOTED_PERCENT = 8
+STATE_PERCENT = 10
+QUOTED_PERCENT = 5
 # Where the window is smaller than the least frontier, so much of what is beside the frontier goes to people's newest messages.
 SMALL_QUOTED_PERCENT = 60
 

@@ -19,7 +19,7 @@ from threadkeep.threads import EntryKind, History, Pointer, Tip, WindowEntry
 from threadkeep.threads.mailbox import is_task
 
 DEFAULT_WINDOW_TOKENS = 258_400
-FRONTIER_FLOOR_TOKENS = 2_500
+FRONTIER_FLOOR_TOKENS = 2_000
 # A tool's output that the model has read keeps its beginning and its end, in so many tokens, if it is larger than that and not
 # among the newest. A frontier of many steps with short outputs tells what comes next better than one of few steps in full.
 CUT_TOKENS = 60
@@ -154,7 +154,7 @@ class Plan:
 
 
 def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
-    """Return how many tokens of recent history stay: a tenth of what there is, or 2,500 if that is no more than a quarter of it;
+    """Return how many tokens of recent history stay: a tenth of what there is, or 2,000 if that is no more than a quarter of it;
     at most a tenth of the window.
     """
     cap = (window_tokens or DEFAULT_WINDOW_TOKENS) // 10
