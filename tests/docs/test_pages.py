@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import pkgutil
 import re
 import tomllib
 from pathlib import Path
@@ -102,6 +103,14 @@ def test_the_architecture_names_modules_that_are_there() -> None:
     paths = re.findall(r"`(\w+(?:/\w+)+\.py)`", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
     assert paths
     assert [path for path in paths if not (ROOT / "src" / "threadkeep" / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_names_of_the_library_are_there(page: str) -> None:
+    """A dotted name such as `threadkeep.llm.Model` can be imported; tests of hosts import the adapters."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for name in re.findall(r"\bthreadkeep\.(?:[A-Z]|session\b|llm\b|errors\b|testing\b)[\w.]*\w", text):
+        pkgutil.resolve_name(name)
 
 
 def test_the_index_leads_to_every_page() -> None:
