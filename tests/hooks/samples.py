@@ -24,7 +24,7 @@ def compaction(cwd: Path | str = "/srv/app", *, trigger: Trigger = "manual") -> 
 
 
 def committed(cwd: Path | str = "/srv/app", *, trigger: Trigger = "manual") -> CompactionFacts:
-    return compaction(cwd, trigger=trigger).afterwards(
+    return compaction(cwd, trigger=trigger).complete(
         strategy="extractive", fell_back_from="session", tokens_after=1_200, checkpoint=41
     )
 

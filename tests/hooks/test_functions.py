@@ -228,7 +228,7 @@ async def test_not_even_an_exit_gets_out_of_a_function() -> None:
         (HookReply(quiet=cast("bool", 1)), "its reply's quiet is a int; it must be True or False"),
         (HookReply(stop=True, reason=cast("str", 7)), "its reply's reason is a int; it must be a text, or None"),
         (HookReply(warning=cast("str", b"x")), "its reply's warning is a bytes; it must be a text, or None"),
-        (HookReply(context="\ud800"), "its reply's context holds half a character, which cannot be written down"),
+        (HookReply(context="\ud800"), "its reply's context holds half a surrogate pair, which cannot be stored"),
     ],
 )
 async def test_a_reply_with_odd_values_is_a_failure(reply: HookReply, message: str) -> None:
@@ -271,7 +271,7 @@ async def test_failures_and_warnings_are_in_the_log_and_quiet_ones_are_not(caplo
         (
             "threadkeep.hooks",
             "WARNING",
-            f"the PreCompact hook {place}.fails failed and held nothing up: LookupError: no such note",
+            f"the PreCompact hook {place}.fails failed and stopped nothing: LookupError: no such note",
         ),
         ("threadkeep.hooks", "WARNING", f"the PreCompact hook {place}.warns says: the disk is nearly full"),
     ]

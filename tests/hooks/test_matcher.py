@@ -57,4 +57,4 @@ def test_hooks_run_in_configured_order_on_their_event_alone_and_twice_if_configu
         started(source="compact"),
         started(source="startup"),
     ]
-    assert [hooks.for_occasion(facts) for facts in occasions] == [(first, second), (second, second), (third,), (start,), ()]
+    assert [hooks.select(facts) for facts in occasions] == [(first, second), (second, second), (third,), (start,), ()]

@@ -15,7 +15,7 @@ import pytest
 from tests.hooks.samples import committed, compaction, started
 
 from threadkeep.hooks import CommandHook, HookEvent, HookReply, Hooks, parse_hooks, run_hooks
-from threadkeep.hooks.reply import read_reply
+from threadkeep.hooks.reply import parse_output
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
 ENVIRON = {"PATH": os.defpath}
@@ -50,10 +50,10 @@ def test_the_payload_is_the_one_a_command_reads() -> None:
 def test_the_answers_are_read_as_the_page_says() -> None:
     """A stop with its words, and context at a start."""
     _, stop, context = shown("json")
-    assert read_reply(stop, event=HookEvent.PRE_COMPACT) == HookReply(
+    assert parse_output(stop, event=HookEvent.PRE_COMPACT) == HookReply(
         stop=True, reason="the test run is not over", warning="compaction put off", quiet=True
     )
-    assert read_reply(context, event=HookEvent.SESSION_START) == HookReply(context="Notes are in NOTES.md.")
+    assert parse_output(context, event=HookEvent.SESSION_START) == HookReply(context="Notes are in NOTES.md.")
 
 
 @pytest.mark.anyio

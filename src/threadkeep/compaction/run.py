@@ -239,7 +239,7 @@ async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
     report = done.report
     if report.checkpoint is None:
         return report
-    after = done.facts.afterwards(
+    after = done.facts.complete(
         strategy=report.strategy,
         fell_back_from=report.fell_back_from,
         tokens_after=report.tokens_after,

@@ -1,7 +1,7 @@
-"""What a hook is told.
+"""The events a hook runs on, and the facts it receives.
 
-The keys on the outside are those Codex gives its hooks, so that a hook written for Codex works unchanged; what only threadkeep
-knows stands under the one key `threadkeep`. Nothing of a transcript is told, and no path but the working directory.
+The outer keys are those Codex gives its hooks, so that a hook written for Codex works unchanged; facts only threadkeep has are
+under the one key `threadkeep`. A hook receives no part of a transcript, and no path but the working directory.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ class HookEvent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionFacts:
-    """What is known of a compaction before it begins; after it was committed, `afterwards` adds the rest.
+    """The facts of a compaction before it begins; once it is committed, `complete` adds the rest.
 
     Attributes:
         turn_id: The turn the compaction belongs to, as a text.
-        cwd: The working directory the agent is in, and the one commands are run in.
-        model: The thread's model; empty where it is not known.
-        trigger: Whether a person asked for it; matchers are held against this.
+        cwd: The working directory of the agent, and of commands.
+        model: The thread's model; empty if it is not known.
+        trigger: Whether a person asked for it; matchers are compared with this.
         reason: Why it runs: `user_requested`, `context_limit`, `model_downshift` and the like.
-        phase: Where in a turn it stands: `standalone_turn`, `pre_turn`, `mid_turn` and the like.
-        strategy: What was asked for; after it was committed, what it came to.
-        session_id: The thread of the agent at the root, where this is a sub-agent's; None where it is its own.
+        phase: Where in a turn it runs: `standalone_turn`, `pre_turn`, `mid_turn` and the like.
+        strategy: The one asked for; once it is committed, the one that was used.
+        session_id: For a sub-agent's thread, the thread of the agent at the root; else None.
         agent_id: The sub-agent whose thread it is, if it is one's.
-        agent_type: What that one was called when it was made, if anything.
+        agent_type: The type that sub-agent was made with, if any.
     """
 
     thread_id: str
@@ -58,11 +58,11 @@ class CompactionFacts:
 
     @property
     def subject(self) -> str:
-        """What a matcher is held against."""
+        """What a matcher is compared with."""
         return self.trigger
 
-    def afterwards(self, *, strategy: str, fell_back_from: str | None, tokens_after: int, checkpoint: int) -> CompactionFacts:
-        """Return what a PostCompact hook is told: the same, and what became of it."""
+    def complete(self, *, strategy: str, fell_back_from: str | None, tokens_after: int, checkpoint: int) -> CompactionFacts:
+        """Return the facts for PostCompact hooks: the same, and the result."""
         return replace(
             self,
             event=HookEvent.POST_COMPACT,
@@ -74,10 +74,10 @@ class CompactionFacts:
 
     def payload(self) -> dict[str, object]:
         """Return the facts as the JSON object a command reads."""
-        told: dict[str, object] = {
+        outer: dict[str, object] = {
             "session_id": self.session_id or self.thread_id,
             "turn_id": self.turn_id,
-            **_agent(self),
+            **_name_agent(self),
             "transcript_path": None,
             "cwd": self.cwd,
             "hook_event_name": str(self.event),
@@ -93,16 +93,16 @@ class CompactionFacts:
         }
         if self.event is HookEvent.POST_COMPACT:
             own |= {"tokens_after": self.tokens_after, "checkpoint": self.checkpoint, "fell_back_from": self.fell_back_from}
-        return {**told, "threadkeep": own}
+        return {**outer, "threadkeep": own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFacts:
-    """What is known when a thread goes on: `source` says what came before, `compact` after a compaction.
+    """The facts when a thread starts or goes on: `source` says why, `compact` after a compaction.
 
     Attributes:
         checkpoint: The checkpoint its window now begins with, if any.
-        session_id, agent_id, agent_type: As `CompactionFacts` has them.
+        session_id, agent_id, agent_type: As in `CompactionFacts`.
     """
 
     thread_id: str
@@ -120,19 +120,19 @@ class SessionFacts:
 
     @property
     def subject(self) -> str:
-        """What a matcher is held against."""
+        """What a matcher is compared with."""
         return self.source
 
     def payload(self) -> dict[str, object]:
         """Return the facts as the JSON object a command reads."""
         return {
             "session_id": self.session_id or self.thread_id,
-            **_agent(self),
+            **_name_agent(self),
             "transcript_path": None,
             "cwd": self.cwd,
             "hook_event_name": str(self.event),
             "model": self.model,
-            # threadkeep asks nobody for permission; a hook that reads the key finds the mode every host has.
+            # threadkeep has no permission modes; hooks that read the key expect one.
             "permission_mode": "default",
             "source": self.source,
             "threadkeep": {"thread": self.thread_id, "checkpoint": self.checkpoint},
@@ -142,6 +142,6 @@ class SessionFacts:
 Facts = CompactionFacts | SessionFacts
 
 
-def _agent(facts: Facts) -> dict[str, object]:
-    """Return what names a sub-agent: both keys, or neither."""
+def _name_agent(facts: Facts) -> dict[str, object]:
+    """Return the keys that name a sub-agent: both, or neither."""
     return {} if facts.agent_id is None else {"agent_id": facts.agent_id, "agent_type": facts.agent_type or ""}

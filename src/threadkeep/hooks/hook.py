@@ -8,34 +8,40 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, Literal
+
+import msgspec
 
 from threadkeep.errors import BadInput
 from threadkeep.hooks.events import Facts, HookEvent
 from threadkeep.hooks.reply import HookReply
 
-EVERYTHING = ("", "*")
-WORDS = re.compile(r"[A-Za-z0-9_|]+")
+DEFAULT_TIMEOUT_S: Final = 600.0
+LONGEST_TIMEOUT_S: Final = 86_400
+EVERYTHING: Final = (None, "", "*")
+WORDS: Final = re.compile(r"[A-Za-z0-9_|]+")
+
+HookFunction = Callable[[Facts], HookReply | Awaitable[HookReply | None] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
     """A pattern over triggers and sources.
 
-    None, "" and "*" match all; letters, digits, `_` and `|` alone are exact alternatives; anything else is a regular expression
-    that has to be found somewhere in the subject.
+    None, "" and "*" match everything; letters, digits, `_` and `|` alone are exact alternatives; anything else is a regular
+    expression that is searched for in the subject.
 
     Raises:
-        BadInput: The pattern is no regular expression.
+        BadInput: The pattern is not a valid regular expression.
     """
 
     pattern: str | None = None
 
     def __post_init__(self) -> None:
-        if self.pattern is None or self.pattern in EVERYTHING:
+        if self.pattern is None:
             return
         try:
-            re.compile(self.pattern)
+            self.matches("")
         except (re.error, OverflowError, RecursionError) as error:
             raise BadInput(f"{self.pattern!r} is no matcher: {error}; write manual|auto, *, or a regular expression") from None
 
@@ -47,19 +53,14 @@ class Matcher:
         return re.search(self.pattern, subject) is not None
 
 
-DEFAULT_TIMEOUT_S: Final = 600.0
-
-HookFunction = Callable[[Facts], HookReply | Awaitable[HookReply | None] | None]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandHook:
     """A program that reads the facts as JSON on its standard input.
 
     Attributes:
-        command: A tuple is a program and its arguments, started as it stands. A text is a line for the shell, `/bin/sh -c`: only
+        command: A tuple is a program and its arguments, started as they are. A text is a line for the shell, `/bin/sh -c`: only
             for lines a person wrote into a configuration, never for one put together from data.
-        name: What it is called in reports; never the line itself, which may hold what is nobody's business.
+        name: Its name in reports; never the line itself, which may hold secrets.
     """
 
     command: str | tuple[str, ...]
@@ -71,8 +72,7 @@ class CommandHook:
 class FunctionHook:
     """A function of this process. A coroutine function runs on the event loop, any other in a thread of its own.
 
-    A thread cannot be stopped: a plain function that overruns its time is no longer waited for, and goes on by itself. Only the
-    end of the program waits for it.
+    A thread cannot be stopped: after its timeout a plain function runs on, and nothing waits for it.
     """
 
     function: HookFunction
@@ -88,7 +88,7 @@ Hook = CommandHook | FunctionHook
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookGroup:
-    """Hooks that run on one occasion."""
+    """Hooks that run together, on one event, where the matcher matches."""
 
     event: HookEvent
     matcher: Matcher
@@ -97,15 +97,15 @@ class HookGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """Everything configured, in its order."""
+    """All configured hooks, in order."""
 
     groups: tuple[HookGroup, ...] = ()
 
     def on(self, event: HookEvent, hook: Hook, *, matcher: str | None = None) -> Hooks:
-        """Return these hooks and one more, which runs on `event` where `matcher` fits; see `Matcher`.
+        """Return these hooks and one more, which runs on `event` where `matcher` matches; see `Matcher`.
 
         Raises:
-            BadInput: The matcher is no regular expression.
+            BadInput: The matcher is not a valid regular expression.
         """
         return self + Hooks(groups=(HookGroup(event=event, matcher=Matcher(matcher), hooks=(hook,)),))
 
@@ -116,7 +116,7 @@ class Hooks:
         """Whether there is a hook for an event at all."""
         return any(group.event is event for group in self.groups)
 
-    def for_occasion(self, facts: Facts) -> tuple[Hook, ...]:
+    def select(self, facts: Facts) -> tuple[Hook, ...]:
         """Return the hooks to run, in configured order; one that is configured twice runs twice."""
         return tuple(
             hook
@@ -126,94 +126,54 @@ class Hooks:
         )
 
 
-GROUP_KEYS: Final = ("hooks", "matcher")
-HOOK_KEYS: Final = ("command", "timeout", "type")
-LONGEST_TIMEOUT_S: Final = 86_400
+class _CommandTable(msgspec.Struct, forbid_unknown_fields=True):
+    type: Literal["command"]
+    command: str | tuple[str, ...]
+    timeout: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_TIMEOUT_S)] = int(DEFAULT_TIMEOUT_S)
+
+
+class _GroupTable(msgspec.Struct, forbid_unknown_fields=True):
+    hooks: tuple[_CommandTable, ...]
+    matcher: str | None = None
 
 
 def parse_hooks(table: Mapping[str, object]) -> Hooks:
     """Return the hooks of a `[hooks]` table.
 
     A command written as a text is a line for the shell; written as a list it is a program and its arguments. `timeout` is in
-    whole seconds, 600 if it is left out, and at least 1: 0 counts as 1.
+    whole seconds; the default is 600, and 0 counts as 1.
 
     Raises:
-        BadInput: Something in the table is not as it should be; the message names the place.
+        BadInput: The table is invalid; the message names the place.
     """
     groups: list[HookGroup] = []
     for name, listed in table.items():
-        event = _event(name)
-        groups += [
-            _group(entry, event=event, place=f"hooks.{name}[{index}]")
-            for index, entry in enumerate(_list(listed, place=f"hooks.{name}", of="tables with a list of hooks"))
-        ]
+        if name not in list(HookEvent):
+            raise BadInput(f"hooks.{name}: no such event; known: {', '.join(HookEvent)}")
+        try:
+            tables = msgspec.convert(listed, list[_GroupTable])
+        except msgspec.ValidationError as error:
+            problem, _, path = str(error).partition(" - at ")
+            raise BadInput(f"hooks.{name}{path.strip('`').removeprefix('$')}: {problem[:1].lower()}{problem[1:]}") from None
+        places = [f"hooks.{name}[{index}]" for index in range(len(tables))]
+        groups += [_make_group(HookEvent(name), group, place=place) for group, place in zip(tables, places, strict=True)]
     return Hooks(groups=tuple(groups))
 
 
-def _event(name: str) -> HookEvent:
+def _make_group(event: HookEvent, table: _GroupTable, *, place: str) -> HookGroup:
     try:
-        return HookEvent(name)
-    except ValueError:
-        raise BadInput(f"hooks.{name}: no such event; known: {', '.join(HookEvent)}") from None
-
-
-def _group(entry: object, *, event: HookEvent, place: str) -> HookGroup:
-    table = _table(entry, place=place, keys=GROUP_KEYS)
-    matcher = table.get("matcher")
-    if matcher is not None and not isinstance(matcher, str):
-        raise BadInput(f"{place}.matcher must be a text, not {matcher!r}")
-    if "hooks" not in table:
-        raise BadInput(f"{place} lists no hooks; add hooks = [{{type = 'command', command = '…'}}]")
-    listed = _list(table["hooks"], place=f"{place}.hooks", of="commands")
-    return HookGroup(
-        event=event,
-        matcher=_matcher(matcher, place=place),
-        hooks=tuple(_command(hook, place=f"{place}.hooks[{index}]") for index, hook in enumerate(listed)),
-    )
-
-
-def _matcher(pattern: str | None, *, place: str) -> Matcher:
-    try:
-        return Matcher(pattern)
+        matcher = Matcher(table.matcher)
     except BadInput as error:
         raise BadInput(f"{place}.matcher: {error}") from None
-
-
-def _command(entry: object, *, place: str) -> CommandHook:
-    table = _table(entry, place=place, keys=HOOK_KEYS)
-    if table.get("type") != "command":
-        raise BadInput(f"{place}.type must be 'command', not {table.get('type')!r}")
-    return CommandHook(
-        command=_line(table.get("command"), place=f"{place}.command"),
-        timeout_s=_timeout(table.get("timeout", int(DEFAULT_TIMEOUT_S)), place=f"{place}.timeout"),
-        name=place,
+    return HookGroup(
+        event=event,
+        matcher=matcher,
+        hooks=tuple(_make_hook(hook, place=f"{place}.hooks[{index}]") for index, hook in enumerate(table.hooks)),
     )
 
 
-def _line(command: object, *, place: str) -> str | tuple[str, ...]:
-    if isinstance(command, str) and command.strip():
-        return command
-    if isinstance(command, list) and command and command[0] and all(isinstance(part, str) for part in command):
-        return tuple(command)
-    raise BadInput(f"{place} must be a line for the shell, or a list of a program and its arguments, not {command!r}")
-
-
-def _timeout(value: object, *, place: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_TIMEOUT_S:
-        raise BadInput(f"{place} must be a whole number of seconds up to {LONGEST_TIMEOUT_S}, not {value!r}")
-    return float(max(value, 1))
-
-
-def _list(value: object, *, place: str, of: str) -> list[object]:
-    if not isinstance(value, list):
-        raise BadInput(f"{place} must be a list of {of}, not {value!r}")
-    return value
-
-
-def _table(value: object, *, place: str, keys: tuple[str, ...]) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        raise BadInput(f"{place} must be a table, not {value!r}")
-    unknown = sorted(str(key) for key in value if key not in keys)
-    if unknown:
-        raise BadInput(f"{place}: nothing is called {unknown[0]!r} here; known: {', '.join(keys)}")
-    return value
+def _make_hook(table: _CommandTable, *, place: str) -> CommandHook:
+    first = table.command if isinstance(table.command, str) else "".join(table.command[:1])
+    if not first.strip():
+        raise BadInput(f"{place}.command is empty; write a line for the shell, or a list of a program and its arguments")
+    return CommandHook(command=table.command, timeout_s=float(max(table.timeout, 1)), name=place)
