@@ -22,63 +22,66 @@ Layers = list[tuple[str, Mapping[str, object]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What can be set. Names follow Codex where it has one.
+    """All settings. Names follow Codex where it has one.
 
     Attributes:
         store: Where threads are kept: a path, sqlite:///PATH or postgresql://…
-        store_listen: A direct address of the same PostgreSQL server, for notifications, where `store` leads through a pooler.
-        tenant: Whose threads the library and the command line work on.
-        model_context_window: Tokens that fit a model whose window is not listed in `model_windows`.
-        model_auto_compact_token_limit: Where a window must be compacted; without it, nine tenths of the model's window.
-        model_auto_compact_token_limit_scope: What the limit counts: everything sent, or what follows the pinned head.
-        model_soft_compact_token_limit: Where a compaction is prepared in the background; without it, a share of the limit.
-        model_windows: Windows by a model's name, in tokens.
-        compact_strategy: How a session state is drafted: session, handoff, remote or extractive. `default` is session where the
-            conversation's own model or `compact_model` can be asked. `extractive` asks no model.
-        compact_model: The model that drafts it: openai:NAME, anthropic:NAME or NAME@URL.
-        compact_prompt: Your own instructions to that model; the rules a draft is held to stay in force.
-        compact_user_message_tokens: How much of what users said `handoff` keeps in their own messages; the others keep half as
-            much, a tenth of the window at most, behind the state, which tells the rest.
-        compact_state_tokens: How large the session state in a window may be.
-        compact_state_messages_percent: How much of it goes to older messages of the user.
-        compact_state_findings_percent: How much goes to what the agent found out.
-        compact_state_handoff_percent: How much goes to what the last turns asked for and did.
-        compact_state_evidence_percent: How much goes to changed files and other pointers.
-        compact_state_drafted_percent: How much a model's own lines may take, of what all other parts leave.
-        compact_timeout_s: How long a draft may take before the next rung of the ladder is tried.
-        compact_wait_s: How long a turn with a full window waits for a draft; then the window is compacted without a model.
+        store_listen: A direct address of the PostgreSQL server for notifications, if `store` leads through a pooler.
+        tenant: The tenant whose threads the library and the command line use.
+        model_context_window: The window, in tokens, of a model that `model_windows` does not list.
+        model_auto_compact_token_limit: The hard limit, in tokens. By default nine tenths of the model's window.
+        model_auto_compact_token_limit_scope: What the hard limit counts: everything that is sent, or only what follows the head.
+        model_soft_compact_token_limit: The soft limit, in tokens: above it a compaction is prepared in the background. By default
+            three quarters of the model's window, and never above the hard limit.
+        model_windows: The windows of models, in tokens, by name.
+        compact_strategy: How the session state is drafted. `default` is session if the conversation's own model or
+            `compact_model` can be asked, otherwise extractive, which asks no model.
+        compact_model: The model that drafts the session state: openai:NAME, anthropic:NAME or NAME@URL.
+        compact_prompt: Your own instructions for the model that drafts. The rules for its answer still apply.
+        compact_user_message_tokens: How many tokens of people's newest messages stay messages of their own: this many with
+            handoff; with other strategies half as many, and at most a tenth of the window.
+        compact_state_tokens: The budget of the session state, in tokens.
+        compact_state_messages_percent: The share of the state for older messages of people.
+        compact_state_findings_percent: The share of the state for what the agent found out.
+        compact_state_handoff_percent: The share of the state for what the last turns asked for and did.
+        compact_state_evidence_percent: The share of the state for changed files and other pointers.
+        compact_state_drafted_percent: The share that a model's own lines may take of what the other parts leave.
+        compact_timeout_s: How long a draft may take before the next strategy is tried.
+        compact_wait_s: How long a turn with a full window waits for a draft. Then the window is compacted without a model.
         compact_draft_input_tokens: How many tokens a draft that no person asked for may read, all its requests together.
-        compact_draft_output_tokens: How many it may write, where the length of an answer can be set.
-        compact_draft_cents: How many US cents it may cost, where the provider says what it charges.
-        memory_model: The model that reads threads for what is worth remembering; without it, none is asked.
-        memory_idle_minutes: How long a thread must have been left alone before it is read.
-        memory_unused_days: After how many days a memory that nobody used is forgotten.
-        memory_summary_tokens: How long the summary of memories may be that a session is given.
-        memory_polluting_tools: Tools whose outputs come from strangers; threads that used one are not remembered.
-        chat_memory: Whether `threadkeep chat` is given the summary of memories.
-        gateway_memory: Whether new conversations through the gateway are: off, on for all but Claude Code's, or all.
-        hooks: What runs before and after a compaction.
-        chat_model: The model `threadkeep chat` talks to.
-        profile: Which table below `profiles` is laid over the files' other settings.
-        auto_compact: Whether the gateway compacts by itself: off, prepared in the background, or before a window is full.
-        auto_compact_for: The same by model, client, `route:NAME` or `tenant:NAME`.
-        gateway_asks_model: Whether a compaction in the gateway may ask the client's own model, with the client's own key: where
-            the gateway compacts by itself and no request waits (auto), always, or never.
-        gateway_recall_tool: Whether models behind the gateway are given a tool to recall with, which the gateway runs.
-        gateway_recall_tool_for: The same by model, client, `route:NAME` or `tenant:NAME`.
-        bound_thinking: What becomes of thinking that a provider bound to a history it no longer stands in.
-        prompt_cache_key: Whether requests carry the client's own cache key or one made from the thread.
+        compact_draft_output_tokens: How many tokens a draft that no person asked for may write, if the length of an answer can be
+            set.
+        compact_draft_cents: How many US cents a draft that no person asked for may cost, if the provider reports the price.
+        memory_model: The model that reads threads for memory. Without it, no model is asked.
+        memory_idle_minutes: How long a thread must be idle before it is read for memory.
+        memory_unused_days: After how many days an unused memory is retired.
+        memory_summary_tokens: How long the summary of memories may be, in tokens.
+        memory_polluting_tools: Tools whose output comes from strangers. A thread that used one is not read for memory.
+        chat_memory: Whether `threadkeep chat` shows its model the summary of memories.
+        gateway_memory: Whether the gateway shows models the summary of memories in new conversations: never, in all but Claude
+            Code's, or in all.
+        hooks: Commands that run before and after a compaction.
+        chat_model: The model of `threadkeep chat`.
+        profile: The table below `profiles` whose settings replace those of the files.
+        auto_compact: Whether the gateway compacts by itself: never, prepared in the background, or before a window is full.
+        auto_compact_for: `auto_compact` by model, client, `route:NAME` or `tenant:NAME`.
+        gateway_asks_model: Whether a compaction in the gateway may ask the client's model with the client's key: if the gateway
+            compacts by itself and no request waits (auto), never, or always.
+        gateway_recall_tool: Whether the gateway gives models a recall tool.
+        gateway_recall_tool_for: `gateway_recall_tool` by model, client, `route:NAME` or `tenant:NAME`.
+        bound_thinking: What happens to thinking that a provider bound to a history that has changed.
+        prompt_cache_key: Whether requests have the client's own cache key or one made from the thread.
         prompt_cache_breakpoints: Whether the gateway marks the ends of head and checkpoint for GPT-5.6 and later.
-        compact_commands: What people type in a chat to have it compacted; separated by blanks.
-        control_commands: The first word of all other commands typed in a chat, such as `tk status`; separated by blanks.
-        persistence: Whether everything is recorded, or what is needed to go on.
-        openai_upstream: Where Responses and Chat requests go.
+        compact_commands: The words that compact a conversation when typed in a chat, separated by blanks.
+        control_commands: The first words of all other commands typed in a chat, such as `tk status`, separated by blanks.
+        persistence: Whether everything is recorded, or only what is needed to continue.
+        openai_upstream: Where Responses and Chat Completions requests go.
         anthropic_upstream: Where Messages requests go.
-        keys_file: Keys of the gateway, each with its tenant.
+        keys_file: The file with the gateway's keys and their tenants.
         access_log: Whether the gateway writes a line for each request.
-        log_content: Whether that line shows what was said.
-        host: The address the gateway listens on; any but this machine's own needs keys.
-        port: Its port.
+        log_content: Whether that line contains the bodies of conversation requests.
+        host: The address the gateway listens on. Any but this machine's own needs keys.
+        port: The port the gateway listens on.
     """
 
     store: str = DEFAULT_STORE
