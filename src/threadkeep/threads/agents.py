@@ -1,4 +1,4 @@
-"""Sub-agents: threads that another thread's agent made, the edges to them, and their reports."""
+"""Sub-agents: threads spawned by another thread, the edges to them, and their reports."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from threadkeep.threads.records import MailBody, SpawnBody, read_mail_record
 
 OPEN, CLOSED = "open", "closed"
 STRATEGY = "spawn"
-# A session state and an audit of nothing, as `threadkeep.compaction` writes them.
+# An empty session state and audit, as `threadkeep.compaction` writes them.
 EMPTY_STATE = b'{"entries":[],"age":0,"next_number":1,"journal":{"facts":{}}}'
 EMPTY_AUDIT = b'{"required":0,"kept":0}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnRequest:
-    """A sub-agent about to be made; see `Thread.spawn`."""
+    """A sub-agent to be spawned; see `Thread.spawn`."""
 
     task: str | None
     history: Literal["full", "none"] | int
@@ -37,7 +37,7 @@ class SpawnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A parent, its sub-agent, and whether that one is still expected to report. `depth` is 1 for a child."""
+    """A parent, its sub-agent, and whether a report is still expected (`open` or `closed`). `depth` is 1 for a child."""
 
     parent: str
     child: str
@@ -48,7 +48,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Origin:
-    """Where a child begins in its parent's history: after `parent`'s record before `at`, with nothing before `cut` in view."""
+    """Where a child begins: in `parent` before `at`, with nothing before `cut` in its window."""
 
     parent: str
     at: int
@@ -62,14 +62,13 @@ async def spawn_thread(
 ) -> str:
     """Create a sub-agent's thread with its task in its mailbox, then the edge to it, and return its id.
 
-    The child comes first: a crash between the two leaves a thread nobody waits for, and spawning the same id again adopts it.
-    A child that is there gets the task as further mail, unless it has that very task since the edge to it was last opened, which
-    is what a crash leaves; and an edge that was closed is opened again.
+    The child is created first: after a crash in between, spawning the same id again adopts it. An existing child gets the task
+    as mail, unless it already got it since its edge was last opened; a closed edge is opened again.
 
     Raises:
-        BadInput: The history is none of those there are.
-        InvalidThreadId: `new_id` cannot name a thread.
-        ThreadExists: There is one of that id, and another spawned it.
+        BadInput: `history` has no such value.
+        InvalidThreadId: `new_id` is not a valid thread id.
+        ThreadExists: A thread of that id exists, and another thread spawned it.
     """
     if asked.history not in ("full", "none") and type(asked.history) is not int:
         raise BadInput(f"history is 'full', 'none' or a number of turns, not {asked.history!r}")
@@ -98,7 +97,7 @@ async def spawn_thread(
 
 
 async def _deliver_again(backend: ThreadBackend, parent_id: str, child_id: str, task: str | None, *, dialect: Dialect) -> bool:
-    """Give a further task to a child that is there; false where the edge to it is still to be opened."""
+    """Deliver a task to an existing child; return whether its edge is open."""
     edges = [body for body in await _load_edges(backend.store, parent_id) if body.child == child_id]
     if task is not None:
         closings = sum(body.status == CLOSED for body in edges)
@@ -109,10 +108,10 @@ async def _deliver_again(backend: ThreadBackend, parent_id: str, child_id: str, 
 
 
 async def report_to_parent(backend: ThreadBackend, child_id: str, mail: OutgoingMail, *, dialect: Dialect) -> Delivery:
-    """Deliver a sub-agent's result to whoever spawned it and close the edge, as one unit.
+    """Deliver a sub-agent's result to its parent and close the edge, as one unit.
 
     Raises:
-        InvalidTarget: Nobody spawned it.
+        InvalidTarget: No thread spawned it.
     """
     parent_id = await find_spawner(backend.store, child_id)
     if parent_id is None:
@@ -124,7 +123,7 @@ async def report_to_parent(backend: ThreadBackend, child_id: str, mail: Outgoing
 
 
 async def find_spawner(store: ThreadStore, thread_id: str) -> str | None:
-    """Return the thread that spawned this one, if one did."""
+    """Return the thread that spawned this one, if any."""
     row = await store.get(thread_id)
     for record in await store.read(Span(thread_id=thread_id, start=row.start, stop=row.start + 1), kinds={RecordKind.META}):
         meta = read_body(record, MetaBody)
@@ -133,7 +132,7 @@ async def find_spawner(store: ThreadStore, thread_id: str) -> str | None:
 
 
 async def list_children(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
-    """Return a thread's sub-agents by id. Reads all its mail."""
+    """Return a thread's sub-agents, sorted by id. Reads all its mail."""
     newest: dict[str, SpawnBody] = {}
     for body in await _load_edges(store, thread_id):
         known = newest.get(body.child)
@@ -143,14 +142,14 @@ async def list_children(store: ThreadStore, thread_id: str, *, status: str | Non
 
 
 async def _load_edges(store: ThreadStore, thread_id: str) -> list[SpawnBody]:
-    """Return everything a thread ever noted of its edges, oldest first."""
+    """Return all edge records of a thread, oldest first."""
     row = await store.get(thread_id)
     records = await store.read(Span(thread_id=thread_id, start=row.start, stop=row.next), kinds={RecordKind.MAIL})
     return [body for record in records if isinstance(body := read_mail_record(record), SpawnBody)]
 
 
 async def list_descendants(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
-    """Return the sub-agents below a thread, nearest first, then by id; none below an edge whose status is another."""
+    """Return all sub-agents below a thread, nearest first, then by id; with `status`, along such edges only."""
     found: list[Edge] = []
     seen = {thread_id}
     level, depth = [thread_id], 1
@@ -158,7 +157,7 @@ async def list_descendants(store: ThreadStore, thread_id: str, *, status: str | 
         edges: list[Edge] = []
         for parent in level:
             edges += await _list_children_if_any(store, parent, status=status, depth=depth)
-        # A thread that descends from itself is damage, and ends here.
+        # A thread that descends from itself is damaged; stop here.
         fresh = {edge.child: edge for edge in edges if edge.child not in seen}
         found += sorted(fresh.values(), key=lambda edge: edge.child)
         seen |= set(fresh)
@@ -177,7 +176,7 @@ async def _list_children_if_any(store: ThreadStore, parent: str, *, status: str 
 async def _find_origin(
     backend: ThreadBackend, parent_id: str, history: Literal["full", "none"] | int, *, dialect: Dialect
 ) -> _Origin | None:
-    """Return where a child begins: before whatever is still under way, so that it inherits no call it cannot answer."""
+    """Return where a child begins: before any open call, so that it inherits no call it cannot answer."""
     if history == "none":
         return None
     store = backend.store
@@ -213,7 +212,7 @@ async def _limit_to_turns(store: ThreadStore, parent_id: str, path: LivePath, or
 
 
 def _make_cut(cut: int, *, covers: int, turn: int, at_ms: int) -> NewRecord:
-    """Return the checkpoint that keeps what stands before `cut` out of a child's window."""
+    """Return the checkpoint that leaves everything before `cut` out of a child's window."""
     checkpoint = Checkpoint(
         strategy=STRATEGY,
         cut=cut,
@@ -235,13 +234,13 @@ def _make_task(task: str, *, parent_id: str, child_id: str, dialect: Dialect, ba
 
 
 def _make_task_id(child_id: str, task: str, *, closings: int) -> str:
-    """Return the name of a task's mail: the same task is a new one once the edge was closed, and else the one it was."""
+    """Return the mail id of a task; the same task gets a new id once the edge was closed."""
     return f"{child_id}:task:{closings}:{blake2b(task.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentIdentity:
-    """The agent of a thread; see `threadkeep.hooks.CompactionFacts`. All None for one that is nobody's sub-agent."""
+    """The agent of a thread; see `threadkeep.hooks.CompactionFacts`. All None if it is no sub-agent."""
 
     session_id: str | None = None
     agent_id: str | None = None
@@ -249,10 +248,10 @@ class AgentIdentity:
 
 
 async def load_agent_identity(store: ThreadStore, thread_id: str) -> AgentIdentity:
-    """Return whose thread it is.
+    """Return the agent of a thread.
 
-    A thread that another's agent spawned is known by its own id, by the name it was spawned under, and by the thread at the root
-    of them all. One that a client's sub-agent has through a gateway is known by what the client calls that.
+    A spawned thread has its own id, the name it was spawned under, and the root thread's id. A thread of a client's sub-agent
+    behind a gateway has the client's name for it.
     """
     meta = await _meta(store, thread_id)
     if meta is None or meta.spawned_by is None:

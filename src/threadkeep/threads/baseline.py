@@ -1,4 +1,4 @@
-"""What the model was last told about its world, and how it is told what changed."""
+"""Context baselines: what the model was last told about its world (cwd, permissions, …), and updates with what changed."""
 
 from __future__ import annotations
 
@@ -24,59 +24,58 @@ from threadkeep.threads.writer import append_items, make_arrival
 
 World: TypeAlias = dict[str, Any]
 
-# The element hosts describe their world in: whoever reads the history knows that no person wrote it.
+# The element for host context, so that it is not taken for a person's words.
 ELEMENT: Final = "environment_context"
 SECTION: Final = "section"
 ALL_OF_IT: Final = "This is your world as it is now; it replaces everything told about it before."
 WHAT_CHANGED: Final = "Your world changed since it was last described; what is not named here is as it was."
-# An edit of a text is worth naming by its lines if it leaves at least half of a text of this many lines as it was.
+# A text of this many lines is updated line by line if at least half of it stays.
 FEWEST_LINES: Final = 20
-# What it takes to say which lines are meant.
+# The cost of naming the lines of a hunk.
 HUNK_CHARS: Final = 80
-# A change that says less than this is not worth taking apart.
+# A smaller change is not split into edits.
 WORTH_EDITS_BYTES: Final = 400
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="whole"):
-    """A section as it is now: told for the first time, or in place of what it said before."""
+    """The whole section, new or replaced."""
 
     value: Any
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="merged"):
-    """What changed in a section that is an object, as a JSON merge patch: `null` takes a field away."""
+    """A JSON merge patch of a section that is an object; `null` removes a field."""
 
     patch: dict[str, Any]
 
 
 class Edited(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="edited"):
-    """What changed in a long text, by its lines."""
+    """Changed lines of a long text."""
 
     hunks: list[Hunk]
 
 
 class Patched(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="patched"):
-    """What changed in a section, by places within it: where a merge patch would say long lists or texts anew."""
+    """Edits at places within a section, where a merge patch would repeat long lists or texts."""
 
     edits: list[Edit]
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="removed"):
-    """A section that is no longer there."""
+    """A removed section."""
 
 
 Change: TypeAlias = Whole | Merged | Edited | Patched | Removed
 
 
 class BaselineBody(msgspec.Struct, frozen=True, kw_only=True):
-    """One telling: the body of a `context` record whose item is the record right behind it.
+    """One update: the body of a `context` record; its item is the next record.
 
     Attributes:
-        told: What was told of each section; of every section, if `base` is empty.
-        base: A digest of the world this telling changes; empty where it tells all of it.
+        told: The changes by section; every section, if `base` is empty.
+        base: A digest of the world that is updated; empty for a full description.
         result: A digest of the world after it.
-        fields: Always empty: a reader of `context` records that knows nothing of baselines finds that nothing went out beside the
-            history.
+        fields: Always empty, so that readers of other `context` records find no request fields.
     """
 
     told: dict[str, Change]
@@ -87,10 +86,10 @@ class BaselineBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_world(sections: Mapping[str, object]) -> World:
-    """Return a host's sections as a world: a section, or a field of one, that is None is not there.
+    """Return a host's sections without sections and fields that are None.
 
     Raises:
-        BadInput: A section has no name, or holds what JSON cannot say, half a surrogate pair among it.
+        BadInput: A section has no name, or is not valid JSON (half a surrogate pair, for example).
     """
     try:
         world = {name: _drop_nulls(value) for name, value in sections.items() if value is not None}
@@ -103,9 +102,9 @@ def check_world(sections: Mapping[str, object]) -> World:
 
 
 def fold_updates(tellings: Sequence[BaselineBody]) -> World | None:
-    """Return the world as the tellings still in the window, oldest first, describe it.
+    """Return the world that the updates in the window, oldest first, add up to.
 
-    None where it was not told, or where a part of what was told is gone: a change rests on all that came before it.
+    None if there is no full description, or if an update between was lost.
     """
     world: World | None = None
     digest = ""
@@ -119,7 +118,7 @@ def fold_updates(tellings: Sequence[BaselineBody]) -> World | None:
 
 
 def compare_worlds(world: World, *, known: World | None) -> BaselineBody | None:
-    """Return what is to be told for the model to know `world`; None where it knows it already."""
+    """Return the update from `known` to `world`; None if nothing changed."""
     if known is None:
         told: dict[str, Change] = {name: Whole(value=value) for name, value in world.items()}
         return BaselineBody(told=told, result=_digest_world(world)) if world else None
@@ -128,7 +127,7 @@ def compare_worlds(world: World, *, known: World | None) -> BaselineBody | None:
 
 
 def diff_worlds(old: World, new: World) -> dict[str, Change]:
-    """Return what makes `new` of `old`: each in the order of `new`, then what is gone."""
+    """Return the changes from `old` to `new`: in the order of `new`, then removed sections."""
     found: dict[str, Change] = {}
     for name, value in new.items():
         if name not in old:
@@ -159,7 +158,7 @@ def apply_changes(changes: Mapping[str, Change], *, to: World) -> World:
 
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch (RFC 7396) that makes `new` of `old`, neither of which holds a null field."""
+    """Return the JSON merge patch (RFC 7396) from `old` to `new`, which have no null fields."""
     patch: dict[str, Any] = {name: None for name in old if name not in new}
     for name, value in new.items():
         before = old.get(name)
@@ -185,7 +184,7 @@ def apply_merge_patch(value: object, patch: Any) -> Any:
 
 
 def render_baseline(telling: BaselineBody) -> str:
-    """Return what the model reads. Whatever a section holds stays within it: the ends of our own elements are spelled apart."""
+    """Render an update for the model. A section's text cannot close its element: end tags are escaped."""
     opening = f'<{ELEMENT} update="changes">\n{WHAT_CHANGED}' if telling.base else f"<{ELEMENT}>\n{ALL_OF_IT}"
     is_new = not telling.base
     sections = [_render_section(name, change, is_new=is_new) for name, change in telling.told.items()]
@@ -213,7 +212,7 @@ def _render_section(name: str, change: Change, *, is_new: bool) -> str:
 
 
 def _render_hunk(label: str, hunk: Hunk) -> str:
-    """Return one change of a text; its lines are numbered as they were before any of them."""
+    """Render one change of a text; line numbers are those of the old text."""
     place = f"line {hunk.first + 1}" if hunk.gone == 1 else f"lines {hunk.first + 1} to {hunk.first + hunk.gone}"
     if not hunk.gone:
         place = f"inserted before what was line {hunk.first + 1}"
@@ -245,7 +244,7 @@ def _diff_values(old: object, new: object) -> Change:
 
 
 def _diff_texts(old: str, new: str) -> Edited | None:
-    """Return the lines in which two long texts differ; None where naming them says no less than the whole text."""
+    """Return the changed lines of two long texts; None if that is not much shorter than the whole text."""
     before, after = old.split("\n"), new.split("\n")
     if min(len(before), len(after)) < FEWEST_LINES:
         return None
@@ -267,30 +266,30 @@ def _digest_world(world: World) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineUpdate:
-    """What is to be recorded for a model to know its world: the record, and the item that says it."""
+    """An update to be recorded: the record's body and the item for the model."""
 
     body: BaselineBody
     item: Arrival
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the world is told, rather than what changed."""
+        """Whether it is a full description."""
         return not self.body.base
 
     @property
     def size_bytes(self) -> int:
-        """What it adds to every request from here on."""
+        """The size it adds to every later request."""
         return len(self.item.item.raw)
 
 
 async def load_world(store: ThreadStore, thread_id: str) -> World | None:
-    """Return the world as a thread's window tells it; None where it does not, or no longer does."""
+    """Return the world as a thread's window describes it; None if it does not, or no longer does."""
     path = await load_live_path(store, thread_id)
     return fold_updates(await _load_updates(store, await load_history(store, path)))
 
 
 async def plan_update(backend: ThreadBackend, thread_id: str, world: World, *, dialect: Dialect) -> BaselineUpdate | None:
-    """Return what a thread's model must be told to know `world`; None where its window says it already."""
+    """Return the update a thread's model needs to know `world`; None if its window says it already."""
     body = compare_worlds(world, known=await load_world(backend.store, thread_id))
     if body is None:
         return None
@@ -309,9 +308,9 @@ async def append_with_update(
     model: str | None = None,
     issuer: str | None = None,
 ) -> Tip:
-    """Append a telling, if there is one, then `arrivals`, as one unit and return the tip after them. Durable when it returns.
+    """Append an update, if any, then `arrivals`, as one unit and return the tip after them. Durable when it returns.
 
-    The telling's record stands right before its item, so a rollback takes back both; and whoever finds the item finds the record.
+    The update's record comes right before its item, so a rollback takes back both.
 
     Raises:
         OrdinalConflict: Another writer appended since `tip` was read.
@@ -328,7 +327,7 @@ async def append_with_update(
 
 
 async def _load_updates(store: ThreadStore, history: History) -> list[BaselineBody]:
-    """Return the tellings whose item is in the window, oldest first."""
+    """Return the updates whose item is in the window, oldest first."""
     shown = {entry.source for entry in history.entries if entry.kind is EntryKind.KEEP and entry.source is not None}
     before = (Pointer(source.thread_id, source.ordinal - 1) for source in shown)
     found: dict[int, BaselineBody] = {}
@@ -336,6 +335,6 @@ async def _load_updates(store: ThreadStore, history: History) -> list[BaselineBo
         try:
             found[place.ordinal] = decode_body(record.body, BaselineBody)
         except msgspec.MsgspecError:
-            # What a gateway noted beside a request; it tells nothing about a world.
+            # A gateway's record of request fields; no baseline.
             continue
     return [found[ordinal] for ordinal in sorted(found)]

@@ -1,4 +1,4 @@
-"""Forks, rollbacks and undo: each is one small record, whatever the thread has lived through."""
+"""Forks, rollbacks and undo: each is one small record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from threadkeep.threads.writer import ThreadStart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkPoint:
-    """Where a fork begins: at a record, before a turn, after a turn, or, with none of them, at the end."""
+    """Where a fork begins: at a record, before a turn, after a turn, or (if none is given) at the end."""
 
     at: int | None = None
     before_turn: int | None = None
@@ -33,10 +33,10 @@ class Branched:
 
 
 async def fork_thread(backend: ThreadBackend, thread_id: str, place: ForkPoint, *, new_id: str | None = None) -> Branched:
-    """Create a thread that begins at a place of another's live path; nothing is copied.
+    """Create a thread that begins at a place on another's live path; nothing is copied.
 
     Raises:
-        InvalidTarget: The live path has no such place, or more than one was named.
+        InvalidTarget: The live path has no such place, or several places were given.
     """
     row = await backend.store.get(thread_id)
     path = await load_live_path(backend.store, thread_id, stop=row.next, whole=True)
@@ -48,7 +48,7 @@ async def fork_thread(backend: ThreadBackend, thread_id: str, place: ForkPoint, 
 
 
 async def create_fork(backend: ThreadBackend, parent: str, *, at: int, new_id: str | None = None) -> Branched:
-    """Create a thread whose path before ordinal `at` is what `parent`'s was then, whether or not that is live today.
+    """Create a thread that shares `parent`'s path before ordinal `at`, even if that path is no longer live.
 
     Raises:
         InvalidThreadId: `new_id` cannot name a thread.
@@ -80,11 +80,9 @@ async def prepare_fork(
 
 
 async def roll_back(backend: ThreadBackend, thread_id: str, *, turns: int, dialect: Dialect) -> Branched:
-    """Take back the last `turns` turns: the path goes on from where the oldest of them began.
+    """Take back the last `turns` turns: the path continues from where the oldest of them began.
 
-    What a host said right before that turn, recorded by itself, goes with it.
-
-    Nothing is removed; the records left behind stay readable.
+    Host context recorded right before that turn goes with it. No record is removed; those left behind stay readable.
 
     Raises:
         NotEnoughTurns: The live path has fewer turns. Nothing changed.
@@ -112,12 +110,12 @@ async def roll_back(backend: ThreadBackend, thread_id: str, *, turns: int, diale
 
 
 async def undo_rollback(backend: ThreadBackend, thread_id: str) -> int:
-    """Take back the rollback that a thread stands at, and return its ordinal; the window is what it was before it.
+    """Undo the newest rollback and return its ordinal; the window is what it was before.
 
-    It is one more rollback, to right before the one it takes back. Taken back itself, that one counts again.
+    The undo is itself a rollback, and can be undone.
 
     Raises:
-        NothingToUndo: The thread stands at no rollback, or items were recorded since.
+        NothingToUndo: There is no rollback, or items were recorded since.
     """
     row = await backend.store.get(thread_id)
     path = await load_live_path(backend.store, thread_id, stop=row.next, whole=True)
@@ -139,10 +137,10 @@ async def undo_rollback(backend: ThreadBackend, thread_id: str) -> int:
 
 
 async def undo_compaction(backend: ThreadBackend, thread_id: str) -> int:
-    """Cancel the newest checkpoint that counts and return its ordinal; the window is what it was without it.
+    """Cancel the newest checkpoint and return its ordinal; the window is what it was before.
 
     Raises:
-        NothingToUndo: No checkpoint counts.
+        NothingToUndo: There is no checkpoint.
     """
     row = await backend.store.get(thread_id)
     path = await load_live_path(backend.store, thread_id, stop=row.next)
@@ -161,7 +159,7 @@ async def undo_compaction(backend: ThreadBackend, thread_id: str) -> int:
 
 
 async def _find_turn_start(backend: ThreadBackend, path: LivePath, turn: Turn, *, dialect: Dialect) -> int:
-    """Return where a turn begins, host context directly before it included; never past what precedes the first turn."""
+    """Return the ordinal where a turn begins, including host context right before it (except for the first turn)."""
     at = turn.ordinal
     while turn.number > 1 and (thread_id := path.find_thread(at - 1)) is not None:
         found = await backend.store.read(Span(thread_id=thread_id, start=at - 1, stop=at), kinds={RecordKind.ITEM})

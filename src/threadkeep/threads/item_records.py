@@ -1,4 +1,4 @@
-"""Laying items down as records: turns, links of the chain, estimates."""
+"""Items become records: turn numbers, chain links, token estimates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREVIEW_CHARS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tip:
-    """Where a thread's path ends: the next ordinal, the current turn, and the last link of its chain."""
+    """The end of a thread's path: the next ordinal, the current turn, and the last link of its chain."""
 
     next: int
     turn: int
@@ -26,7 +26,7 @@ class Tip:
 class Arrival:
     """An item about to be recorded.
 
-    `aside` marks what a person and the gateway said to each other; it is kept, and chained, but never shown to a model.
+    `aside` marks a command to the gateway or its answer: recorded and chained, but never shown to a model.
     """
 
     item: Item
@@ -48,7 +48,7 @@ def make_records(
 ) -> tuple[list[NewRecord], Tip]:
     """Return the records for `arrivals` and the tip after them.
 
-    A person's message opens a turn; what a host said right before it belongs to that turn too.
+    A person's message opens a turn; host context right before it belongs to that turn.
     """
     openers = dict(_find_turn_openers(arrivals))
     records: list[NewRecord] = []
@@ -74,10 +74,10 @@ def make_records(
 
 
 def _find_turn_openers(arrivals: Sequence[Arrival]) -> Iterable[tuple[int, Arrival]]:
-    """Yield where each turn starts and the person's message that opens it."""
+    """Yield the index where each turn starts and the person's message that opens it."""
     start: int | None = None
     for index, arrival in enumerate(arrivals):
-        # Words a person typed while a tool ran come with its output, and belong to the turn that called it.
+        # A person's words inside a tool output belong to the turn of the call.
         if arrival.view.by_person and arrival.view.kind is ItemKind.MESSAGE and not arrival.aside:
             yield index if start is None else start, arrival
             start = None

@@ -14,7 +14,7 @@ import msgspec
 
 
 class Hunk(msgspec.Struct, frozen=True, kw_only=True):
-    """`gone` lines from line `first` of the old text (counted from 0) on are now `lines`."""
+    """Replaces `gone` lines of the old text, from line `first` (counted from 0), with `lines`."""
 
     first: int
     gone: int
@@ -22,7 +22,7 @@ class Hunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diff_lines(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
-    """Return what makes `new` of `old`, first to last, no two of them touching."""
+    """Return the hunks from `old` to `new`, in order, none adjacent."""
     found: list[Hunk] = []
     old_at = new_at = 0
     for old_stop, new_stop in (*_find_anchors(old, new), (len(old), len(new))):
@@ -32,7 +32,7 @@ def diff_lines(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
 
 
 def apply_hunks(old: Sequence[str], hunks: Sequence[Hunk]) -> list[str]:
-    """Return the lines after `hunks`, each of which speaks of the lines as they were before all of them."""
+    """Apply `hunks`, whose line numbers are those of the old text."""
     lines = list(old)
     for hunk in reversed(hunks):
         lines[hunk.first : hunk.first + hunk.gone] = hunk.lines
@@ -40,11 +40,11 @@ def apply_hunks(old: Sequence[str], hunks: Sequence[Hunk]) -> list[str]:
 
 
 def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of lines that stand once in each text, as many as have the same order in both."""
+    """Return the positions of lines that occur once in each text, as many as have the same order in both."""
     in_old, in_new = Counter(old), Counter(new)
     place = {line: at for at, line in enumerate(new) if in_new[line] == 1}
     pairs = [(at, place[line]) for at, line in enumerate(old) if in_old[line] == 1 and line in place]
-    # The longest run of growing places: `tails[n]` ends the best run of n + 1 pairs found so far.
+    # The longest increasing subsequence: `tails[n]` ends the best run of n + 1 pairs so far.
     tails: list[int] = []
     last_of: list[int] = []
     before: list[int] = []
@@ -62,7 +62,7 @@ def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int
 
 
 def _diff_gap(old: Sequence[str], new: Sequence[str], olds: range, news: range) -> Iterator[Hunk]:
-    """Yield the hunks between two anchors: line by line where as many stand there as before, else one for all that differ."""
+    """Yield the hunks between two anchors: line by line if both sides have as many lines, else one hunk."""
     shorter = min(len(olds), len(news))
     head = next((at for at in range(shorter) if old[olds[at]] != new[news[at]]), shorter)
     tail = next((at for at in range(shorter - head) if old[olds[-1 - at]] != new[news[-1 - at]]), shorter - head)
@@ -78,11 +78,11 @@ def _diff_gap(old: Sequence[str], new: Sequence[str], olds: range, news: range) 
             start = at + 1
 
 
-# What lies deeper is told whole where it changed: paths of this length say less than what they lead to.
+# Deeper values are replaced whole.
 DEEPEST: Final = 32
-# A text shorter than this is told whole.
+# A shorter text is replaced whole.
 LONG_TEXT_CHARS: Final = 400
-# What is quoted before a piece, for a reader to find it by.
+# How much text is quoted before a changed piece.
 LEAD_CHARS: Final = 40
 _PIECE: Final = re.compile(r"\S{1,64}\s*|\s+")
 
@@ -90,14 +90,14 @@ Place: TypeAlias = list[str | int]
 
 
 class FieldEdit(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="put"):
-    """The field at the end of `at` is now the one value in `now`; without one, it is no longer there."""
+    """Sets the field at `at` to the one value in `now`, or removes it if `now` is empty."""
 
     at: Place
     now: list[Any]
 
 
 class ListEdit(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="splice"):
-    """`gone` elements of the list at `at`, from `first` on (counted from 0), are now `now`."""
+    """Replaces `gone` elements of the list at `at`, from `first` (counted from 0), with `now`."""
 
     at: Place
     first: int
@@ -106,7 +106,7 @@ class ListEdit(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag=
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """`was`, which begins at `start` and stands right after `lead`, is now `now`."""
+    """Replaces `was`, which begins at `start` right after `lead`, with `now`."""
 
     start: int
     lead: str
@@ -115,7 +115,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TextEdit(msgspec.Struct, frozen=True, kw_only=True, tag_field="edit", tag="respelled"):
-    """Pieces of the text at `at`, first to last."""
+    """Replaces pieces of the text at `at`, in order."""
 
     at: Place
     pieces: list[Piece]
@@ -125,7 +125,7 @@ Edit: TypeAlias = FieldEdit | ListEdit | TextEdit
 
 
 def is_same_json(one: object, other: object) -> bool:
-    """Whether two JSON values are written alike but for the order of fields; `1`, `1.0` and `true` are not."""
+    """Whether two JSON values are equal but for the order of fields; `1`, `1.0` and `true` differ."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict) and isinstance(other, dict):
@@ -136,7 +136,7 @@ def is_same_json(one: object, other: object) -> bool:
 
 
 def diff_json(old: object, new: object, *, at: Place | None = None) -> list[Edit] | None:
-    """Return what makes `new` of `old`, to be applied last to first; None where they have no parts in common to name it by."""
+    """Return the edits from `old` to `new`, to be applied last to first; None if the values must be replaced whole."""
     place = at or []
     if len(place) > DEEPEST:
         return None
@@ -150,7 +150,7 @@ def diff_json(old: object, new: object, *, at: Place | None = None) -> list[Edit
 
 
 def apply_edits(value: Any, edits: Sequence[Edit]) -> Any:
-    """Return `value` after `edits`; what they do not touch is shared with it."""
+    """Apply `edits`; parts without edits are shared with `value`."""
     root = [value]
     own: dict[int, object] = {}
     for edit in reversed(edits):
@@ -171,12 +171,12 @@ def apply_edits(value: Any, edits: Sequence[Edit]) -> Any:
 
 
 def render_edits(edits: Sequence[Edit]) -> str:
-    """Return edits for a reader, a line each, places as they were before any of them."""
+    """Render edits, one per line, with places in the old value."""
     return "\n".join(msgspec.json.encode(line).decode() for edit in edits for line in _list_changes(edit))
 
 
 def measure_json(value: object) -> int:
-    """Return how long a JSON value is, written down."""
+    """Return the encoded length of a JSON value."""
     return len(msgspec.json.encode(value))
 
 
@@ -244,7 +244,7 @@ def _apply_pieces(text: str, pieces: Sequence[Piece]) -> str:
 
 
 def _copy_once(holder: Any, key: Any, own: dict[int, object]) -> Any:
-    """Return the container at `key`, copied the first time it is changed: what it was belongs to who gave it."""
+    """Return the container at `key`, copied the first time it is changed."""
     found = holder[key]
     if id(found) not in own:
         found = copy.copy(found)

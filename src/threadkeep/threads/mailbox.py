@@ -1,4 +1,4 @@
-"""A thread's mailbox: what waits in it, which turn takes what, delivery and waiting."""
+"""A thread's mailbox: delivery, waiting mail, and which turn takes it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from threadkeep.threads.writer import make_arrival
 
 
 class Way(StrEnum):
-    """How mail asks to be heard.
+    """How mail reaches the agent.
 
-    `QUEUE` waits for a turn that others start, `TRIGGER` starts one where none runs, `STEER` is said to whoever is at work: it
-    joins the turn under way even after its answer, and starts one otherwise.
+    `QUEUE` waits for the next turn, `TRIGGER` starts a turn if none runs, `STEER` joins the running turn even after its answer,
+    and starts one otherwise.
     """
 
     QUEUE = "queue"
@@ -47,7 +47,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """Something delivered; `ordinal` is its record, and its place in the order."""
+    """Delivered mail; `ordinal` is its record and its place in the order."""
 
     ordinal: int
     id: str
@@ -59,7 +59,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd:
-    """The mark at `ordinal` that says how a turn ended."""
+    """The record at `ordinal` that says how a turn ended."""
 
     ordinal: int
     turn: int
@@ -70,7 +70,7 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:
-    """The mail that waits, oldest first, as of ordinal `upto`; and how the newest turn that has a mark ended.
+    """The mail that waits before ordinal `upto`, oldest first, and the newest recorded turn end.
 
     Mail below `taken_to` is in the history.
     """
@@ -82,18 +82,18 @@ class Mailbox:
 
     @property
     def steered(self) -> bool:
-        """Whether somebody spoke to whoever is at work."""
+        """Whether any waiting mail steers the running turn."""
         return any(mail.way is Way.STEER for mail in self.pending)
 
     @property
     def starts_turn(self) -> bool:
-        """Whether a thread with no turn under way is to begin one; if it sleeps, anything wakes it."""
+        """Whether an idle thread must begin a turn for its mail; a sleeping one does for any mail."""
         if self.ended is not None and self.ended.asleep and self.pending:
             return True
         return any(mail.way is not Way.QUEUE for mail in self.pending)
 
     def add_records(self, records: Sequence[Record], *, upto: int) -> Mailbox:
-        """Return the mailbox after further records of its thread, oldest first, all of them below `upto`."""
+        """Return the mailbox after more records of its thread, oldest first, all below `upto`."""
         delivered = list(self.pending)
         taken_to, ended = self.taken_to, self.ended
         for record in records:
@@ -117,14 +117,14 @@ class Mailbox:
 
 
 def read_mail(record: Record, body: MailBody) -> Mail:
-    """Return the mail a record holds. A way nobody knows yet waits like any other mail."""
+    """Return the mail of a record; an unknown `way` counts as `QUEUE`."""
     way = Way(body.way) if body.way in tuple(Way) else Way.QUEUE
     items = tuple(Item(bytes(item)) for item in body.items)
     return Mail(ordinal=record.ordinal, id=body.id, sender=body.sender, way=way, items=items, answers=body.answers)
 
 
 def find_floor(body: MailRecordBody) -> int | None:
-    """Return the ordinal below which no mail waits, where this says so: reading back for mail may end there."""
+    """Return the ordinal below which no mail waits, if this record says so; reading back may end there."""
     match body:
         case TakenBody():
             return body.upto
@@ -141,11 +141,12 @@ ELEMENT = "agent-message"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTurn:
-    """A turn as its mailbox sees it.
+    """What the mailbox needs to know about the running turn.
 
     Attributes:
-        input_unheard: A person's input opened it and the model was not asked yet; that input is answered first.
-        compacted: A compaction made room for the request at hand.
+        opened_at: The ordinal where it begins.
+        input_unheard: A person's input opened it, and the model was not asked yet.
+        compacted: A compaction made room for the next request.
     """
 
     progress: Progress
@@ -155,10 +156,10 @@ class OpenTurn:
 
 
 def select_joining_mail(box: Mailbox, turn: OpenTurn) -> tuple[Mail, ...]:
-    """Return the mail that joins the turn with the request that is about to be made, oldest first.
+    """Return the mail that joins the turn with the next request, oldest first.
 
-    None with the first request of a person's turn, and none with the request right after a compaction while the model has
-    outputs to go on with. After the answer, only what opens the turn again brings in what waits.
+    No mail joins the first request of a person's turn, or the request right after a compaction while tool outputs wait. After
+    the answer, mail joins only if some of it reopens the turn.
     """
     if turn.input_unheard or (turn.compacted and turn.progress.called):
         return ()
@@ -168,22 +169,22 @@ def select_joining_mail(box: Mailbox, turn: OpenTurn) -> tuple[Mail, ...]:
 
 
 def has_next_request(box: Mailbox, turn: OpenTurn) -> bool:
-    """Whether the turn has another request to make: the model called, or something waits that may still be heard."""
+    """Whether the turn has another request to make: the model made a call, or mail may still join."""
     if turn.progress.called or any(_can_reopen(mail, turn) for mail in box.pending):
         return True
     return turn.progress.phase is Phase.CURRENT_TURN and bool(box.pending)
 
 
 def should_interrupt(box: Mailbox, turn: OpenTurn) -> bool:
-    """Whether the answer is to be broken off now, because an agent's mail waits and only thoughts were recorded last.
+    """Whether to interrupt the answer now: an agent's mail waits, and only reasoning or commentary came last.
 
-    A person who steers waits for the whole answer and what its calls return.
+    Steering mail waits for the whole answer and its tool outputs.
     """
     return turn.progress.may_break and any(mail.way is not Way.STEER for mail in box.pending)
 
 
 def select_leftover_mail(box: Mailbox, turn: OpenTurn) -> tuple[Mail, ...]:
-    """Return the mail that goes into the history as the turn closes: what waited when it opened and asks for no turn."""
+    """Return the mail that enters the history when the turn closes: queued mail that waited when the turn opened."""
     left: list[Mail] = []
     for mail in box.pending:
         if mail.way is not Way.QUEUE or mail.ordinal >= turn.opened_at:
@@ -199,14 +200,14 @@ def _can_reopen(mail: Mail, turn: OpenTurn) -> bool:
 def make_taken_records(
     tip: Tip, mails: Sequence[Mail], arrivals: Sequence[Arrival], *, key: bytes, at_ms: int
 ) -> tuple[list[NewRecord], Tip]:
-    """Return the records that put `mails` into the turn under way, `arrivals` being their items in order, and the tip after.
+    """Return the records that put `mails` into the running turn, and the tip after them; `arrivals` are their items in order.
 
-    Each item points at the mail it came in; the last record says that all of them were taken. One append of them is what makes
-    it once: either all is there or nothing.
+    Each item points at its mail, and the last record says that all were taken. Append them as one unit, so that mail is taken
+    once.
     """
     sources = [mail.ordinal for mail in mails for _ in mail.items]
     laid, after = make_records(tip, arrivals, key=key, at_ms=at_ms)
-    # A person who steers speaks within the turn; it is still the same turn.
+    # A steering message belongs to the running turn.
     items = [record for record in laid if record.kind is not RecordKind.TURN]
     records = [replace(record, turn=tip.turn, target=source) for record, source in zip(items, sources, strict=True)]
     body = encode_body(TakenBody(upto=mails[-1].ordinal + 1))
@@ -217,7 +218,7 @@ def make_taken_records(
 def make_mail_turn(
     tip: Tip, mails: Sequence[Mail], views: Sequence[View], *, at_ms: int, model: str | None, issuer: str | None
 ) -> NewRecord:
-    """Return the record that opens a turn no person asked for."""
+    """Return the record that opens a turn for mail."""
     senders = ", ".join(dict.fromkeys(mail.sender for mail in mails if mail.sender))
     text = next((view.text for view in views if view.text.strip()), "")
     preview = " ".join(f"{senders}: {text}".split() if senders else text.split())[:PREVIEW_CHARS]
@@ -237,17 +238,17 @@ def render_mail(text: str, *, sender: str, way: Way, answers: str = "") -> str:
 
 
 def is_task(text: str) -> bool:
-    """Whether a text is an agent's mail that asks for work, as `render_mail` writes it."""
+    """Whether a text is a task of another agent, as `render_mail` writes it."""
     return text.startswith(f"<{ELEMENT} ") and ' type="new_task"' in text.partition(">")[0]
 
 
 def list_items(mails: Sequence[Mail]) -> list[Item]:
-    """Return what mails become in the history, in order."""
+    """Return the items of mails, in order."""
     return [item for mail in mails for item in mail.items]
 
 
 PAGE = 64
-# A store tells of mail, whoever delivers it; should word of it be lost, it is found after this long.
+# The store notifies of mail; if a notification is lost, the mail is found after this long.
 LOOK_ANYWAY_S = 15.0
 
 Choose = Callable[[Mailbox], Sequence[Mail]]
@@ -255,10 +256,10 @@ Choose = Callable[[Mailbox], Sequence[Mail]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingMail:
-    """Mail about to be delivered: text of an agent, or items in the thread's own language.
+    """Mail about to be delivered: an agent's text, or items in the thread's dialect.
 
     Attributes:
-        id: The sender's name for it; one that was delivered before is not delivered again. Made up, if None.
+        id: The sender's name for it; the same id is delivered once. None makes up an id.
         answers: The task it is the result of.
     """
 
@@ -271,7 +272,7 @@ class OutgoingMail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What became of mail: its id, its record, and whether it was new."""
+    """The result of a delivery: the mail's id, its record, and whether it was new."""
 
     id: str
     ordinal: int
@@ -280,7 +281,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnClose:
-    """How a turn ends. `choose` says what goes into the history with its end, `said` what the host tells the model of it."""
+    """How a turn ends. `choose` selects the mail that enters the history with it, `said` is the host's text for the model."""
 
     turn: int
     outcome: str
@@ -291,7 +292,7 @@ class TurnClose:
 
 
 class MailService:
-    """The mailbox of one thread. What it has read it remembers, and reads on from there."""
+    """The mailbox of one thread, with a cache of what was read."""
 
     def __init__(self, backend: ThreadBackend, thread_id: str, *, dialect: Dialect, seed: bytes) -> None:
         self._backend = backend
@@ -312,13 +313,13 @@ class MailService:
         elif row.next > box.upto:
             new = await store.read(Span(thread_id=row.id, start=box.upto, stop=row.next), kinds={RecordKind.MAIL})
             box = box.add_records(new, upto=row.next)
-        # Another task of this process may have looked meanwhile, and further.
+        # Another task may have read further meanwhile.
         if self._box is None or self._box.upto < box.upto:
             self._box = box
         return box
 
     async def wait(self, *, timeout_s: float | None) -> Mailbox:
-        """Return the mailbox once there is mail in it, or as it is after `timeout_s`."""
+        """Return the mailbox once mail waits, or after `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s), self._backend.store.watch(self._thread_id) as watch:
                 while not (box := await self.look()).pending:
@@ -328,12 +329,12 @@ class MailService:
         return box
 
     async def deliver(self, mail: OutgoingMail, *, edge: SpawnBody | None = None) -> Delivery:
-        """Put mail into the box. Durable when it returns; the same id is there once, whoever delivers it how often.
+        """Deliver mail. Durable when it returns; the same id is delivered once.
 
-        `edge` is what becomes of a sub-agent with it, as one unit.
+        `edge` updates a sub-agent's edge in the same unit.
 
         Raises:
-            InvalidItem: An item is not one of the thread's dialect; nothing was delivered.
+            InvalidItem: An item is not of the thread's dialect; nothing was delivered.
         """
         name = mail.id if mail.id is not None else secrets.token_hex(12)
         body = encode_body(
@@ -349,12 +350,12 @@ class MailService:
                 return Delivery(id=name, ordinal=row.next, is_new=True)
 
     async def note(self, body: SpawnBody) -> None:
-        """Write something down among the mail that is no mail."""
+        """Record a sub-agent's edge."""
         while not await self._try_append(await self._backend.store.get(self._thread_id), [encode_body(body)]):
             continue
 
     async def take(self, choose: Choose) -> tuple[Mail, ...]:
-        """Put the mail that `choose` picks into the turn under way and return it; durable when it returns."""
+        """Put the mail that `choose` selects into the running turn and return it. Durable when it returns."""
         while True:
             box = await self.look()
             mails = tuple(choose(box))
@@ -366,10 +367,7 @@ class MailService:
                 return mails
 
     async def open_turn(self, items: Sequence[Arrival], *, model: str | None, issuer: str | None = None) -> tuple[Mail, ...]:
-        """Open a turn that no person asked for, with `items` and all mail that waits, and return that mail.
-
-        Nothing happens, and nothing is returned, if none waits.
-        """
+        """Open a turn with `items` and all waiting mail and return that mail; do nothing if none waits."""
         while True:
             box = await self.look()
             mails = box.pending
@@ -386,7 +384,7 @@ class MailService:
                 return mails
 
     async def end_turn(self, over: TurnClose) -> None:
-        """Write down how a turn ended, and what goes into the history with it, as one unit."""
+        """Record a turn's end and the mail that enters the history with it, as one unit."""
         while True:
             box = await self.look()
             mails = tuple(over.choose(box))
@@ -420,7 +418,7 @@ class MailService:
         return self._backend.clock.now_ms()
 
     def _encode_items(self, mail: OutgoingMail) -> list[msgspec.Raw]:
-        """Return the items mail becomes. What may not be kept of them is left out before anything is written."""
+        """Return the items of mail, redacted before anything is written."""
         content = mail.content
         if isinstance(content, str):
             steers = mail.way is Way.STEER
@@ -452,7 +450,7 @@ class MailService:
         return True
 
     async def _find_delivered(self, mail_id: str, row: ThreadRow) -> int | None:
-        """Return the record of the mail with this id. The first question reads all mail there ever was, later ones the new."""
+        """Return the record of the mail with this id. The first call reads all mail of the thread, later ones the new."""
         start = row.start if self._ids_upto is None else self._ids_upto
         while start < row.next:
             span = Span(thread_id=row.id, start=start, stop=row.next)
@@ -467,7 +465,7 @@ class MailService:
 
 
 async def _load_mailbox(store: ThreadStore, row: ThreadRow) -> Mailbox:
-    """Return a mailbox, read from the newest record back to where one says that nothing older waits."""
+    """Load a mailbox, reading back from the newest record until one says that nothing older waits."""
     floor, stop = row.start, row.next
     found: list[Record] = []
     while stop > floor:

@@ -1,10 +1,8 @@
-"""The live path: which records still count.
+"""The live path: the records of a thread that still count.
 
-A rollback leaves records behind, a fork begins in the middle of another thread, an undo cancels a checkpoint. None of them
-removes anything, so what counts has to be found: from the newest record backwards, reading only *landmarks* (meta,
-rollback, checkpoint, undo), never items, and no further than the newest checkpoint that survives.
-
-`PathWalk` does no I/O: it asks for a page of landmarks, is fed one, and in the end holds a `LivePath`.
+A rollback leaves records behind, a fork begins inside another thread, an undo cancels a checkpoint. None of them removes a
+record. `PathWalk` finds the path from the newest record backwards. It reads only *landmarks* (meta, rollback, checkpoint,
+undo), never items, and stops at the newest checkpoint that counts. It does no I/O: the caller feeds it pages of landmarks.
 """
 
 from __future__ import annotations
@@ -15,13 +13,13 @@ from dataclasses import dataclass
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
 
 LANDMARKS = frozenset({RecordKind.META, RecordKind.ROLLBACK, RecordKind.CHECKPOINT, RecordKind.UNDO})
-# Where the path jumps: all that a whole path needs, however many checkpoints lie on it.
+# The landmarks of a whole path.
 JUMPS = frozenset({RecordKind.META, RecordKind.ROLLBACK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """The walk wants landmarks of `thread_id` with an ordinal below `stop`, newest first."""
+    """A request for landmarks of `thread_id` with an ordinal below `stop`, newest first."""
 
     thread_id: str
     stop: int
@@ -29,10 +27,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePath:
-    """The records that count, as spans with the newest first, and the newest checkpoint among them.
+    """The records that count, as spans, newest first, and the newest checkpoint.
 
-    With `whole=False` the spans reach back to the checkpoint's cut and no further. A whole path reaches back to the first
-    record, and looks for no checkpoint.
+    The spans reach back to the checkpoint's cut; with `whole` they reach back to the first record, and `checkpoint` is not set.
     """
 
     spans: tuple[Span, ...]
@@ -40,12 +37,12 @@ class LivePath:
     whole: bool
 
     def find_thread(self, ordinal: int) -> str | None:
-        """Return the thread whose record `ordinal` is on this path, if one is."""
+        """Return the thread that holds record `ordinal` of this path; None if the path lacks it."""
         return next((span.thread_id for span in self.spans if span.start <= ordinal < span.stop), None)
 
 
 class PathWalk:
-    """Find the live path that ends before `stop` in a thread."""
+    """Finds the live path of a thread that ends before `stop`."""
 
     def __init__(self, thread_id: str, *, stop: int, whole: bool = False) -> None:
         self._whole = whole
@@ -60,7 +57,7 @@ class PathWalk:
 
     @property
     def ask(self) -> Ask | None:
-        """What to read next, or None when the path is known."""
+        """What to read next; None once the path is complete."""
         return None if self._done else Ask(thread_id=self._thread_id, stop=self._below)
 
     @property
@@ -68,7 +65,7 @@ class PathWalk:
         return LivePath(spans=tuple(self._spans), checkpoint=self._checkpoint, whole=self._whole)
 
     def feed(self, row: ThreadRow, landmarks: Sequence[Record]) -> None:
-        """Take the answer to `ask`: the thread's row and a page of its landmarks. An empty page means there are no more."""
+        """Take the thread's row and a page of the landmarks asked for; an empty page means there are no more."""
         if not landmarks:
             self._leave(row)
             return
@@ -96,7 +93,7 @@ class PathWalk:
                     continue
 
     def _has_reached_cut(self, ordinal: int) -> bool:
-        """Whether everything below `ordinal` is behind the checkpoint's cut; closes the last span if so."""
+        """Whether everything up to `ordinal` is before the checkpoint's cut; if so, close the last span."""
         if self._whole or self._checkpoint is None or self._checkpoint.target is None:
             return False
         if ordinal >= self._checkpoint.target:
@@ -106,11 +103,11 @@ class PathWalk:
         return True
 
     def _leave(self, row: ThreadRow) -> None:
-        """The thread's beginning is reached: go on in its parent, or end."""
+        """Continue in the parent thread, or end the walk."""
         if self._has_reached_cut(row.start - 1):
             return
         self._close_span(row.start, upper=min(row.start, self._upper))
-        # A thread that descends from itself is damage; the walk ends with what it has, and `verify` says the rest.
+        # A thread that descends from itself is damaged: the walk ends here, and `verify` reports it.
         if row.parent is None or row.parent in self._walked:
             self._done = True
         else:

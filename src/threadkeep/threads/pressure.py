@@ -1,4 +1,4 @@
-"""How full a thread's window is, against the limits of the model that is asked next."""
+"""Pressure: how full a thread's window is against the limits of the model that is asked next."""
 
 from __future__ import annotations
 
@@ -9,45 +9,42 @@ from threadkeep.threads.backend import ThreadBackend
 from threadkeep.threads.reader import find_last_usage, load_replies, read_body
 from threadkeep.tokens import Limits, Pressure, measure_pressure
 
-# How far back it is looked for who was asked: most threads say so with every turn, and one that never does is not read whole.
+# How many turns back the last asked model is looked for.
 TURNS_AT_FIRST = 8
 TURNS_AT_MOST = 1_000
-# Whose records say who is asked.
+# Records that name the model that is asked.
 NAMING = frozenset({RecordKind.TURN, RecordKind.CONTEXT})
 
 
 def find_named_limits(backend: ThreadBackend, name: str | None) -> Limits | None:
-    """Return what is known of a model's limits, by its name as it is or without its provider; None where nobody said."""
+    """Return a model's limits by its name, with or without its provider; None if unknown."""
     names = [] if name is None else [name, ModelName.parse(name).model]
     return next((backend.find_limits(each) for each in names if backend.has_limits_for(each)), None)
 
 
 def find_model_limits(backend: ThreadBackend, model: Model, *, otherwise: Limits) -> Limits:
-    """Return how large a thread's window may grow with `model` as its own.
-
-    What is configured is the user's word for it; a model that says it takes less is believed.
-    """
+    """Return the limits of a window for `model`: the configured ones, or the model's own if they are smaller."""
     known = find_named_limits(backend, model.name) or otherwise
     said = backend.of_window(model.window_tokens) if model.window_tokens is not None else known
     return said if said.full < known.full else known
 
 
 def find_window_limits(backend: ThreadBackend, model: str | Model | None) -> Limits:
-    """Return the limits of a window that goes to `model` next; by its name alone it is known only as others listed it."""
+    """Return the limits of a window that goes to `model` next."""
     if model is None or isinstance(model, str):
         return find_named_limits(backend, model) or backend.limits
     return find_model_limits(backend, model, otherwise=backend.limits)
 
 
 def find_request_window(backend: ThreadBackend, model: Model, *, otherwise: Limits) -> int:
-    """Return what one request to `model` may hold: as it says itself, else as is known of its name, else as `otherwise`."""
+    """Return how many tokens one request to `model` may hold: by the model itself, else by its name, else `otherwise`."""
     return model.window_tokens or (find_named_limits(backend, model.name) or otherwise).full
 
 
 async def measure_thread_pressure(
     backend: ThreadBackend, path: LivePath, history: History, *, head_tokens: int, model: str | Model | None
 ) -> Pressure:
-    """Return the pressure of a window with what goes out beside it; real usage corrects the estimate."""
+    """Return the pressure of a window and its head; real usage corrects the estimate."""
     usage = await find_last_usage(backend.store, path, history.checkpoint)
     baseline = await _find_first_count(backend, path) if backend.scope == "body_after_prefix" else None
     return measure_pressure(
@@ -61,13 +58,13 @@ async def measure_thread_pressure(
 
 
 async def find_last_model(backend: ThreadBackend, path: LivePath) -> str | None:
-    """Return the model that was asked last, as far as turns name one."""
+    """Return the model that was asked last, if a turn names one."""
     last = await find_last_asked(backend, path)
     return last.model if last is not None else None
 
 
 async def find_last_asked(backend: ThreadBackend, path: LivePath) -> AskedBody | None:
-    """Return who was asked last, as far as turns, and who goes on with them, name a model."""
+    """Return the model and account that were asked last, if a record names them."""
     for most in (TURNS_AT_FIRST, TURNS_AT_MOST):
         for span in path.spans:
             records = await backend.store.read(span, kinds=NAMING, newest_first=True, limit=most)
@@ -78,7 +75,7 @@ async def find_last_asked(backend: ThreadBackend, path: LivePath) -> AskedBody |
 
 
 def read_asked(record: Record) -> AskedBody | None:
-    """Return whom a record says is asked from there on; None where it says nothing about that."""
+    """Return the model and account that a record names; None if it names none."""
     if record.kind is RecordKind.TURN:
         opened = read_body(record, TurnBody)
         asked = None if opened is None else AskedBody(model=opened.model, issuer=opened.issuer)
@@ -88,7 +85,7 @@ def read_asked(record: Record) -> AskedBody | None:
 
 
 async def _find_first_count(backend: ThreadBackend, path: LivePath) -> int | None:
-    """Return what the provider first counted in this window: its prefix, which the scope leaves uncharged."""
+    """Return the provider's first count of this window: its prefix, which the scope leaves out."""
     since = path.checkpoint.ordinal if path.checkpoint else 0
     for span in reversed(path.spans):
         if span.stop <= since:

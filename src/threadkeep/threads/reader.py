@@ -1,4 +1,4 @@
-"""Reads a thread's live path, history and checkpoints from a store."""
+"""Reads a thread from a store: live path, history, checkpoints, turns, metadata."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from threadkeep.tokens import Calibration, estimate_item
 
 
 async def fill_erased(store: ThreadStore, records: Sequence[Record], *, begins: bool) -> list[Record]:
-    """Return records of one path with a placeholder for each erased item whose other half is among them; all else as it is.
+    """Return records of one path, with a placeholder for each erased item whose call or output is still there.
 
-    `begins` says that the first of them begins what is shown: where its provider insists on who speaks first, something stands
-    in for that too.
+    With `begins` the first record begins the window: if the provider requires a user message first, an erased one gets a
+    placeholder too.
     """
     items = [record for record in records if record.kind is RecordKind.ITEM]
     dialect = find_dialect((await store.get(records[0].thread_id)).dialect)
@@ -81,23 +81,23 @@ def _get_pointer(record: Record) -> Pointer:
 PAGE = 16
 B = TypeVar("B", bound=msgspec.Struct)
 CHAINED = frozenset({RecordKind.ITEM, RecordKind.NOTE})
-# What moves the number of the current turn. Other records may be written late and carry the number they were made under.
+# Records that set the number of the current turn; others may be written late, with an older number.
 NUMBERING = frozenset({RecordKind.META, RecordKind.TURN, RecordKind.ROLLBACK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Where a turn begins, and its number."""
+    """A turn's number and the ordinal where it begins."""
 
     number: int
     ordinal: int
 
 
 async def load_live_path(store: ThreadStore, thread_id: str, *, stop: int | None = None, whole: bool = False) -> LivePath:
-    """Return the live path of a thread as it was before ordinal `stop` (now, if None).
+    """Return the live path of a thread before ordinal `stop` (its end, if None).
 
-    Costs a page of landmarks per fork crossed, however long the thread is. `whole` reads on to its first record, and
-    leaves out which checkpoint counts.
+    Reads a page of landmarks per fork crossed, however long the thread is. With `whole` the path reaches back to the first
+    record and names no checkpoint.
     """
     row = await store.get(thread_id)
     walk = PathWalk(thread_id, stop=row.next if stop is None else stop, whole=whole)
@@ -111,7 +111,7 @@ async def load_live_path(store: ThreadStore, thread_id: str, *, stop: int | None
 
 
 async def load_history(store: ThreadStore, path: LivePath) -> History:
-    """Return the window of a live path, and what people remarked since its checkpoint. Costs what the window holds."""
+    """Return the window of a live path, and notes and pins since its checkpoint. Reads only what the window holds."""
     checkpoint = await load_checkpoint(store, path.checkpoint) if path.checkpoint else None
     kept = await _load_kept(store, checkpoint) if checkpoint else {}
     after: list[Record] = []
@@ -130,7 +130,7 @@ async def load_history(store: ThreadStore, path: LivePath) -> History:
 
 
 async def load_start(store: ThreadStore, path: LivePath, *, checkpoint: int | None) -> tuple[Item, ...] | None:
-    """Return what hooks said first with a checkpoint of a path; None where they were not run yet."""
+    """Return the items SessionStart hooks added for a checkpoint; None if they have not run yet."""
     if checkpoint is None:
         return None
     for span in reversed(path.spans):
@@ -149,7 +149,7 @@ async def load_start(store: ThreadStore, path: LivePath, *, checkpoint: int | No
 
 
 async def _load_remarks(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> tuple[Remark, ...]:
-    """Return what people remarked on a path that its checkpoint's state does not hold yet, oldest first."""
+    """Return notes and pins of a path that are not yet in its checkpoint's state, oldest first."""
     since = checkpoint.remarks_to or 0 if checkpoint else 0
     found: list[Record] = []
     for span in reversed(path.spans):
@@ -169,7 +169,7 @@ async def _load_remarks(store: ThreadStore, path: LivePath, checkpoint: Checkpoi
 
 
 async def _load_checkpoint_at(store: ThreadStore, path: LivePath, ordinal: int) -> Checkpoint | None:
-    """Return a checkpoint that stands on a path though it need not count there any more; None where it cannot be read."""
+    """Return a checkpoint of a path, even a cancelled one; None if it cannot be read."""
     whole = await load_live_path(store, path.spans[0].thread_id, stop=path.spans[0].stop, whole=True)
     thread_id = whole.find_thread(ordinal)
     span = Span(thread_id=thread_id or "", start=ordinal, stop=ordinal + 1)
@@ -178,7 +178,7 @@ async def _load_checkpoint_at(store: ThreadStore, path: LivePath, ordinal: int) 
 
 
 async def load_tip(store: ThreadStore, thread_id: str, *, seed: bytes, stop: int | None = None) -> Tip:
-    """Return where a thread's path ends before ordinal `stop` (now, if None); `seed` is the chain's first link."""
+    """Return the tip of a thread before ordinal `stop` (its end, if None); `seed` is the chain's first link."""
     row = await store.get(thread_id)
     end = row.next if stop is None else stop
     last = await _find_newest_chained(store, await load_live_path(store, thread_id, stop=end))
@@ -200,7 +200,7 @@ async def load_current_turn(store: ThreadStore, row: ThreadRow, *, stop: int) ->
 
 
 async def find_turn(store: ThreadStore, path: LivePath, *, number: int) -> Turn | None:
-    """Return turn `number` of a whole path, or None where it has no such turn."""
+    """Return turn `number` of a whole path; None if it has no such turn."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.TURN}, turn=number, newest_first=True, limit=1, bodies=False):
             return Turn(number=record.turn, ordinal=record.ordinal)
@@ -214,7 +214,7 @@ async def find_turn_back(store: ThreadStore, path: LivePath, *, turns: int) -> T
 
 
 async def load_newest_turns(store: ThreadStore, path: LivePath, *, limit: int) -> list[Turn]:
-    """Return the last turns of a whole path, newest first; all of them, if it has no more than `limit`."""
+    """Return up to `limit` turns of a whole path, newest first."""
     found: list[Turn] = []
     for span in path.spans:
         if len(found) == limit:
@@ -225,7 +225,7 @@ async def load_newest_turns(store: ThreadStore, path: LivePath, *, limit: int) -
 
 
 async def find_last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None) -> Calibration | None:
-    """Return what the newest answer since the cut taught about our estimates, else what the checkpoint remembers of it."""
+    """Return the newest reply's counted and estimated tokens, else those stored in the checkpoint."""
     for span in path.spans:
         for record in await load_replies(store, span, most=1, newest_first=True):
             reply = read_body(record, ReplyBody)
@@ -237,7 +237,7 @@ async def find_last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkp
 
 
 async def load_replies(store: ThreadStore, span: Span, *, most: int, newest_first: bool = False) -> list[Record]:
-    """Return the first answers of a span, or the last; what compactions asked for in vain stands among them and is none."""
+    """Return the first replies of a span, or the last, without those of failed compactions."""
     found: list[Record] = []
     while len(found) < most and span.start < span.stop:
         page = await store.read(span, kinds={RecordKind.REPLY}, newest_first=newest_first, limit=most)
@@ -249,7 +249,7 @@ async def load_replies(store: ThreadStore, span: Span, *, most: int, newest_firs
 
 
 def read_body(record: Record, form: type[B]) -> B | None:
-    """Return a record's body in its form, or None where it was erased or is damaged: `verify` names what is."""
+    """Return a record's body as `form`; None if it was erased or is damaged, which `verify` reports."""
     if record.erased:
         return None
     try:
@@ -259,7 +259,7 @@ def read_body(record: Record, form: type[B]) -> B | None:
 
 
 async def load_checkpoint(store: ThreadStore, landmark: Record) -> Checkpoint:
-    """Return a checkpoint whose record was read without its body."""
+    """Return the checkpoint of a record that was read without its body."""
     span = Span(thread_id=landmark.thread_id, start=landmark.ordinal, stop=landmark.ordinal + 1)
     try:
         return decode_body((await store.read(span))[0].body, Checkpoint)
@@ -275,7 +275,7 @@ async def _load_kept(store: ThreadStore, checkpoint: Checkpoint) -> dict[Pointer
 async def load_records(
     store: ThreadStore, places: Iterable[Pointer], *, kinds: Collection[RecordKind] | None = None, bodies: bool = True
 ) -> dict[Pointer, Record]:
-    """Return the records at some places, of these kinds if any are named: one read for each thread they are in."""
+    """Return the records at `places`, of `kinds` if given, with one read per thread."""
     wanted: defaultdict[str, set[int]] = defaultdict(set)
     for place in places:
         wanted[place.thread_id].add(place.ordinal)

@@ -1,4 +1,4 @@
-"""The body of each kind of record, and which records are kept."""
+"""Record bodies, one struct for each kind of record, and pointers to records."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Pointer:
 
 
 def check_thread_id(text: str) -> str:
-    """Return `text` if it can name a thread.
+    """Return `text` if it is a valid thread id.
 
     Raises:
-        InvalidThreadId: It cannot: pointers and command lines must be able to hold it.
+        InvalidThreadId: It is not: an id must fit into pointers and command lines.
     """
     if not _thread_id.fullmatch(text):
         raise InvalidThreadId(text)
@@ -41,10 +41,10 @@ def check_thread_id(text: str) -> str:
 
 
 def parse_pointer(text: str, *, within: str | None = None) -> Pointer:
-    """Return the pointer `text` writes; `#12` alone is a record of the thread `within`.
+    """Parse a pointer; `#12` alone means a record of the thread `within`.
 
     Raises:
-        InvalidPointer: It is not one.
+        InvalidPointer: `text` is not a pointer.
     """
     match = _pointer.fullmatch(text.strip())
     thread_id = (match[1] or within) if match else None
@@ -57,11 +57,13 @@ VERSION = 1
 
 
 class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a thread is: its first record, and another each time that changes; the newest counts.
+    """Metadata of a thread: its first record, and a new one at each change; the newest counts.
 
-    `agent` is the sub-agent whose chain it holds; a fork has its root's. `continues` is the thread whose history the client
-    rewrote to begin this one. `spawned_by` is the thread whose agent made this one for a sub-agent. `memory` pins what its model
-    is shown of the memory; it holds nothing of what that says.
+    Attributes:
+        agent: The client's sub-agent whose chain the thread holds; a fork has its root's.
+        continues: The thread whose history the client rewrote to begin this one.
+        spawned_by: The thread that spawned this one for a sub-agent.
+        memory: A pin of the memory summary that the model is shown, without its text.
     """
 
     dialect: str
@@ -76,9 +78,12 @@ class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TurnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request begins here; `preview` is its first line. `opened_by` is who made it: a person, if empty, else `mail`.
+    """A turn begins here.
 
-    `issuer` is whose account at which provider answers, where that is known; never a credential.
+    Attributes:
+        preview: The first line of the request.
+        issuer: A digest of the account that answers, if known; never a credential.
+        opened_by: Empty if a person opened the turn, else `mail`.
     """
 
     preview: str = ""
@@ -89,18 +94,17 @@ class TurnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model was told outside its history: every field that is not history, and the leading items.
+    """What a client sent beside its history: request fields and leading items.
 
     Attributes:
-        session: A digest of what the client calls the conversation; empty where it gives it no name.
-        issuer: A digest of whose account at which provider answers from here on; never a credential.
-        issued_from: How many links of the chain were there when that account took over: what is sealed in them is not its own.
+        session: A digest of the client's name for the conversation; empty if it has none.
+        issuer: A digest of the account that answers from here on; never a credential.
+        issued_from: The length of the chain when that account took over; items before it are sealed for another account.
         checkpoint: The checkpoint whose window is sent from here on.
-        bound_from: How many links of the chain were there when that window was first sent: what a provider bound to the
-            history before it is not bound to this window.
-        memory: Pins what the model is shown of the memory; it holds nothing of what that says.
-        started: The checkpoint with whose window SessionStart hooks were last run.
-        start: What they want said with every request of that window.
+        bound_from: The length of the chain when that window was first sent; thinking from before is bound to an older window.
+        memory: A pin of the memory summary that the model is shown, without its text.
+        started: The checkpoint for which SessionStart hooks last ran.
+        start: The items those hooks added to every request of that window.
     """
 
     fields: dict[str, msgspec.Raw]
@@ -117,10 +121,7 @@ class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class AskedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who answers from here on, where that is not who the turn was opened for; see `TurnBody`.
-
-    It is the body of a `context` record. A gateway's, a `ContextBody`, says whose account it is too.
-    """
+    """The model and account that answer from here on, if they differ from the turn's; the body of a `context` record."""
 
     model: str | None = None
     issuer: str | None = None
@@ -128,7 +129,7 @@ class AskedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StartBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What SessionStart hooks want said with the window of a checkpoint; a gateway's `ContextBody` says it among the rest."""
+    """What SessionStart hooks added to the window of a checkpoint; a subset of `ContextBody`."""
 
     started: int | None = None
     start: list[msgspec.Raw] = msgspec.field(default_factory=list)
@@ -136,10 +137,9 @@ class StartBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a provider answered, beside the history until the client echoes it.
+    """A provider's reply. It is not history until the client echoes it.
 
-    `attempts` are those of a compaction that came to no checkpoint (`threadkeep.threads.records`): `outcome` is then the error's
-    code, and there is nothing else in it.
+    For a compaction that failed, `attempts` lists its attempts, `outcome` is the error code, and all else is empty.
     """
 
     items: list[msgspec.Raw]
@@ -154,9 +154,9 @@ class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RollbackBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The path goes on from `target` (a column of the record); everything between is left behind.
+    """The path continues from `target` (a column of the record); what lies between is left behind.
 
-    Where `turns` is 0 the record at `target` is a rollback, and this one takes it back.
+    With `turns` 0 the record at `target` is a rollback, and this one takes it back.
     """
 
     turns: int
@@ -164,16 +164,19 @@ class RollbackBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class UndoBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The checkpoint at `target` (a column of the record) no longer counts."""
+    """Cancels the checkpoint at `target` (a column of the record)."""
 
     v: int = VERSION
 
 
 class MailBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="mail"):
-    """Something was delivered to the thread; `items` are what it becomes in the history once it is taken.
+    """Mail delivered to the thread.
 
-    `id` is the sender's name for it: the same id is delivered once. `way` is how it asks to be heard: `queue`, `trigger` or
-    `steer`. `answers` names the task it is the result of, if it is one.
+    Attributes:
+        id: The sender's name for it; the same id is delivered once.
+        items: What it becomes in the history once it is taken.
+        way: `queue`, `trigger` or `steer`; see `Way`.
+        answers: The task it is the result of, if any.
     """
 
     id: str
@@ -185,16 +188,16 @@ class MailBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 
 
 class TakenBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="taken"):
-    """Every mail below ordinal `upto` is in the history: it went there in the append that wrote this."""
+    """All mail below ordinal `upto` is in the history; written in the same append that put it there."""
 
     upto: int
     v: int = VERSION
 
 
 class TurnEndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="ended"):
-    """A turn is over: `closed`, or `aborted` and why. Mail below `mail_from` is in the history by now.
+    """A turn ended: `closed`, or `aborted` with a reason. Mail below `mail_from` is in the history.
 
-    `asleep` says that the agent waits for anything at all: any mail then starts a turn.
+    With `asleep`, any mail starts the next turn.
     """
 
     turn: int
@@ -206,7 +209,7 @@ class TurnEndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class SpawnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="spawn"):
-    """The edge from this thread to a sub-agent's; of several about one child the newest counts: `open` or `closed`."""
+    """The edge from this thread to a sub-agent's thread, `open` or `closed`; the newest about a child counts."""
 
     child: str
     status: str
@@ -214,15 +217,15 @@ class SpawnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     v: int = VERSION
 
 
-# What a `mail` record holds. A turn's end, what was taken and whom the thread spawned stand among its mail, in one order, because
-# that order decides who may still be heard. No other kind is read by anybody who looks for mail, and no turn is counted twice.
+# What a `mail` record holds. Turn ends, taken mail and spawned agents share the kind because their order decides which turn a
+# mail belongs to.
 MailRecordBody = MailBody | TakenBody | TurnEndBody | SpawnBody
 
 
 class SaidBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="said"):
-    """A person's own statement about the work, made beside the conversation; `pinned` keeps it whatever comes.
+    """A note about the work, made outside the conversation; `pinned` keeps it in every state.
 
-    `by_agent` says that it is the agent's own instead: it then stands for nobody but a model, and binds no one.
+    With `by_agent` the agent wrote it, not a person; such a note binds nobody.
     """
 
     text: str
@@ -232,7 +235,7 @@ class SaidBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 
 
 class PinBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="pin"):
-    """A person wants `entry` of the session state kept; `words` is the digest of what it said, so that nothing is quoted here."""
+    """A person pinned `entry` of the session state; `words` is a digest of its text."""
 
     entry: str
     words: str
@@ -240,20 +243,19 @@ class PinBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class UnpinBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="unpin"):
-    """A person no longer insists on `entry`."""
+    """A person unpinned `entry`."""
 
     entry: str
     words: str
     v: int = VERSION
 
 
-# What a person says about the session state. It is told from every other note by its columns (`remarks.is_remark`), never by
-# its body: bodies of notes come from transcripts too.
+# Notes and pins of a person. `is_remark` recognises them by their columns, never by the body, which may come from a transcript.
 RemarkBody = SaidBody | PinBody | UnpinBody
 
 
 class KeepEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="keep"):
-    """A position of a checkpoint's replacement: a record as it is."""
+    """A position of a layout: a record as it is."""
 
     thread: str
     ordinal: int
@@ -261,7 +263,7 @@ class KeepEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
 
 
 class StubEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="stub"):
-    """A position of a checkpoint's replacement: a record whose payload gave way to the one line in `item`."""
+    """A position of a layout: `item` is the stub that replaces a record's long output."""
 
     thread: str
     ordinal: int
@@ -270,16 +272,16 @@ class StubEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
 
 
 class StateEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="state"):
-    """A position of a checkpoint's replacement: the session state, which no record holds."""
+    """A position of a layout: the session state, which is in no record."""
 
     item: msgspec.Raw
 
 
 class LiteralEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="literal"):
-    """A position of a checkpoint's replacement: an item that no record holds, because a compaction elsewhere wrote it.
+    """A position of a layout: an item of another program's compaction, which is in no record.
 
-    `issuer` names who wrote it (a provider's account, a client); if it is `sealed`, only the issuer can read it. `thread` and
-    `ordinal` name the record whose words it repeats, where there is one.
+    `issuer` is the account or client that wrote it; if it is `sealed`, only the issuer can read it. `thread` and `ordinal` name
+    the record whose text it repeats, if there is one.
     """
 
     item: msgspec.Raw
@@ -293,10 +295,10 @@ LayoutEntry = KeepEntry | StubEntry | StateEntry | LiteralEntry
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One strategy tried for a compaction: `outcome` is `taken`, or why it was not; what asking a model for it cost.
+    """One attempt at a compaction: its strategy, its outcome (`taken`, or an error code) and its cost.
 
-    Tokens and cost are what the provider told, over all calls; None where it told nothing, which is not nothing. `ignored` counts
-    operations of the draft that named no entry there is.
+    Tokens and cost are the provider's figures over all calls, None if it gave none. `ignored` counts operations of the draft that
+    named an entry that does not exist.
     """
 
     strategy: str
@@ -316,16 +318,16 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         base: The checkpoint it was computed on, if any.
-        cut: First ordinal of the path that it does not replace (also the record's `target`).
-        covers: How many links of the client's chain stand before the cut.
-        layout: What stands in place of everything before the cut, in order.
+        cut: The first ordinal of the path that it does not replace (also the record's `target`).
+        covers: The number of chain links before the cut.
+        layout: What replaces everything before the cut, in order.
         state: The session state, in the form of `threadkeep.compaction`.
         audit: What had to survive, and whether it did.
         figures: Tokens, calls, milliseconds.
-        trigger: Who asked for it: `manual` or `auto`; with the phase of the turn it happened in, and why.
-        attempts: Every strategy that was tried, in order; the last one is this checkpoint's.
-        remarks_to: What people remarked before this ordinal is in `state`; None where nobody could have remarked anything.
-        start_due: Whether there was a SessionStart hook when it was made: it is run before this window is first sent.
+        trigger: `manual` or `auto`.
+        attempts: Every attempt, in order; the last one made this checkpoint.
+        remarks_to: Notes and pins before this ordinal are in `state`.
+        start_due: Whether SessionStart hooks must run before this window is first sent.
     """
 
     strategy: str
@@ -354,17 +356,17 @@ _REMARK: msgspec.json.Decoder[RemarkBody] = msgspec.json.Decoder(RemarkBody)
 
 
 def encode_body(body: msgspec.Struct) -> bytes:
-    """Return a record body."""
+    """Encode a record body."""
     return msgspec.json.encode(body)
 
 
 def decode_body(raw: bytes, form: type[B]) -> B:
-    """Return a record body as the form its kind has."""
+    """Decode a record body as `form`."""
     return msgspec.json.decode(raw, type=form)
 
 
 def read_mail_record(record: Record) -> MailRecordBody | None:
-    """Return what a `mail` record says; None where it was erased, is damaged, or was written by a newer threadkeep."""
+    """Return the body of a `mail` record; None if it was erased or cannot be read."""
     if record.kind is not RecordKind.MAIL or record.erased:
         return None
     try:
@@ -374,13 +376,13 @@ def read_mail_record(record: Record) -> MailRecordBody | None:
 
 
 def decode_remark(raw: bytes) -> RemarkBody:
-    """Return the body of a remark."""
+    """Decode the body of a note or pin."""
     return _REMARK.decode(raw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptCost:
-    """What some attempts cost together. Tokens and cost are what was told of them; None where nobody told anything."""
+    """The cost of several attempts together; a figure is None if no attempt has it."""
 
     calls: int
     input_tokens: int | None
@@ -391,7 +393,7 @@ class AttemptCost:
 
 
 def sum_attempts(attempts: Sequence[DraftAttempt]) -> AttemptCost:
-    """Return what attempts cost together."""
+    """Return the cost of several attempts together."""
     return AttemptCost(
         calls=sum(each.calls for each in attempts),
         input_tokens=_sum_known(each.input_tokens for each in attempts),
@@ -403,16 +405,15 @@ def sum_attempts(attempts: Sequence[DraftAttempt]) -> AttemptCost:
 
 
 def is_failed_attempt(record: Record | NewRecord) -> bool:
-    """Whether a record says what a compaction cost that came to nothing.
+    """Whether a record holds the attempts of a compaction that failed.
 
-    A reply with a target is: its `target` is the checkpoint that counted when it was made, 0 before the first. What a provider
-    answers to a turn has none, so the two are told apart without their bodies.
+    Only such a reply has a target: the checkpoint that counted at that time, 0 before the first.
     """
     return record.kind is RecordKind.REPLY and record.target is not None
 
 
 def read_failed_attempts(record: Record) -> ReplyBody | None:
-    """Return what was tried for a compaction that came to nothing; None for another record, and where it cannot be read."""
+    """Return the attempts of a failed compaction; None for any other record, or if it cannot be read."""
     if not is_failed_attempt(record) or record.erased:
         return None
     try:
@@ -428,7 +429,7 @@ def _sum_known(counts: Iterable[int | None]) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """One remark, where it stands, and the checkpoint whose state the person was looking at; None before the first."""
+    """A note or pin, its record, and the checkpoint whose state the person saw; None before the first."""
 
     source: Pointer
     body: RemarkBody
@@ -436,16 +437,16 @@ class Remark:
 
 
 def is_remark(record: Record | NewRecord) -> bool:
-    """Whether a record is a person's remark.
+    """Whether a record is a person's note or pin.
 
-    A note with a target is: its `target` is the checkpoint that counted when it was made, 0 before the first. Importers and
-    gateways write notes without one, so nothing that stands in a transcript can pin or speak for a person.
+    Only these have a target: the checkpoint that counted at that time, 0 before the first. Importers and gateways write notes
+    without one, so no text of a transcript can pin anything or speak for a person.
     """
     return record.kind is RecordKind.NOTE and record.chain is None and record.target is not None
 
 
 def read_remark(record: Record, *, seen: Checkpoint | None = None) -> Remark | None:
-    """Return the remark a record holds; None where it holds none, was erased, or cannot be read."""
+    """Return the note or pin in a record; None if it holds none, was erased, or cannot be read."""
     if not is_remark(record) or record.erased:
         return None
     try:
@@ -456,17 +457,17 @@ def read_remark(record: Record, *, seen: Checkpoint | None = None) -> Remark | N
 
 
 class Persistence(StrEnum):
-    """How much of a thread is kept."""
+    """How much of a thread is recorded."""
 
     LIMITED = "limited"
     EXTENDED = "extended"
 
 
 def reduce_records(records: Sequence[NewRecord], mode: Persistence) -> list[NewRecord]:
-    """Return what is to be appended of `records`, in their order.
+    """Return the part of `records` that a mode keeps, in the same order.
 
-    A record is dropped or its body reduced, never moved; what is chained is always kept as it is, because the links after
-    it rest on it. What was kept under one mode can be read, and appended to, under the other.
+    Chained records are always kept whole, because later links depend on them. Threads written in one mode can be read, and
+    appended to, in the other.
     """
     match mode:
         case Persistence.EXTENDED:
@@ -494,17 +495,17 @@ def _reduce_record(record: NewRecord) -> NewRecord | None:
         case RecordKind.REPLY:
             return _drop_items(record)
         case RecordKind.NOTE:
-            # Unchained, it is said about the thread; only from what a person remarks is anything computed.
+            # Of unchained notes only a person's have an effect.
             return record if is_remark(record) else None
         case _:
             assert_never(record.kind)
 
 
 def _drop_items(record: NewRecord) -> NewRecord:
-    """Return a reply without the items it carried; the estimates of later requests are calibrated by the rest."""
+    """Return a reply without its items; its figures calibrate later estimates."""
     try:
         reply = decode_body(record.body, ReplyBody)
     except msgspec.MsgspecError:
-        # Not a form this threadkeep knows: nothing can be told apart in it, so nothing is taken away.
+        # An unknown form: keep it whole.
         return record
     return replace(record, body=encode_body(msgspec.structs.replace(reply, items=[])))

@@ -1,8 +1,7 @@
-"""Who sealed what stands in a window, and whom it may go to.
+"""Sealed items: parts of answers that a provider encrypted or signed for one account; other accounts must not be sent them.
 
-A provider encrypts or signs parts of its answers for the account it answered; any other refuses a request that holds them. A
-turn says whom it asks, and so does who goes on with it, so what was answered since is that account's. What stands before anybody
-said whom they ask is taken to be whoever's is asked now.
+Records name the account that answers, so later sealed items are that account's. Items before any such record are taken to be
+readable by whoever is asked now.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from threadkeep.threads.pressure import NAMING, read_asked
 from threadkeep.threads.reader import load_live_path
 
 PAGE = 32
-# A thread whose turns say nothing about whom they ask is not read whole for it.
+# A thread that never names an account is not read whole.
 TURNS_AT_MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipient:
-    """Whom a window goes to.
+    """The model and account a window goes to, if known.
 
     Attributes:
-        model: As a person, or a host, writes it; None where nobody says.
-        issuer: The account it answers with, where that is known.
+        model: The model's name as a person or host writes it.
+        issuer: The account it answers with.
     """
 
     model: str | None = None
     issuer: str | None = None
 
     def can_read(self, turn: AskedBody) -> bool:
-        """Whether what was sealed in a turn may go to this one, as far as both say who they are."""
+        """Whether items sealed in a turn may go to this recipient, as far as both are known."""
         if self.issuer is not None and turn.issuer is not None:
             return self.issuer == turn.issuer
         if self.model is None or turn.model is None:
@@ -44,14 +43,14 @@ class Recipient:
 
 
 def find_account(model: Model) -> str | None:
-    """Return the account a model answers with, where its provider seals items that only that account can read."""
+    """Return the account a model answers with, if its provider seals items."""
     return model.issuer if isinstance(model, SealingModel) else None
 
 
 async def drop_foreign_seals(
     reader: Recipient, history: History, *, store: ThreadStore, thread_id: str, dialect: Dialect
 ) -> History:
-    """Return a window as it may go to `reader`: without what providers sealed for anybody else."""
+    """Return a window without the items sealed for others than `reader`."""
     own = history.drop_sealed(reader.issuer)
     foreign = await find_foreign_seals(reader, own, store=store, thread_id=thread_id, dialect=dialect)
     return own.replace_items(foreign, bare=dialect.remove_sealed) if foreign else own
@@ -60,7 +59,7 @@ async def drop_foreign_seals(
 async def find_foreign_seals(
     reader: Recipient, history: History, *, store: ThreadStore, thread_id: str, dialect: Dialect
 ) -> frozenset[Pointer]:
-    """Return the records of a window that hold what another than `reader` sealed. Costs the turns they are of."""
+    """Return the records of a window with items sealed for others than `reader`. Reads the turns of sealed items."""
     if reader.model is None and reader.issuer is None:
         return frozenset()
     sealed = _find_sealed(history, dialect)
@@ -85,9 +84,9 @@ def _find_sealed(history: History, dialect: Dialect) -> dict[int, WindowEntry]:
 
 
 async def _load_turns_since(store: ThreadStore, thread_id: str, *, oldest: int) -> list[tuple[int, AskedBody]]:
-    """Return the turns that name whom they ask, newest first, back to the one that `oldest` is of."""
+    """Return records that name a model or account, newest first, back to the turn of record `oldest`."""
     found: list[tuple[int, AskedBody]] = []
-    # What a checkpoint kept is of a turn before its cut, where the short path does not reach.
+    # Records that a checkpoint kept are of turns before its cut, which only the whole path reaches.
     for whole in (False, True):
         found = await _load_named_turns(store, await load_live_path(store, thread_id, whole=whole), oldest=oldest)
         if found and found[-1][0] <= oldest:

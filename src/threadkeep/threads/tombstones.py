@@ -1,7 +1,7 @@
-"""What is left of what was erased: a note that it was, and, where half of a tool call is gone, what stands in its place.
+"""What remains of an erasure: a note, and placeholders for erased halves of tool calls.
 
-Nothing here holds a word of what was erased. A placeholder is made of the half that is still there, in its own dialect, so that
-a provider finds every call answered and every answer called for.
+Nothing here holds erased text. A placeholder is made from the half that remains, so that every call has an output and every
+output has a call.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from threadkeep.items import Item, Role, View
 from threadkeep.threads.records import Pointer
 
 ERASED: Final = "(erased)"
-# Said by no person, and so never taken for anything one said.
+# In a host element, so that it is not taken for a person's words.
 OPENING: Final = f"<system-reminder>\n{ERASED}\n</system-reminder>"
 
 
 class Half(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which calls an erased item opened and closed, by their ids."""
+    """The call ids that an erased item opened and closed."""
 
     opens: list[str] = msgspec.field(default_factory=list)
     closes: list[str] = msgspec.field(default_factory=list)
 
 
 class ErasureNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="erasure"):
-    """What is kept of an erasure: that it was, why, and what it reached. Nothing of what was erased.
+    """The record of an erasure: which ordinals, why and by whom; nothing of what was erased.
 
-    `thread` is the thread it was asked for, empty if that is this one; `halves` are those of its items whose calls somebody still
-    sees the other half of, by ordinal.
+    `thread` is the thread the erasure was asked for, empty for this one; `halves` are the erased items, by ordinal, whose other
+    half of a call remains.
     """
 
     ordinals: list[int]
@@ -47,7 +47,7 @@ _notes: msgspec.json.Decoder[ErasureNote] = msgspec.json.Decoder(ErasureNote)
 
 
 def read_erasure_note(body: bytes) -> ErasureNote | None:
-    """Return the erasure a note tells of; None where it tells of something else."""
+    """Return the erasure note in a record body; None for any other note."""
     try:
         return _notes.decode(body)
     except msgspec.MsgspecError:
@@ -55,7 +55,7 @@ def read_erasure_note(body: bytes) -> ErasureNote | None:
 
 
 def make_placeholders(halves: Mapping[Pointer, Half], items: Iterable[Item], *, dialect: Dialect) -> dict[Pointer, Item]:
-    """Return what stands in the place of erased items, given all that is left around them; nothing where no half is left."""
+    """Return placeholders for erased items whose other half is among `items`."""
     callers: dict[str, Item] = {}
     outputs: dict[str, Item] = {}
     for item in items:
@@ -77,26 +77,26 @@ def make_placeholders(halves: Mapping[Pointer, Half], items: Iterable[Item], *, 
 
 
 def make_call_placeholder(outputs: Sequence[tuple[str, Item]], *, dialect: Dialect) -> Item | None:
-    """Return the message that calls for these outputs, by call id, and says nothing else; None where the form allows none."""
+    """Return an empty message with the calls of these outputs; None if the dialect allows none."""
     return dialect.make_erased_call(outputs) if outputs else None
 
 
 def make_opening_placeholder(first: Item | None, *, dialect: Dialect) -> Item | None:
-    """Return what stands in for an erased beginning before the first item that is left; None where nothing needs to."""
+    """Return a placeholder for an erased beginning, before the first item left; None if none is needed."""
     if not dialect.opens_with_user or first is None or dialect.view(first).role is not Role.ASSISTANT:
         return None
     return dialect.make_user_message(OPENING)
 
 
 def select_half(view: View, ids: Iterable[str]) -> Half | None:
-    """Return what of an item is half of one of these calls; None if nothing is."""
+    """Return the part of these calls that an item opens or closes; None if it has none."""
     wanted = set(ids)
     half = Half(opens=[call for call in view.opens if call in wanted], closes=[call for call in view.closes if call in wanted])
     return half if half.opens or half.closes else None
 
 
 def _make_output_placeholder(callers: Mapping[str, Item], calls: Sequence[str], *, dialect: Dialect) -> Item | None:
-    """Return the output of calls that one item opened, in the form they have."""
+    """Return a placeholder output for calls that one item opened."""
     for made in dialect.abort_calls(callers[calls[0]], calls):
         return dialect.replace_output(made, ERASED) or made
     return None

@@ -1,4 +1,4 @@
-"""How far a turn has come: from its items, and from the records of a store."""
+"""The state of a turn, computed from its items and records."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ COMMENTARY = "commentary"
 
 
 class TurnState(StrEnum):
-    """Where a turn stands.
+    """The state of a turn.
 
-    `OPENED`: its input is there, and nothing of an answer. `SAMPLING`: the model is to go on. `TOOLS`: calls wait for their
-    outputs. `COMMITTED`: the answer is there, and nothing that comes later changes it. `CLOSED`, `ABORTED`: it is over.
+    `OPENED`: the input is recorded, and no answer yet. `SAMPLING`: the model is to continue. `TOOLS`: calls wait for outputs.
+    `COMMITTED`: the answer is recorded, and nothing later changes it. `CLOSED`, `ABORTED`: the turn is over.
     """
 
     OPENED = "opened"
@@ -36,7 +36,7 @@ class TurnState(StrEnum):
 
 
 class Phase(StrEnum):
-    """Which turn mail that arrives now belongs to."""
+    """The turn that new mail belongs to."""
 
     CURRENT_TURN = "current_turn"
     NEXT_TURN = "next_turn"
@@ -44,12 +44,12 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A turn as far as its items tell.
+    """The progress of a turn, computed from its items.
 
     Attributes:
-        waiting: The calls without an output.
-        may_break: The last item was a thought or a remark on the way: mail that waits may be heard before the rest is said.
-        called: A call was made since the model was last asked, so its answer is due to go on.
+        waiting: Calls without an output.
+        may_break: The last item was reasoning or commentary, so waiting mail may interrupt the answer.
+        called: The model made a call since it was last asked, so it must be asked again.
     """
 
     state: TurnState = TurnState.OPENED
@@ -63,11 +63,11 @@ class Progress:
         return Phase.NEXT_TURN if over else Phase.CURRENT_TURN
 
     def asked(self) -> Progress:
-        """Return the turn as the model is asked: what it calls from here on is new."""
+        """Return the progress when the model is asked again."""
         return replace(self, called=False, may_break=False)
 
     def after(self, view: View, *, commentary: bool = False) -> Progress:
-        """Return the turn after one more item; `commentary` marks a message that is said on the way to the answer."""
+        """Return the progress after one more item; `commentary` marks a message that is not the answer."""
         waiting = (self.waiting | frozenset(view.opens)) - frozenset(view.closes)
         going_on = TurnState.TOOLS if waiting else TurnState.SAMPLING
         match view.kind:
@@ -83,7 +83,7 @@ class Progress:
                 said = bool(view.text.strip()) and not commentary and not waiting
                 return replace(self, state=TurnState.COMMITTED if said else going_on, waiting=waiting, may_break=commentary)
             case ItemKind.MESSAGE:
-                # Whoever speaks to the model after its answer opens the turn again; before any answer it is part of the input.
+                # A message after the answer reopens the turn; before any answer it is part of the input.
                 reopened = self.state if self.state is TurnState.OPENED else going_on
                 return replace(self, state=reopened, waiting=waiting, may_break=False)
             case _:
@@ -91,7 +91,7 @@ class Progress:
 
 
 def track_progress(items: Iterable[tuple[Item, View]], *, begun: Progress | None = None) -> Progress:
-    """Return how far a turn has come with these items."""
+    """Return the progress of a turn after these items."""
     progress = begun or Progress()
     for item, view in items:
         progress = progress.after(view, commentary=is_commentary(item))
@@ -99,10 +99,9 @@ def track_progress(items: Iterable[tuple[Item, View]], *, begun: Progress | None
 
 
 def decide_state(progress: Progress, *, ended: str | None, is_newest: bool) -> TurnState:
-    """Return the state of a turn, by its mark if it has one.
+    """Return the state of a turn: its recorded end if it has one.
 
-    One that was left without a mark, because its process died, and that another turn follows, is over: closed if its answer was
-    there, else aborted.
+    A turn without a recorded end (its process died) that another turn follows is closed if it has an answer, else aborted.
     """
     if ended is not None:
         return TurnState.CLOSED if ended == TurnState.CLOSED else TurnState.ABORTED
@@ -119,7 +118,7 @@ _PHASED = msgspec.json.Decoder(_Phased)
 
 
 def is_commentary(item: Item) -> bool:
-    """Whether a message says of itself that it is not the answer; only the Responses language has words for that."""
+    """Whether a message is marked as commentary, as the Responses API does."""
     try:
         return _PHASED.decode(item.raw).phase == COMMENTARY
     except msgspec.MsgspecError:
@@ -131,9 +130,9 @@ TOLD_BY = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.MAIL})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStatus:
-    """A turn: its number, the record it begins with, where it stands, and why it ended if somebody said so.
+    """A turn: its number, first record, state and progress, and the reason if it was aborted.
 
-    `thread` is another than the one that was asked about where the turn began before a fork.
+    `thread` is the thread that holds the first record; it differs from the one asked about if the turn began before a fork.
     """
 
     number: int
@@ -146,7 +145,7 @@ class TurnStatus:
 
 
 async def load_newest_turn(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> TurnStatus | None:
-    """Return the turn a thread is in, or was in last. Costs what that turn holds."""
+    """Return the current or last turn of a thread. Reads only that turn."""
     path = await load_live_path(store, thread_id, whole=True)
     begun = await find_turn_back(store, path, turns=1)
     if begun is None:
@@ -186,7 +185,7 @@ def _read_turn(records: list[Record], *, is_newest: bool, dialect: Dialect) -> T
         thread=opening.thread_id,
         ordinal=opening.ordinal,
         state=decide_state(progress, ended=ends[-1].outcome if ends else None, is_newest=is_newest),
-        # With its answer there, whatever it called before has been gone on with.
+        # Once the answer is there, earlier calls are settled.
         progress=progress.asked() if progress.state is TurnState.COMMITTED else progress,
         opened_by=opened.opened_by if opened else "",
         reason=ends[-1].reason if ends else "",

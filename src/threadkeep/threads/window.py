@@ -1,4 +1,4 @@
-"""From records to what the model sees: a pure function of the newest surviving checkpoint and what came after its cut."""
+"""The window: what a model sees next, computed from the newest checkpoint and the items after its cut. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from threadkeep.tokens import Pressure, estimate_bytes, estimate_item, estimate_
 
 
 class EntryKind(StrEnum):
-    """How a position of the window relates to a record."""
+    """Where a position of the window comes from: a record, a stub, the state, SessionStart hooks, or another program."""
 
     KEEP = "keep"
     STUB = "stub"
@@ -30,11 +30,13 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEntry:
-    """One position of the window: an item, and the record it comes from unless it is the session state, what hooks said when the
-    session went on from there, or a literal.
+    """One position of the window.
 
-    `depth` is the link of the client's chain it stands for; `after_cut` says that no checkpoint placed it;
-    `issuer` is who wrote a literal, and `sealed` says that only the issuer can read it.
+    Attributes:
+        source: The record it comes from; None for the state, hooks' items and most literals.
+        depth: Its link of the client's chain.
+        after_cut: Whether it comes after the checkpoint's cut.
+        issuer: The author of a literal; if it is `sealed`, only the issuer can read it.
     """
 
     kind: EntryKind
@@ -50,10 +52,10 @@ class WindowEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A window with where it came from, and what people remarked that its checkpoint's state does not hold yet.
+    """A window with the source of each item, and the notes and pins that are not yet in its checkpoint's state.
 
-    Remarks are no part of the window: they enter the state, and so the window, with the next checkpoint. Where something was
-    taken out of it, `cut_from` is the first ordinal behind that: a cut before it would bring it back.
+    These enter the state, and so the window, with the next checkpoint. If something was taken out of the window, a later cut
+    must not be before `cut_from`, or it would come back.
     """
 
     entries: tuple[WindowEntry, ...]
@@ -63,17 +65,17 @@ class History:
     cut_from: int = 0
 
     def drop_sealed(self, issuer: str | None) -> History:
-        """Return the window as it may go to `issuer`: without what is sealed for another, or, if None, for anybody."""
+        """Return the window without items sealed for another than `issuer`; with None, without any sealed item."""
         return replace(self, entries=tuple(e for e in self.entries if not e.sealed or e.issuer == issuer))
 
     def replace_items(self, places: Collection[Pointer], *, bare: Callable[[Item], Item | None]) -> History:
-        """Return the window with what `bare` leaves of the items at these places; one of which nothing is left is not there."""
+        """Return the window with the items at `places` replaced by what `bare` returns; None drops the item."""
         shown = (_replace_item(entry, bare) if entry.source in places else entry for entry in self.entries)
         return replace(self, entries=tuple(entry for entry in shown if entry is not None))
 
     @property
     def said(self) -> tuple[WindowEntry, ...]:
-        """What was said and done: the window without what a checkpoint and hooks wrote into it."""
+        """The window without the state and without hooks' items."""
         return tuple(entry for entry in self.entries if entry.kind not in (EntryKind.STATE, EntryKind.START))
 
     @property
@@ -95,7 +97,7 @@ def assemble(
 ) -> History:
     """Return the window: the checkpoint's layout, then every item of the path from its cut on, oldest first.
 
-    What was erased is not there. `start` is what hooks said with this checkpoint; it stands behind the state.
+    Erased items are left out. `start` are hooks' items for this checkpoint, placed after the state.
 
     Raises:
         RecordNotFound: The layout names a record that is not among `kept`.
@@ -175,27 +177,27 @@ def _place_record(
     )
 
 
-# An item without any of these, in any dialect, neither opens nor closes a call and is no thought. Most of a history is text, and
-# finding out who really said it is what makes a view dear.
+# An item without any of these words is no call, output or thought in any dialect. Skipping its view saves most of the time.
 MARKS: Final = (b"call", b"tool", b"reasoning", b"thinking", b"thought", b"mcp")
 _MESSAGE: Final = View(kind=ItemKind.MESSAGE, role=Role.USER)
 
 
 @dataclass(slots=True)
 class _Pairs:
-    """Which outputs come too late, by the call they go back to, and which calls nobody answered."""
+    """Outputs that come after a later message, by their call; and calls without an output."""
 
     late: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     unanswered: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 def close_open_calls(items: Sequence[Item], *, dialect: Dialect, under_way: bool) -> list[Item]:
-    """Return `items` with every call answered: by its output, else by one that says it was aborted.
+    """Return `items` as a provider accepts them: every call has an output, and reasoning that led to nothing is dropped.
 
-    An output behind a message that came meanwhile goes back to its call. Deterministic, and stable under appending.
+    A call without an output gets one that says it was aborted; an output that comes after a later message moves to its call.
+    The result is stable under appending. Records do not change: a late output is shown the next time.
 
     Args:
-        under_way: Whether the end is still being worked on: calls and thoughts that no message follows are then left as they are.
+        under_way: The agent is still at work: calls and reasoning after the last message stay as they are.
     """
     views = [dialect.view(item) if any(mark in item.raw for mark in MARKS) else _MESSAGE for item in items]
     last_message = max((at for at, view in enumerate(views) if view.kind is ItemKind.MESSAGE), default=-1)
@@ -234,14 +236,14 @@ def _pair_calls(views: Sequence[View], *, settled: int) -> _Pairs:
 
 
 def _is_loose_thought(view: View, following: Sequence[Item], *, dialect: Dialect) -> bool:
-    """Whether a thought led to nothing: what follows it is not the model's own message or call."""
+    """Whether a message or call of the model does not follow this reasoning."""
     if view.kind is not ItemKind.REASONING:
         return False
     after = [dialect.view(item) for item in following]
     return not after or after[0].role is not Role.ASSISTANT or after[0].kind is ItemKind.REASONING
 
 
-# What a thread, or the model that is asked, says by itself in every request.
+# Request fields that have another place.
 SAID_BY_OTHERS: Final = frozenset({"model", "stream"}).union(
     *({dialect.history_field, *dialect.compose(system="-", tools=({},), cache_key="-").fields} for dialect in DIALECTS.values())
 )
@@ -252,7 +254,7 @@ class Head:
     """What goes out with every request beside the history; it counts against the window and is never compacted.
 
     Attributes:
-        fields: What else the provider is to be told, in its own words: `reasoning`, `temperature`, `context_management`.
+        fields: More request fields, in the provider's form: `reasoning`, `temperature`, `context_management`.
     """
 
     system: str | None = None
@@ -266,7 +268,7 @@ class Head:
 
     @property
     def tokens(self) -> int:
-        """What it weighs in a window."""
+        """Its estimated size."""
         tools = estimate_bytes(len(msgspec.json.encode(list(self.tools)))) if self.tools else 0
         return tools + (estimate_text(self.system) if self.system else 0)
 

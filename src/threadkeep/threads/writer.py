@@ -1,4 +1,4 @@
-"""Putting items on a thread."""
+"""Writes threads: create, append items, update metadata; and finds the records of a known history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from threadkeep.threads.backend import Redact, ThreadBackend, new_thread_id
 from threadkeep.threads.reader import load_current_turn, load_metadata
 from threadkeep.tokens import estimate_item
 
-# The newest few digests answer for nearly every request; each further question reaches eight times as far back.
+# The newest few digests answer nearly every lookup; each further one reaches eight times as far back.
 FIRST_QUESTION = 8
 GALLOP = 8
 # Records for more than this are made in a thread: an item takes about 20 µs, a megabyte 2 ms.
@@ -26,9 +26,9 @@ MANY_BYTES = 1024 * 1024
 
 
 def make_arrival(dialect: Dialect, item: Item, *, aside: bool = False, redact: Redact | None = None) -> Arrival:
-    """Return an item with everything recording needs to know about it.
+    """Prepare an item for recording.
 
-    Its link is taken over what was received; what is written, and seen from then on, is what `redact` leaves of it.
+    Its chain link covers the received bytes; `redact` decides which bytes are written.
     """
     written = Item(redact(item.raw)) if redact else item
     return Arrival(
@@ -43,20 +43,20 @@ def make_arrival(dialect: Dialect, item: Item, *, aside: bool = False, redact: R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadStart:
-    """A thread that is not there yet, and its first record. What is known to follow is written with them: see `append_items`."""
+    """A thread to be created together with its first items; see `append_items`."""
 
     thread: NewThread
     meta: NewRecord
 
     def tip(self, before: Tip) -> Tip:
-        """Return where the thread ends once it is there, begun where another ends."""
+        """Return the thread's tip once it is created; `before` is the tip of the thread it continues."""
         return replace(before, next=self.thread.start + 1, turn=self.meta.turn)
 
 
 def prepare_thread(
     backend: ThreadBackend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "", continues: str | None = None
 ) -> ThreadStart:
-    """Return a thread that begins with nothing; `continues` names the one whose history was rewritten to make its own.
+    """Return a new, empty thread, not created yet; `continues` names the thread whose history was rewritten.
 
     Raises:
         InvalidThreadId: `thread_id` cannot name a thread.
@@ -93,7 +93,7 @@ async def append_items(
 ) -> Tip:
     """Append `before`, then `arrivals`, as one unit and return the tip after them. Durable when it returns.
 
-    With `begun`, the thread itself is a part of that unit: a crash leaves all of it or none, never a thread that says nothing.
+    With `begun`, the unit also creates the thread: a crash never leaves an empty one.
 
     Raises:
         OrdinalConflict: Another writer appended since `tip` was read.
@@ -112,7 +112,7 @@ async def append_items(
 async def append_beside(
     backend: ThreadBackend, thread_id: str, kind: RecordKind, body: bytes, *, tokens: int = 0, target: int | None = None
 ) -> int:
-    """Append a record of the turn a thread is in that stands beside its history, and return its ordinal. Durable then."""
+    """Append a record of the current turn outside the history and return its ordinal. Durable when it returns."""
     row = await backend.store.get(thread_id)
     turn = await load_current_turn(backend.store, row, stop=row.next)
     record = NewRecord(kind=kind, at_ms=backend.clock.now_ms(), turn=turn, tokens=tokens, body=body, target=target)
@@ -120,7 +120,7 @@ async def append_beside(
 
 
 def compute_chain(backend: ThreadBackend, dialect: Dialect, items: Sequence[Item], *, agent: str = "") -> list[bytes]:
-    """Return the chain over `items`, one digest an item."""
+    """Return the chain over `items`, one digest per item."""
     key = backend.store.tenant.key
     link = seed_chain(key, dialect=dialect.name, agent=agent)
     chain: list[bytes] = []
@@ -131,7 +131,7 @@ def compute_chain(backend: ThreadBackend, dialect: Dialect, items: Sequence[Item
 
 
 async def find_deepest(store: ThreadStore, chain: Sequence[bytes]) -> list[Found]:
-    """Return the records that hold the longest prefix of `chain` any thread has, newest record first; empty if none."""
+    """Return the records with the longest prefix of `chain` that any thread has, newest first; empty if none has."""
     stop, reach = len(chain), FIRST_QUESTION
     while stop > 0:
         start = max(0, stop - reach)
