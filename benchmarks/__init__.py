@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def child_environ(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def build_child_environ(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return an environment in which another interpreter finds this package, wherever it is started."""
     found = dict(os.environ if environ is None else environ)
     paths = [str(ROOT), *filter(None, [found.get("PYTHONPATH")])]

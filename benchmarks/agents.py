@@ -66,11 +66,11 @@ class _Run:
         if not pending and not self.left[index]:
             return
         self.turns += 1
-        async with thread.turn([] if pending else [_message("user", "Say something to the others.")]) as turn:
+        async with thread.turn([] if pending else [_build_message("user", "Say something to the others.")]) as turn:
             await turn.window()
             for _ in range(min(MESSAGES_A_TURN, self.left[index])):
                 await self._send(index)
-            await turn.record([_message("assistant", f"{thread.id} heard {len(pending)}")])
+            await turn.record([_build_message("assistant", f"{thread.id} heard {len(pending)}")])
 
     async def _send(self, index: int) -> None:
         name = f"{self.threads[index].id}:{self.left[index]:06d}"
@@ -90,11 +90,11 @@ async def run_exchange(
         shares = [messages // agents + (number < messages % agents) for number in range(agents)]
         run = _Run(threads=threads, left=shares, luck=random.Random(seed), waits_ms=[])
         began = time.perf_counter()
-        while any(run.left) or await _someone_waits(threads):
+        while any(run.left) or await _has_waiting_mail(threads):
             await asyncio.gather(*(run.turn(index) for index in range(agents)))
             say(f"{messages - sum(run.left):,} of {messages:,} sent, {time.perf_counter() - began:.0f} s")
         seconds = time.perf_counter() - began
-        letters = [letter for thread in threads for letter in await heard(thread)]
+        letters = [letter for thread in threads for letter in await read_heard_mail(thread)]
     waits = sorted(run.waits_ms)
     size = sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*"))
     times = Counter(name for name, _ in letters)
@@ -104,7 +104,7 @@ async def run_exchange(
         heard=len(letters),
         lost=messages - len(times),
         doubled=sum(count - 1 for count in times.values()),
-        disordered=_disordered(letters),
+        disordered=_count_disordered(letters),
         turns=run.turns,
         seconds=round(seconds, 1),
         messages_a_second=round(messages / seconds, 1),
@@ -115,7 +115,7 @@ async def run_exchange(
     )
 
 
-async def heard(thread: Thread) -> list[tuple[str, str]]:
+async def read_heard_mail(thread: Thread) -> list[tuple[str, str]]:
     """Return what an agent's history has of others' messages: their ids and its own, in the order they stand there.
 
     The words are compared with the mail they came in: what is counted as heard is what was sent.
@@ -126,17 +126,17 @@ async def heard(thread: Thread) -> list[tuple[str, str]]:
     for record in records:
         if record.kind is RecordKind.ITEM and record.target is not None:
             mail = sent[record.target]
-            if f"message {mail.id}\n" in dialect_text(record.body):
+            if f"message {mail.id}\n" in read_text(record.body):
                 letters.append((mail.id, thread.id))
     return letters
 
 
-def dialect_text(raw: bytes) -> str:
+def read_text(raw: bytes) -> str:
     dialect = find_dialect(DIALECT)
     return dialect.view(dialect.parse(decode_json(raw))).text
 
 
-def _disordered(letters: Sequence[tuple[str, str]]) -> int:
+def _count_disordered(letters: Sequence[tuple[str, str]]) -> int:
     """Return how many messages one agent heard from another before an older one; ids of one sender count down."""
     by_pair: dict[tuple[str, str], list[str]] = {}
     for name, reader in letters:
@@ -144,14 +144,14 @@ def _disordered(letters: Sequence[tuple[str, str]]) -> int:
     return sum(later >= earlier for names in by_pair.values() for earlier, later in pairwise(names))
 
 
-async def _someone_waits(threads: Sequence[Thread]) -> bool:
+async def _has_waiting_mail(threads: Sequence[Thread]) -> bool:
     for thread in threads:
         if (await thread.mail()).pending:
             return True
     return False
 
 
-def _message(role: str, text: str) -> dict[str, object]:
+def _build_message(role: str, text: str) -> dict[str, object]:
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 

@@ -14,12 +14,12 @@ DIGITS = 12
 
 
 @cache
-def code_digest() -> str:
+def compute_code_digest() -> str:
     """Return the digest of threadkeep's own source, as it was when first asked for: a process goes on with what it loaded."""
-    return package_digest(Path(threadkeep.__file__).parent)
+    return digest_package(Path(threadkeep.__file__).parent)
 
 
-def package_digest(package: Path) -> str:
+def digest_package(package: Path) -> str:
     """Return a digest of a package's source: the names and bytes of its files."""
     found = hashlib.sha256()
     for file in sorted(file for file in package.rglob("*") if file.suffix in SOURCE and file.is_file()):

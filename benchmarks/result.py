@@ -105,10 +105,10 @@ class Result:
         return asdict(self)
 
 
-def machine(*, fsync_before: Summary, fsync_after: Summary) -> Machine:
+def describe_machine(*, fsync_before: Summary, fsync_after: Summary) -> Machine:
     """Return the facts of this machine that the figures depend on."""
     return Machine(
-        processor=_processor(),
+        processor=_find_processor(),
         cores=os.cpu_count() or 1,
         system=f"{platform.system()} {platform.release()}",
         python=f"{platform.python_implementation()} {sys.version.split()[0]}",
@@ -118,7 +118,7 @@ def machine(*, fsync_before: Summary, fsync_after: Summary) -> Machine:
     )
 
 
-def _processor() -> str:
+def _find_processor() -> str:
     facts = Path("/proc/cpuinfo")
     if facts.exists():
         for line in facts.read_text(encoding="utf-8").splitlines():

@@ -22,7 +22,7 @@ class Summary:
     samples: int
 
 
-def summary(samples: Sequence[float]) -> Summary:
+def summarise(samples: Sequence[float]) -> Summary:
     """Return the median of at least one sample, with its quartiles."""
     if len(samples) == 1:
         return Summary(median=samples[0], low=samples[0], high=samples[0], samples=1)
@@ -30,19 +30,19 @@ def summary(samples: Sequence[float]) -> Summary:
     return Summary(median=median, low=low, high=high, samples=len(samples))
 
 
-def paired(samples: Sequence[float], others: Sequence[float]) -> Summary:
+def summarise_ratios(samples: Sequence[float], others: Sequence[float]) -> Summary:
     """Return how many times the others' value ours is, round by round: what slows a whole round down cancels out."""
-    return summary([mine / theirs for mine, theirs in zip(samples, others, strict=True)])
+    return summarise([mine / theirs for mine, theirs in zip(samples, others, strict=True)])
 
 
-async def timed_ms(work: Callable[[], Awaitable[object]]) -> float:
+async def measure_ms(work: Callable[[], Awaitable[object]]) -> float:
     """Return how long awaiting `work` took."""
     began = time.perf_counter_ns()
     await work()
     return (time.perf_counter_ns() - began) / 1e6
 
 
-async def interleaved(
+async def sample_interleaved(
     contenders: Mapping[str, Callable[[], Awaitable[float]]], *, rounds: int, warm_up: int = 1
 ) -> dict[str, list[float]]:
     """Sample every contender once a round, all of them before the next round begins, and drop the first rounds.
@@ -60,7 +60,7 @@ async def interleaved(
     return samples
 
 
-def fsync_ms(folder: Path, *, times: int) -> Summary:
+def measure_fsync(folder: Path, *, times: int) -> Summary:
     """Return what it costs to make one appended page durable in `folder`."""
     path = folder / "fsync.probe"
     taken: list[float] = []
@@ -74,4 +74,4 @@ def fsync_ms(folder: Path, *, times: int) -> Summary:
     finally:
         os.close(descriptor)
         path.unlink()
-    return summary(taken)
+    return summarise(taken)

@@ -12,7 +12,7 @@ from benchmarks.cases.lab import CHAIN_CONTROL, NONE, SOURCE
 from benchmarks.cases.manifest import WORKING_STATE
 from benchmarks.cases.progress import AnsweredCase, Prepared
 from benchmarks.cases.run import CasesRun
-from benchmarks.retention.tally import wilson
+from benchmarks.retention.tally import compute_wilson
 from benchmarks.tables import Table
 
 
@@ -93,22 +93,22 @@ def retained(answers: Iterable[AnsweredCase], *, variant: str, baseline: str) ->
     )
 
 
-def unanswered(run: CasesRun) -> dict[str, int]:
+def count_unanswered(run: CasesRun) -> dict[str, int]:
     """Return how many probes had no answer, by the error's code; none, where every probe had one."""
     return dict(sorted(Counter(each.error for each in run.answered if each.error is not None).items()))
 
 
-def aggregates(run: CasesRun) -> dict[str, Any]:
+def compute_aggregates(run: CasesRun) -> dict[str, Any]:
     """Return every cell: variant by hop, by category, by priority, against the baseline, and the size of its windows."""
     answers = run.answered
     baseline = _baseline(answers)
     told: dict[str, Any] = {"baseline": baseline, "variants": {}}
-    for variant in _variants(answers):
+    for variant in _list_variants(answers):
         own = [each for each in answers if each.variant == variant]
         told["variants"][variant] = {
             "all": asdict(outcome(own)),
-            "hops": {hop: _at_hop(run, variant, hop, baseline) for hop in _hops(own)},
-            "categories": {name: _of_category(answers, name, variant, baseline) for name in _categories(own)},
+            "hops": {hop: _at_hop(run, variant, hop, baseline) for hop in _list_hops(own)},
+            "categories": {name: _of_category(answers, name, variant, baseline) for name in _list_categories(own)},
             "priorities": {
                 name: asdict(outcome(each for each in own if each.priority == name)) for name in sorted({e.priority for e in own})
             },
@@ -118,38 +118,38 @@ def aggregates(run: CasesRun) -> dict[str, Any]:
     return told
 
 
-def tables(run: CasesRun) -> list[Table]:
+def build_tables(run: CasesRun) -> list[Table]:
     """Return the same as people read it; what was retained, only where there is a baseline and something to hold against it."""
     answers, baseline = run.answered, _baseline(run.answered)
-    last = [each for each in answers if each.hop == max(_hops(answers), default=0)]
+    last = [each for each in answers if each.hop == max(_list_hops(answers), default=0)]
     by_category = Table(
         title="Right, category by category",
         aside="after the last hop; all answers of a variant",
-        columns=["category", ">asked", *(f">{name}" for name in _variants(answers))],
+        columns=["category", ">asked", *(f">{name}" for name in _list_variants(answers))],
         rows=_category_rows(last),
     )
-    others = [name for name in _variants(answers) if name != baseline]
+    others = [name for name in _list_variants(answers) if name != baseline]
     if baseline is None or not others:
-        return [_by_variant(run), by_category]
+        return [_build_variant_table(run), by_category]
     return [
-        _by_variant(run),
+        _build_variant_table(run),
         Table(
             title="Retained, hop by hop",
             aside=f"of what {baseline} got right after the same hop; work counts where all four parts are right",
             columns=["variant", ">hop", ">retained", ">work retained", ">work score"],
-            rows=_retained_by_hop(answers, baseline=baseline, others=others),
+            rows=_build_hop_table(answers, baseline=baseline, others=others),
         ),
         by_category,
         Table(
             title="Retained, category by category",
             aside=f"after the last hop; of what {baseline} got right, how much each variant did",
             columns=["category", f">{baseline}", *(f">{name}" for name in others)],
-            rows=_retained_by_category(last, baseline=baseline, others=others),
+            rows=_build_category_table(last, baseline=baseline, others=others),
         ),
     ]
 
 
-def facts(run: CasesRun) -> list[str]:
+def list_facts(run: CasesRun) -> list[str]:
     """Return how it was asked, a line each."""
     terms = run.terms
     asked, made = terms["run"], terms["manifest"]
@@ -175,13 +175,13 @@ def _made_by(run: CasesRun) -> str:
     return f"threadkeep {run.terms['threadkeep']}, code {run.terms['code']}"
 
 
-def _by_variant(run: CasesRun) -> Table:
+def _build_variant_table(run: CasesRun) -> Table:
     rows = []
-    for variant in _variants(run.answered):
+    for variant in _list_variants(run.answered):
         own = [each for each in run.answered if each.variant == variant]
-        for hop in _hops(own):
+        for hop in _list_hops(own):
             found = outcome(each for each in own if each.hop == hop)
-            low, high = wilson(found.exact, found.answered)
+            low, high = compute_wilson(found.exact, found.answered)
             sizes = [each.window_tokens for each in run.prepared if each.variant == variant and each.hop == hop]
             rows.append(
                 [
@@ -203,10 +203,10 @@ def _by_variant(run: CasesRun) -> Table:
     )
 
 
-def _retained_by_hop(answers: Sequence[AnsweredCase], *, baseline: str, others: Sequence[str]) -> list[list[str]]:
+def _build_hop_table(answers: Sequence[AnsweredCase], *, baseline: str, others: Sequence[str]) -> list[list[str]]:
     rows = []
     for variant in others:
-        for hop in _hops(each for each in answers if each.variant == variant):
+        for hop in _list_hops(each for each in answers if each.variant == variant):
             cases, work = (
                 retained(part, variant=variant, baseline=baseline) for part in _parted([e for e in answers if e.hop == hop])
             )
@@ -221,9 +221,9 @@ def _parted(answers: Sequence[AnsweredCase]) -> tuple[list[AnsweredCase], list[A
     return [each for each in answers if each.category != WORKING_STATE], work
 
 
-def _retained_by_category(answers: Sequence[AnsweredCase], *, baseline: str, others: Sequence[str]) -> list[list[str]]:
+def _build_category_table(answers: Sequence[AnsweredCase], *, baseline: str, others: Sequence[str]) -> list[list[str]]:
     rows = []
-    for name in _categories(answers):
+    for name in _list_categories(answers):
         there = [each for each in answers if each.category == name]
         known = outcome(each for each in there if each.variant == baseline).exact
         found = [retained(there, variant=variant, baseline=baseline) for variant in others]
@@ -235,10 +235,10 @@ def _retained_by_category(answers: Sequence[AnsweredCase], *, baseline: str, oth
 
 def _category_rows(answers: Sequence[AnsweredCase]) -> list[list[str]]:
     rows = []
-    for name in _categories(answers):
+    for name in _list_categories(answers):
         found = {
             variant: outcome(each for each in answers if each.variant == variant and each.category == name)
-            for variant in _variants(answers)
+            for variant in _list_variants(answers)
         }
         most = max(each.asked for each in found.values())
         cells = [str(each.exact) if each.answered == most else f"{each.exact} of {each.answered}" for each in found.values()]
@@ -259,7 +259,7 @@ def _at_hop(run: CasesRun, variant: str, hop: int, baseline: str | None) -> dict
         told["working_state_vs_baseline"] = retained(work, variant=variant, baseline=baseline).as_json()
         told["retained_by_category"] = {
             name: retained((e for e in here if e.category == name), variant=variant, baseline=baseline).as_json()
-            for name in _categories(own)
+            for name in _list_categories(own)
         }
     return told
 
@@ -277,15 +277,15 @@ def _baseline(answers: Sequence[AnsweredCase]) -> str | None:
     return next((name for name in (CHAIN_CONTROL, SOURCE) if name in there), None)
 
 
-def _variants(answers: Sequence[AnsweredCase]) -> list[str]:
+def _list_variants(answers: Sequence[AnsweredCase]) -> list[str]:
     order = [CHAIN_CONTROL, SOURCE, "session", "handoff", "extractive", NONE]
     there = {each.variant for each in answers}
     return [name for name in order if name in there]
 
 
-def _hops(answers: Iterable[AnsweredCase]) -> list[int]:
+def _list_hops(answers: Iterable[AnsweredCase]) -> list[int]:
     return sorted({each.hop for each in answers})
 
 
-def _categories(answers: Iterable[AnsweredCase]) -> list[str]:
+def _list_categories(answers: Iterable[AnsweredCase]) -> list[str]:
     return sorted({each.category for each in answers})

@@ -155,7 +155,7 @@ def lab_store(folder: Path, *, window_tokens: int) -> Threadkeep:
     return Threadkeep(config)
 
 
-def scripted(name: str, *, seed: int) -> Model | None:
+def make_scripted_model(name: str, *, seed: int) -> Model | None:
     """Return the scripted summariser of this name; None if there is none."""
     return SummarisingModel(name, SUMMARISERS[name], dialect=DIALECT, seed=f"{seed}:cases") if name in SUMMARISERS else None
 

@@ -89,7 +89,7 @@ def make_probes(manifest: Manifest, *, seed: int) -> list[Probe]:
     return probes
 
 
-def probe_ids(manifest: Manifest) -> list[str]:
+def list_probe_ids(manifest: Manifest) -> list[str]:
     """Return the ids of every probe, also where something is wrong with the manifest."""
     return [
         name
@@ -98,7 +98,7 @@ def probe_ids(manifest: Manifest) -> list[str]:
     ]
 
 
-def probe_named(probes: Sequence[Probe], name: str) -> Probe | None:
+def find_probe(probes: Sequence[Probe], name: str) -> Probe | None:
     """Return the probe with this id."""
     return next((probe for probe in probes if probe.id == name), None)
 

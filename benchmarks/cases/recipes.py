@@ -13,7 +13,7 @@ from benchmarks.story.words import exit_text
 DIALECT = "chat"
 
 
-def turns_of(session: SessionRecipe, *, noisy: bool = True) -> list[Turn]:
+def build_turns(session: SessionRecipe, *, noisy: bool = True) -> list[Turn]:
     """Return the session's turns; the last of each hop also shows the work under way. Tools print noise too, if `noisy`."""
     rng = Random(f"cases:{session.seed}")
     work = {bundle.hop: bundle for bundle in session.work}
@@ -33,7 +33,7 @@ def items_by_hop(session: SessionRecipe, *, noisy: bool = True) -> Iterator[list
 
     Every other hop ends in the middle of a turn: its answer, without which the turn goes on, comes with the next hop.
     """
-    made = turns_of(session, noisy=noisy)
+    made = build_turns(session, noisy=noisy)
     waiting: list[Json] = []
     for hop in range(1, session.hops + 1):
         items = waiting
@@ -46,7 +46,7 @@ def items_by_hop(session: SessionRecipe, *, noisy: bool = True) -> Iterator[list
 
 def said_by(session: SessionRecipe, *, turn: int) -> dict[str, str]:
     """Return what the user, the tools and the calls say in a turn, counted from one."""
-    made = turns_of(session)[turn - 1]
+    made = build_turns(session)[turn - 1]
     return {
         "user": made.user,
         "tool": "\n".join(step.output for step in made.steps),

@@ -19,7 +19,7 @@ from benchmarks.cases.probes import make_probes
 from benchmarks.cases.progress import AnsweredCase, Prepared, Progress, open_progress
 from benchmarks.cases.readers import Reader
 from benchmarks.cases.recipes import items_by_hop
-from benchmarks.code import code_digest
+from benchmarks.code import compute_code_digest
 from threadkeep import __version__
 from threadkeep.errors import BadInput
 from threadkeep.llm import Model
@@ -209,7 +209,7 @@ def _told(manifest: Manifest, terms: Terms, *, reader: Reader, summariser: Model
             "cases": len(manifest.cases),
         },
         "threadkeep": __version__,
-        "code": code_digest(),
+        "code": compute_code_digest(),
         "reader": _without_address(reader.name),
         "summariser": _without_address(summariser.name) if summariser is not None else None,
         "run": asdict(terms),

@@ -13,7 +13,7 @@ from threadkeep.errors import BadInput
 OPTIONS = 4
 
 
-def problems(manifest: Manifest) -> list[str]:
+def find_problems(manifest: Manifest) -> list[str]:
     """Return everything that is wrong, each with the session or case it is about; nothing, if all is well."""
     ids = Counter(case.id for _, case in manifest.cases)
     found = [f"{name}: {count} cases have this id" for name, count in ids.items() if count > 1]
@@ -24,13 +24,13 @@ def problems(manifest: Manifest) -> list[str]:
     return found
 
 
-def checked(manifest: Manifest) -> Manifest:
+def check_manifest(manifest: Manifest) -> Manifest:
     """Return the manifest if nothing is wrong with it.
 
     Raises:
         BadInput: Something is; the message says all of it.
     """
-    found = problems(manifest)
+    found = find_problems(manifest)
     if found:
         raise BadInput(f"the manifest cannot be used: {'; '.join(found)}")
     return manifest

@@ -20,14 +20,14 @@ CASE_ACTIONS = {
 def add_measures(parser: ArgumentParser) -> None:
     """Add every measure and its options."""
     measures = parser.add_subparsers(dest="what", metavar="WHAT", title="measures", required=True)
-    store = _measure(measures, "store", "the store beside SQLite itself and beside the stores of others")
+    store = _add_measure(measures, "store", "the store beside SQLite itself and beside the stores of others")
     store.add_argument(
         "--store",
         metavar="URL",
         default=SUPPRESS,
         help="measure this PostgreSQL server beside SQLite; tenants are added to it",
     )
-    retention = _measure(measures, "retention", "which facts are still there after many compactions")
+    retention = _add_measure(measures, "retention", "which facts are still there after many compactions")
     retention.add_argument(
         "--family",
         choices=("story", "frozen", "both"),
@@ -39,17 +39,17 @@ def add_measures(parser: ArgumentParser) -> None:
         action="store_true",
         help="every host's own compactor and threadkeep through it, in this interpreter or in the one that --peer names",
     )
-    _peer(retention)
-    _measure(measures, "compaction", "what planning, merging and auditing cost")
-    gateway = _measure(measures, "gateway", "what the gateway adds to a request, beside other proxies")
-    _proxy(gateway)
-    _cases(measures.add_parser("cases", **_described("blind cases, asked of a reader model after every compaction")))
-    _dataset(measures.add_parser("dataset", **_described("recall over LoCoMo, LongMemEval or BEAM, from files you have")))
-    _guard(measures.add_parser("guard", **_described("counts that depend on no machine, held against the expected ones")))
-    _report(measures.add_parser("report", **_described("all of it in one run, the design's bounds beside what was found")))
+    _add_peer(retention)
+    _add_measure(measures, "compaction", "what planning, merging and auditing cost")
+    gateway = _add_measure(measures, "gateway", "what the gateway adds to a request, beside other proxies")
+    _add_proxy(gateway)
+    _add_cases(measures.add_parser("cases", **_describe("blind cases, asked of a reader model after every compaction")))
+    _add_dataset(measures.add_parser("dataset", **_describe("recall over LoCoMo, LongMemEval or BEAM, from files you have")))
+    _add_guard(measures.add_parser("guard", **_describe("counts that depend on no machine, held against the expected ones")))
+    _add_report(measures.add_parser("report", **_describe("all of it in one run, the design's bounds beside what was found")))
 
 
-def _described(does: str) -> dict[str, Any]:
+def _describe(does: str) -> dict[str, Any]:
     return {
         "help": does,
         "description": f"{does[0].upper()}{does[1:]}.",
@@ -58,18 +58,18 @@ def _described(does: str) -> dict[str, Any]:
     }
 
 
-def _measure(measures: Any, name: str, does: str) -> ArgumentParser:
-    parser: ArgumentParser = measures.add_parser(name, **_described(does))
+def _add_measure(measures: Any, name: str, does: str) -> ArgumentParser:
+    parser: ArgumentParser = measures.add_parser(name, **_describe(does))
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--quick", action="store_true", help="a minute or two (the default)")
     length.add_argument("--full", action="store_true", help="some minutes: a million records, or fifty compactions")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which items are used (default: %(default)s)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the JSON object to FILE too")
-    _json(parser)
+    _add_json(parser)
     return parser
 
 
-def _peer(parser: ArgumentParser) -> None:
+def _add_peer(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--peer",
         action="append",
@@ -81,7 +81,7 @@ def _peer(parser: ArgumentParser) -> None:
     )
 
 
-def _proxy(parser: ArgumentParser) -> None:
+def _add_proxy(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--proxy",
         action="append",
@@ -91,20 +91,20 @@ def _proxy(parser: ArgumentParser) -> None:
     )
 
 
-def _dataset(parser: ArgumentParser) -> None:
+def _add_dataset(parser: ArgumentParser) -> None:
     parser.add_argument("form", metavar="FORM", choices=("locomo", "longmemeval", "beam"), help="locomo, longmemeval or beam")
     parser.add_argument("path", metavar="FILE", help="the file its makers publish; for beam, the folder of a conversation")
     parser.add_argument("--limit", type=at_least_one, metavar="N", help="only the first N conversations (default: all)")
-    _json(parser)
+    _add_json(parser)
 
 
-def _guard(parser: ArgumentParser) -> None:
+def _add_guard(parser: ArgumentParser) -> None:
     parser.add_argument("--write", action="store_true", help="make what was counted what is expected, and say what changed")
     parser.add_argument("--expected", metavar="FILE", help="another file of expected counts (default: threadkeep's own)")
-    _json(parser)
+    _add_json(parser)
 
 
-def _report(parser: ArgumentParser) -> None:
+def _add_report(parser: ArgumentParser) -> None:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--quick", action="store_true", help="about a minute on a machine at rest; says less (the default)")
     length.add_argument("--full", action="store_true", help="up to an hour")
@@ -112,24 +112,24 @@ def _report(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--output", metavar="FOLDER", help="write report.md, report.json and every part; parts that are there stay"
     )
-    _peer(parser)
-    _proxy(parser)
+    _add_peer(parser)
+    _add_proxy(parser)
     parser.add_argument("--part", action="append", default=[], metavar="NAME", help="measure only this part; may be repeated")
     parser.add_argument("--write-only", action="store_true", help="measure nothing; write the report of the parts that are there")
-    _json(parser)
+    _add_json(parser)
 
 
-def _json(parser: ArgumentParser) -> None:
+def _add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print one JSON object")
 
 
-def _cases(parser: ArgumentParser) -> None:
+def _add_cases(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     for name, does in CASE_ACTIONS.items():
-        action = actions.add_parser(name, **_described(does))
+        action = actions.add_parser(name, **_describe(does))
         action.add_argument("--manifest", metavar="FOLDER", help="a manifest of your own (default: threadkeep's)")
         action.add_argument("--session", action="append", default=[], metavar="NAME", help="only this session; may be repeated")
-        _json(action)
+        _add_json(action)
         if name not in ("validate", "summary"):
             action.add_argument("--seed", type=int, default=1, metavar="N", help="the order of options (default: %(default)s)")
         if name == "validate":
@@ -141,10 +141,10 @@ def _cases(parser: ArgumentParser) -> None:
             reply.add_argument("--response", metavar="TEXT", help="the reply")
             reply.add_argument("--response-file", metavar="FILE", help="a file with the reply")
         if name in ("run", "run-chain"):
-            _case_run(action, chain=name == "run-chain")
+            _add_case_run(action, chain=name == "run-chain")
 
 
-def _case_run(action: ArgumentParser, *, chain: bool) -> None:
+def _add_case_run(action: ArgumentParser, *, chain: bool) -> None:
     baseline = "chain_control" if chain else "source"
     action.add_argument(
         "--variant",

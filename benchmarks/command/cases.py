@@ -10,14 +10,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.cases.aggregates import aggregates, facts, tables, unanswered
+from benchmarks.cases.aggregates import build_tables, compute_aggregates, count_unanswered, list_facts
 from benchmarks.cases.grades import score
-from benchmarks.cases.lab import scripted
+from benchmarks.cases.lab import make_scripted_model
 from benchmarks.cases.manifest import Manifest, load_manifest
-from benchmarks.cases.probes import Probe, make_probes, probe_ids, probe_named
+from benchmarks.cases.probes import Probe, find_probe, list_probe_ids, make_probes
 from benchmarks.cases.readers import LITERAL, LiteralReader, ModelReader, Reader
 from benchmarks.cases.run import ASKING, CHAIN, SINGLE, CasesRun, Terms, run_cases
-from benchmarks.cases.validation import checked, problems
+from benchmarks.cases.validation import check_manifest, find_problems
 from benchmarks.command.console import check_output, print_tables, say, write_output
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.errors import BadInput
@@ -36,9 +36,9 @@ def run(args: Namespace) -> int:
     return _ACTIONS[args.action](args, manifest)
 
 
-def _validate(args: Namespace, manifest: Manifest) -> int:
-    found = problems(manifest)
-    ids = probe_ids(manifest) if args.list_case_ids else []
+def _print_problems(args: Namespace, manifest: Manifest) -> int:
+    found = find_problems(manifest)
+    ids = list_probe_ids(manifest) if args.list_case_ids else []
     if args.json:
         told = {"ok": not found, "sessions": len(manifest.sessions), "cases": len(manifest.cases), "problems": found}
         print_json({**told, "case_ids": ids} if args.list_case_ids else told)
@@ -50,8 +50,8 @@ def _validate(args: Namespace, manifest: Manifest) -> int:
     return 1 if found else 0
 
 
-def _summary(args: Namespace, manifest: Manifest) -> int:
-    cases = [case for _, case in checked(manifest).cases]
+def _print_summary(args: Namespace, manifest: Manifest) -> int:
+    cases = [case for _, case in check_manifest(manifest).cases]
     told = {
         "sessions": {session.id: {"hops": session.hops, "cases": len(session.cases)} for session in manifest.sessions},
         "categories": dict(sorted(Counter(case.category for case in cases).items())),
@@ -75,15 +75,15 @@ def _cell(count: int | dict[str, int]) -> str:
     return str(count) if isinstance(count, int) else f"{count['cases']} in {count['hops']} hops"
 
 
-def _asked(args: Namespace, manifest: Manifest) -> Probe:
-    probe = probe_named(make_probes(checked(manifest), seed=args.seed), args.case)
+def _find_probe(args: Namespace, manifest: Manifest) -> Probe:
+    probe = find_probe(make_probes(check_manifest(manifest), seed=args.seed), args.case)
     if probe is None:
         raise BadInput(f"the manifest has no case {args.case!r}; `cases validate --list-case-ids` names them")
     return probe
 
 
-def _probe(args: Namespace, manifest: Manifest) -> int:
-    probe = _asked(args, manifest)
+def _print_probe(args: Namespace, manifest: Manifest) -> int:
+    probe = _find_probe(args, manifest)
     if args.json:
         print_json({"id": probe.id, "session": probe.session, "text": probe.text, "schema": probe.schema})
     else:
@@ -93,8 +93,8 @@ def _probe(args: Namespace, manifest: Manifest) -> int:
     return 0
 
 
-def _score(args: Namespace, manifest: Manifest) -> int:
-    probe = _asked(args, manifest)
+def _print_score(args: Namespace, manifest: Manifest) -> int:
+    probe = _find_probe(args, manifest)
     reply = args.response if args.response_file is None else _read(Path(args.response_file))
     found = score(probe, reply)
     told = {"id": probe.id, "score": found.score, "verdict": found.verdict, "hard_fail": found.hard_fail}
@@ -118,23 +118,23 @@ def _run(args: Namespace, manifest: Manifest) -> int:
     chain = args.action == "run-chain"
     terms = Terms(
         chain=chain,
-        variants=tuple(args.variant) or _default_variants(chain=chain, asking=args.summariser is not None),
+        variants=tuple(args.variant) or _choose_variants(chain=chain, asking=args.summariser is not None),
         hops=args.hops,
-        asked_at=_hops(args.ask_at) if chain else (),
+        asked_at=_parse_hops(args.ask_at) if chain else (),
         cases=tuple(args.case),
         seed=args.seed,
         window_tokens=args.window,
         target=args.target,
         noisy=not args.no_noise,
     )
-    result = asyncio.run(_measured(checked(manifest), terms, args))
-    told = {**result.as_json(), "aggregates": aggregates(result)}
+    result = asyncio.run(_measure(check_manifest(manifest), terms, args))
+    told = {**result.as_json(), "aggregates": compute_aggregates(result)}
     write_output(output, told)
     if args.json:
         print_json(told)
     else:
         _tell(result)
-    missing = unanswered(result)
+    missing = count_unanswered(result)
     if missing:
         why = ", ".join(f"{code} {count}" for code, count in missing.items())
         lost = f"{sum(missing.values())} of {len(result.answered)} probes had no answer"
@@ -142,25 +142,25 @@ def _run(args: Namespace, manifest: Manifest) -> int:
     return 1 if missing else 0
 
 
-async def _measured(manifest: Manifest, terms: Terms, args: Namespace) -> CasesRun:
+async def _measure(manifest: Manifest, terms: Terms, args: Namespace) -> CasesRun:
     async with AsyncExitStack() as stack:
         reader: Reader = LiteralReader()
         if args.reader != LITERAL:
             reader = ModelReader(await stack.enter_async_context(open_model(args.reader, environ=os.environ)))
         summariser: Model | None = None
         if args.summariser is not None:
-            summariser = scripted(args.summariser, seed=terms.seed) or await stack.enter_async_context(
+            summariser = make_scripted_model(args.summariser, seed=terms.seed) or await stack.enter_async_context(
                 open_model(args.summariser, environ=os.environ)
             )
         lab = None if args.lab is None else Path(args.lab)
         return await run_cases(manifest, terms, reader=reader, summariser=summariser, say=say, lab=lab, mixed=args.mixed)
 
 
-def _default_variants(*, chain: bool, asking: bool) -> Sequence[str]:
+def _choose_variants(*, chain: bool, asking: bool) -> Sequence[str]:
     return tuple(variant for variant in (CHAIN if chain else SINGLE) if asking or variant not in ASKING)
 
 
-def _hops(text: str) -> Sequence[int]:
+def _parse_hops(text: str) -> Sequence[int]:
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError as error:
@@ -170,16 +170,16 @@ def _hops(text: str) -> Sequence[int]:
 def _tell(result: CasesRun) -> None:
     screen = open_screen()
     screen.line(("cases", "bold"), f"  {len(result.answered)} answers, {result.seconds:.0f} s")
-    for line in facts(result):
+    for line in list_facts(result):
         screen.line(line, indent=2)
-    print_tables(screen, tables(result))
+    print_tables(screen, build_tables(result))
 
 
 _ACTIONS: dict[str, Callable[[Namespace, Manifest], int]] = {
-    "validate": _validate,
-    "summary": _summary,
-    "probe": _probe,
-    "score": _score,
+    "validate": _print_problems,
+    "summary": _print_summary,
+    "probe": _print_probe,
+    "score": _print_score,
     "run": _run,
     "run-chain": _run,
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchmarks.gateway.contenders import OTHERS
-from benchmarks.tables import target_rows
+from benchmarks.tables import list_targets
 from threadkeep.errors import BadInput
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def print_tables(screen: Screen, tables: Iterable[Table]) -> None:
 def print_targets(screen: Screen, targets: Sequence[Target]) -> None:
     screen.heading("Targets", "ratios count, not seconds; not told where the run is too short for the bound")
     rows: list[list[Part]] = [
-        [(verdict, STYLES[verdict]), found, bound, what] for verdict, found, bound, what in target_rows(targets)
+        [(verdict, STYLES[verdict]), found, bound, what] for verdict, found, bound, what in list_targets(targets)
     ]
     screen.table(["", "found", "bound", "what"], rows, indent=2)
 

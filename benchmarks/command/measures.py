@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from benchmarks.command.console import check_output, parse_proxies, print_tables, print_targets, say, write_output
 from benchmarks.compaction import run as compaction
 from benchmarks.datasets.formats import load
-from benchmarks.datasets.run import run_dataset, table
+from benchmarks.datasets.run import build_table, run_dataset
 from benchmarks.gateway import run as gateway
-from benchmarks.guard.counts import changed, counts, expected_file, read_expected, write_expected
+from benchmarks.guard.counts import count_all, find_expected_file, list_changes, read_expected, write_expected
 from benchmarks.store.run import FULL, QUICK, run_store
 from benchmarks.store.server import run_server
-from benchmarks.tables import facts, tables
+from benchmarks.tables import build_tables, list_facts
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.errors import BadInput
 from threadkeep.store.locations import is_file
@@ -35,9 +35,9 @@ def run_store_or_gateway(args: Namespace) -> int:
         return 0
     screen = open_screen()
     screen.line((f"bench {result.bench}", "bold"), f"  {result.plan}, seed {result.seed}, {result.seconds:.0f} s")
-    for line in facts(result):
+    for line in list_facts(result):
         screen.line(line, indent=2)
-    print_tables(screen, tables(result))
+    print_tables(screen, build_tables(result))
     print_targets(screen, result.targets)
     return 0
 
@@ -96,16 +96,16 @@ def run_dataset_command(args: Namespace) -> int:
         f"{found.without_evidence} questions without evidence were not asked",
         indent=2,
     )
-    print_tables(screen, [table(found)])
+    print_tables(screen, [build_table(found)])
     return 0
 
 
 def run_guard(args: Namespace) -> int:
     """Count, and print what is not as expected: exit 1 if anything is; with `--write` it becomes what is expected, and exit 0."""
-    file = expected_file() if args.expected is None else Path(args.expected)
+    file = find_expected_file() if args.expected is None else Path(args.expected)
     expected = read_expected(file)
-    found = asyncio.run(counts(say=say))
-    lines = changed(expected, found)
+    found = asyncio.run(count_all(say=say))
+    lines = list_changes(expected, found)
     if args.write:
         write_expected(found, file)
     if args.json:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchmarks.command.console import STYLES, parse_proxies, say
-from benchmarks.compactors.peer import named_peer
-from benchmarks.report.bounds import judged
-from benchmarks.report.markdown import ELSEWHERE, elsewhere, is_elsewhere, markdown, report_json
-from benchmarks.report.origin import origin
+from benchmarks.compactors.peer import parse_peer
+from benchmarks.report.bounds import judge_bounds
+from benchmarks.report.markdown import ELSEWHERE, find_differences, is_elsewhere, render_markdown, report_json
+from benchmarks.report.origin import read_origin
 from benchmarks.report.part import read_parts, write_part
 from benchmarks.report.participants import list_participants
 from benchmarks.report.run import FULL, MEASURES, QUICK, Asked, CannotRun, PartFailed, measure
@@ -41,34 +41,34 @@ def run(args: Namespace) -> int:
     if unknown:
         raise BadInput(f"there is no part {unknown[0]!r}; there are {', '.join(MEASURES)}")
     if args.output is not None:
-        return _reported(args, Path(args.output))
+        return _write_report(args, Path(args.output))
     with TemporaryDirectory(prefix="threadkeep-report-") as folder:
-        return _reported(args, Path(folder))
+        return _write_report(args, Path(folder))
 
 
-def _reported(args: Namespace, folder: Path) -> int:
+def _write_report(args: Namespace, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     plan = FULL if args.full else QUICK
     names = [] if args.write_only else args.part or list(MEASURES)
-    peers = list_participants([named_peer(text) for text in args.peer])
+    peers = list_participants([parse_peer(text) for text in args.peer])
     asked = Asked(seed=args.seed, peers=peers, proxies=parse_proxies(args.proxy))
-    skipped, failed = _measured(names, plan, asked, folder)
+    skipped, failed = _measure_parts(names, plan, asked, folder)
     parts = read_parts(folder)
     skipped |= {name: "not asked for" for name in MEASURES if name not in parts and name not in skipped}
-    here = origin()
-    (folder / "report.md").write_text(markdown(parts, skipped=skipped, here=here), encoding="utf-8")
+    here = read_origin()
+    (folder / "report.md").write_text(render_markdown(parts, skipped=skipped, here=here), encoding="utf-8")
     told = report_json(parts, skipped=skipped, here=here)
     (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
     if args.json:
         print_json(told)
     else:
-        _tell(parts, here)
+        _print_bounds(parts, here)
         if args.output is not None:
             say(f"wrote {folder / 'report.md'}")
     return 1 if failed else 0
 
 
-def _measured(names: Sequence[str], plan: Plan, asked: Asked, folder: Path) -> tuple[dict[str, str], bool]:
+def _measure_parts(names: Sequence[str], plan: Plan, asked: Asked, folder: Path) -> tuple[dict[str, str], bool]:
     """Measure part by part and write each; return those that were not, each with the reason, and whether one broke off."""
     skipped: dict[str, str] = {}
     failed = False
@@ -85,18 +85,18 @@ def _measured(names: Sequence[str], plan: Plan, asked: Asked, folder: Path) -> t
     return skipped, failed
 
 
-def _tell(parts: Mapping[str, ReportPart], here: Origin) -> None:
+def _print_bounds(parts: Mapping[str, ReportPart], here: Origin) -> None:
     """Print every bound below the row of the design's table that it is of; nothing is cut, however narrow the terminal."""
     screen = open_screen()
     screen.heading("The design's bounds", "ratios count, not seconds")
-    marked = elsewhere(parts, here)
-    for row, lines in groupby(judged(parts), key=lambda line: line.row):
+    marked = find_differences(parts, here)
+    for row, lines in groupby(judge_bounds(parts), key=lambda line: line.row):
         screen.line((row, "bold"), indent=2)
-        screen.entries([((f"  {line.verdict:<8}", STYLES[line.verdict]), _told(line, marked)) for line in lines])
+        screen.entries([((f"  {line.verdict:<8}", STYLES[line.verdict]), _format_line(line, marked)) for line in lines])
     for name, differs in marked.items():
         screen.line(f"{ELSEWHERE} {name}: {'; '.join(differs)}", indent=2)
 
 
-def _told(line: Judged, marked: Mapping[str, object]) -> list[Part]:
+def _format_line(line: Judged, marked: Mapping[str, object]) -> list[Part]:
     mark = f" {ELSEWHERE}" if is_elsewhere(line, marked) else ""
     return [f"{line.what}: {line.found}", (f" (bound {line.bound}){mark}", "dim")]

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from benchmarks.command.console import check_output, print_tables, print_targets, say, write_output
-from benchmarks.compactors.hosts import host_peers, host_rows, hosts_table
-from benchmarks.compactors.peer import Peers, named_peer
-from benchmarks.retention.report import facts, tables
+from benchmarks.compactors.hosts import build_hosts_table, list_host_peers, list_host_rows
+from benchmarks.compactors.peer import Peers, parse_peer
+from benchmarks.retention.report import build_tables, list_facts
 from benchmarks.retention.run import FAMILIES, FULL, QUICK, run_retention
 from threadkeep.cli.output import open_screen, print_json
 
@@ -27,10 +27,10 @@ def run(args: Namespace) -> int:
     output = check_output(args)
     plan = FULL if args.full else QUICK
     families = tuple(FAMILIES) if args.family == "both" else (args.family,)
-    named = [named_peer(text) for text in args.peer]
+    named = [parse_peer(text) for text in args.peer]
     results: list[Retained] = []
     hosts: dict[str, list[HostRow]] = {}
-    with Peers(host_peers(named) if args.hosts else named) as peers:
+    with Peers(list_host_peers(named) if args.hosts else named) as peers:
         if peers.versions and "chat" not in plan.dialects:
             plan = replace(plan, dialects=("chat",))
         for family in families:
@@ -38,7 +38,7 @@ def run(args: Namespace) -> int:
             result = asyncio.run(run_retention(plan, family=family, seed=args.seed, say=say, more=peers.arms))
             results.append(result)
             if args.hosts:
-                hosts[family] = host_rows(result, peers.arms_made[before:])
+                hosts[family] = list_host_rows(result, peers.arms_made[before:])
     for line in peers.told:
         say(line)
     printed: dict[str, object] = {"bench": "retention", "families": [result.as_json() for result in results]}
@@ -57,8 +57,8 @@ def run(args: Namespace) -> int:
 
 def _print_result(screen: Screen, result: Retained, *, hosts: Sequence[HostRow]) -> None:
     screen.line(("bench retention", "bold"), f"  {result.family}, {result.plan.name}, seed {result.seed}, {result.seconds:.0f} s")
-    for line in facts(result):
+    for line in list_facts(result):
         screen.line(line, indent=2)
-    through = [hosts_table(hosts, hops=result.plan.hops, sessions=result.plan.seeds)] if hosts else []
-    print_tables(screen, [*tables(result), *through])
+    through = [build_hosts_table(hosts, hops=result.plan.hops, sessions=result.plan.seeds)] if hosts else []
+    print_tables(screen, [*build_tables(result), *through])
     print_targets(screen, result.targets)

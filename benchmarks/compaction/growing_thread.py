@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
-from benchmarks.story.generator import long_session
-from benchmarks.story.session import context_items, turn_items
+from benchmarks.story.generator import generate_session
+from benchmarks.story.session import build_context_items, render_turn
 from threadkeep.compaction import Outcome, compact
 from threadkeep.dialects import Dialect
 from threadkeep.items import digest_body, seed_chain
@@ -22,12 +22,12 @@ _KEY = bytes(range(32))
 
 def session_turns(*, seed: int) -> Iterator[list[dict[str, Any]]]:
     """Yield the turns of one session of the demo after another, each with demands of its own, without end."""
-    yield context_items()
+    yield build_context_items()
     numbers = count()
     for part in count():
-        session = long_session(seed=seed * 1_000 + part, turns=TURNS_A_SESSION)
+        session = generate_session(seed=seed * 1_000 + part, turns=TURNS_A_SESSION)
         for turn in session.turns:
-            yield turn_items(turn, number=next(numbers))
+            yield render_turn(turn, number=next(numbers))
 
 
 class Growing:

@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks.compaction.growing_thread import Growing, session_turns
 from benchmarks.compaction.steps import Took, hold_by_clock, peak_bytes, plain_pass, plan_merge_audit, timed
-from benchmarks.result import Figure, Found, Target, machine
-from benchmarks.samples import paired, summary
+from benchmarks.result import Figure, Found, Target, describe_machine
+from benchmarks.samples import summarise, summarise_ratios
 from threadkeep.compaction import Ledger, ledger_of
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.threads import History
@@ -105,7 +105,7 @@ def _measure_new(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: 
     size = thread.history().tokens
     plain = _sampled(thread, ledger_of(thread.history()), rounds=plan.rounds).plain
     _put(found, "new on a thread", going_on, plain, size=size)
-    found.add("whole compaction there", "threadkeep", "ms", summary([timed(thread.compact).wall_ms]), size=size)
+    found.add("whole compaction there", "threadkeep", "ms", summarise([timed(thread.compact).wall_ms]), size=size)
     what = f"plan + merge + audit, {plan.new_tokens:,} new on {plan.span_tokens:,} tokens, by the clock"
     hold_by_clock(found, what, going_on, at_most_ms=NEW_MS, told=plan.span_tokens >= LONG_SPAN_TOKENS)
 
@@ -157,7 +157,7 @@ def _measure_memory(plan: Plan, dialect: Dialect, found: Found, *, seed: int, sa
         return thread.history()
 
     peak = peak_bytes(make, lambda history: plan_merge_audit(history, Ledger(), dialect=dialect, tip=thread.tip))
-    times = summary([peak / text])
+    times = summarise([peak / text])
     found.add("memory, all of it", "threadkeep", "× text", times, size=plan.span_tokens)
     # What every run takes, however short, is no share of a short text.
     told = times if plan.span_tokens >= LONG_SPAN_TOKENS else None
@@ -178,9 +178,9 @@ def _measure_row(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: 
         after.append(thread.compact().tokens_after)
         taken.append((time.perf_counter_ns() - began) / 1e6)
     some = max(1, plan.row // 10)
-    found.add("one of a row, early", "threadkeep", "ms", summary(taken[:some]))
-    found.add("one of a row, late", "threadkeep", "ms", summary(taken[-some:]))
-    found.add("window, late", "threadkeep", "tokens", summary([float(size) for size in after[-some:]]))
+    found.add("one of a row, early", "threadkeep", "ms", summarise(taken[:some]))
+    found.add("one of a row, late", "threadkeep", "ms", summarise(taken[-some:]))
+    found.add("window, late", "threadkeep", "tokens", summarise([float(size) for size in after[-some:]]))
 
 
 def grown(dialect: Dialect, tokens: int, *, seed: int, compact_every: int | None = None) -> Growing:
@@ -208,15 +208,15 @@ def _turns_of(tokens: int, dialect: Dialect, *, seed: int) -> Iterator[list[dict
 
 
 def _put(found: Found, measure: str, took: Sequence[Took], plain: Sequence[Took], *, size: int) -> None:
-    found.add(f"{measure}, clock", "threadkeep", "ms", summary([each.wall_ms for each in took]), size=size)
-    found.add(f"{measure}, processor", "threadkeep", "ms", summary([each.cpu_ms for each in took]), size=size)
-    found.add(f"{measure}, processor", PLAIN, "ms", summary([each.cpu_ms for each in plain]), size=size)
-    ratio = paired([each.cpu_ms for each in took], [each.cpu_ms for each in plain])
+    found.add(f"{measure}, clock", "threadkeep", "ms", summarise([each.wall_ms for each in took]), size=size)
+    found.add(f"{measure}, processor", "threadkeep", "ms", summarise([each.cpu_ms for each in took]), size=size)
+    found.add(f"{measure}, processor", PLAIN, "ms", summarise([each.cpu_ms for each in plain]), size=size)
+    ratio = summarise_ratios([each.cpu_ms for each in took], [each.cpu_ms for each in plain])
     found.add(f"{measure} : {PLAIN}", "threadkeep", "×", ratio, size=size)
 
 
 def _machine() -> str:
     # No disk takes part in this.
-    still = summary([0.0])
-    at = machine(fsync_before=still, fsync_after=still)
+    still = summarise([0.0])
+    at = describe_machine(fsync_before=still, fsync_after=still)
     return f"{at.processor}, {at.cores} cores, {at.system}, {at.python}"

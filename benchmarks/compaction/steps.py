@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.result import Found
-from benchmarks.samples import summary
+from benchmarks.samples import summarise
 from threadkeep.compaction import Ledger
 from threadkeep.compaction.audit import Audited, audit
 from threadkeep.compaction.merge import take_in
@@ -42,7 +42,7 @@ def hold_by_clock(found: Found, what: str, took: Sequence[Took], *, at_most_ms: 
     Args:
         told: Whether a run of this size can tell; else what was found is shown, and not judged.
     """
-    wall, cpu = summary([each.wall_ms for each in took]), summary([each.cpu_ms for each in took])
+    wall, cpu = summarise([each.wall_ms for each in took]), summarise([each.cpu_ms for each in took])
     spread = f" ({wall.low:.1f}–{wall.high:.1f})" if wall.samples > 1 else ""
     shown = f"{wall.median:.1f} ms{spread}, processor {cpu.median:.1f} ms"
     found.hold(what, bound=f"≤ {at_most_ms:g} ms", found=shown, met=wall.median <= at_most_ms if told else None)

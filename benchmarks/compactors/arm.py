@@ -11,7 +11,7 @@ from benchmarks.compactors.process import Asked, PeerProcess
 from benchmarks.retention.arms import Moment
 from benchmarks.retention.scripted_model import INDEX_HEAD
 from benchmarks.retention.summarisers import Note, Shown, Summariser
-from benchmarks.retention.windows import Piece, Place, piece_of, summary_piece
+from benchmarks.retention.windows import Piece, Place, make_piece, make_summary_piece
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects.base import STATE_OPENING
 
@@ -84,17 +84,17 @@ class PeerArm:
     def _pieces(self, message: dict[str, Any], moment: Moment) -> list[Piece]:
         """Return what a message is to whoever reads it; a state that was joined to a person's words is two pieces."""
         dialect = moment.dialect
-        piece = piece_of(dialect.parse(message), dialect=dialect)
+        piece = make_piece(dialect.parse(message), dialect=dialect)
         content = message.get("content")
         told = self._summary.strip()[:TELLING_CHARS]
         if piece.place is Place.OUTPUT or not isinstance(content, str):
             return [piece]
         if told and told in content:
-            return [summary_piece(content, dialect=dialect)]
+            return [make_summary_piece(content, dialect=dialect)]
         before, opened, rest = content.partition(f"{STATE_OPENING}")
         block, closed, after = rest.partition(f"\n</{TAG}>")
         if not opened or not closed or piece.place is Place.STATE:
             return [piece]
         spoken = [{"role": "user", "content": text.strip()} for text in (before, after) if text.strip()]
-        state = piece_of(dialect.make_user_message(f"{opened}{block}{closed}"), dialect=dialect)
-        return [state, *(piece_of(dialect.parse(each), dialect=dialect) for each in spoken)]
+        state = make_piece(dialect.make_user_message(f"{opened}{block}{closed}"), dialect=dialect)
+        return [state, *(make_piece(dialect.parse(each), dialect=dialect) for each in spoken)]

@@ -40,7 +40,7 @@ class HostRow:
         return asdict(self)
 
 
-def host_peers(named: Sequence[Named]) -> list[Named]:
+def list_host_peers(named: Sequence[Named]) -> list[Named]:
     """Return every host's compactor and threadkeep through it, then whoever else was named.
 
     Each is looked for in the interpreter it was named with, else in its host's, else in this one.
@@ -56,7 +56,7 @@ def host_peers(named: Sequence[Named]) -> list[Named]:
     return [*made, *(peer for peer in named if peer.name not in chosen)]
 
 
-def host_rows(result: Retained, arms: Sequence[tuple[str, PeerArm]]) -> list[HostRow]:
+def list_host_rows(result: Retained, arms: Sequence[tuple[str, PeerArm]]) -> list[HostRow]:
     """Return a row for each of `arms`, which played the run; those of several sessions under one name are one."""
     hop, tally = result.plan.hops, result.tally
     rows = []
@@ -80,7 +80,7 @@ def host_rows(result: Retained, arms: Sequence[tuple[str, PeerArm]]) -> list[Hos
     return rows
 
 
-def hosts_table(rows: Sequence[HostRow], *, hops: int, sessions: int) -> Table:
+def build_hosts_table(rows: Sequence[HostRow], *, hops: int, sessions: int) -> Table:
     """Return the rows for people."""
     return Table(
         title=f"Through hosts, after {hops} compactions",

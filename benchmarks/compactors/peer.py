@@ -23,7 +23,7 @@ BUDGET_RULE = (
 )
 
 
-def named_peer(text: str) -> Named:
+def parse_peer(text: str) -> Named:
     """Return the peer that `text` names.
 
     Raises:

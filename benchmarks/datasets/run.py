@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.formats import Conversation
-from benchmarks.retention.tally import wilson
+from benchmarks.retention.tally import compute_wilson
 from benchmarks.tables import Table
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.errors import NothingToCompact
@@ -77,7 +77,7 @@ async def run_dataset(form: str, conversations: Sequence[Conversation], *, say: 
     )
 
 
-def table(found: Searched) -> Table:
+def build_table(found: Searched) -> Table:
     """Return what was found, kind by kind."""
     kinds: defaultdict[str, list[Looked]] = defaultdict(list)
     for each in found.looked:
@@ -86,7 +86,7 @@ def table(found: Searched) -> Table:
     rows = []
     for kind, asked in sorted(kinds.items(), key=lambda pair: pair[0] == "all"):
         hit = sum(each.any_found for each in asked)
-        low, high = wilson(hit, len(asked))
+        low, high = compute_wilson(hit, len(asked))
         whole = sum(each.all_found for each in asked)
         rows.append([kind, str(len(asked)), f"{hit / len(asked):.1%}", f"{low:.0%}–{high:.0%}", f"{whole / len(asked):.1%}"])
     return Table(

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
-from benchmarks.frozen.lines import DOMAINS, Domain, PrintedLine, SaidLine, abroad, domain
-from benchmarks.frozen.messages import Remark, message
-from benchmarks.frozen.open_work import Card, card
+from benchmarks.frozen.lines import DOMAINS, Domain, PrintedLine, SaidLine, load_domain, load_foreign_lines
+from benchmarks.frozen.messages import Remark, build_message
+from benchmarks.frozen.open_work import Card, make_card
 from benchmarks.frozen.tools import TOOLSETS, Toolset
-from benchmarks.frozen.values import Drawn, Values, kept_apart, likes_for, step_apart
+from benchmarks.frozen.values import Drawn, Values, find_look_alikes, keep_apart, step_apart
 from benchmarks.frozen.work import around, steps
 from benchmarks.retention.facts import Fact, FactKind
 from benchmarks.retention.planted_session import Planted, hop_ends
@@ -45,7 +45,7 @@ def frozen_session(*, seed: int, turns: int, hops: int) -> Planted:
     if turns < FEWEST_TURNS:
         raise ValueError(f"a long session has at least {FEWEST_TURNS} turns, not {turns}")
     ends = hop_ends(turns=turns, hops=hops)
-    return _Session(domain(DOMAINS[seed % len(DOMAINS)]), seed=seed, turns=turns, ends=ends).planted()
+    return _Session(load_domain(DOMAINS[seed % len(DOMAINS)]), seed=seed, turns=turns, ends=ends).planted()
 
 
 class _Session:
@@ -84,7 +84,7 @@ class _Session:
 
     def _foreign(self) -> list[SaidLine]:
         """Choose lines of every language."""
-        lines = abroad().said
+        lines = load_foreign_lines().said
         languages = dict.fromkeys(line.lang for line in lines)
         return [
             line
@@ -124,7 +124,7 @@ class _Session:
         assert isinstance(line, PrintedLine)
         turn = self._between(PRINTED)
         text = line.line.format(v=drawn.value)
-        noise = kept_apart(around(self._rng, "\x00", slug=self._slug()), self._reserved)
+        noise = keep_apart(around(self._rng, "\x00", slug=self._slug()), self._reserved)
         output = text if line.line == "{v}" else noise.replace("\x00", text)
         self._fronts[turn].append(self._tools.ran(line.run, output))
         if line.again is not None:
@@ -138,7 +138,7 @@ class _Session:
         begin = 0
         for hop, end in enumerate(self._ends, start=1):
             for kind, number, turn in ((FactKind.SET_ASIDE, ASIDE_FROM + hop, begin), (FactKind.WORKING, hop, end)):
-                made = card(self._rng, number=number, work=self._domain, tools=self._tools, slug=self._slug())
+                made = make_card(self._rng, number=number, work=self._domain, tools=self._tools, slug=self._slug())
                 self._fronts[turn] = [*made.steps, *self._fronts[turn]]
                 yield made, kind, end
             begin = end + 1
@@ -158,7 +158,7 @@ class _Session:
         made = steps(rng, tools=self._tools, slug=slug, path=path, size=LONG_CHARS if long_one else TURN_CHARS)
         apart = [step_apart(step, self._reserved) for step in made]
         return Turn(
-            user=message(kept_apart(ask, self._reserved), said, rng=rng, domain=work),
+            user=build_message(keep_apart(ask, self._reserved), said, rng=rng, domain=work),
             steps=(*self._fronts[number], *apart),
             answer=rng.choice(work.answers).format(**slots),
         )
@@ -166,8 +166,8 @@ class _Session:
     def _ask(self, number: int) -> str:
         if number not in self._languages:
             return self._rng.choice(self._domain.asks)
-        languages = list(dict.fromkeys(line.lang for line in abroad().said))
-        return abroad().asks[languages.index(self._languages[number])]
+        languages = list(dict.fromkeys(line.lang for line in load_foreign_lines().said))
+        return load_foreign_lines().asks[languages.index(self._languages[number])]
 
     def _facts(self, turns: Sequence[Turn]) -> Iterator[Fact]:
         whole = _whole(turns)
@@ -186,7 +186,7 @@ class _Session:
                 text=text,
                 question=line.ask,
                 due=self._due[id(drawn)],
-                likes=likes_for(drawn, rng=self._rng, text=whole, taken=taken),
+                likes=find_look_alikes(drawn, rng=self._rng, text=whole, taken=taken),
                 stale=drawn.old,
             )
 
@@ -195,7 +195,7 @@ class _Session:
         made = list(turns)
         for number in range(1, len(made), max(2, len(made) // 12)):
             listing = "\n".join(f"{self._slug():16} {like}" for like in self._rng.sample(likes, len(likes)))
-            step = self._tools.ran("bin/inventory --all", kept_apart(listing, self._reserved))
+            step = self._tools.ran("bin/inventory --all", keep_apart(listing, self._reserved))
             made[number] = replace(made[number], steps=(*made[number].steps, step))
         return made
 

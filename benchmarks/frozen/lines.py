@@ -72,23 +72,23 @@ class Papers(msgspec.Struct, frozen=True, kw_only=True):
     closings: tuple[str, ...]
 
 
-def _text(name: str) -> bytes:
+def _read(name: str) -> bytes:
     return files(__package__).joinpath(f"{name}.toml").read_bytes()
 
 
 @cache
-def domain(name: str) -> Domain:
+def load_domain(name: str) -> Domain:
     """Return one of `DOMAINS`."""
-    return msgspec.toml.decode(_text(name), type=Domain)
+    return msgspec.toml.decode(_read(name), type=Domain)
 
 
 @cache
-def abroad() -> Abroad:
+def load_foreign_lines() -> Abroad:
     """Return what is said in other languages."""
-    return msgspec.toml.decode(_text("abroad"), type=Abroad)
+    return msgspec.toml.decode(_read("abroad"), type=Abroad)
 
 
 @cache
-def papers() -> Papers:
+def load_papers() -> Papers:
     """Return what long messages are made of."""
-    return msgspec.toml.decode(_text("papers"), type=Papers)
+    return msgspec.toml.decode(_read("papers"), type=Papers)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from benchmarks.frozen.lines import Domain, papers
+from benchmarks.frozen.lines import Domain, load_papers
 
 _LEADS = ("", "", "ok. ", "hi again. ", "hmm, ", "right, ", "so: ", "when you are through with that: ", "morning! ")
 _BRIDGES = ("\n", " ", "\n\n", "\nbtw ", " -- ", "\nwhile I think of it: ")
@@ -26,7 +26,7 @@ class Remark:
     buried: bool = False
 
 
-def message(ask: str, remarks: Sequence[Remark], *, rng: Random, domain: Domain) -> str:
+def build_message(ask: str, remarks: Sequence[Remark], *, rng: Random, domain: Domain) -> str:
     """Return the message; each remark stands in it word for word."""
     parts = [f"{rng.choice(_LEADS)}{ask}"]
     plain = [remark.text for remark in remarks if not remark.last and not remark.buried]
@@ -44,7 +44,7 @@ def message(ask: str, remarks: Sequence[Remark], *, rng: Random, domain: Domain)
 
 def _paper(rule: str, *, rng: Random, domain: Domain) -> str:
     """Return a long pasted text with a rule in the middle of a paragraph in the middle of it."""
-    parts = papers()
+    parts = load_papers()
     fill = {"w": rng.choice(domain.people), "d": rng.randrange(10)}
     sentences = [sentence.format(**fill) for sentence in rng.sample(parts.sentences, rng.randrange(12, len(parts.sentences)))]
     middle = len(sentences) // 2 + rng.randrange(-2, 3)

@@ -21,7 +21,7 @@ class Card:
     parts: tuple[Part, ...]
 
 
-def card(rng: Random, *, number: int, work: Domain, tools: Toolset, slug: str) -> Card:
+def make_card(rng: Random, *, number: int, work: Domain, tools: Toolset, slug: str) -> Card:
     """Return the work on card `number`; no two cards share a value."""
     label = f"card {number:03d}"
 

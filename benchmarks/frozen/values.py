@@ -61,15 +61,15 @@ class Values:
         wrong = () if drawn.old is None else (drawn.old,)
         if gives_away(drawn.line.ask, right=drawn.value, wrong=wrong):
             return False
-        return not any(_meets(drawn, other) or _meets(other, drawn) for other in self._drawn)
+        return not any(_is_in_sentences(drawn, other) or _is_in_sentences(other, drawn) for other in self._drawn)
 
 
-def _meets(one: Drawn, other: Drawn) -> bool:
+def _is_in_sentences(one: Drawn, other: Drawn) -> bool:
     text = other.sentences
     return one.value in text or (one.old is not None and one.old in text)
 
 
-def kept_apart(text: str, reserved: Collection[str]) -> str:
+def keep_apart(text: str, reserved: Collection[str]) -> str:
     """Return generated text in which no reserved value stands; figures are turned until none does.
 
     Words of values are in no generated text; only figures meet by chance.
@@ -79,23 +79,23 @@ def kept_apart(text: str, reserved: Collection[str]) -> str:
     for turn in range(1, 9):
         if not pattern.search(text):
             return text
-        text = pattern.sub(partial(_turned, by=turn), text)
+        text = pattern.sub(partial(_turn_digits, by=turn), text)
     raise AssertionError("a value cannot be kept apart from generated text")
 
 
 def step_apart(step: Step, reserved: Collection[str]) -> Step:
     """Return a generated step in which no reserved value stands."""
     arguments: dict[str, object] = {
-        name: kept_apart(given, reserved) if isinstance(given, str) else given for name, given in step.arguments.items()
+        name: keep_apart(given, reserved) if isinstance(given, str) else given for name, given in step.arguments.items()
     }
-    return Step(tool=step.tool, arguments=arguments, output=kept_apart(step.output, reserved))
+    return Step(tool=step.tool, arguments=arguments, output=keep_apart(step.output, reserved))
 
 
-def _turned(found: re.Match[str], *, by: int) -> str:
+def _turn_digits(found: re.Match[str], *, by: int) -> str:
     return "".join(str((int(letter) - 1 + by) % 9 + 1) if letter in "123456789" else letter for letter in found[0])
 
 
-def likes_for(drawn: Drawn, *, rng: Random, text: str, taken: set[str]) -> tuple[str, str, str]:
+def find_look_alikes(drawn: Drawn, *, rng: Random, text: str, taken: set[str]) -> tuple[str, str, str]:
     """Return three values of the line's shape that stand nowhere in `text` and keep the question blind; none is given out twice.
 
     Where a line is told apart from look-alikes, they differ from its value in one figure, if it has any.
@@ -104,7 +104,7 @@ def likes_for(drawn: Drawn, *, rng: Random, text: str, taken: set[str]) -> tuple
     near = figures and isinstance(drawn.line, SaidLine) and drawn.line.kind is FactKind.LOOK_ALIKE
     found: list[str] = []
     for _ in range(MOST_DRAWS):
-        like = _cousin(drawn.value, rng) if near else SHAPES[drawn.line.v](rng)
+        like = _change_digit(drawn.value, rng) if near else SHAPES[drawn.line.v](rng)
         known = (drawn.value, *found) if drawn.old is None else (drawn.value, drawn.old, *found)
         if like in taken or any(like in other or other in like for other in known) or stands(like, text):
             continue
@@ -118,6 +118,6 @@ def likes_for(drawn: Drawn, *, rng: Random, text: str, taken: set[str]) -> tuple
     raise AssertionError(f"no look-alikes for {drawn.value!r}")
 
 
-def _cousin(value: str, rng: Random) -> str:
+def _change_digit(value: str, rng: Random) -> str:
     at = rng.choice([at for at, letter in enumerate(value) if letter.isdigit()])
     return f"{value[:at]}{rng.randrange(1, 10)}{value[at + 1 :]}"

@@ -17,7 +17,7 @@ from typing import Final
 
 import aiohttp
 
-from benchmarks import child_environ
+from benchmarks import build_child_environ
 from threadkeep import __version__
 
 DIRECT: Final = "direct"
@@ -68,7 +68,7 @@ class Proxy:
     note: str = ""
 
 
-def proxies(pythons: Mapping[str, str] = NOBODY) -> list[Proxy]:
+def list_proxies(pythons: Mapping[str, str] = NOBODY) -> list[Proxy]:
     """Return everyone, installed or not.
 
     Args:
@@ -115,7 +115,7 @@ def free_port() -> int:
 async def _running(command: Sequence[str], *, url: str, ready: str, environ: dict[str, str]) -> AsyncIterator[str]:
     quiet = subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=quiet, stderr=quiet, stdin=quiet, env=child_environ({**os.environ, **environ})
+        *command, stdout=quiet, stderr=quiet, stdin=quiet, env=build_child_environ({**os.environ, **environ})
     )
     try:
         await _answers(url + ready, process)

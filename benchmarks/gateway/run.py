@@ -16,10 +16,10 @@ from zlib import crc32
 
 import aiohttp
 
-from benchmarks.gateway.contenders import DIRECT, LITELLM, NOBODY, THREADKEEP, Proxy, provider, proxies, running
+from benchmarks.gateway.contenders import DIRECT, LITELLM, NOBODY, THREADKEEP, Proxy, list_proxies, provider, running
 from benchmarks.gateway.conversation import Conversation
-from benchmarks.result import Competitor, Found, Result, machine
-from benchmarks.samples import Summary, fsync_ms, interleaved, paired, summary
+from benchmarks.result import Competitor, Found, Result, describe_machine
+from benchmarks.samples import Summary, measure_fsync, sample_interleaved, summarise, summarise_ratios
 
 PATH: Final = "/v1/chat/completions"
 KNOWN: Final = "request, known history"
@@ -76,24 +76,24 @@ async def run_gateway(
         pythons: Interpreters of environments that have a proxy, by its name; see `proxies`.
     """
     began = time.monotonic()
-    everyone = proxies(pythons)
+    everyone = list_proxies(pythons)
     present = [proxy for proxy in everyone if proxy.version is not None and (only is None or proxy.name in only)]
     found = Found()
     with tempfile.TemporaryDirectory(prefix="threadkeep-bench-") as made:
-        before = fsync_ms(Path(made), times=plan.probes)
+        before = measure_fsync(Path(made), times=plan.probes)
         async with AsyncExitStack() as stack:
             urls = await _started(present, stack, folder=Path(made), say=say)
             took_part = set(urls)
             session = await stack.enter_async_context(_session())
             await _measure(plan, found, urls, session=session, seed=seed, say=say)
-        after = fsync_ms(Path(made), times=plan.probes)
+        after = measure_fsync(Path(made), times=plan.probes)
     _hold(found, plan)
     return Result(
         bench="gateway",
         plan=plan.name,
         seed=seed,
         seconds=round(time.monotonic() - began, 1),
-        machine=machine(fsync_before=before, fsync_after=after),
+        machine=describe_machine(fsync_before=before, fsync_after=after),
         contenders=[
             Competitor(name=each.name, version=each.version if each.name in took_part else None, durability=None, note=each.note)
             for each in everyone
@@ -133,10 +133,10 @@ async def _measure(
             }
             samples = await _taken(samplers, urls, rounds=plan.rounds, say=say)
             for name, taken in samples.items():
-                found.add(measure, name, "ms", summary(taken), size=size)
+                found.add(measure, name, "ms", summarise(taken), size=size)
                 if name != DIRECT:
                     added = [mine - bare for mine, bare in zip(taken, samples[DIRECT], strict=True)]
-                    found.add(f"{measure}: {ADDED}", name, "ms", summary(added), size=size)
+                    found.add(f"{measure}: {ADDED}", name, "ms", summarise(added), size=size)
                     found.add(f"{measure}: {WORST}", name, "ms", _at_p99(added), size=size)
     await _measure_rate(plan, found, urls, session=session, seed=seed, say=say)
 
@@ -150,9 +150,9 @@ async def _measure_rate(
     samplers = {name: partial(_rate, session, url, bodies, seconds=plan.seconds / RATE_SLICES) for name, url in urls.items()}
     samples = await _taken(samplers, urls, rounds=RATE_SLICES, say=say)
     for name, taken in samples.items():
-        found.add(RATE, name, "1/s", summary(taken))
+        found.add(RATE, name, "1/s", summarise(taken))
     if LITELLM in samples:
-        found.add(BESIDE, THREADKEEP, "×", paired(samples[THREADKEEP], samples[LITELLM]))
+        found.add(BESIDE, THREADKEEP, "×", summarise_ratios(samples[THREADKEEP], samples[LITELLM]))
 
 
 async def _taken(
@@ -161,7 +161,7 @@ async def _taken(
     """Return everyone's samples; a peer that stops answering is left out from here on."""
     while True:
         try:
-            return await interleaved({name: samplers[name] for name in urls}, rounds=rounds, warm_up=2)
+            return await sample_interleaved({name: samplers[name] for name in urls}, rounds=rounds, warm_up=2)
         except Unhelpful as refusal:
             name = next(name for name, url in urls.items() if url == refusal.url)
             _left_out(urls, name, refusal, say=say)

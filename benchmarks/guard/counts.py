@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import child_environ
-from benchmarks.cases.lab import scripted
+from benchmarks import build_child_environ
+from benchmarks.cases.lab import make_scripted_model
 from benchmarks.cases.manifest import load_manifest
 from benchmarks.cases.readers import LiteralReader
 from benchmarks.cases.run import CHAIN, Terms, run_cases
@@ -25,20 +25,20 @@ SEED = 11
 ARMS = (EXTRACTIVE, *(f"session, {name}" for name in ("faithful", "lossy", "lying", "hostile")))
 
 
-async def counts(*, say: Say) -> Counts:
+async def count_all(*, say: Say) -> Counts:
     """Return every count; the same code gives the same counts on any machine."""
     found: Counts = {}
     for family in ("story", "frozen"):
         say(f"{family}: {PLAN.hops} compactions")
-        found |= _of_retention(await run_retention(PLAN, family=family, seed=SEED, say=_unheard))
+        found |= _count_retention(await run_retention(PLAN, family=family, seed=SEED, say=_unheard))
     say("cases, one session")
-    found |= await _of_cases()
+    found |= await _count_cases()
     say("statements and bytes")
-    found |= _of_store()
+    found |= _count_store()
     return found
 
 
-def changed(was: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[str, int]]) -> list[str]:
+def list_changes(was: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Return each count that is not what it was, as a line."""
     lines = []
     for group in sorted({*was, *now}):
@@ -51,7 +51,7 @@ def changed(was: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[str,
     return lines
 
 
-def expected_file() -> Path:
+def find_expected_file() -> Path:
     """Return where the committed counts are."""
     return Path(__file__).with_name("expected.json")
 
@@ -67,7 +67,7 @@ def write_expected(found: Counts, file: Path) -> None:
     file.write_text(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _of_retention(result: Retained) -> Counts:
+def _count_retention(result: Retained) -> Counts:
     tally, hop = result.tally, result.plan.hops
     found: Counts = {}
     for arm in ARMS:
@@ -89,10 +89,12 @@ def _of_retention(result: Retained) -> Counts:
     return found
 
 
-async def _of_cases() -> Counts:
+async def _count_cases() -> Counts:
     manifest = load_manifest().only(["orchard"])
     terms = Terms(chain=True, variants=CHAIN, asked_at=(5,))
-    run = await run_cases(manifest, terms, reader=LiteralReader(), summariser=scripted("faithful", seed=1), say=_unheard)
+    run = await run_cases(
+        manifest, terms, reader=LiteralReader(), summariser=make_scripted_model("faithful", seed=1), say=_unheard
+    )
     found: Counts = {}
     for variant in CHAIN:
         answers = [each for each in run.answered if each.variant == variant]
@@ -107,9 +109,11 @@ async def _of_cases() -> Counts:
     return found
 
 
-def _of_store() -> Counts:
+def _count_store() -> Counts:
     process = [sys.executable, "-m", "benchmarks.guard.statements"]
-    told: Counts = json.loads(subprocess.run(process, check=True, capture_output=True, text=True, env=child_environ()).stdout)
+    told: Counts = json.loads(
+        subprocess.run(process, check=True, capture_output=True, text=True, env=build_child_environ()).stdout
+    )
     return told
 
 

@@ -44,7 +44,7 @@ class Judged:
     part: str
 
 
-def _kept(row: str, *, holds: str) -> tuple[Bound, ...]:
+def _build_kept_bounds(row: str, *, holds: str) -> tuple[Bound, ...]:
     bounds = (
         ("user-stated, after 50 compactions", "≥ 99%", "user-stated facts kept"),
         ("stale values active without the newer", "0", "stale values"),
@@ -60,9 +60,9 @@ APPEND, SIZE, RESUME, BRANCH = "append, durable", "store size", "resume", "fork,
 GATEWAY, STEPS, START = "gateway, 1 MB streamed", "plan + merge + audit", "start"
 
 BOUNDS: tuple[Bound, ...] = (
-    *_kept(FACTS, holds="(extractive)"),
+    *_build_kept_bounds(FACTS, holds="(extractive)"),
     Bound(row=FACTS, what="recall@5 from the question", bound="≥ 95%", part=FROZEN, begins="recall@5"),
-    *_kept(HARM, holds="(session"),
+    *_build_kept_bounds(HARM, holds="(session"),
     Bound(row=KIT, what="survival at 30 %", bound="100%", part="kit", begins="survival at 30 %"),
     Bound(row=KIT, what="survival at 20 %", bound="≥ 90%", part="kit", begins="survival at 20 %"),
     Bound(row=KIT, what="survival at 10 %", bound="above every bundled one", part="kit", begins="survival at 10 %"),
@@ -128,12 +128,12 @@ BOUNDS: tuple[Bound, ...] = (
 )
 
 
-def judged(parts: Mapping[str, Part]) -> list[Judged]:
+def judge_bounds(parts: Mapping[str, Part]) -> list[Judged]:
     """Return every bound of the design with what was found for it, in the design's order; none is left out."""
-    return [line for bound in BOUNDS for line in _of_bound(bound, parts.get(bound.part))]
+    return [line for bound in BOUNDS for line in _judge_bound(bound, parts.get(bound.part))]
 
 
-def _of_bound(bound: Bound, part: Part | None) -> Iterator[Judged]:
+def _judge_bound(bound: Bound, part: Part | None) -> Iterator[Judged]:
     found = (
         [] if part is None else [each for each in part.targets if each.what.startswith(bound.begins) and bound.holds in each.what]
     )
@@ -141,14 +141,14 @@ def _of_bound(bound: Bound, part: Part | None) -> Iterator[Judged]:
         # Several targets of one bound are told apart by their own words.
         rest = target.what.removeprefix(bound.begins).removesuffix(": added").strip(", ")
         what = f"{bound.what}, {rest}" if rest and len(found) > 1 else bound.what
-        verdict = _verdict(target) if bound.needs in target.what else "not told"
+        verdict = _decide_verdict(target) if bound.needs in target.what else "not told"
         yield Judged(row=bound.row, what=what, bound=target.bound, found=target.found, verdict=verdict, part=bound.part)
     if not found:
         why = "this part was not run" if part is None else f"not measured by this {part.plan} run"
         yield Judged(row=bound.row, what=bound.what, bound=bound.bound, found=why, verdict="not run", part=bound.part)
 
 
-def _verdict(target: KeptTarget) -> Verdict:
+def _decide_verdict(target: KeptTarget) -> Verdict:
     if target.met is None:
         return "not run" if target.found.startswith("not measured") else "not told"
     return "met" if target.met else "missed"

@@ -20,7 +20,7 @@ NAME = "threadkeep"
 BUDGETS = (0.30, 0.20, 0.10)
 
 
-def kit_version() -> str | None:
+def find_kit_version() -> str | None:
     """Return the version that is installed, or None."""
     try:
         return version(PACKAGE)
@@ -45,16 +45,16 @@ def measure_kit(*, seeds: int, rounds: int = 5) -> tuple[Found, list[Table], dic
     found = Found()
     for budget in BUDGETS:
         _hold(found, payload["entries"], budget)
-    stale = sum(_stale(entry) for entry in payload["entries"] if entry["compactor"] == NAME)
+    stale = sum(_count_stale(entry) for entry in payload["entries"] if entry["compactor"] == NAME)
     found.hold("stale values in view, by the kit's count", bound="0", found=str(stale), met=stale == 0)
-    return found, [_table(payload["entries"])], payload
+    return found, [_build_table(payload["entries"])], payload
 
 
 def _hold(found: Found, entries: Sequence[dict[str, Any]], budget: float) -> None:
     group = {entry["compactor"]: entry for entry in entries if entry["budget_fraction"] == budget}
     ours = group.pop(NAME)
-    best = max(_survival(entry) for entry in group.values() if entry["budget_compliant"])
-    kept, fits = _survival(ours), bool(ours["budget_compliant"])
+    best = max(_read_survival(entry) for entry in group.values() if entry["budget_compliant"])
+    kept, fits = _read_survival(ours), bool(ours["budget_compliant"])
     bound, met = {
         0.30: ("100%, within the budget", kept == 1 and fits),
         0.20: ("≥ 90%, within the budget", kept >= 0.9 and fits),
@@ -64,23 +64,23 @@ def _hold(found: Found, entries: Sequence[dict[str, Any]], budget: float) -> Non
     found.hold(f"survival at {budget:.0%}".replace("%", " %"), bound=bound, found=f"{kept:.0%}, {size}", met=met)
 
 
-def _survival(entry: dict[str, Any]) -> float:
+def _read_survival(entry: dict[str, Any]) -> float:
     return float(entry["randomized"]["overall_final_survival"])
 
 
-def _stale(entry: dict[str, Any]) -> int:
+def _count_stale(entry: dict[str, Any]) -> int:
     return int(entry["randomized"]["supersession"]["stale"]) + int(entry["semantic"]["conflicts"]["stale"])
 
 
-def _table(entries: Sequence[dict[str, Any]]) -> Table:
+def _build_table(entries: Sequence[dict[str, Any]]) -> Table:
     rows = [
         [
             f"{entry['budget_fraction']:.0%}",
             entry["compactor"],
-            f"{_survival(entry):.0%}",
+            f"{_read_survival(entry):.0%}",
             f"{entry['max_output_to_budget']:.2f} ×",
             "yes" if entry["budget_compliant"] else "no",
-            str(_stale(entry)),
+            str(_count_stale(entry)),
         ]
         for entry in entries
     ]

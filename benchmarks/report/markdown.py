@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.report.bounds import Judged, judged
-from benchmarks.report.origin import Origin, differences
+from benchmarks.report.bounds import Judged, judge_bounds
+from benchmarks.report.origin import Origin, list_differences
 from benchmarks.report.part import KeptTable, Part
 
 TITLES = {
@@ -29,31 +29,31 @@ SHOWN_ROWS = 14
 ELSEWHERE = "†"
 
 
-def markdown(parts: Mapping[str, Part], *, skipped: Mapping[str, str], here: Origin) -> str:
+def render_markdown(parts: Mapping[str, Part], *, skipped: Mapping[str, str], here: Origin) -> str:
     """Return the whole report.
 
     Args:
         skipped: Parts that were not run or failed, and why.
         here: Where the report is written; parts from elsewhere are marked.
     """
-    lines = ["# Report", "", *_head(parts, here), ""]
-    lines += list(_design(judged(parts), elsewhere=elsewhere(parts, here)))
+    lines = ["# Report", "", *_render_head(parts, here), ""]
+    lines += list(_render_bounds(judge_bounds(parts), elsewhere=find_differences(parts, here)))
     if skipped:
         lines += ["## Not run", "", *(f"- {name}: {why}" for name, why in skipped.items()), ""]
     for name, title in TITLES.items():
         if name in parts:
-            lines += _part(title, parts[name])
+            lines += _render_part(title, parts[name])
     return "\n".join(lines).rstrip() + "\n"
 
 
 def report_json(parts: Mapping[str, Part], *, skipped: Mapping[str, str], here: Origin) -> dict[str, object]:
     """Return the one object `--json` prints: the writer's machine and code, the design's table, and of each part where its
     numbers come from and in what that is not here; each part is a file of its own."""
-    marked = elsewhere(parts, here)
+    marked = find_differences(parts, here)
     return {
         "bench": "report",
-        **_origin_json(here),
-        "design": [_line_json(line, elsewhere=is_elsewhere(line, marked)) for line in judged(parts)],
+        **_render_origin(here),
+        "design": [_render_line(line, elsewhere=is_elsewhere(line, marked)) for line in judge_bounds(parts)],
         "parts": {
             name: {
                 "plan": part.plan,
@@ -61,7 +61,7 @@ def report_json(parts: Mapping[str, Part], *, skipped: Mapping[str, str], here: 
                 "seconds": part.seconds,
                 "at": part.at,
                 "threadkeep": part.threadkeep,
-                **_origin_json(part.origin),
+                **_render_origin(part.origin),
                 "elsewhere": marked.get(name, []),
             }
             for name, part in parts.items()
@@ -70,9 +70,9 @@ def report_json(parts: Mapping[str, Part], *, skipped: Mapping[str, str], here: 
     }
 
 
-def elsewhere(parts: Mapping[str, Part], here: Origin) -> dict[str, list[str]]:
+def find_differences(parts: Mapping[str, Part], here: Origin) -> dict[str, list[str]]:
     """Return, of each part that was not measured as this process would measure it, in what it differs."""
-    found = {name: differences(part.origin, here) for name, part in parts.items()}
+    found = {name: list_differences(part.origin, here) for name, part in parts.items()}
     return {name: differs for name, differs in found.items() if differs}
 
 
@@ -81,12 +81,12 @@ def is_elsewhere(line: Judged, marked: Mapping[str, object]) -> bool:
     return line.verdict != "not run" and line.part in marked
 
 
-def _origin_json(origin: Origin) -> dict[str, Any]:
+def _render_origin(origin: Origin) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(origin)
     return told
 
 
-def _line_json(line: Judged, *, elsewhere: bool) -> dict[str, object]:
+def _render_line(line: Judged, *, elsewhere: bool) -> dict[str, object]:
     return {
         "row": line.row,
         "what": line.what,
@@ -98,7 +98,7 @@ def _line_json(line: Judged, *, elsewhere: bool) -> dict[str, object]:
     }
 
 
-def _head(parts: Mapping[str, Part], here: Origin) -> Iterator[str]:
+def _render_head(parts: Mapping[str, Part], here: Origin) -> Iterator[str]:
     yield f"{here.machine}. Source `{here.source}`, commit {here.commit}."
     yield ""
     yield f"Installed beside it: {', '.join(f'{name} {there}' for name, there in here.versions.items()) or 'nothing'}."
@@ -108,13 +108,13 @@ def _head(parts: Mapping[str, Part], here: Origin) -> Iterator[str]:
     yield ""
     yield "| part | plan | seed | seconds | measured (UTC) | threadkeep | source, commit | measured where |"
     yield "| --- | --- | ---: | ---: | --- | --- | --- | --- |"
-    marked = elsewhere(parts, here)
+    marked = find_differences(parts, here)
     for name, title in TITLES.items():
         if name in parts:
             part = parts[name]
-            yield _row(
+            yield _render_row(
                 [
-                    f"[{name}](#{_anchor(title)})",
+                    f"[{name}](#{_make_anchor(title)})",
                     part.plan,
                     str(part.seed),
                     f"{part.seconds:,.0f}",
@@ -127,7 +127,7 @@ def _head(parts: Mapping[str, Part], here: Origin) -> Iterator[str]:
     yield f"| all | | | {sum(part.seconds for part in parts.values()):,.0f} | | | | |"
 
 
-def _design(lines: Sequence[Judged], *, elsewhere: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _render_bounds(lines: Sequence[Judged], *, elsewhere: Mapping[str, Sequence[str]]) -> Iterator[str]:
     counts = Counter(line.verdict for line in lines)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("met", "missed", "not told", "not run") if counts[verdict])
     yield "## The design's bounds"
@@ -142,11 +142,11 @@ def _design(lines: Sequence[Judged], *, elsewhere: Mapping[str, Sequence[str]]) 
         last = line.row
         verdict = f"**{line.verdict}**" if line.verdict == "missed" else line.verdict
         mark = f" {ELSEWHERE}" if is_elsewhere(line, elsewhere) else ""
-        yield f"| {row} | {_cell(line.what)} | {_cell(line.found)} | {_cell(line.bound)} | {verdict}{mark} |"
+        yield f"| {row} | {_escape_cell(line.what)} | {_escape_cell(line.found)} | {_escape_cell(line.bound)} | {verdict}{mark} |"
     yield ""
 
 
-def _part(title: str, part: Part) -> Iterator[str]:
+def _render_part(title: str, part: Part) -> Iterator[str]:
     yield f"## {title}"
     yield ""
     yield from (f"- {fact}" for fact in part.facts)
@@ -154,12 +154,14 @@ def _part(title: str, part: Part) -> Iterator[str]:
     if part.targets:
         words = {True: "met", False: "**missed**", None: "not told"}
         rows = [[words[each.met], each.found, each.bound, each.what] for each in part.targets]
-        yield from _table(KeptTable(title="Targets", aside="", columns=["", "found", "bound", "what"], rows=rows), folded=False)
+        yield from _render_table(
+            KeptTable(title="Targets", aside="", columns=["", "found", "bound", "what"], rows=rows), folded=False
+        )
     for number, table in enumerate(part.tables):
-        yield from _table(table, folded=number > 0 and len(table.rows) > SHOWN_ROWS)
+        yield from _render_table(table, folded=number > 0 and len(table.rows) > SHOWN_ROWS)
 
 
-def _table(table: KeptTable, *, folded: bool) -> Iterator[str]:
+def _render_table(table: KeptTable, *, folded: bool) -> Iterator[str]:
     yield f"### {table.title}"
     yield ""
     if table.aside:
@@ -168,23 +170,23 @@ def _table(table: KeptTable, *, folded: bool) -> Iterator[str]:
     if folded:
         yield f"<details><summary>{len(table.rows)} rows</summary>"
         yield ""
-    yield _row([column.removeprefix(">") for column in table.columns])
-    yield _row(["---:" if column.startswith(">") else "---" for column in table.columns])
-    yield from (_row(row) for row in table.rows)
+    yield _render_row([column.removeprefix(">") for column in table.columns])
+    yield _render_row(["---:" if column.startswith(">") else "---" for column in table.columns])
+    yield from (_render_row(row) for row in table.rows)
     yield ""
     if folded:
         yield "</details>"
         yield ""
 
 
-def _anchor(title: str) -> str:
+def _make_anchor(title: str) -> str:
     """Return what a heading is linked by."""
     return re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
+def _render_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(_escape_cell(cell) for cell in cells)} |"
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "∣").replace("\n", " ")

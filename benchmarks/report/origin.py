@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 import threadkeep
-from benchmarks.code import DIGITS, code_digest
-from benchmarks.result import machine
-from benchmarks.samples import summary
+from benchmarks.code import DIGITS, compute_code_digest
+from benchmarks.result import describe_machine
+from benchmarks.samples import summarise
 
 UNKNOWN, NONE = "unknown", "none"
 PACKAGES = ("msgspec", "aiohttp", "uvicorn", "uvloop", "openai-agents", "langgraph-checkpoint-sqlite", "langchain", "litellm")
@@ -32,23 +32,25 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     source: str = UNKNOWN
 
 
-def origin() -> Origin:
+def read_origin() -> Origin:
     """Return where this process is, and what it runs."""
     package = Path(threadkeep.__file__).parent
-    return Origin(machine=_machine(), versions=_versions(), commit=commit_of(package), source=code_digest())
+    return Origin(
+        machine=_describe_machine(), versions=_list_versions(), commit=find_commit(package), source=compute_code_digest()
+    )
 
 
-def commit_of(package: Path) -> str:
+def find_commit(package: Path) -> str:
     """Return the commit a package is checked out at. One that merely lies below somebody's checkout is at none."""
-    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
+    if _run_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return NONE
-    commit = _git(package, "rev-parse", f"--short={DIGITS}", "HEAD")
+    commit = _run_git(package, "rev-parse", f"--short={DIGITS}", "HEAD")
     if commit is None:
         return NONE
-    return f"{commit} with changes" if _git(package, "status", "--porcelain", "--", ".") else commit
+    return f"{commit} with changes" if _run_git(package, "status", "--porcelain", "--", ".") else commit
 
 
-def differences(there: Origin, here: Origin) -> list[str]:
+def list_differences(there: Origin, here: Origin) -> list[str]:
     """Return in what `there` is not `here`, a phrase each; an old part that does not say where it was made is unknown."""
     if there == Origin():
         return ["unknown machine and code"]
@@ -64,7 +66,7 @@ def differences(there: Origin, here: Origin) -> list[str]:
     ]
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _run_git(folder: Path, *arguments: str) -> str | None:
     """Return what git says, or None where it has nothing to say or is not there."""
     try:
         asked = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=True, text=True)
@@ -73,13 +75,13 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return asked.stdout.strip()
 
 
-def _machine() -> str:
-    still = summary([0.0])
-    at = machine(fsync_before=still, fsync_after=still)
+def _describe_machine() -> str:
+    still = summarise([0.0])
+    at = describe_machine(fsync_before=still, fsync_after=still)
     return f"{at.processor}, {at.cores} cores, {at.system}, {at.python}, SQLite {at.sqlite}, {platform.machine()}"
 
 
-def _versions() -> dict[str, str]:
+def _list_versions() -> dict[str, str]:
     found: dict[str, str] = {}
     for name in PACKAGES:
         try:

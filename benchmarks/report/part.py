@@ -54,11 +54,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin = msgspec.field(default_factory=Origin)
 
 
-def kept_targets(targets: Sequence[Target]) -> list[KeptTarget]:
+def keep_targets(targets: Sequence[Target]) -> list[KeptTarget]:
     return [KeptTarget(what=each.what, bound=each.bound, found=each.found, met=each.met) for each in targets]
 
 
-def kept_tables(tables: Sequence[Table]) -> list[KeptTable]:
+def keep_tables(tables: Sequence[Table]) -> list[KeptTable]:
     return [
         KeptTable(
             title=each.title,

@@ -15,12 +15,12 @@ def list_participants(named: Sequence[Named]) -> list[Named]:
 
     Threadkeep inside a host is threadkeep again, and takes part where it is named.
     """
-    others = [name for name, entry in COMPACTORS.items() if "threadkeep" not in entry.packages and _installed(entry.packages)]
+    others = [name for name, entry in COMPACTORS.items() if "threadkeep" not in entry.packages and _is_installed(entry.packages)]
     asked_for = {each.name for each in named}
     return [*named, *(Named(name=name, python=sys.executable) for name in others if name not in asked_for)]
 
 
-def _installed(packages: Sequence[str]) -> bool:
+def _is_installed(packages: Sequence[str]) -> bool:
     try:
         return all(version(package) for package in packages)
     except PackageNotFoundError:

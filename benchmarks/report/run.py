@@ -15,7 +15,7 @@ import aiohttp
 
 from benchmarks import tables as result_tables
 from benchmarks.cases import aggregates as cases_report
-from benchmarks.cases.lab import scripted
+from benchmarks.cases.lab import make_scripted_model
 from benchmarks.cases.manifest import load_manifest
 from benchmarks.cases.readers import LiteralReader
 from benchmarks.cases.run import CHAIN, Terms, run_cases
@@ -24,8 +24,8 @@ from benchmarks.compactors.peer import Peers
 from benchmarks.compactors.process import Named
 from benchmarks.gateway import run as gateway
 from benchmarks.report import kit
-from benchmarks.report.origin import origin
-from benchmarks.report.part import Part, kept_tables, kept_targets
+from benchmarks.report.origin import read_origin
+from benchmarks.report.part import Part, keep_tables, keep_targets
 from benchmarks.report.startup import measure_start, start_table
 from benchmarks.result import Figure, Result, Target
 from benchmarks.retention import report as retention_report
@@ -116,7 +116,7 @@ def measure(name: str, plan: Plan, *, asked: Asked, say: Say) -> Part:
         PartFailed: It broke off.
     """
     # Before it begins: files that change while it is measured are not what runs.
-    there, busy, began = origin(), _load(), time.monotonic()
+    there, busy, began = read_origin(), _load(), time.monotonic()
     try:
         made = MEASURES[name](plan, asked, say)
     except BREAKS_OFF as error:
@@ -129,8 +129,8 @@ def measure(name: str, plan: Plan, *, asked: Asked, say: Say) -> Part:
         at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         threadkeep=__version__,
         facts=[*made.facts, *busy],
-        targets=kept_targets(made.targets),
-        tables=kept_tables(made.tables),
+        targets=keep_targets(made.targets),
+        tables=keep_tables(made.tables),
         data=made.data,
         origin=there,
     )
@@ -151,14 +151,14 @@ class Made:
     data: dict[str, Any]
 
 
-def _retention(family: str) -> Callable[[Plan, Asked, Say], Made]:
+def _measure_retention(family: str) -> Callable[[Plan, Asked, Say], Made]:
     def made(plan: Plan, asked: Asked, say: Say) -> Made:
         with Peers(asked.peers) as peers:
             found = asyncio.run(retention.run_retention(plan.retention, family=family, seed=asked.seed, say=say, more=peers.arms))
         return Made(
-            facts=[*retention_report.facts(found), *peers.told],
+            facts=[*retention_report.list_facts(found), *peers.told],
             targets=found.targets,
-            tables=retention_report.tables(found),
+            tables=retention_report.build_tables(found),
             data=_compact(found.scored_json()),
         )
 
@@ -176,51 +176,51 @@ def _compact(scored: dict[str, Any]) -> dict[str, Any]:
     return scored
 
 
-def _of_result(found: Result) -> Made:
+def _convert_result(found: Result) -> Made:
     return Made(
-        facts=result_tables.facts(found),
+        facts=result_tables.list_facts(found),
         targets=found.targets,
-        tables=[table for table in result_tables.tables(found) if table.rows],
+        tables=[table for table in result_tables.build_tables(found) if table.rows],
         data=found.as_json(),
     )
 
 
-def _store(plan: Plan, asked: Asked, say: Say) -> Made:
-    return _of_result(asyncio.run(store.run_store(plan.store, seed=asked.seed, say=say)))
+def _measure_store(plan: Plan, asked: Asked, say: Say) -> Made:
+    return _convert_result(asyncio.run(store.run_store(plan.store, seed=asked.seed, say=say)))
 
 
-def _gateway(plan: Plan, asked: Asked, say: Say) -> Made:
-    return _of_result(asyncio.run(gateway.run_gateway(plan.gateway, seed=asked.seed, say=say, pythons=asked.proxies)))
+def _measure_gateway(plan: Plan, asked: Asked, say: Say) -> Made:
+    return _convert_result(asyncio.run(gateway.run_gateway(plan.gateway, seed=asked.seed, say=say, pythons=asked.proxies)))
 
 
-def _compaction(plan: Plan, asked: Asked, say: Say) -> Made:
+def _measure_compaction(plan: Plan, asked: Asked, say: Say) -> Made:
     found = compaction.run_compaction(plan.compaction, seed=asked.seed, say=say)
     table = Table(
         title="Times and memory",
         aside="the plain pass decodes the same items and cuts them into words",
         columns=["", "who", ">found"],
-        rows=[[f"{figure.measure}, {figure.unit}", figure.contender, _told(figure)] for figure in found.figures],
+        rows=[[f"{figure.measure}, {figure.unit}", figure.contender, _format_figure(figure)] for figure in found.figures],
     )
     return Made(facts=[found.machine], targets=found.targets, tables=[table], data=found.as_json())
 
 
-def _told(figure: Figure) -> str:
+def _format_figure(figure: Figure) -> str:
     value = figure.value
     spread = f" ({value.low:,.2f}–{value.high:,.2f})" if value.samples > 1 else ""
     return f"{value.median:,.2f}{spread}"
 
 
-def _cases(plan: Plan, asked: Asked, say: Say) -> Made:
+def _measure_cases(plan: Plan, asked: Asked, say: Say) -> Made:
     """Cases with the reader that looks words up and a faithful summariser; real readers are named to the command of its own."""
     terms = Terms(chain=True, variants=CHAIN, hops=plan.case_hops, seed=asked.seed)
-    summariser = scripted("faithful", seed=asked.seed)
+    summariser = make_scripted_model("faithful", seed=asked.seed)
     found = asyncio.run(run_cases(load_manifest(), terms, reader=LiteralReader(), summariser=summariser, say=say))
-    data = {**found.as_json(), "aggregates": cases_report.aggregates(found)}
-    return Made(facts=cases_report.facts(found), targets=[], tables=cases_report.tables(found), data=data)
+    data = {**found.as_json(), "aggregates": cases_report.compute_aggregates(found)}
+    return Made(facts=cases_report.list_facts(found), targets=[], tables=cases_report.build_tables(found), data=data)
 
 
-def _kit(plan: Plan, asked: Asked, say: Say) -> Made:
-    there = kit.kit_version()
+def _measure_kit(plan: Plan, asked: Asked, say: Say) -> Made:
+    there = kit.find_kit_version()
     if there is None:
         raise CannotRun(f"{kit.PACKAGE} is not installed")
     say(f"{kit.PACKAGE} {there}: {plan.kit_seeds} seeds, five rounds, three budgets")
@@ -229,7 +229,7 @@ def _kit(plan: Plan, asked: Asked, say: Say) -> Made:
     return Made(facts=[f"{kit.PACKAGE} {there}, {seeds}"], targets=found.targets, tables=tables, data=data)
 
 
-def _start(plan: Plan, asked: Asked, say: Say) -> Made:
+def _measure_start(plan: Plan, asked: Asked, say: Say) -> Made:
     say(f"starting the interpreter, the library and the command line, {plan.starts} times each")
     found = measure_start(rounds=plan.starts)
     data = {"figures": [asdict(figure) for figure in found.figures]}
@@ -237,12 +237,12 @@ def _start(plan: Plan, asked: Asked, say: Say) -> Made:
 
 
 MEASURES: Mapping[str, Callable[[Plan, Asked, Say], Made]] = {
-    "start": _start,
-    "retention-frozen": _retention("frozen"),
-    "retention-story": _retention("story"),
-    "cases": _cases,
-    "kit": _kit,
-    "compaction": _compaction,
-    "store": _store,
-    "gateway": _gateway,
+    "start": _measure_start,
+    "retention-frozen": _measure_retention("frozen"),
+    "retention-story": _measure_retention("story"),
+    "cases": _measure_cases,
+    "kit": _measure_kit,
+    "compaction": _measure_compaction,
+    "store": _measure_store,
+    "gateway": _measure_gateway,
 }

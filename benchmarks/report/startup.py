@@ -9,7 +9,7 @@ import time
 
 from benchmarks.compaction.steps import Took, hold_by_clock
 from benchmarks.result import Found
-from benchmarks.samples import Summary, summary
+from benchmarks.samples import Summary, summarise
 from benchmarks.tables import Table
 
 IMPORT_MS, HELP_MS = 60, 150
@@ -27,13 +27,13 @@ def measure_start(*, rounds: int) -> Found:
     taken: dict[str, list[Took]] = {"interpreter alone": [], "import threadkeep": [], "threadkeep --help": []}
     for at in range(rounds + 1):
         for name, arguments in zip(taken, (BARE, IMPORT, HELP), strict=True):
-            started = _started(arguments)
+            started = _time_start(arguments)
             if at:
                 taken[name].append(started)
     found = Found()
     for name, values in taken.items():
-        found.add(f"{name}, clock", "threadkeep", "ms", summary([each.wall_ms for each in values]))
-        found.add(f"{name}, processor", "threadkeep", "ms", summary([each.cpu_ms for each in values]))
+        found.add(f"{name}, clock", "threadkeep", "ms", summarise([each.wall_ms for each in values]))
+        found.add(f"{name}, processor", "threadkeep", "ms", summarise([each.cpu_ms for each in values]))
     added = [
         Took(wall_ms=ours.wall_ms - alone.wall_ms, cpu_ms=ours.cpu_ms - alone.cpu_ms)
         for ours, alone in zip(taken["import threadkeep"], taken["interpreter alone"], strict=True)
@@ -45,11 +45,11 @@ def measure_start(*, rounds: int) -> Found:
 
 def start_table(found: Found) -> Table:
     """Return the figures as people read them."""
-    rows = [[figure.measure, _told(figure.value)] for figure in found.figures]
+    rows = [[figure.measure, _format_summary(figure.value)] for figure in found.figures]
     return Table(title="Start", aside="milliseconds, median and middle half", columns=["", ">ms"], rows=rows)
 
 
-def _started(arguments: tuple[str, ...]) -> Took:
+def _time_start(arguments: tuple[str, ...]) -> Took:
     began = time.perf_counter_ns()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -58,5 +58,5 @@ def _started(arguments: tuple[str, ...]) -> Took:
     return Took(wall_ms=(time.perf_counter_ns() - began) / 1e6, cpu_ms=cpu * 1_000)
 
 
-def _told(value: Summary) -> str:
+def _format_summary(value: Summary) -> str:
     return f"{value.median:.0f} ({value.low:.0f}–{value.high:.0f})"

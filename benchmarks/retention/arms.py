@@ -11,7 +11,7 @@ from random import Random
 from typing import Protocol
 
 from benchmarks.retention.summarisers import SUMMARISERS, Note, Shown, Summariser
-from benchmarks.retention.windows import Piece, Place, piece_of, summary_piece
+from benchmarks.retention.windows import Piece, Place, make_piece, make_summary_piece
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.tokens import estimate_item
@@ -57,7 +57,7 @@ class HandoffLayout:
 
     def window(self, moment: Moment) -> list[Piece]:
         text = "\n".join((HANDOFF_OPENING, self._text.rewritten(moment) or "(no summary)"))
-        summary = summary_piece(text, dialect=moment.dialect)
+        summary = make_summary_piece(text, dialect=moment.dialect)
         spoken = [piece for piece in moment.history if piece.place is Place.PERSON]
         room = min(HANDOFF_USER_TOKENS, moment.budget_tokens - summary.tokens)
         return [*_newest(spoken, budget_tokens=room), summary]
@@ -71,9 +71,9 @@ class WholeBlockRewrite:
 
     def window(self, moment: Moment) -> list[Piece]:
         text = "\n".join((STATE_OPENING, self._text.rewritten(moment) or "(no summary)"))
-        block = piece_of(moment.dialect.make_user_message(text), dialect=moment.dialect)
+        block = make_piece(moment.dialect.make_user_message(text), dialect=moment.dialect)
         if block.place is not Place.STATE:
-            block = summary_piece(text, dialect=moment.dialect)
+            block = make_summary_piece(text, dialect=moment.dialect)
         return [block, *_newest(moment.history, budget_tokens=moment.budget_tokens - block.tokens)]
 
 

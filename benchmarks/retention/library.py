@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.retention.arms import LIBRARY, SESSION
 from benchmarks.retention.scripted_model import SummarisingModel
 from benchmarks.retention.summarisers import SUMMARISERS, Note
-from benchmarks.retention.windows import Piece, piece_of
+from benchmarks.retention.windows import Piece, make_piece
 from benchmarks.retention.wire_items import Json
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import NothingToCompact
@@ -39,10 +39,10 @@ class LibraryArm:
     async def window(self) -> list[Piece]:
         """Return the thread's window as it would be sent."""
         dialect = self.thread.dialect
-        return [piece_of(item, dialect=dialect) for item in (await self.thread.history()).items]
+        return [make_piece(item, dialect=dialect) for item in (await self.thread.history()).items]
 
 
-async def library_arms(tk: Threadkeep, *, beside: Threadkeep, dialect: str, seed: int) -> list[LibraryArm]:
+async def list_library_arms(tk: Threadkeep, *, beside: Threadkeep, dialect: str, seed: int) -> list[LibraryArm]:
     """Return the library's arms, each with a new thread; `extractive` comes first, the only one in `tk`.
 
     The others share a store of their own: nobody searches it, so its index costs nothing.

@@ -33,33 +33,33 @@ class Work:
     parts: tuple[Part, ...]
 
 
-def work_under_way(rng: Random, *, number: int) -> Work:
+def make_open_work(rng: Random, *, number: int) -> Work:
     """Return the work on ticket `number`; no two tickets share a value."""
     ticket = f"QBW-{1000 + number}"
-    files = _four(
+    files = _draw_four(
         rng, number, lambda n: f"src/quillback/{rng.choice(words.AREAS)}/{rng.choice(words.NOUNS)}_{rng.choice(_SUFFIXES)}{n}.py"
     )
-    next_steps = _four(
+    next_steps = _draw_four(
         rng, number, lambda n: f"{rng.choice(_VERBS)} the {rng.choice(words.NOUNS)} {rng.choice(_OBJECTS)} of week {n}"
     )
-    blockers = _four(rng, number, lambda n: f"LeaseHeld: row {n} of {rng.choice(words.NOUNS)}s belongs to {words.host(rng)}")
-    commands = _four(rng, number, lambda n: f"just try-{rng.choice(words.NOUNS).replace('_', '-')} --case {n}")
+    blockers = _draw_four(rng, number, lambda n: f"LeaseHeld: row {n} of {rng.choice(words.NOUNS)}s belongs to {words.host(rng)}")
+    commands = _draw_four(rng, number, lambda n: f"just try-{rng.choice(words.NOUNS).replace('_', '-')} --case {n}")
     parts = (
         Part(name="file", value=files[0], question=f"Which file has the half-finished change for {ticket}?", likes=files[1:]),
         Part(name="next step", value=next_steps[0], question=f"What is the next step for {ticket}?", likes=next_steps[1:]),
         Part(name="blocker", value=blockers[0], question=f"What stops {ticket} at the moment?", likes=blockers[1:]),
         Part(name="command", value=commands[0], question=f"Which invocation shows how {ticket} fails?", likes=commands[1:]),
     )
-    return Work(ticket=ticket, steps=_steps(ticket, parts), parts=parts)
+    return Work(ticket=ticket, steps=_build_steps(ticket, parts), parts=parts)
 
 
-def _four(rng: Random, number: int, draw: Callable[[int], str]) -> tuple[str, str, str, str]:
+def _draw_four(rng: Random, number: int, draw: Callable[[int], str]) -> tuple[str, str, str, str]:
     endings = rng.sample(range(100, 1_000), 4)
     one, two, three, four = (draw(number * 1_000 + ending) for ending in endings)
     return one, two, three, four
 
 
-def _steps(ticket: str, parts: tuple[Part, ...]) -> tuple[Step, ...]:
+def _build_steps(ticket: str, parts: tuple[Part, ...]) -> tuple[Step, ...]:
     path, next_step, blocker, command = (part.value for part in parts)
     plan = [
         {"step": f"{ticket}: reproduce", "status": "completed"},

@@ -11,12 +11,12 @@ from benchmarks.retention.arms import EXTRACTIVE, LIBRARY, STATELESS, Arm, Momen
 from benchmarks.retention.blindness import stands
 from benchmarks.retention.facts import FactKind
 from benchmarks.retention.judgement import Judged, judge
-from benchmarks.retention.library import LibraryArm, library_arms
+from benchmarks.retention.library import LibraryArm, list_library_arms
 from benchmarks.retention.planted_session import Planted
 from benchmarks.retention.probes import Probe, make_probes
 from benchmarks.retention.summarisers import notes_of
 from benchmarks.retention.tally import Cell, Lost, Recalled, Size, Tally, Took
-from benchmarks.retention.windows import Piece, open_book, piece_of
+from benchmarks.retention.windows import Piece, make_piece, open_book
 from benchmarks.retention.wire_items import Json, opening_json, turn_json
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.items import find_boundaries
@@ -44,7 +44,7 @@ class Play:
 
     async def through(self, tk: Threadkeep, *, beside: Threadkeep) -> None:
         """Play every hop on new threads: the one that is searched in the end on `tk`, the others on `beside`."""
-        self._library = await library_arms(tk, beside=beside, dialect=self._dialect, seed=self._planted.seed)
+        self._library = await list_library_arms(tk, beside=beside, dialect=self._dialect, seed=self._planted.seed)
         thread = self._library[0].thread
         await self._record(opening_json(self._planted.opening, dialect=self._dialect))
         rest: list[Json] = []
@@ -64,7 +64,7 @@ class Play:
         dialect = self._library[0].thread.dialect
         for arm in self._library:
             await arm.record(items)
-        self._history += [piece_of(dialect.parse(item), dialect=dialect) for item in items]
+        self._history += [make_piece(dialect.parse(item), dialect=dialect) for item in items]
 
     def _mid_turn(self, thread: Thread, items: Sequence[Json], *, number: int) -> int:
         """Return where turn `number` can be interrupted: no call open, all that was planted in it already shown."""

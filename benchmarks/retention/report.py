@@ -8,7 +8,7 @@ from collections.abc import Collection
 from benchmarks.retention.arms import EXTRACTIVE, LIBRARY, arm_names
 from benchmarks.retention.facts import USER_KINDS, FactKind
 from benchmarks.retention.run import Retained
-from benchmarks.retention.tally import hops_of
+from benchmarks.retention.tally import list_hops
 from benchmarks.tables import Table
 
 # Kinds with a column of their own beside what the user said.
@@ -16,7 +16,7 @@ ALONE = (FactKind.TOOL_REUSED, FactKind.TOOL_UNUSED, FactKind.WORKING, FactKind.
 OMISSIONS = ("summarisers are scripted, no model is asked; `faithful` has a key to what matters, which no model has",)
 
 
-def facts(result: Retained) -> list[str]:
+def list_facts(result: Retained) -> list[str]:
     """Return how it was measured, a line each."""
     plan, tally = result.plan, result.tally
     histories = tally.tokens(arm=EXTRACTIVE, hop=plan.hops, of=lambda size: size.history_tokens)
@@ -31,15 +31,15 @@ def facts(result: Retained) -> list[str]:
     ]
 
 
-def tables(result: Retained) -> list[Table]:
+def build_tables(result: Retained) -> list[Table]:
     """Return what was found: all arms at the end, all arms hop by hop, extractive kind by kind."""
-    return [_by_arm(result), _by_hop(result), _by_kind(result)]
+    return [_build_arm_table(result), _build_hop_table(result), _build_kind_table(result)]
 
 
-def _by_arm(result: Retained) -> Table:
+def _build_arm_table(result: Retained) -> Table:
     hop, tally = result.plan.hops, result.tally
     rows = []
-    for arm in _arms(result):
+    for arm in _list_arms(result):
         user = tally.share(arm=arm, hop=hop, kinds=USER_KINDS)
         low, high = user.interval
         everything = tally.share(arm=arm, hop=hop, kinds=frozenset(FactKind))
@@ -51,7 +51,7 @@ def _by_arm(result: Retained) -> Table:
                 f"{user.kept_share:.1%}",
                 f"{low:.0%}–{high:.0%}",
                 f"{by_seed[0]:.0%}–{by_seed[-1]:.0%}",
-                *(_kept(result, arm, hop, {kind}) for kind in ALONE),
+                *(_format_kept(result, arm, hop, {kind}) for kind in ALONE),
                 str(everything.beside),
                 f"{everything.stale} ({everything.outdated})" if everything.stale else "0",
                 f"{everything.credit:.1%}",
@@ -81,24 +81,24 @@ def _by_arm(result: Retained) -> Table:
     )
 
 
-def _arms(result: Retained) -> list[str]:
+def _list_arms(result: Retained) -> list[str]:
     """Return every arm that was judged, guests before the library's own."""
     known = arm_names()
     guests = [arm for arm in dict.fromkeys(cell.arm for cell in result.tally.cells) if arm not in known]
     return [*(arm for arm in known if arm not in LIBRARY), *guests, *LIBRARY]
 
 
-def _by_hop(result: Retained) -> Table:
-    hops = hops_of(result.tally.cells)
+def _build_hop_table(result: Retained) -> Table:
+    hops = list_hops(result.tally.cells)
     return Table(
         title="User-stated facts told, by the number of compactions",
         aside="of those said by then",
         columns=["arm, summariser", *(f">{hop}" for hop in hops)],
-        rows=[[arm, *(_kept(result, arm, hop, USER_KINDS) for hop in hops)] for arm in _arms(result)],
+        rows=[[arm, *(_format_kept(result, arm, hop, USER_KINDS) for hop in hops)] for arm in _list_arms(result)],
     )
 
 
-def _by_kind(result: Retained) -> Table:
+def _build_kind_table(result: Retained) -> Table:
     hop, tally = result.plan.hops, result.tally
     sessions = [arm for arm, summariser in LIBRARY.items() if summariser]
     rows = []
@@ -117,7 +117,7 @@ def _by_kind(result: Retained) -> Table:
                 f"{share.kept_share:.1%}",
                 f"{low:.0%}–{high:.0%}",
                 str(share.stale),
-                f"{_kept(result, worst, hop, {kind})} {LIBRARY[worst]}",
+                f"{_format_kept(result, worst, hop, {kind})} {LIBRARY[worst]}",
                 f"{sum(each.quoted for each in found) / asked:.1%}" if asked else "–",
                 f"{sum(each.record for each in found) / asked:.1%}" if asked else "–",
             ]
@@ -130,6 +130,6 @@ def _by_kind(result: Retained) -> Table:
     )
 
 
-def _kept(result: Retained, arm: str, hop: int, kinds: Collection[FactKind]) -> str:
+def _format_kept(result: Retained, arm: str, hop: int, kinds: Collection[FactKind]) -> str:
     share = result.tally.share(arm=arm, hop=hop, kinds=kinds)
     return f"{share.kept_share:.1%}" if share.asked else "–"

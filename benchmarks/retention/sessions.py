@@ -9,11 +9,11 @@ from random import Random
 
 from benchmarks.retention.blindness import gives_away
 from benchmarks.retention.facts import OF_DEMAND, Fact, FactKind, Printed, load_lines, printed_output
-from benchmarks.retention.open_work import work_under_way
+from benchmarks.retention.open_work import make_open_work
 from benchmarks.retention.planted_session import Planted, hop_ends
-from benchmarks.story.generator import long_session
+from benchmarks.story.generator import generate_session
 from benchmarks.story.lines import Value, find_line
-from benchmarks.story.session import CWD, Demand, Step, Turn, context_items
+from benchmarks.story.session import CWD, Demand, Step, Turn, build_context_items
 from benchmarks.story.words import exit_text
 
 MOST_DRAWS = 400
@@ -32,7 +32,7 @@ def planted_session(*, seed: int, turns: int, hops: int) -> Planted:
         ValueError: Fewer turns than hops, or than a long session has.
     """
     ends = hop_ends(turns=turns, hops=hops)
-    story = long_session(seed=seed, turns=turns)
+    story = generate_session(seed=seed, turns=turns)
     planting = _Planting(story.turns, seed=seed)
     planting.add_demands(story.demands)
     planting.add_spoken()
@@ -46,7 +46,7 @@ def planted_session(*, seed: int, turns: int, hops: int) -> Planted:
         facts=tuple(facts),
         ends=ends,
         planted_steps=steps,
-        opening=tuple(context_items()),
+        opening=tuple(build_context_items()),
     )
 
 
@@ -108,7 +108,7 @@ class _Planting:
             begin = end + 1
 
     def _under_way(self, kind: FactKind, *, number: int, turn: int, end: int) -> None:
-        work = work_under_way(self._rng, number=number)
+        work = make_open_work(self._rng, number=number)
         # A plan made later in the turn would say something else, and rightly so.
         rest = [step for step in self.turns[turn].steps[self.planted[turn] :] if step.tool != "update_plan"]
         steps = (*work.steps, *self.turns[turn].steps[: self.planted[turn]], *rest)

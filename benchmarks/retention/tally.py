@@ -151,10 +151,10 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        return wilson(self.kept / self.repeats, self.asked / self.repeats)
+        return compute_wilson(self.kept / self.repeats, self.asked / self.repeats)
 
 
-def wilson(kept: float, asked: float) -> tuple[float, float]:
+def compute_wilson(kept: float, asked: float) -> tuple[float, float]:
     """Return Wilson's 95 % interval of a share; the whole range where nothing was asked.
 
     It takes facts for independent. Those of one session are not quite, so the spread between seeds is worth a look too.
@@ -168,6 +168,6 @@ def wilson(kept: float, asked: float) -> tuple[float, float]:
     return max(0.0, (middle - half) / spread), min(1.0, (middle + half) / spread)
 
 
-def hops_of(cells: Iterable[Cell]) -> Sequence[int]:
+def list_hops(cells: Iterable[Cell]) -> Sequence[int]:
     """Return the hops that were scored, in order."""
     return sorted({cell.hop for cell in cells})

@@ -64,7 +64,7 @@ class Book:
     tokens: int
 
 
-def piece_of(item: Item, *, dialect: Dialect) -> Piece:
+def make_piece(item: Item, *, dialect: Dialect) -> Piece:
     """Return what a recorded item, or the library's own state, is in a window."""
     view = dialect.view(item)
     if f"<{TAG}>\n" in view.text and f"\n</{TAG}>" in view.text and not view.by_person:
@@ -76,7 +76,7 @@ def piece_of(item: Item, *, dialect: Dialect) -> Piece:
     return Piece(item=item, place=place, text=view.said if view.by_person else view.text, tokens=estimate_item(item.raw))
 
 
-def summary_piece(text: str, *, dialect: Dialect) -> Piece:
+def make_summary_piece(text: str, *, dialect: Dialect) -> Piece:
     """Return a summary as an item of its own."""
     item = dialect.make_user_message(text)
     return Piece(item=item, place=Place.SUMMARY, text=text, tokens=estimate_item(item.raw))

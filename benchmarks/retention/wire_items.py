@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
-from benchmarks.story.session import PARALLEL_TOOLS, Step, Turn, turn_items
+from benchmarks.story.session import PARALLEL_TOOLS, Step, Turn, render_turn
 
 Json = dict[str, object]
 
@@ -22,7 +22,7 @@ def turn_json(turn: Turn, *, number: int, dialect: str) -> list[Json]:
 
 
 def _responses(turn: Turn, number: int) -> list[Json]:
-    return turn_items(turn, number=number)
+    return render_turn(turn, number=number)
 
 
 def _chat(turn: Turn, number: int) -> list[Json]:

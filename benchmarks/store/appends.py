@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.result import Found
-from benchmarks.samples import Summary, interleaved, paired, summary, timed_ms
+from benchmarks.samples import Summary, measure_ms, sample_interleaved, summarise, summarise_ratios
 from benchmarks.store.peers import Contender
 from benchmarks.store.workload import Row, Workload
 
@@ -32,12 +32,12 @@ async def measure_appends(
     groups = list(islice(drawn, turns * (rounds + 1)))
     for measure, batches, each in (("append 1 row", singles, rows), ("append 1 turn", groups, turns)):
         taken = {name: _appender(contender, batches, each=each) for name, contender in open_ones.items()}
-        samples = await interleaved(taken, rounds=rounds)
+        samples = await sample_interleaved(taken, rounds=rounds)
         for name, values in samples.items():
-            found.add(measure, name, "ms", summary(values))
+            found.add(measure, name, "ms", summarise(values))
         for name, values in samples.items():
             if name != THREADKEEP:
-                _hold_beside(found, measure, name, paired(samples[THREADKEEP], values))
+                _hold_beside(found, measure, name, summarise_ratios(samples[THREADKEEP], values))
     return [row for batch in (*singles, *groups) for row in batch]
 
 
@@ -50,7 +50,7 @@ def _appender(contender: Contender, batches: Sequence[Sequence[Row]], *, each: i
             for batch in islice(pending, each):
                 await contender.append(THREAD, batch)
 
-        return await timed_ms(work) / each
+        return await measure_ms(work) / each
 
     return sample
 
@@ -70,11 +70,11 @@ async def measure_sharing(
         if contender.shares_commits:
             crowds[f"{name}/1"] = _crowd(contender, rows[: max(8, writers)], writers=1)
             crowds[f"{name}/{writers}"] = _crowd(contender, rows, writers=writers)
-    samples = await interleaved(crowds, rounds=rounds)
+    samples = await sample_interleaved(crowds, rounds=rounds)
     for key, taken in samples.items():
         name, _, crowd = key.rpartition("/")
-        found.add("1 writer" if crowd == "1" else f"{crowd} writers", name, "rows/s", summary(taken))
-    alone, together = (summary(samples[f"{THREADKEEP}/{crowd}"]).median for crowd in (1, writers))
+        found.add("1 writer" if crowd == "1" else f"{crowd} writers", name, "rows/s", summarise(taken))
+    alone, together = (summarise(samples[f"{THREADKEEP}/{crowd}"]).median for crowd in (1, writers))
     if fsync_ms >= SLOW_FSYNC_MS:
         gain = together / alone
         found.hold(
@@ -105,4 +105,4 @@ def measure_sizes(folders: Mapping[str, Path], found: Found, *, rows: Sequence[R
     plain = sum(len(row.body) for row in rows)
     for name, folder in folders.items():
         size = sum(file.stat().st_size for file in folder.iterdir())
-        found.add("file of", name, "× JSON", summary([size / plain]), size=len(rows))
+        found.add("file of", name, "× JSON", summarise([size / plain]), size=len(rows))

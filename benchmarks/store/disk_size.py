@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.result import Found
-from benchmarks.samples import summary
+from benchmarks.samples import summarise
 from benchmarks.store.workload import DIALECT, Workload
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import NothingToCompact
@@ -38,7 +38,7 @@ async def measure_size(folder: Path, found: Found, *, workload: Workload, checkp
         ("file without search", without, MOST_WITHOUT_INDEX),
         ("file with search", indexed, MOST_WITH_INDEX),
     ):
-        weighed = summary([ratio])
+        weighed = summarise([ratio])
         found.add(measure, "threadkeep", "× JSON", weighed)
         found.hold_below(f"{measure}, over {made} checkpoints", at_most=most, value=weighed, unit="×")
 

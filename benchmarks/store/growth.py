@@ -42,7 +42,7 @@ class Grown:
     chain: tuple[bytes, ...]
 
 
-async def real_checkpoint(folder: Path, *, workload: Workload) -> Checkpoint:
+async def make_real_checkpoint(folder: Path, *, workload: Workload) -> Checkpoint:
     """Return what compacting a session of some length really leaves; the long threads' checkpoints are made after it."""
     async with Threadkeep(Config(store=str(folder / "model.db"))) as tk:
         # Named and begun like the long threads, so that what its state points at is there in every one of them.

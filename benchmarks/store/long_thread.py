@@ -10,9 +10,9 @@ from functools import partial
 from hashlib import blake2b
 from itertools import count
 
-from benchmarks import child_environ
+from benchmarks import build_child_environ
 from benchmarks.result import Found
-from benchmarks.samples import interleaved, paired, summary, timed_ms
+from benchmarks.samples import measure_ms, sample_interleaved, summarise, summarise_ratios
 from benchmarks.store.growth import THREAD, Grown
 from benchmarks.store.workload import DIALECT, Workload
 from threadkeep.client import Config, Thread, Threadkeep
@@ -42,7 +42,7 @@ async def measure_resume(grown: Mapping[int, Grown], found: Found, *, rounds: in
     await _put_down(found, RESUME, reopened, rounds=rounds, at_most=RESUME_SPREAD)
     async with AsyncExitStack() as stack:
         threads = {size: await _thread(stack, each) for size, each in compacted.items()}
-        windows: dict[int, Sampler] = {size: partial(timed_ms, thread.window) for size, thread in threads.items()}
+        windows: dict[int, Sampler] = {size: partial(measure_ms, thread.window) for size, thread in threads.items()}
         await _put_down(found, WINDOW, windows, rounds=rounds, at_most=RESUME_SPREAD)
     opened = found.value(RESUME, size=RESUME_AT)
     found.hold_below(f"resume at {RESUME_AT:,} records", at_most=RESUME_MS, value=opened, unit="ms")
@@ -56,7 +56,7 @@ async def _reopened(grown: Grown) -> float:
         await (await tk.thread(THREAD, dialect=DIALECT)).window()
 
     try:
-        return await timed_ms(work)
+        return await measure_ms(work)
     finally:
         await tk.__aexit__(None, None, None)
 
@@ -71,12 +71,12 @@ async def measure_memory(grown: Mapping[int, Grown], found: Found) -> None:
             str(each.path),
             THREAD,
             stdout=asyncio.subprocess.PIPE,
-            env=child_environ(),
+            env=build_child_environ(),
         )
         said, _ = await child.communicate()
         if child.returncode:
             raise RuntimeError(f"the process that was to resume a thread of {size:,} records ended with {child.returncode}")
-        found.add("peak memory", THREADKEEP, "MB", summary([int(said) / 1e6]), size=size)
+        found.add("peak memory", THREADKEEP, "MB", summarise([int(said) / 1e6]), size=size)
 
 
 async def measure_branching(grown: Mapping[int, Grown], found: Found, *, workload: Workload, rounds: int) -> None:
@@ -95,17 +95,17 @@ async def measure_branching(grown: Mapping[int, Grown], found: Found, *, workloa
 
 async def _appended(thread: Thread, items: Sequence[Mapping[str, object]], numbers: count[int]) -> float:
     marked = [{**item, "id": f"msg_{next(numbers)}"} for item in items]
-    return await timed_ms(partial(thread.record, marked))
+    return await measure_ms(partial(thread.record, marked))
 
 
 async def _forked(thread: Thread, grown: Grown) -> float:
-    return await timed_ms(partial(thread.fork, before_turn=max(1, grown.turns // 2)))
+    return await measure_ms(partial(thread.fork, before_turn=max(1, grown.turns // 2)))
 
 
 async def _rolled_back(thread: Thread, items: Sequence[Mapping[str, object]], numbers: count[int]) -> float:
     # A turn of its own to take back each time; laying it down is not part of the measure.
     await _appended(thread, items[:1], numbers)
-    return await timed_ms(partial(thread.rollback, turns=1))
+    return await measure_ms(partial(thread.rollback, turns=1))
 
 
 async def measure_lookup(grown: Mapping[int, Grown], found: Found, *, rounds: int) -> None:
@@ -118,8 +118,8 @@ async def measure_lookup(grown: Mapping[int, Grown], found: Found, *, rounds: in
             store = tk.backend.store
             added = [_made_up(f"new {number}", like=each.chain[0]) for number in range(NEW_ITEMS)]
             strange = [_made_up(f"strange {number}", like=each.chain[0]) for number in range(len(each.chain))]
-            known[size] = partial(timed_ms, partial(find_deepest, store, [*each.chain, *added]))
-            unknown[size] = partial(timed_ms, partial(find_deepest, store, strange))
+            known[size] = partial(measure_ms, partial(find_deepest, store, [*each.chain, *added]))
+            unknown[size] = partial(measure_ms, partial(find_deepest, store, strange))
         await _put_down(found, "lookup, known", known, rounds=rounds)
         await _put_down(found, "lookup, unknown", unknown, rounds=max(1, rounds // 3))
 
@@ -137,9 +137,9 @@ async def _put_down(
     found: Found, measure: str, samplers: Mapping[int, Sampler], *, rounds: int, at_most: float | None = None
 ) -> None:
     """Take samples at every length; `at_most` bounds how many times the shortest thread's the longest one's may be."""
-    taken = await interleaved({str(size): sampler for size, sampler in samplers.items()}, rounds=rounds)
+    taken = await sample_interleaved({str(size): sampler for size, sampler in samplers.items()}, rounds=rounds)
     for size, samples in taken.items():
-        found.add(measure, THREADKEEP, "ms", summary(samples), size=int(size))
+        found.add(measure, THREADKEEP, "ms", summarise(samples), size=int(size))
     if at_most is not None:
         _hold_spread(found, measure, taken, at_most=at_most)
 
@@ -149,5 +149,5 @@ def _hold_spread(found: Found, measure: str, samples: Mapping[str, Sequence[floa
     sizes = [int(size) for size in samples]
     if len(sizes) < 2:
         return
-    ratio = paired(samples[str(max(sizes))], samples[str(min(sizes))])
+    ratio = summarise_ratios(samples[str(max(sizes))], samples[str(min(sizes))])
     found.hold_below(f"{measure}, {max(sizes):,} : {min(sizes):,}", at_most=at_most, value=ratio, unit="×")

@@ -10,11 +10,11 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.result import Competitor, Found, Result, machine
-from benchmarks.samples import fsync_ms, interleaved, summary, timed_ms
+from benchmarks.result import Competitor, Found, Result, describe_machine
+from benchmarks.samples import measure_fsync, measure_ms, sample_interleaved, summarise
 from benchmarks.store.appends import THREADKEEP, measure_appends, measure_sharing, measure_sizes
 from benchmarks.store.disk_size import measure_size
-from benchmarks.store.growth import Grown, grow, real_checkpoint
+from benchmarks.store.growth import Grown, grow, make_real_checkpoint
 from benchmarks.store.long_thread import measure_branching, measure_lookup, measure_memory, measure_resume
 from benchmarks.store.peers import Contender, Entrant, entrants
 from benchmarks.store.workload import Workload
@@ -99,20 +99,20 @@ class _Run:
 
     async def result(self, *, began: float) -> Result:
         self._say("timing fsync")
-        before = fsync_ms(self._folder, times=self._plan.probes)
+        before = measure_fsync(self._folder, times=self._plan.probes)
         present = [entrant for entrant in entrants() if entrant.version is not None]
         durability = await self._beside_others(present, fsync=before.median)
         await self._whole_histories(present)
         self._say(f"weighing a thread of {self._plan.checkpoints} compactions")
         await measure_size(self._folder, self._found, workload=self._workload, checkpoints=self._plan.checkpoints)
         await self._long_threads()
-        after = fsync_ms(self._folder, times=self._plan.probes)
+        after = measure_fsync(self._folder, times=self._plan.probes)
         return Result(
             bench="store",
             plan=self._plan.name,
             seed=self._seed,
             seconds=round(time.monotonic() - began, 1),
-            machine=machine(fsync_before=before, fsync_after=after),
+            machine=describe_machine(fsync_before=before, fsync_after=after),
             contenders=[
                 Competitor(name=each.name, version=each.version, durability=durability.get(each.name), note=each.note)
                 for each in entrants()
@@ -153,13 +153,13 @@ class _Run:
                 for first in range(0, size, step):
                     await contender.append("loaded", rows[first : first + step])
             samplers = {name: partial(_loaded, contender, size) for name, contender in everyone.items()}
-            for name, samples in (await interleaved(samplers, rounds=max(1, self._plan.rounds // 3))).items():
-                self._found.add(LOADED, name, "ms", summary(samples), size=size)
+            for name, samples in (await sample_interleaved(samplers, rounds=max(1, self._plan.rounds // 3))).items():
+                self._found.add(LOADED, name, "ms", summarise(samples), size=size)
             await _close(everyone)
 
     async def _long_threads(self) -> None:
         plan, grown = self._plan, {}
-        model = await real_checkpoint(self._folder, workload=self._workload)
+        model = await make_real_checkpoint(self._folder, workload=self._workload)
         for size in plan.sizes:
             self._say(f"building a thread of {size:,} records, in batches")
             path = self._folder / f"long-{size}.db"
@@ -189,7 +189,7 @@ async def _loaded(contender: Contender, size: int) -> float:
         if loaded != size:
             raise RuntimeError(f"{loaded:,} of {size:,} items came back")
 
-    return await timed_ms(work)
+    return await measure_ms(work)
 
 
 async def _close(everyone: Mapping[str, Contender]) -> None:

@@ -17,9 +17,9 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from benchmarks.result import Competitor, Found, Result, machine
-from benchmarks.samples import fsync_ms, interleaved, paired, summary, timed_ms
-from benchmarks.store.growth import THREAD, Grown, grow_alike, real_checkpoint
+from benchmarks.result import Competitor, Found, Result, describe_machine
+from benchmarks.samples import measure_fsync, measure_ms, sample_interleaved, summarise, summarise_ratios
+from benchmarks.store.growth import THREAD, Grown, grow_alike, make_real_checkpoint
 from benchmarks.store.run import Plan
 from benchmarks.store.workload import DIALECT, Workload
 from threadkeep.client import Config, Thread, Threadkeep
@@ -54,8 +54,8 @@ async def run_server(plan: Plan, *, url: str, seed: int, say: Callable[[str], No
     run = secrets.token_hex(4)
     with tempfile.TemporaryDirectory(prefix="threadkeep-bench-") as made:
         folder = Path(made)
-        before = fsync_ms(folder, times=plan.probes)
-        model = await real_checkpoint(folder, workload=workload)
+        before = measure_fsync(folder, times=plan.probes)
+        model = await make_real_checkpoint(folder, workload=workload)
         async with AsyncExitStack() as stack:
             places: dict[str, dict[int, _Place]] = {FILE: {}, SERVER: {}}
             for size in plan.sizes:
@@ -78,13 +78,13 @@ async def run_server(plan: Plan, *, url: str, seed: int, say: Callable[[str], No
                 await _put_down(found, what, samplers, rounds=plan.rounds)
             say(f"{plan.writers} writers at once")
             await _writers(found, {name: by_size[min(by_size)] for name, by_size in places.items()}, workload, plan)
-        after = fsync_ms(folder, times=plan.probes)
+        after = measure_fsync(folder, times=plan.probes)
     return Result(
         bench="store",
         plan=f"{plan.name}, {crowd:,} threads",
         seed=seed,
         seconds=round(time.monotonic() - began, 1),
-        machine=machine(fsync_before=before, fsync_after=after),
+        machine=describe_machine(fsync_before=before, fsync_after=after),
         contenders=[
             Competitor(name=FILE, version="file", durability="WAL, synchronous FULL", note=""),
             Competitor(name=SERVER, version="server", durability="as the server is set, never less than its own disk", note=""),
@@ -150,20 +150,20 @@ async def _mean_ms(work: Callable[[], Awaitable[object]], *, times: int) -> floa
         for _ in range(times):
             await work()
 
-    return await timed_ms(all_of_it) / times
+    return await measure_ms(all_of_it) / times
 
 
 async def _put_down(found: Found, what: str, samplers: Mapping[str, Sampler], *, rounds: int) -> None:
     """Sample, and hold the server's longest thread against its shortest of those that end alike."""
-    taken = await interleaved(samplers, rounds=rounds)
+    taken = await sample_interleaved(samplers, rounds=rounds)
     for key, samples in taken.items():
         name, _, size = key.partition("/")
-        found.add(what, name, "ms", summary(samples), size=int(size))
+        found.add(what, name, "ms", summarise(samples), size=int(size))
     lengths = sorted(int(key.partition("/")[2]) for key in taken if key.startswith(SERVER))
     # A thread of a few records was never compacted: its window is another, and so is what reading it costs.
     shortest = next((length for length in lengths if length >= 1_000), lengths[0])
     if shortest != lengths[-1]:
-        ratio = paired(taken[f"{SERVER}/{lengths[-1]}"], taken[f"{SERVER}/{shortest}"])
+        ratio = summarise_ratios(taken[f"{SERVER}/{lengths[-1]}"], taken[f"{SERVER}/{shortest}"])
         found.hold_below(f"{what}, {lengths[-1]:,} : {shortest:,}, {SERVER}", at_most=FLAT, value=ratio, unit="×")
 
 
@@ -175,5 +175,5 @@ async def _writers(found: Found, places: Mapping[str, _Place], workload: Workloa
         async def everyone(threads: list[Thread] = threads) -> None:
             await asyncio.gather(*(thread.record(items) for thread, items in zip(threads, turns, strict=True)))
 
-        took = [await timed_ms(everyone) for _ in range(plan.rounds)]
-        found.add(f"{plan.writers} writers", name, "rows/s", summary([plan.writers * 1_000 / each for each in took]))
+        took = [await measure_ms(everyone) for _ in range(plan.rounds)]
+        found.add(f"{plan.writers} writers", name, "rows/s", summarise([plan.writers * 1_000 / each for each in took]))

@@ -8,8 +8,8 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-from benchmarks.story.generator import long_session
-from benchmarks.story.session import Turn, turn_items
+from benchmarks.story.generator import generate_session
+from benchmarks.story.session import Turn, render_turn
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.items import seed_chain
 from threadkeep.store import NewRecord, RecordKind
@@ -52,18 +52,18 @@ class Workload:
         """Yield the items of one turn after another."""
         told = [turn for part in range(SESSIONS) for turn in _session(self._seed * SESSIONS + part)]
         for number in count():
-            yield turn_items(told[number % len(told)], number=number)
+            yield render_turn(told[number % len(told)], number=number)
 
     def ending(self, turns: int) -> list[list[dict[str, object]]]:
         """Return turns that are the same bytes wherever they are asked for, and unlike any of `turns()`."""
-        return [turn_items(turn, number=ENDING_FROM + at) for at, turn in enumerate(_session(self._seed * SESSIONS)[:turns])]
+        return [render_turn(turn, number=ENDING_FROM + at) for at, turn in enumerate(_session(self._seed * SESSIONS)[:turns])]
 
     def row_turns(self) -> Iterator[list[Row]]:
         """Yield one turn after another as rows; the record that marks a turn's beginning is left out, peers have none."""
         dialect = find_dialect(DIALECT)
         tip = Tip(next=0, turn=0, depth=0, chain=seed_chain(_KEY, dialect=DIALECT))
         for items in self.turns():
-            records, tip = records_of(items, dialect=dialect, tip=tip, key=_KEY, at_ms=_AT_MS)
+            records, tip = build_records(items, dialect=dialect, tip=tip, key=_KEY, at_ms=_AT_MS)
             kept = [record for record in records if record.kind is RecordKind.ITEM]
             yield [Row(item=item, record=record) for item, record in zip(items, kept, strict=True)]
 
@@ -73,7 +73,7 @@ class Workload:
             yield from turn
 
 
-def records_of(
+def build_records(
     items: list[dict[str, object]], *, dialect: Dialect, tip: Tip, key: bytes, at_ms: int
 ) -> tuple[list[NewRecord], Tip]:
     """Return the records the library would append for `items`, and the tip after them."""
@@ -82,4 +82,4 @@ def records_of(
 
 @cache
 def _session(seed: int) -> tuple[Turn, ...]:
-    return long_session(seed=seed, turns=TURNS_A_SESSION).turns
+    return generate_session(seed=seed, turns=TURNS_A_SESSION).turns

@@ -60,7 +60,7 @@ def plan_demands(rng: Random, *, turns: int, wanted: int) -> Demands:
     later = range(max(early, int(turns * LATER_SHARES[0])), int(turns * LATER_SHARES[1]))
     demands: list[Demand] = []
     remarks: list[Remark] = []
-    for drawn in _drawn_apart(rng, _chosen(rng, wanted)):
+    for drawn in _draw_apart(rng, _choose_lines(rng, wanted)):
         late = drawn.kind is DemandKind.LATE
         first_said = rng.randrange(early // 2 if late else 0, early)
         turn = rng.choice(later) if drawn.kind in _TAKES_BACK else first_said
@@ -75,7 +75,7 @@ def plan_demands(rng: Random, *, turns: int, wanted: int) -> Demands:
     )
 
 
-def kept_apart(text: str, reserved: Sequence[str]) -> str:
+def keep_apart(text: str, reserved: Sequence[str]) -> str:
     """Return `text` with every reserved value that chance put there turned into another of the same shape.
 
     Reserved texts without a digit are whole phrases of the user; no generated text has them.
@@ -98,7 +98,7 @@ def _look_alike(value: str, *, shift: int) -> str:
     return "".join(turned)
 
 
-def _chosen(rng: Random, wanted: int) -> list[DemandLine]:
+def _choose_lines(rng: Random, wanted: int) -> list[DemandLine]:
     """Take lines of each kind in turn, so that every kind is there however few are wanted."""
     decks = []
     for kind in DemandKind:
@@ -108,11 +108,11 @@ def _chosen(rng: Random, wanted: int) -> list[DemandLine]:
     return [line for line in rounds if line is not None][:wanted]
 
 
-def _drawn_apart(rng: Random, lines: Sequence[DemandLine]) -> list[_Drawn]:
+def _draw_apart(rng: Random, lines: Sequence[DemandLine]) -> list[_Drawn]:
     taken: list[_Drawn] = []
     for line in lines:
         drawn = _draw(rng, line)
-        while not _apart(drawn, taken):
+        while not _is_apart(drawn, taken):
             drawn = _draw(rng, line)
         taken.append(drawn)
     return taken
@@ -133,13 +133,13 @@ def _draw(rng: Random, line: DemandLine) -> _Drawn:
     )
 
 
-def _apart(drawn: _Drawn, taken: Sequence[_Drawn]) -> bool:
+def _is_apart(drawn: _Drawn, taken: Sequence[_Drawn]) -> bool:
     """Whether each needle and stale value, the new ones included, occurs in its own sentences alone."""
     if drawn.said.count(drawn.needle) != 1 or drawn.needle in (drawn.earlier or ""):
         return False
-    return not any(_meets(drawn, other) or _meets(other, drawn) for other in taken)
+    return not any(_is_in_sentences(drawn, other) or _is_in_sentences(other, drawn) for other in taken)
 
 
-def _meets(one: _Drawn, other: _Drawn) -> bool:
+def _is_in_sentences(one: _Drawn, other: _Drawn) -> bool:
     sentences = f"{other.said}\n{other.earlier or ''}"
     return one.needle in sentences or (one.stale is not None and one.stale in sentences)

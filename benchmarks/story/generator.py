@@ -10,11 +10,11 @@ from typing import cast
 
 from benchmarks.story import words
 from benchmarks.story.checkout import Tree, path_of
-from benchmarks.story.demands import FEWEST_DEMANDS, MOST_DEMANDS, kept_apart, plan_demands
+from benchmarks.story.demands import FEWEST_DEMANDS, MOST_DEMANDS, keep_apart, plan_demands
 from benchmarks.story.lines import Ask, Episode, load_tasks
-from benchmarks.story.messages import Woven, pasted_log, woven
+from benchmarks.story.messages import Woven, make_pasted_log, weave_message
 from benchmarks.story.scene import Scene
-from benchmarks.story.session import BYTES_PER_TOKEN, Session, Step, Turn, json_bytes, turn_items
+from benchmarks.story.session import BYTES_PER_TOKEN, Session, Step, Turn, count_bytes, render_turn
 from benchmarks.story.tools import LENGTHENED, LOOKING, MAKERS
 
 FEWEST_TURNS = 10
@@ -37,7 +37,7 @@ class _Part:
     english: bool
 
 
-def long_session(*, seed: int, turns: int, demands: int = 40) -> Session:
+def generate_session(*, seed: int, turns: int, demands: int = 40) -> Session:
     """Return the session of this seed: the same arguments always give the same bytes.
 
     About 2,000 tokens a turn at first, more from the sixtieth turn on, when whole logs and full test runs come up:
@@ -57,31 +57,31 @@ def long_session(*, seed: int, turns: int, demands: int = 40) -> Session:
     played: list[Turn] = []
     size = 0
     path = ""
-    for number, part in zip(range(turns), _parts(Random(f"{seed}:parts")), strict=False):
+    for number, part in zip(range(turns), _generate_parts(Random(f"{seed}:parts")), strict=False):
         if part.path != path:
             tree.commit()
             path = part.path
         said = [remark for remark in plan.remarks if remark.turn == number]
         scene = Scene(rng=rng, tree=tree, noun=part.noun, path=part.path)
-        log = kept_apart(pasted_log(scene, ask=part.text, likely=bool(said)), reserved)
-        user = woven(Woven(ask=part.text, remarks=said, log=log, english=part.english), rng=rng)
-        due = _tokens_due(number) * BYTES_PER_TOKEN - size - len(user.encode())
-        steps = _steps(scene, part.recipe, due_bytes=due, long_one=number % LONG_OUTPUT_EVERY == 0 < number)
+        log = keep_apart(make_pasted_log(scene, ask=part.text, likely=bool(said)), reserved)
+        user = weave_message(Woven(ask=part.text, remarks=said, log=log, english=part.english), rng=rng)
+        due = _count_due_tokens(number) * BYTES_PER_TOKEN - size - len(user.encode())
+        steps = _make_steps(scene, part.recipe, due_bytes=due, long_one=number % LONG_OUTPUT_EVERY == 0 < number)
         if number % REREADING_EVERY == 1:
             steps.insert(0, MAKERS["shared"](scene))
         turn = Turn(user=user, steps=tuple(_step_apart(step, reserved) for step in steps), answer=part.answer)
-        size += json_bytes(turn_items(turn, number=number))
+        size += count_bytes(render_turn(turn, number=number))
         played.append(turn)
     return Session(turns=tuple(played), demands=plan.demands)
 
 
-def _tokens_due(number: int) -> int:
+def _count_due_tokens(number: int) -> int:
     """Return how many tokens the session should have once turn `number` was played."""
     early = min(number + 1, 60)
     return early * 1_800 + (number + 1 - early) * 2_850
 
 
-def _steps(scene: Scene, recipe: Sequence[str], *, due_bytes: int, long_one: bool) -> list[Step]:
+def _make_steps(scene: Scene, recipe: Sequence[str], *, due_bytes: int, long_one: bool) -> list[Step]:
     """Play a recipe; look around some more where the session lags behind its size, and less where it is ahead."""
     needed = [word for word in recipe if due_bytes > 0 or word == "read" or word not in LOOKING] or recipe[-1:]
     steps = [MAKERS[word](scene) for word in needed]
@@ -101,11 +101,11 @@ def _step_bytes(step: Step) -> int:
 
 
 def _step_apart(step: Step, reserved: Sequence[str]) -> Step:
-    arguments = json.loads(kept_apart(json.dumps(step.arguments, ensure_ascii=False), reserved))
-    return Step(tool=step.tool, arguments=cast("dict[str, object]", arguments), output=kept_apart(step.output, reserved))
+    arguments = json.loads(keep_apart(json.dumps(step.arguments, ensure_ascii=False), reserved))
+    return Step(tool=step.tool, arguments=cast("dict[str, object]", arguments), output=keep_apart(step.output, reserved))
 
 
-def _parts(rng: Random) -> Iterator[_Part]:
+def _generate_parts(rng: Random) -> Iterator[_Part]:
     """Yield asks without end: all episodes in a random order, then again about other nouns."""
     follow_ups: list[Ask] = []
     tasks = load_tasks()
@@ -119,13 +119,13 @@ def _parts(rng: Random) -> Iterator[_Part]:
             slots = {"n": noun.replace("_", " "), "p": path_of(noun, area=episode.area)}
             slots |= {"s": rng.choice(words.SHOPS).capitalize(), "w": rng.choice(words.PEOPLE)}
             for ask in episode.asks:
-                yield _part(ask, episode, noun=noun, slots=slots)
+                yield _make_part(ask, episode, noun=noun, slots=slots)
                 if episode not in tasks.foreign and rng.random() < FOLLOW_UP_SHARE:
                     follow_ups = follow_ups or rng.sample(tasks.follow_ups, len(tasks.follow_ups))
-                    yield _part(follow_ups.pop(), episode, noun=noun, slots=slots)
+                    yield _make_part(follow_ups.pop(), episode, noun=noun, slots=slots)
 
 
-def _part(ask: Ask, episode: Episode, *, noun: str, slots: dict[str, str]) -> _Part:
+def _make_part(ask: Ask, episode: Episode, *, noun: str, slots: dict[str, str]) -> _Part:
     return _Part(
         text=ask.text.format(**slots),
         answer=ask.answer.format(**slots),

@@ -64,7 +64,7 @@ class Woven:
     english: bool
 
 
-def pasted_log(scene: Scene, *, ask: str, likely: bool) -> str:
+def make_pasted_log(scene: Scene, *, ask: str, likely: bool) -> str:
     """Return a log or a stack trace a user would paste, or nothing; never beside a request of a few words."""
     rng = scene.rng
     if rng.random() > (0.55 if likely else 0.15) or len(ask) < 60:
@@ -74,9 +74,9 @@ def pasted_log(scene: Scene, *, ask: str, likely: bool) -> str:
     return logs.json_log_lines(scene, rng.randrange(5, 22))
 
 
-def woven(parts: Woven, *, rng: Random) -> str:
+def weave_message(parts: Woven, *, rng: Random) -> str:
     """Return the message. Each remark stands in it word for word; an afterthought stands at its end."""
-    asked = _with_small_talk(parts.ask, rng=rng) if parts.english else parts.ask
+    asked = _add_small_talk(parts.ask, rng=rng) if parts.english else parts.ask
     said = [remark.text for remark in parts.remarks if not remark.last]
     afterthoughts = [remark.text for remark in parts.remarks if remark.last]
     log = [f"{rng.choice(_LOG_HEADS)}\n```\n{parts.log}\n```"] if parts.log else []
@@ -95,7 +95,7 @@ def woven(parts: Woven, *, rng: Random) -> str:
     return "\n\n".join([*paragraphs, *afterthoughts])
 
 
-def _with_small_talk(ask: str, *, rng: Random) -> str:
+def _add_small_talk(ask: str, *, rng: Random) -> str:
     draw = rng.random()
     if draw < 0.16:
         return f"{rng.choice(_BEFORE)} {ask}"

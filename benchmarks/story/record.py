@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import zstandard
 
 from benchmarks import ROOT
-from benchmarks.story.generator import long_session
-from benchmarks.story.session import context_items, turn_items
+from benchmarks.story.generator import generate_session
+from benchmarks.story.session import build_context_items, render_turn
 
 Json = dict[str, object]
 
@@ -19,14 +19,14 @@ SEED, TURNS, WINDOW_TOKENS = 1, 60, 17_000
 
 def render_record() -> bytes:
     """Return the session as JSON lines: its settings and demands, then each turn."""
-    session = long_session(seed=SEED, turns=TURNS)
-    developer, environment = context_items()
+    session = generate_session(seed=SEED, turns=TURNS)
+    developer, environment = build_context_items()
     demands = [
         {"kind": str(demand.kind), "said": demand.said, "needle": demand.needle, "turn": demand.turn, "stale": demand.stale}
         for demand in session.demands
     ]
     header = {"window_tokens": WINDOW_TOKENS, "developer": developer, "environment": environment, "demands": demands}
-    lines = [header, *(_record_turn(turn_items(turn, number=number)) for number, turn in enumerate(session.turns))]
+    lines = [header, *(_record_turn(render_turn(turn, number=number)) for number, turn in enumerate(session.turns))]
     return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines).encode()
 
 

@@ -84,7 +84,7 @@ class Session:
     demands: tuple[Demand, ...]
 
 
-def context_items() -> list[dict[str, object]]:
+def build_context_items() -> list[dict[str, object]]:
     """Return what a client puts before the first turn: its developer instructions and a description of its world."""
     developer = (
         "You are a coding agent working in a checkout of quillback, the inventory service of a chain of boat chandlers.\n"
@@ -106,7 +106,7 @@ def context_items() -> list[dict[str, object]]:
     ]
 
 
-def turn_items(turn: Turn, *, number: int) -> list[dict[str, object]]:
+def render_turn(turn: Turn, *, number: int) -> list[dict[str, object]]:
     """Return the turn in the OpenAI Responses dialect; `number` keeps its ids apart from those of other turns.
 
     Neighbouring steps that only look (reading, searching) are called in parallel: all calls, then all outputs. About
@@ -119,7 +119,7 @@ def turn_items(turn: Turn, *, number: int) -> list[dict[str, object]]:
     items.append(
         {
             "type": "message",
-            "id": f"msg_{_opaque(f'answer {number} {turn.answer}', length=24)}",
+            "id": f"msg_{_make_opaque(f'answer {number} {turn.answer}', length=24)}",
             "role": "assistant",
             "content": [{"type": "output_text", "text": turn.answer, "annotations": []}],
         }
@@ -127,14 +127,14 @@ def turn_items(turn: Turn, *, number: int) -> list[dict[str, object]]:
     return items
 
 
-def approximate_tokens(session: Session) -> int:
+def estimate_tokens(session: Session) -> int:
     """Return the size of the whole session as sent, in tokens of four bytes of compact JSON."""
-    size = json_bytes(context_items())
-    size += sum(json_bytes(turn_items(turn, number=number)) for number, turn in enumerate(session.turns))
+    size = count_bytes(build_context_items())
+    size += sum(count_bytes(render_turn(turn, number=number)) for number, turn in enumerate(session.turns))
     return size // BYTES_PER_TOKEN
 
 
-def json_bytes(items: Sequence[dict[str, object]]) -> int:
+def count_bytes(items: Sequence[dict[str, object]]) -> int:
     """Return how many bytes the items take as compact JSON in UTF-8."""
     return sum(len(json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()) for item in items)
 
@@ -147,12 +147,14 @@ def _call_group(steps: list[tuple[int, Step]], *, number: int) -> list[dict[str,
         items.append(
             {
                 "type": "reasoning",
-                "id": f"rs_{_opaque(f'reasoning {number} {first}', length=24)}",
+                "id": f"rs_{_make_opaque(f'reasoning {number} {first}', length=24)}",
                 "summary": [],
-                "encrypted_content": _opaque(f"thought {number} {first} {steps[0][1].output}", length=200 + draw[1] * 600 // 255),
+                "encrypted_content": _make_opaque(
+                    f"thought {number} {first} {steps[0][1].output}", length=200 + draw[1] * 600 // 255
+                ),
             }
         )
-    call_ids = {index: f"call_{_opaque(f'call {number} {index}', length=24)}" for index, _ in steps}
+    call_ids = {index: f"call_{_make_opaque(f'call {number} {index}', length=24)}" for index, _ in steps}
     items.extend(
         {
             "type": "function_call",
@@ -166,7 +168,7 @@ def _call_group(steps: list[tuple[int, Step]], *, number: int) -> list[dict[str,
     return items
 
 
-def _opaque(origin: str, *, length: int) -> str:
+def _make_opaque(origin: str, *, length: int) -> str:
     text = ""
     block = 0
     while len(text) < length:

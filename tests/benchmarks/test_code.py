@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.code import package_digest
+from benchmarks.code import digest_package
 
 
 def test_a_digest_is_of_every_source_file_s_name_and_bytes(tmp_path: Path) -> None:
@@ -14,13 +14,13 @@ def test_a_digest_is_of_every_source_file_s_name_and_bytes(tmp_path: Path) -> No
         (package / "inner").mkdir(parents=True)
         (package / "a.py").write_text("A = 1\n", encoding="utf-8")
         (package / "inner" / "b.py").write_text("B = 1\n", encoding="utf-8")
-    was = package_digest(first)
+    was = digest_package(first)
     (second / "notes.txt").write_text("none", encoding="utf-8")
     (second / "counts.json").write_text("{}", encoding="utf-8")
-    assert package_digest(second) == was
+    assert digest_package(second) == was
     (second / "a.py").write_text("A = 2\n", encoding="utf-8")
-    changed = package_digest(second)
+    changed = digest_package(second)
     (second / "a.py").rename(second / "c.py")
-    renamed = package_digest(second)
+    renamed = digest_package(second)
     (second / "d.py").touch()
-    assert len({was, changed, renamed, package_digest(second)}) == 4
+    assert len({was, changed, renamed, digest_package(second)}) == 4

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.result import Competitor, Found, Result, machine
-from benchmarks.samples import Summary, interleaved, paired, summary
-from benchmarks.store.growth import THREAD, grow, real_checkpoint
+from benchmarks.result import Competitor, Found, Result, describe_machine
+from benchmarks.samples import Summary, sample_interleaved, summarise, summarise_ratios
+from benchmarks.store.growth import THREAD, grow, make_real_checkpoint
 from benchmarks.store.peers import Entrant, entrants
 from benchmarks.store.workload import Workload
-from benchmarks.tables import Table, tables, target_rows
+from benchmarks.tables import Table, build_tables, list_targets
 from threadkeep import Config, Threadkeep
 
 
@@ -46,21 +46,21 @@ async def test_rounds_take_turns() -> None:
     async def b() -> float:
         return sampler("b")
 
-    assert await interleaved({"a": a, "b": b}, rounds=2) == {"a": [4.0, 5.0], "b": [3.0, 6.0]}
+    assert await sample_interleaved({"a": a, "b": b}, rounds=2) == {"a": [4.0, 5.0], "b": [3.0, 6.0]}
     assert order == ["a", "b", "b", "a", "a", "b"]
 
 
 def test_a_ratio_is_taken_round_by_round() -> None:
     """A round that was slow for both changes nothing."""
-    assert paired([2.0, 20.0, 2.0], [1.0, 10.0, 1.0]) == Summary(median=2.0, low=2.0, high=2.0, samples=3)
-    assert summary([1.0, 2.0, 3.0, 4.0, 5.0]) == Summary(median=3.0, low=2.0, high=4.0, samples=5)
+    assert summarise_ratios([2.0, 20.0, 2.0], [1.0, 10.0, 1.0]) == Summary(median=2.0, low=2.0, high=2.0, samples=3)
+    assert summarise([1.0, 2.0, 3.0, 4.0, 5.0]) == Summary(median=3.0, low=2.0, high=4.0, samples=5)
 
 
 @pytest.mark.anyio
 async def test_long_threads_end_in_the_same_window(tmp_path: Path) -> None:
     """A thread of a thousand records and one of three thousand have the same window, and both are sound."""
     workload = Workload(seed=1)
-    model = await real_checkpoint(tmp_path, workload=workload)
+    model = await make_real_checkpoint(tmp_path, workload=workload)
     windows = []
     for size in (1_000, 3_000):
         grown = await grow(tmp_path / f"{size}.db", records=size, workload=workload, model=model)
@@ -106,7 +106,7 @@ def test_a_report_sets_figures_side_by_side() -> None:
         plan="none",
         seed=1,
         seconds=1.0,
-        machine=machine(fsync_before=still, fsync_after=still),
+        machine=describe_machine(fsync_before=still, fsync_after=still),
         contenders=[
             Competitor(name="threadkeep", version="1", durability="WAL", note=""),
             Competitor(name="raw SQLite", version="3", durability="WAL", note=""),
@@ -115,7 +115,7 @@ def test_a_report_sets_figures_side_by_side() -> None:
         figures=found.figures,
         targets=found.targets,
     )
-    beside, by_length = tables(result)
+    beside, by_length = build_tables(result)
     assert (beside.columns, beside.rows) == (["", ">threadkeep", ">SQLite"], [["append 1 row, ms", "0.50±0.20", "0.25"]])
     assert by_length == Table(
         title="By the thread's length in records",
@@ -123,7 +123,7 @@ def test_a_report_sets_figures_side_by_side() -> None:
         columns=["", ">10", ">1,000"],
         rows=[["fork, ms", "12.0±2.00", "–"], ["resume, ms", "–", "1,234"]],
     )
-    assert target_rows(result.targets) == [
+    assert list_targets(result.targets) == [
         ("missed", "2.00 × (1.00–3.00)", "≤ 1.5 ×", "fork"),
         ("not told", "not measured", "≤ 10 ms", "resume"),
     ]

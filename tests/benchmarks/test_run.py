@@ -12,7 +12,7 @@ from tests.benchmarks.conftest import TINY
 from benchmarks.command import main as bench
 from benchmarks.result import Result
 from benchmarks.store.peers import entrants
-from benchmarks.tables import facts, tables
+from benchmarks.tables import build_tables, list_facts
 from threadkeep.errors import BadInput
 
 pytestmark = pytest.mark.slow
@@ -61,11 +61,11 @@ async def test_every_target_of_the_store_is_held(tiny_run: Result) -> None:
 async def test_who_is_missing_is_said(tiny_run: Result) -> None:
     """A framework that is not installed stands in the facts as such, and in no table."""
     missing = [each.name for each in tiny_run.contenders if each.version is None]
-    assert [line for line in facts(tiny_run) if "not installed" in line] == [
-        line for line in facts(tiny_run) if line.split(":")[0] in missing
+    assert [line for line in list_facts(tiny_run) if "not installed" in line] == [
+        line for line in list_facts(tiny_run) if line.split(":")[0] in missing
     ]
     assert {figure.contender for figure in tiny_run.figures} == set(PRESENT)
-    assert tables(tiny_run)[0].columns == ["", *(f">{name.split()[-1]}" for name in PRESENT)]
+    assert build_tables(tiny_run)[0].columns == ["", *(f">{name.split()[-1]}" for name in PRESENT)]
 
 
 @pytest.mark.anyio

@@ -9,7 +9,7 @@ from tests.benchmarks.conftest import TINY
 from tests.postgres import PostgresServer
 
 from benchmarks.store.server import FILE, SERVER, run_server
-from benchmarks.tables import tables
+from benchmarks.tables import build_tables
 
 pytestmark = pytest.mark.slow
 
@@ -27,5 +27,5 @@ async def test_every_measure_stands_beside_sqlite(postgres_server: PostgresServe
         *(("4 writers", place, None) for place in (FILE, SERVER)),
     }
     assert [target.what for target in result.targets] == [f"{measure}, 2,000 : 1,000, {SERVER}" for measure in measures]
-    assert len(tables(result)[0].rows) == 9
+    assert len(build_tables(result)[0].rows) == 9
     assert said[0] == "building threads of 1,000 records"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.story.generator import long_session
-from benchmarks.story.session import Demand, context_items, turn_items
+from benchmarks.story.generator import generate_session
+from benchmarks.story.session import Demand, build_context_items, render_turn
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Section, Speaker
 from threadkeep.compaction.speech import shorten
@@ -42,13 +42,13 @@ def reads_as_current(said: list[str], demand: Demand) -> bool:
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 async def test_forty_demands_outlive_twenty_compactions(seed: int, tmp_path: Path) -> None:
     """Closed book, the window alone: every demand is told, and no value that was taken back is told after its correction."""
-    session = long_session(seed=seed, turns=TURNS, demands=40)
+    session = generate_session(seed=seed, turns=TURNS, demands=40)
     left: list[int] = []
     async with Threadkeep(Config(store=str(tmp_path / "thread.db"))) as tk:
         thread = await tk.thread("long-work")
-        await thread.record(context_items())
+        await thread.record(build_context_items())
         for number, turn in enumerate(session.turns):
-            await thread.record(turn_items(turn, number=number))
+            await thread.record(render_turn(turn, number=number))
             if number and number % TURNS_BETWEEN == 0:
                 report = await thread.compact()
                 left.append(report.tokens_after)
@@ -64,11 +64,11 @@ async def test_forty_demands_outlive_twenty_compactions(seed: int, tmp_path: Pat
 
 async def test_what_was_demanded_can_be_recalled_from_before_the_first_compaction(tmp_path: Path) -> None:
     """The pointer beside a statement returns the very message it was said in."""
-    session = long_session(seed=1, turns=40, demands=20)
+    session = generate_session(seed=1, turns=40, demands=20)
     async with Threadkeep(Config(store=str(tmp_path / "thread.db"))) as tk:
         thread = await tk.thread("long-work")
         for number, turn in enumerate(session.turns):
-            await thread.record(turn_items(turn, number=number))
+            await thread.record(render_turn(turn, number=number))
         await thread.compact()
         said_by_user = [entry for entry in (await thread.state()).section(Section.ACTIVE) if entry.speaker is Speaker.USER]
         for entry in said_by_user:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.cases.aggregates import Outcome, Retained, aggregates, outcome, retained, tables, unanswered
+from benchmarks.cases.aggregates import Outcome, Retained, build_tables, compute_aggregates, count_unanswered, outcome, retained
 from benchmarks.cases.manifest import WORKING_STATE
 from benchmarks.cases.progress import AnsweredCase
 from benchmarks.cases.run import CasesRun
@@ -56,7 +56,7 @@ def test_what_nobody_answered_is_no_wrong_answer() -> None:
         asked=5, unanswered=1, exact=2, mean=0.625, hard_fails=0, verdicts={"fail": 2, "pass": 2, "run_error": 1}
     )
     assert (outcome(own).rate, outcome([own[3]]).rate) == (0.5, 0.0)
-    assert unanswered(run_of(ANSWERS)) == {LOST: 1}
+    assert count_unanswered(run_of(ANSWERS)) == {LOST: 1}
 
 
 def test_what_either_did_not_answer_is_not_compared() -> None:
@@ -71,7 +71,7 @@ def test_what_either_did_not_answer_is_not_compared() -> None:
 
 def test_what_is_retained_is_told_of_every_category_and_of_work_apart() -> None:
     """After each hop and over all of them; the figure of the cases has no working state in it."""
-    told = aggregates(run_of(ANSWERS))["variants"]["session"]
+    told = compute_aggregates(run_of(ANSWERS))["variants"]["session"]
     kept = {name: each["retained_vs_baseline"]["share"] for name, each in told["categories"].items()}
     assert kept == {"correction": 1.0, "withdrawn": 0.0, WORKING_STATE: 0.0}
     hop = told["hops"][1]
@@ -87,12 +87,12 @@ def test_what_is_retained_is_told_of_every_category_and_of_work_apart() -> None:
         "mean": 0.5,
         "share": 0.0,
     }
-    assert "retained_vs_baseline" not in aggregates(run_of(ANSWERS))["variants"]["chain_control"]["hops"][1]
+    assert "retained_vs_baseline" not in compute_aggregates(run_of(ANSWERS))["variants"]["chain_control"]["hops"][1]
 
 
 def test_tables_show_what_had_no_answer_and_what_each_category_kept() -> None:
     """People see the same figures; where one did not answer, also how many it is held against."""
-    by_hop, kept_by_hop, right, kept = tables(run_of(ANSWERS))
+    by_hop, kept_by_hop, right, kept = build_tables(run_of(ANSWERS))
     assert [dict(zip(by_hop.columns, row, strict=True)) for row in by_hop.rows if row[0] == "session"] == [
         {
             "variant": "session",
@@ -121,4 +121,7 @@ def test_tables_show_what_had_no_answer_and_what_each_category_kept() -> None:
 def test_one_variant_alone_has_nothing_to_be_held_against(variant: str) -> None:
     """No table of what was kept is made up."""
     own = [each for each in ANSWERS if each.variant == variant]
-    assert [table.title for table in tables(run_of(own))] == ["Variant by variant, hop by hop", "Right, category by category"]
+    assert [table.title for table in build_tables(run_of(own))] == [
+        "Variant by variant, hop by hop",
+        "Right, category by category",
+    ]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from benchmarks.cases.manifest import load_manifest
-from benchmarks.cases.probes import Probe, make_probes, probe_named
+from benchmarks.cases.probes import Probe, find_probe, make_probes
 from benchmarks.cases.readers import LiteralReader, ModelReader
 from benchmarks.command.main import main
 from threadkeep.dialects import Request, find_dialect
@@ -20,7 +20,7 @@ PROBES = make_probes(load_manifest(), seed=1)
 
 
 def probe(name: str) -> Probe:
-    found = probe_named(PROBES, name)
+    found = find_probe(PROBES, name)
     assert found is not None
     return found
 

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.cases.manifest import CATEGORIES, WORKING_STATE, Case, Manifest, SessionRecipe, load_manifest
 from benchmarks.cases.probes import LETTERS, make_probes
 from benchmarks.cases.recipes import items_by_hop, text_of
-from benchmarks.cases.validation import checked, problems
+from benchmarks.cases.validation import check_manifest, find_problems
 from threadkeep.errors import BadInput
 
 
@@ -36,7 +36,7 @@ def with_case(manifest: Manifest, name: str, **changes: object) -> Manifest:
 
 def test_what_comes_with_threadkeep_is_sound_and_wide_enough(manifest: Manifest) -> None:
     """At least 24 cases over every category, three sessions of five hops each, nothing wrong with any."""
-    assert problems(manifest) == []
+    assert find_problems(manifest) == []
     assert len(manifest.cases) >= 24
     assert {case.category for _, case in manifest.cases} == set(CATEGORIES) - {WORKING_STATE}
     assert [session.hops for session in manifest.sessions] == [5, 5, 5]
@@ -97,9 +97,9 @@ def test_a_case_that_is_wrong_is_refused_with_the_reason(
 ) -> None:
     """Each rule names the case and what is wrong with it."""
     broken = with_case(manifest, name, **changes)
-    assert [found for found in problems(broken) if trouble in found] != []
+    assert [found for found in find_problems(broken) if trouble in found] != []
     with pytest.raises(BadInput, match="cannot be used"):
-        checked(broken)
+        check_manifest(broken)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchmarks.cases.aggregates import aggregates, facts, tables
-from benchmarks.cases.lab import lab_store, scripted
+from benchmarks.cases.aggregates import build_tables, compute_aggregates, list_facts
+from benchmarks.cases.lab import lab_store, make_scripted_model
 from benchmarks.cases.manifest import Manifest, load_manifest
 from benchmarks.cases.probes import Probe
 from benchmarks.cases.readers import Answered, LiteralReader
@@ -20,6 +20,8 @@ from threadkeep.errors import BadInput, ModelUnavailable
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TERMS = Terms(chain=True, variants=CHAIN, asked_at=(1, 5))
+
+FAITHFUL = make_scripted_model("faithful", seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def unheard(text: str) -> None:
 @pytest.fixture(scope="module")
 async def chain(anyio_backend: str, manifest: Manifest, tmp_path_factory: pytest.TempPathFactory) -> tuple[CasesRun, Path]:
     lab = tmp_path_factory.mktemp("lab")
-    summariser = scripted("faithful", seed=1)
+    summariser = make_scripted_model("faithful", seed=1)
     run = await run_cases(manifest, TERMS, reader=LiteralReader(), summariser=summariser, say=unheard, lab=lab)
     return run, lab
 
@@ -50,7 +52,7 @@ def scored(run: CasesRun) -> list[tuple[object, ...]]:
 
 async def test_every_cell_is_there_and_the_control_knows_more_than_nothing(chain: tuple[CasesRun, Path]) -> None:
     """Every variant is asked the same cases after the same hops; no history scores below all of it."""
-    told = aggregates(chain[0])
+    told = compute_aggregates(chain[0])
     asked = {variant: {hop: cell["asked"] for hop, cell in found["hops"].items()} for variant, found in told["variants"].items()}
     assert asked == {name: {1: 5, 5: 11} for name in ("chain_control", "session", "handoff", "extractive", "none")}
     right = {variant: found["hops"][5]["exact"] for variant, found in told["variants"].items()}
@@ -89,15 +91,15 @@ async def test_a_run_that_broke_off_goes_on_where_it_was(
     """Half of its progress and half a line: what is known is not asked again, and the result is that of a whole run."""
     whole, _ = chain
     with pytest.raises(KeyboardInterrupt):
-        await run_cases(manifest, TERMS, reader=Tiring(40), summariser=scripted("faithful", seed=1), say=unheard, lab=tmp_path)
+        await run_cases(manifest, TERMS, reader=Tiring(40), summariser=FAITHFUL, say=unheard, lab=tmp_path)
     with (tmp_path / PROGRESS).open("ab") as out:
         out.write(b'{"type":"answ')
     rest = Tiring(1_000)
-    again = await run_cases(manifest, TERMS, reader=rest, summariser=scripted("faithful", seed=1), say=unheard, lab=tmp_path)
+    again = await run_cases(manifest, TERMS, reader=rest, summariser=FAITHFUL, say=unheard, lab=tmp_path)
     assert rest.asked == len(whole.answered) - 40
     assert sorted(scored(again), key=str) == sorted(scored(whole), key=str)
     third = Tiring(0)
-    await run_cases(manifest, TERMS, reader=third, summariser=scripted("faithful", seed=1), say=unheard, lab=tmp_path)
+    await run_cases(manifest, TERMS, reader=third, summariser=FAITHFUL, say=unheard, lab=tmp_path)
     assert third.asked == 0
 
 
@@ -106,7 +108,7 @@ async def test_a_lab_with_another_run_in_it_is_refused(chain: tuple[CasesRun, Pa
     other = Terms(chain=True, variants=CHAIN, asked_at=(1, 5), seed=2)
     with pytest.raises(BadInput, match="another run"):
         await run_cases(
-            manifest, other, reader=LiteralReader(), summariser=scripted("faithful", seed=2), say=unheard, lab=chain[1]
+            manifest, other, reader=LiteralReader(), summariser=make_scripted_model("faithful", seed=2), say=unheard, lab=chain[1]
         )
 
 
@@ -117,7 +119,7 @@ async def test_a_lab_that_other_code_filled_is_gone_on_with_only_where_that_is_w
     file = tmp_path / PROGRESS
     now = chain[0].terms["code"]
     file.write_bytes((chain[1] / PROGRESS).read_bytes().replace(now.encode(), b"0123456789abcdef"))
-    summariser = scripted("faithful", seed=1)
+    summariser = make_scripted_model("faithful", seed=1)
 
     async def gone_on(*, mixed: bool) -> CasesRun:
         return await run_cases(manifest, TERMS, reader=Tiring(0), summariser=summariser, say=unheard, lab=tmp_path, mixed=mixed)
@@ -126,8 +128,8 @@ async def test_a_lab_that_other_code_filled_is_gone_on_with_only_where_that_is_w
         await gone_on(mixed=False)
     runs = [await gone_on(mixed=mixed) for mixed in (True, True, False)]
     assert [run.codes for run in runs] == [("0123456789abcdef", now)] * 3
-    assert facts(runs[0])[-1] == f"NOT ONE RUN: begun with code 0123456789abcdef, gone on with code {now}"
-    assert facts(chain[0])[-1] == f"threadkeep {__version__}, code {now}"
+    assert list_facts(runs[0])[-1] == f"NOT ONE RUN: begun with code 0123456789abcdef, gone on with code {now}"
+    assert list_facts(chain[0])[-1] == f"threadkeep {__version__}, code {now}"
 
 
 async def test_a_single_run_asks_everything_after_one_compaction(manifest: Manifest) -> None:
@@ -163,12 +165,12 @@ async def test_a_variant_that_is_none_is_refused(manifest: Manifest) -> None:
 
 async def test_what_a_run_prints_can_be_read_back(chain: tuple[CasesRun, Path]) -> None:
     """One object, its facts and tables; a share is told of what it is a share of."""
-    told = msgspec.json.decode(msgspec.json.encode({**chain[0].as_json(), "aggregates": aggregates(chain[0])}))
+    told = msgspec.json.decode(msgspec.json.encode({**chain[0].as_json(), "aggregates": compute_aggregates(chain[0])}))
     assert (told["bench"], told["reader"], told["summariser"]) == ("cases", "literal", "faithful@scripted")
-    assert [len(row) for table in tables(chain[0]) for row in table.rows] == [
-        len(table.columns) for table in tables(chain[0]) for _ in table.rows
+    assert [len(row) for table in build_tables(chain[0]) for row in table.rows] == [
+        len(table.columns) for table in build_tables(chain[0]) for _ in table.rows
     ]
-    assert "reader literal; summariser faithful@scripted; seed 1" in facts(chain[0])[1]
+    assert "reader literal; summariser faithful@scripted; seed 1" in list_facts(chain[0])[1]
 
 
 def test_without_noise_a_session_is_shorter_and_says_the_same(manifest: Manifest) -> None:

@@ -10,14 +10,14 @@ import pytest
 
 from benchmarks.cases.grades import Score, score
 from benchmarks.cases.manifest import load_manifest
-from benchmarks.cases.probes import LETTERS, Probe, make_probes, probe_named
+from benchmarks.cases.probes import LETTERS, Probe, find_probe, make_probes
 
 PROBES = make_probes(load_manifest(), seed=1)
 NOTHING = Score(score=0.0, verdict="parse_error")
 
 
 def probe(name: str) -> Probe:
-    found = probe_named(PROBES, name)
+    found = find_probe(PROBES, name)
     assert found is not None
     return found
 

@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.command.arguments import add_measures
 from benchmarks.compactors.driver import COMPACTORS
-from benchmarks.compactors.hosts import BEHIND, HostRow, host_peers, host_rows, hosts_table
-from benchmarks.compactors.peer import Peers, named_peer
+from benchmarks.compactors.hosts import BEHIND, HostRow, build_hosts_table, list_host_peers, list_host_rows
+from benchmarks.compactors.peer import Peers, parse_peer
 from benchmarks.compactors.process import Asked, Named, PeerMissing, PeerProcess
 from benchmarks.retention.run import Plan, run_retention
 from threadkeep.compaction.state_text import TAG
@@ -82,7 +82,7 @@ def test_threadkeep_compacts_through_a_host_and_asks_nobody(name: str) -> None:
     """After four hops the window is far shorter than what was said, and tells what was demanded first."""
     packages = skip_without(name)
     said = [hop_of(number) for number in range(4)]
-    with PeerProcess(named_peer(name)) as process:
+    with PeerProcess(parse_peer(name)) as process:
         process.begin(has_model=False)
         windows = [process.compacted(new, budget_tokens=1_500, summarise=refused) for new in said]
         process.begin(has_model=False)
@@ -106,7 +106,7 @@ def test_threadkeep_through_a_host_asks_the_model_it_is_given_and_keeps_each_bud
         asked.append(question)
         return NOTED
 
-    with PeerProcess(named_peer(name)) as process:
+    with PeerProcess(parse_peer(name)) as process:
         process.begin(has_model=True)
         small = process.compacted(hop_of(0), budget_tokens=900, summarise=noted)
         large = process.compacted([*hop_of(1), *hop_of(2)], budget_tokens=3_000, summarise=noted)
@@ -138,7 +138,7 @@ def test_what_stands_only_in_a_call_is_shown_to_whoever_summarises(name: str) ->
         asked.append(question.prompt)
         return "ALL PIERS ARE SHUT"
 
-    with PeerProcess(named_peer(name)) as process:
+    with PeerProcess(parse_peer(name)) as process:
         process.begin(has_model=True)
         process.compacted(said, budget_tokens=900, summarise=summarised)
     assert process.trouble is None
@@ -151,15 +151,15 @@ def test_threadkeep_without_its_host_takes_no_part() -> None:
     if absent is None:
         pytest.skip("every host is installed")
     missing = COMPACTORS[absent].packages[1]
-    with pytest.raises(PeerMissing, match=f"^{missing} is not installed$"), PeerProcess(named_peer(absent)):
+    with pytest.raises(PeerMissing, match=f"^{missing} is not installed$"), PeerProcess(parse_peer(absent)):
         pass
 
 
 def test_hosts_are_looked_for_where_they_were_named() -> None:
     """Threadkeep through a host is looked for where the host is; who is no host is kept."""
     there, elsewhere, here = "/opt/h/bin/python", "/opt/l/bin/python", sys.executable
-    named = [named_peer(f"hermes={there}"), named_peer(f"threadkeep-litellm={elsewhere}"), named_peer("headroom")]
-    assert host_peers(named) == [
+    named = [parse_peer(f"hermes={there}"), parse_peer(f"threadkeep-litellm={elsewhere}"), parse_peer("headroom")]
+    assert list_host_peers(named) == [
         Named(name="hermes", python=there),
         Named(name="threadkeep-hermes", python=there),
         Named(name="langchain", python=here),
@@ -177,7 +177,7 @@ def test_hosts_are_looked_for_where_they_were_named() -> None:
 
 def test_every_driver_is_a_host_s_or_named_by_itself() -> None:
     """Only headroom, which hosts nobody, needs to be named; through hosts a model may be asked or not."""
-    assert set(COMPACTORS) - {peer.name for peer in host_peers([])} == {"headroom"}
+    assert set(COMPACTORS) - {peer.name for peer in list_host_peers([])} == {"headroom"}
     assert {name for name, entry in COMPACTORS.items() if entry.asks == "either"} == set(THROUGH)
 
 
@@ -199,10 +199,10 @@ def test_the_flag_is_one_of_retention(capsys: pytest.CaptureFixture[str]) -> Non
 async def test_a_host_s_own_compactor_stands_beside_threadkeep_through_it(tmp_path: Path) -> None:
     """Facts, tokens and the model's calls of both, from one run of the same session."""
     plan = Plan(name="tiny", dialects=("chat",), seeds=1, turns=12, hops=2, scored=(2,))
-    named = [named_peer("openai-agents"), named_peer("threadkeep-openai-agents")]
+    named = [parse_peer("openai-agents"), parse_peer("threadkeep-openai-agents")]
     with Peers(named, summarisers=("faithful",)) as peers:
         found = await run_retention(plan, family="story", seed=1, say=lambda text: None, folder=tmp_path, more=peers.arms)
-    rows = host_rows(found, peers.arms_made)
+    rows = list_host_rows(found, peers.arms_made)
     assert [(row.arm, row.model_calls, row.failures) for row in rows] == [
         ("openai-agents, faithful", 2, 0),
         ("threadkeep-openai-agents, no model", 0, 0),
@@ -221,7 +221,7 @@ def test_the_agents_sdk_compacts_through_the_gateway() -> None:
         asked.append(question)
         return "ALL PIERS ARE SHUT"
 
-    with PeerProcess(named_peer("openai-agents-gateway")) as process:
+    with PeerProcess(parse_peer("openai-agents-gateway")) as process:
         process.begin(has_model=True)
         said = [message for number in range(4) for message in hop_of(number)]
         window = process.compacted(said, budget_tokens=1_500, summarise=summarised)
@@ -242,7 +242,7 @@ def test_claude_code_compacts_the_transcript_it_is_handed() -> None:
         asked.append(question)
         return f"SUMMARY {len(asked)}"
 
-    with PeerProcess(named_peer("claude-agent-sdk")) as process:
+    with PeerProcess(parse_peer("claude-agent-sdk")) as process:
         process.begin(has_model=True)
         windows = [process.compacted(hop_of(number), budget_tokens=900, summarise=summarised) for number in (0, 1)]
     assert [len(asked), process.trouble] == [2, None]
@@ -266,7 +266,7 @@ def test_rows_are_told_to_people_and_programs() -> None:
         model_calls=40,
         failures=1,
     )
-    table = hosts_table([row], hops=10, sessions=4)
+    table = build_hosts_table([row], hops=10, sessions=4)
     assert table.rows == [["hermes, lossy", "50.0%", "25%–75%", "100.0%", "3", "7,000", "40"]]
     assert table.aside == "at each hop everyone is asked for the same size; facts the window tells; model calls in 4 sessions"
     assert len(table.columns) == len(table.rows[0])

@@ -13,13 +13,13 @@ import pytest
 from benchmarks.compactors import process as process_module
 from benchmarks.compactors.arm import PeerArm
 from benchmarks.compactors.driver import COMPACTORS
-from benchmarks.compactors.peer import BUDGET_RULE, Peers, named_peer
+from benchmarks.compactors.peer import BUDGET_RULE, Peers, parse_peer
 from benchmarks.compactors.process import Named, PeerMissing, PeerProcess
 from benchmarks.retention.arms import Moment
 from benchmarks.retention.run import Plan, run_retention
 from benchmarks.retention.scripted_model import INDEX_HEAD
 from benchmarks.retention.summarisers import SUMMARISERS, Note
-from benchmarks.retention.windows import Piece, Place, piece_of
+from benchmarks.retention.windows import Piece, Place, make_piece
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput
@@ -97,7 +97,7 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pieces(*texts: str) -> list[Piece]:
-    return [piece_of(CHAT.parse({"role": "user", "content": text}), dialect=CHAT) for text in texts]
+    return [make_piece(CHAT.parse({"role": "user", "content": text}), dialect=CHAT) for text in texts]
 
 
 def moment(history: list[Piece], *, begin: int, key: Sequence[Note] = ()) -> Moment:
@@ -157,7 +157,7 @@ def test_a_peer_that_fails_goes_on_with_what_it_had(driver: Path) -> None:
 def test_a_peer_that_ends_fails_until_the_next_session(driver: Path) -> None:
     """With what it wrote last, at every hop; nothing of the session is taken away, and the next one has the peer back."""
     driver.write_text(FRAIL, encoding="utf-8")
-    with Peers([named_peer("langchain")], summarisers=("faithful",)) as peers:
+    with Peers([parse_peer("langchain")], summarisers=("faithful",)) as peers:
         ((name, arm),) = peers.arms(1)
         history = pieces("one", "END-NOW", "three")
         windows = [arm.window(moment(history[: at + 1], begin=at)) for at in range(3)]
@@ -172,7 +172,7 @@ def test_a_peer_that_ends_fails_until_the_next_session(driver: Path) -> None:
 def test_a_peer_that_no_longer_listens_fails_its_hop(driver: Path) -> None:
     """A pipe that nobody reads is a failed hop, as an answer that never came is."""
     driver.write_text(DEAF, encoding="utf-8")
-    with PeerProcess(named_peer("langchain")) as process:
+    with PeerProcess(parse_peer("langchain")) as process:
         process.begin(has_model=True)
         found = process.compacted([{"role": "user", "content": "one"}], budget_tokens=100, summarise=lambda asked: "")
         assert (found, process.trouble) == (None, "its process was ended by signal 9")
@@ -181,13 +181,13 @@ def test_a_peer_that_no_longer_listens_fails_its_hop(driver: Path) -> None:
 def test_a_peer_that_never_answers_is_ended(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At a hop that is a failure, on starting it takes no part; neither keeps a run waiting."""
     driver.write_text(FRAIL, encoding="utf-8")
-    with PeerProcess(named_peer("langchain")) as process:
+    with PeerProcess(parse_peer("langchain")) as process:
         process.begin(has_model=True)
         monkeypatch.setattr(process_module, "LONGEST_HOP_S", 1)
         found = process.compacted([{"role": "user", "content": "HANG-NOW"}], budget_tokens=100, summarise=lambda asked: "")
         assert (found, process.trouble) == (None, "it did not answer within 1 s and was ended")
     driver.write_text("import sys\nsys.stdin.read()", encoding="utf-8")
-    with pytest.raises(PeerMissing, match="it did not answer within 1 s and was ended"), PeerProcess(named_peer("hermes")):
+    with pytest.raises(PeerMissing, match="it did not answer within 1 s and was ended"), PeerProcess(parse_peer("hermes")):
         pass
 
 
@@ -198,16 +198,16 @@ def test_who_is_not_there_is_said_with_the_reason(driver: Path) -> None:
         assert peers.arms(1) == []
         assert peers.told == ["hermes takes no part: /nowhere/python cannot be started: No such file or directory"]
     driver.write_text('print(\'{"cannot": "hermes-agent is not installed"}\')', encoding="utf-8")
-    with pytest.raises(PeerMissing, match="hermes-agent is not installed"), PeerProcess(named_peer("hermes")):
+    with pytest.raises(PeerMissing, match="hermes-agent is not installed"), PeerProcess(parse_peer("hermes")):
         pass
 
 
 def test_a_peer_is_named_with_or_without_an_interpreter() -> None:
     """Without, it is this one."""
-    assert named_peer("hermes=/opt/h/bin/python") == Named(name="hermes", python="/opt/h/bin/python")
-    assert named_peer("langchain") == Named(name="langchain", python=sys.executable)
+    assert parse_peer("hermes=/opt/h/bin/python") == Named(name="hermes", python="/opt/h/bin/python")
+    assert parse_peer("langchain") == Named(name="langchain", python=sys.executable)
     with pytest.raises(BadInput, match=f"there are {', '.join(COMPACTORS)}"):
-        named_peer("tape")
+        parse_peer("tape")
 
 
 @pytest.mark.slow
@@ -215,7 +215,7 @@ def test_a_peer_is_named_with_or_without_an_interpreter() -> None:
 async def test_a_peer_is_judged_beside_the_library_in_one_run(driver: Path, tmp_path: Path) -> None:
     """As one more arm, hop by hop, in the sessions of Chat Completions."""
     plan = Plan(name="tiny", dialects=("chat",), seeds=1, turns=12, hops=2, scored=(2,))
-    with Peers([named_peer("langchain")], summarisers=("faithful",)) as peers:
+    with Peers([parse_peer("langchain")], summarisers=("faithful",)) as peers:
         found = await run_retention(plan, family="story", seed=1, say=lambda text: None, folder=tmp_path, more=peers.arms)
     arms = {cell.arm for cell in found.tally.cells}
     assert {"langchain, faithful", "extractive"} <= arms
@@ -227,7 +227,7 @@ async def test_a_peer_is_judged_beside_the_library_in_one_run(driver: Path, tmp_
 @pytest.mark.skipif(find_spec("langchain") is None, reason="langchain is not installed")
 def test_a_real_peer_compacts() -> None:
     """LangChain's middleware, through its own driver: shorter, with the summary it was given."""
-    with PeerProcess(named_peer("langchain")) as process:
+    with PeerProcess(parse_peer("langchain")) as process:
         process.begin(has_model=True)
         new = [{"role": role, "content": f"{role} says {number} " * 30} for number in range(12) for role in ("user", "assistant")]
         window = process.compacted(new, budget_tokens=400, summarise=lambda asked: "THE SUMMARY")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets.formats import Conversation, Question, Said, load
-from benchmarks.datasets.run import Looked, run_dataset, table
+from benchmarks.datasets.run import Looked, build_table, run_dataset
 from threadkeep.errors import BadInput
 
 LOCOMO = [
@@ -214,7 +214,7 @@ async def test_a_question_brings_its_evidence_back(tmp_path: Path) -> None:
     )
     assert (found.without_evidence, found.messages) == (1, 3)
     assert said == ["locomo ours-1: 3 messages, 3 questions (1 of 1)"]
-    assert [row[:3] for row in table(found).rows] == [
+    assert [row[:3] for row in build_table(found).rows] == [
         ["single-hop", "1", "100.0%"],
         ["multi-hop", "1", "0.0%"],
         ["all", "2", "50.0%"],

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.command.console import parse_proxies
 from benchmarks.gateway import run
-from benchmarks.gateway.contenders import BARE, DIRECT, LITELLM, THREADKEEP, proxies
+from benchmarks.gateway.contenders import BARE, DIRECT, LITELLM, THREADKEEP, list_proxies
 from benchmarks.gateway.conversation import Conversation
 from benchmarks.gateway.run import ADDED, KNOWN, QUICK, RATE, RATE_SLICES, UNKNOWN, run_gateway
 from benchmarks.result import Found
@@ -89,5 +89,5 @@ def test_a_proxy_of_another_environment_is_named_with_its_interpreter() -> None:
         parse_proxies(["litellm"])
     with pytest.raises(BadInput, match="'tape=x' names no proxy"):
         parse_proxies(["tape=x"])
-    there = {proxy.name: proxy.version for proxy in proxies({"litellm": "/nowhere/python"})}
+    there = {proxy.name: proxy.version for proxy in list_proxies({"litellm": "/nowhere/python"})}
     assert there["LiteLLM proxy"] is None

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.command import main as bench
 from benchmarks.guard import counts as counts_module
-from benchmarks.guard.counts import Counts, changed, counts, expected_file, read_expected, write_expected
+from benchmarks.guard.counts import Counts, count_all, find_expected_file, list_changes, read_expected, write_expected
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ async def test_the_counts_are_those_that_were_committed() -> None:
     After a change that was meant: `python -m benchmarks guard --write`.
     """
     said: list[str] = []
-    assert changed(read_expected(expected_file()), await counts(say=said.append)) == []
+    assert list_changes(read_expected(find_expected_file()), await count_all(say=said.append)) == []
     assert said[-1] == "statements and bytes"
 
 
@@ -29,13 +29,13 @@ def test_what_changed_is_told_line_by_line() -> None:
     """Other values, what is new and what is gone; nothing where all is the same."""
     was = {"store": {"fork": 3, "undo": 1}, "gone": {"x": 1}}
     now = {"store": {"fork": 4, "rollback": 2}}
-    assert changed(was, now) == [
+    assert list_changes(was, now) == [
         "gone: x: 1 → gone",
         "store: fork: 3 → 4",
         "store: rollback: new → 2",
         "store: undo: 1 → gone",
     ]
-    assert changed(was, was) == []
+    assert list_changes(was, was) == []
 
 
 def test_the_command_fails_on_a_change_and_writes_it_when_told(
@@ -46,7 +46,7 @@ def test_the_command_fails_on_a_change_and_writes_it_when_told(
     async def few(*, say: object) -> Counts:
         return {"store": {"fork": 3}}
 
-    monkeypatch.setattr("benchmarks.command.measures.counts", few)
+    monkeypatch.setattr("benchmarks.command.measures.count_all", few)
     file = tmp_path / "expected.json"
     asked = {"what": "guard", "expected": str(file), "json": False}
     assert bench.run(Namespace(**asked, write=False)) == 1
@@ -64,4 +64,4 @@ def test_what_is_written_is_read_back_in_one_order(tmp_path: Path) -> None:
     assert read_expected(file) == {"a": {}, "b": {"x": 2, "y": 1}}
     assert file.read_text(encoding="utf-8").index('"a"') < file.read_text(encoding="utf-8").index('"b"')
     assert read_expected(tmp_path / "none.json") == {}
-    assert counts_module.expected_file().name == "expected.json"
+    assert counts_module.find_expected_file().name == "expected.json"

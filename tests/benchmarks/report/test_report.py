@@ -13,11 +13,11 @@ import pytest
 from benchmarks.command import main as bench
 from benchmarks.command import report as bench_report
 from benchmarks.report import run as measures
-from benchmarks.report.bounds import BOUNDS, Judged, judged
+from benchmarks.report.bounds import BOUNDS, Judged, judge_bounds
 from benchmarks.report.kit import measure_kit
-from benchmarks.report.markdown import TITLES, markdown, report_json
+from benchmarks.report.markdown import TITLES, render_markdown, report_json
 from benchmarks.report.origin import Origin
-from benchmarks.report.part import NAMES, KeptTable, Part, kept_tables, kept_targets, read_parts, write_part
+from benchmarks.report.part import NAMES, KeptTable, Part, keep_tables, keep_targets, read_parts, write_part
 from benchmarks.report.run import MEASURES, QUICK, Asked, CannotRun, Made, Plan, Say, measure
 from benchmarks.result import Found, Target
 from benchmarks.tables import Table
@@ -36,8 +36,8 @@ def part(name: str, *targets: Target) -> Part:
         at="2026-01-01 00:00",
         threadkeep="0.1.0",
         facts=["measured here"],
-        targets=kept_targets(targets),
-        tables=kept_tables([table]),
+        targets=keep_targets(targets),
+        tables=keep_tables([table]),
         data={},
         origin=HERE,
     )
@@ -45,7 +45,7 @@ def part(name: str, *targets: Target) -> Part:
 
 def test_without_a_run_every_bound_of_the_design_is_said_not_to_be_run() -> None:
     """None is left out: one line a bound."""
-    lines = judged({})
+    lines = judge_bounds({})
     assert [(line.row, line.what) for line in lines] == [(bound.row, bound.what) for bound in BOUNDS]
     assert {line.verdict for line in lines} == {"not run"}
     assert {bound.part for bound in BOUNDS} <= set(MEASURES)
@@ -62,7 +62,7 @@ def test_a_bound_is_met_missed_not_told_or_not_run() -> None:
         Target(what="resume at 10,000 records", bound="≤ 10 ms", found="not measured", met=None),
         Target(what="append, 10,000 : 10", bound="≤ 1.5 ×", found="1.1 ×", met=True),
     )
-    lines = {line.what: line for line in judged({"store": found}) if line.verdict != "not run"}
+    lines = {line.what: line for line in judge_bounds({"store": found}) if line.verdict != "not run"}
     assert lines == {
         "one row : raw SQLite": Judged(
             row="append, durable", what="one row : raw SQLite", bound="≤ 1.3 ×", found="1.2 ×", verdict="met", part="store"
@@ -91,7 +91,7 @@ def test_several_targets_of_one_bound_are_told_apart() -> None:
         Target(what="1 MB streamed, known history: added", bound="≤ 5 ms", found="4 ms", met=True),
         Target(what="1 MB streamed, known history, provider thinks 0.2 s: added", bound="≤ 5 ms", found="9 ms", met=False),
     )
-    lines = [line for line in judged({"gateway": found}) if line.verdict != "not run"]
+    lines = [line for line in judge_bounds({"gateway": found}) if line.verdict != "not run"]
     assert [(line.what, line.verdict) for line in lines] == [
         ("known prefix, added", "met"),
         ("known prefix, added, provider thinks 0.2 s", "missed"),
@@ -114,7 +114,7 @@ def test_parts_are_kept_and_read_back_whole(tmp_path: Path) -> None:
 def test_the_page_has_machine_bounds_parts_and_what_was_not_run() -> None:
     """Verdicts are counted, what is missed stands out, and no cell breaks a table."""
     found = {"store": part("store", Target(what="append 1 row : raw SQLite", bound="≤ 1.3 ×", found="2 ×", met=False))}
-    text = markdown(found, skipped={"kit": "it is not installed"}, here=HERE)
+    text = render_markdown(found, skipped={"kit": "it is not installed"}, here=HERE)
     assert f"{len(BOUNDS)} in all: 1 missed, {len(BOUNDS) - 1} not run." in text
     assert "| append, durable | one row : raw SQLite | 2 × | ≤ 1.3 × | **missed** |" in text
     assert "- kit: it is not installed" in text
@@ -130,7 +130,7 @@ def test_long_tables_behind_the_first_are_folded_away() -> None:
     long = KeptTable(title="Long", aside="", columns=["", ">ms"], rows=[[str(number), "1"] for number in range(20)])
     short = KeptTable(title="Short", aside="", columns=["", ">ms"], rows=[["one", "1"]])
     made = msgspec.structs.replace(part("store"), tables=[long, short, long])
-    text = markdown({"store": made}, skipped={}, here=HERE)
+    text = render_markdown({"store": made}, skipped={}, here=HERE)
     shown = text.partition("## The store")[2]
     assert shown.count("<details><summary>20 rows</summary>\n\n| ") == shown.count("</details>") == 1
     assert shown.index("### Short") < shown.index("<details>")

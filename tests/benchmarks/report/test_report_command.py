@@ -17,7 +17,7 @@ from benchmarks.gateway.run import Unhelpful
 from benchmarks.report import participants
 from benchmarks.report import run as measures
 from benchmarks.report.bounds import BOUNDS
-from benchmarks.report.part import Part, kept_targets, write_part
+from benchmarks.report.part import Part, keep_targets, write_part
 from benchmarks.report.participants import list_participants
 from benchmarks.report.run import Asked, Made, Plan, Say
 from benchmarks.result import Target
@@ -47,7 +47,7 @@ def store_part(*targets: Target) -> Part:
         at="2026-01-01 00:00",
         threadkeep="0.1.0",
         facts=[],
-        targets=kept_targets(targets),
+        targets=keep_targets(targets),
         tables=[],
         data={"figures": []},
     )

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from benchmarks.frozen import frozen_session
-from benchmarks.frozen.lines import DOMAINS, abroad, domain
+from benchmarks.frozen.lines import DOMAINS, load_domain, load_foreign_lines
 from benchmarks.frozen.shapes import SHAPES
 from benchmarks.retention.facts import TOOL_KINDS, USER_KINDS, FactKind
 from benchmarks.retention.planted_session import Planted
@@ -49,7 +49,7 @@ def test_it_shares_no_sentence_with_the_story(sessions: list[Planted]) -> None:
 
 def test_six_languages_are_in_every_session(sessions: list[Planted]) -> None:
     """Each of them in words of its own, and some of them taken back in the same language."""
-    assert {line.lang for line in abroad().said} == {"zh", "de", "es", "ja", "ru", "ar"}
+    assert {line.lang for line in load_foreign_lines().said} == {"zh", "de", "es", "ja", "ru", "ar"}
     scripts = [r"[\u4e00-\u9fff]", r"[äöüß]", r"[áéíóúñ¿]", r"[\u3040-\u30ff]", r"[\u0400-\u04ff]", r"[\u0600-\u06ff]"]
     for session in sessions:
         foreign = [fact.question for fact in session.facts if fact.kind is FactKind.FOREIGN]
@@ -59,10 +59,10 @@ def test_six_languages_are_in_every_session(sessions: list[Planted]) -> None:
 
 def test_values_have_many_shapes() -> None:
     """Numbers, words, paths, dates, durations, addresses, quoted phrases, versions and more, also where only a tool said them."""
-    said = {line.v for name in DOMAINS for line in domain(name).said}
-    printed = {line.v for name in DOMAINS for line in (*domain(name).reused, *domain(name).unused)}
+    said = {line.v for name in DOMAINS for line in load_domain(name).said}
+    printed = {line.v for name in DOMAINS for line in (*load_domain(name).reused, *load_domain(name).unused)}
     assert min(len(said), len(printed)) >= 18
-    assert said | printed | {line.v for line in abroad().said} == set(SHAPES)
+    assert said | printed | {line.v for line in load_foreign_lines().said} == set(SHAPES)
 
 
 def test_a_message_can_carry_several_facts(sessions: list[Planted]) -> None:

@@ -11,10 +11,10 @@ from benchmarks.retention.arms import EXTRACTIVE, FULL, LIBRARY, NONE, STATELESS
 from benchmarks.retention.facts import USER_KINDS, FactKind
 from benchmarks.retention.judgement import judge
 from benchmarks.retention.probes import make_probes
-from benchmarks.retention.report import facts, tables
+from benchmarks.retention.report import build_tables, list_facts
 from benchmarks.retention.run import Plan, Retained, run_retention
 from benchmarks.retention.sessions import planted_session
-from benchmarks.retention.tally import Share, Tally, wilson
+from benchmarks.retention.tally import Share, Tally, compute_wilson
 from benchmarks.retention.windows import open_book
 from threadkeep.dialects import find_dialect
 
@@ -111,24 +111,24 @@ async def test_a_seed_gives_the_same_bytes(tmp_path: Path, family: str) -> None:
 async def test_the_report_leaves_nothing_out(tiny_run: Retained, frozen_run: Retained) -> None:
     """Every arm stands in both tables, every kind that was asked in the third; a short run tells no target but the controls."""
     for result in (tiny_run, frozen_run):
-        by_arm, by_hop, by_kind = tables(result)
+        by_arm, by_hop, by_kind = build_tables(result)
         assert [row[0] for row in by_arm.rows] == [row[0] for row in by_hop.rows] == arm_names()
         asked = {cell.kind for cell in result.tally.cells if cell.hop == result.plan.hops}
         assert [row[0] for row in by_kind.rows] == [kind.value for kind in FactKind if kind in asked]
-        assert any("no model is asked" in line for line in facts(result))
+        assert any("no model is asked" in line for line in list_facts(result))
         assert [target.met for target in result.targets] == [True, True] + [None] * 8
 
 
 def test_a_fact_asked_in_three_dialects_is_one_fact() -> None:
     """Asking the same in more dialects does not narrow the interval."""
-    assert Share(asked=30, kept=24, stale=0, credit=0.8, repeats=3).interval == wilson(8, 10)
+    assert Share(asked=30, kept=24, stale=0, credit=0.8, repeats=3).interval == compute_wilson(8, 10)
 
 
 def test_an_interval_is_wilsons() -> None:
     """Known values of the interval; nothing asked leaves everything open."""
-    assert tuple(round(bound, 4) for bound in wilson(8, 10)) == (0.4902, 0.9433)
-    assert tuple(round(bound, 4) for bound in wilson(10, 10)) == (0.7225, 1.0)
-    assert wilson(0, 0) == (0.0, 1.0)
+    assert tuple(round(bound, 4) for bound in compute_wilson(8, 10)) == (0.4902, 0.9433)
+    assert tuple(round(bound, 4) for bound in compute_wilson(10, 10)) == (0.7225, 1.0)
+    assert compute_wilson(0, 0) == (0.0, 1.0)
 
 
 def test_nothing_counted_is_nothing_kept() -> None:

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.retention.facts import Fact, FactKind
 from benchmarks.retention.judgement import Judged, judge
 from benchmarks.retention.probes import Probe, make_probes
-from benchmarks.retention.windows import Piece, open_book, piece_of, summary_piece
+from benchmarks.retention.windows import Piece, make_piece, make_summary_piece, open_book
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import find_dialect
 from threadkeep.dialects.base import STATE_OPENING
@@ -43,12 +43,12 @@ def probe(*, kind: FactKind = FactKind.BINDING, stale: str | None = None) -> Pro
 
 
 def says(text: str, *, role: str = "user") -> Piece:
-    return piece_of(CHAT.parse({"role": role, "content": text}), dialect=CHAT)
+    return make_piece(CHAT.parse({"role": role, "content": text}), dialect=CHAT)
 
 
 def state(*, objective: str = "none", active: str = "none", inactive: str = "none", handoff: str = "none") -> Piece:
     text = STATE.format(opening=STATE_OPENING, tag=TAG, objective=objective, active=active, inactive=inactive, handoff=handoff)
-    return piece_of(CHAT.make_user_message(text), dialect=CHAT)
+    return make_piece(CHAT.make_user_message(text), dialect=CHAT)
 
 
 KEPT = Judged(kept=True, beside=False, stale=False, outdated=False, credit=1.0)
@@ -69,7 +69,7 @@ OUTDATED = Judged(kept=False, beside=False, stale=True, outdated=True, credit=0.
         ([state(active="[a1] it is 4401 (#12)")], KEPT),
         ([state(inactive="[a1] it is 4401 (#12)")], GUESSED),
         ([state(handoff="it is 4401")], GUESSED),
-        ([summary_piece("it is 4401", dialect=CHAT)], KEPT),
+        ([make_summary_piece("it is 4401", dialect=CHAT)], KEPT),
     ],
 )
 def test_a_users_value_counts_where_it_is_told_to_hold(window: list[Piece], verdict: Judged) -> None:
@@ -94,7 +94,7 @@ def test_work_counts_wherever_it_is_shown(window: list[Piece]) -> None:
         ([state(objective="it is 4400", active="now 4401, not 4400")], KEPT),
         ([state(active="it is 4400"), says("now 4401")], KEPT),
         ([state(active="now 4401", inactive="it is 4400")], KEPT),
-        ([says("now 4401"), summary_piece("it is 4400", dialect=CHAT)], STALE),
+        ([says("now 4401"), make_summary_piece("it is 4400", dialect=CHAT)], STALE),
     ],
 )
 def test_a_value_taken_back_is_stale_unless_the_newer_one_decides(window: list[Piece], verdict: Judged) -> None:

@@ -12,9 +12,9 @@ from functools import cache
 
 import pytest
 
-from benchmarks.story.demands import MOST_DEMANDS, kept_apart
-from benchmarks.story.generator import long_session
-from benchmarks.story.session import Demand, DemandKind, Session, Step, Turn, approximate_tokens, context_items, turn_items
+from benchmarks.story.demands import MOST_DEMANDS, keep_apart
+from benchmarks.story.generator import generate_session
+from benchmarks.story.session import Demand, DemandKind, Session, Step, Turn, build_context_items, estimate_tokens, render_turn
 
 SEEDS = range(3)
 CUE_WORDS = re.compile(
@@ -33,11 +33,14 @@ LOOK_ALIKE_SHAPES = (
 
 
 # Sessions are values: tests that look at the same one need not play it again.
-played = cache(long_session)
+played = cache(generate_session)
 
 
 def items_of(session: Session) -> list[dict[str, object]]:
-    return [*context_items(), *(item for number, turn in enumerate(session.turns) for item in turn_items(turn, number=number))]
+    return [
+        *build_context_items(),
+        *(item for number, turn in enumerate(session.turns) for item in render_turn(turn, number=number)),
+    ]
 
 
 def user_text(session: Session) -> str:
@@ -59,9 +62,9 @@ def outputs(session: Session) -> list[str]:
 def test_the_same_seed_gives_the_same_bytes_in_any_process() -> None:
     """Nothing depends on hashing, the clock or what ran before."""
     program = (
-        "import hashlib, json; from benchmarks.story.generator import long_session;"
-        "from benchmarks.story.session import turn_items; s = long_session(seed=5, turns=40);"
-        "t = json.dumps([turn_items(turn, number=n) for n, turn in enumerate(s.turns)]) + repr(s.demands);"
+        "import hashlib, json; from benchmarks.story.generator import generate_session;"
+        "from benchmarks.story.session import render_turn; s = generate_session(seed=5, turns=40);"
+        "t = json.dumps([render_turn(turn, number=n) for n, turn in enumerate(s.turns)]) + repr(s.demands);"
         "import sys; sys.stdout.write(hashlib.sha256(t.encode()).hexdigest())"
     )
     digests = {
@@ -74,7 +77,7 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process() -> None:
         for hash_seed in ("1", "2")
     }
     assert len(digests) == 1
-    assert long_session(seed=5, turns=40) == long_session(seed=5, turns=40)
+    assert generate_session(seed=5, turns=40) == generate_session(seed=5, turns=40)
 
 
 def test_different_seeds_tell_different_sessions() -> None:
@@ -202,7 +205,7 @@ def test_a_turn_in_provider_json() -> None:
     look = [Step(tool="read_file", arguments={"path": name}, output=name.upper()) for name in ("a", "b")]
     edit = Step(tool="apply_patch", arguments={"input": "é"}, output="ok")
     items = [
-        item for item in turn_items(Turn(user="go", steps=(*look, edit), answer="done"), number=3) if item["type"] != "reasoning"
+        item for item in render_turn(Turn(user="go", steps=(*look, edit), answer="done"), number=3) if item["type"] != "reasoning"
     ]
     shapes = [{key: value for key, value in item.items() if key not in {"id", "call_id"}} for item in items]
     assert shapes == [
@@ -219,7 +222,7 @@ def test_a_turn_in_provider_json() -> None:
 
 def test_the_context_is_a_developer_message_and_a_description_of_the_world() -> None:
     """As clients do, the world is described in the user's role, in a block no person would write."""
-    developer, world = context_items()
+    developer, world = build_context_items()
     assert (developer["role"], world["role"]) == ("developer", "user")
     text = json.dumps(world)
     assert "<environment_context>" in text
@@ -229,9 +232,9 @@ def test_the_context_is_a_developer_message_and_a_description_of_the_world() -> 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sizes_are_as_promised(seed: int) -> None:
     """60 turns are about 120,000 tokens, 200 turns over 500,000; outputs are everyday ones with a few giants among them."""
-    assert 105_000 <= approximate_tokens(played(seed=seed, turns=60)) <= 145_000
+    assert 105_000 <= estimate_tokens(played(seed=seed, turns=60)) <= 145_000
     session = played(seed=seed, turns=200)
-    assert 500_000 <= approximate_tokens(session) <= 560_000
+    assert 500_000 <= estimate_tokens(session) <= 560_000
     sizes = [len(output.encode()) for output in outputs(session)]
     assert sum(200 <= size <= 6_000 for size in sizes) >= 0.9 * len(sizes)
     assert sum(size >= 15_000 for size in sizes) >= 4
@@ -254,7 +257,7 @@ def test_the_work_is_varied(seed: int) -> None:
 
 def test_chance_values_are_turned_into_others_of_their_shape() -> None:
     """A reserved value never survives in other text, also not inside a longer number."""
-    text = kept_apart(
+    text = keep_apart(
         '{"port": 7443, "id": 174430, "host": "gannet-07.quay.example"}', ("7443", "gannet-07.quay.example", "a phrase")
     )
     assert not {"7443", "gannet-07.quay.example"} & set(re.findall(r"[\w.-]+", text))
@@ -266,4 +269,4 @@ def test_chance_values_are_turned_into_others_of_their_shape() -> None:
 def test_an_impossible_session_is_refused(turns: int, demands: int) -> None:
     """Too short to be long, or more demands than there are lines for."""
     with pytest.raises(ValueError, match=r"turns|demands"):
-        long_session(seed=1, turns=turns, demands=demands)
+        generate_session(seed=1, turns=turns, demands=demands)

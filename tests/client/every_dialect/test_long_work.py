@@ -10,8 +10,8 @@ from tests.client.every_dialect.script import check_window
 from tests.dialects.samples import ChatSamples, MessagesSamples
 from tests.retention.test_forty_demands import reads_as_current, said_in_window
 
-from benchmarks.story.generator import long_session
-from benchmarks.story.session import context_items, turn_items
+from benchmarks.story.generator import generate_session
+from benchmarks.story.session import build_context_items, render_turn
 from threadkeep import Config, Threadkeep
 from threadkeep.testing.dialect_checks import DialectSamples
 
@@ -25,13 +25,13 @@ TURNS_BETWEEN = 6
 @pytest.mark.parametrize(("samples", "seed"), [(ChatSamples(), 11), (MessagesSamples(), 12)], ids=["chat", "messages"])
 async def test_forty_demands_outlive_twenty_compactions(samples: DialectSamples, seed: int, tmp_path: Path) -> None:
     """The last window has every demand, and no withdrawn value after its correction."""
-    session = long_session(seed=seed, turns=TURNS, demands=40)
+    session = generate_session(seed=seed, turns=TURNS, demands=40)
     compactions = 0
     async with Threadkeep(Config(store=str(tmp_path / "thread.db"))) as tk:
         thread = await tk.thread("long-work", dialect=samples.dialect.name)
-        await thread.record(translated(context_items(), samples))
+        await thread.record(translated(build_context_items(), samples))
         for number, turn in enumerate(session.turns):
-            await thread.record(translated(turn_items(turn, number=number), samples))
+            await thread.record(translated(render_turn(turn, number=number), samples))
             if number and number % TURNS_BETWEEN == 0:
                 report = await thread.compact()
                 compactions += 1
