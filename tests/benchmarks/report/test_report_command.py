@@ -101,7 +101,7 @@ def test_a_narrow_terminal_cuts_nothing(
 def test_whoever_is_installed_takes_part_without_being_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others' own compactors, in this interpreter; one that was named is asked where it was named, and nobody twice."""
     monkeypatch.setattr(
-        participants, "_installed", lambda packages: set(packages) <= {"langchain", "openai-agents", "threadkeep"}
+        participants, "_is_installed", lambda packages: set(packages) <= {"langchain", "openai-agents", "threadkeep"}
     )
     here = sys.executable
     assert list_participants([]) == [Named(name="langchain", python=here), Named(name="openai-agents", python=here)]
