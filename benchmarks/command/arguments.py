@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
 from typing import Any
 
-from threadkeep.cli.argument_values import at_least_one
+from threadkeep.cli.commands import parse_count
 
 CASE_ACTIONS = {
     "validate": "say what is wrong with the manifest, if anything",
@@ -94,7 +94,7 @@ def _add_proxy(parser: ArgumentParser) -> None:
 def _add_dataset(parser: ArgumentParser) -> None:
     parser.add_argument("form", metavar="FORM", choices=("locomo", "longmemeval", "beam"), help="locomo, longmemeval or beam")
     parser.add_argument("path", metavar="FILE", help="the file its makers publish; for beam, the folder of a conversation")
-    parser.add_argument("--limit", type=at_least_one, metavar="N", help="only the first N conversations (default: all)")
+    parser.add_argument("--limit", type=parse_count, metavar="N", help="only the first N conversations (default: all)")
     _add_json(parser)
 
 
@@ -163,11 +163,11 @@ def _add_case_run(action: ArgumentParser, *, chain: bool) -> None:
         "--summariser", metavar="MODEL", help="whom compactions ask: a model, or a scripted one: faithful, lossy, lying, …"
     )
     action.add_argument("--case", action="append", default=[], metavar="ID", help="ask only this case; may be repeated")
-    action.add_argument("--hops", type=at_least_one, default=0, metavar="N", help="play only the first N hops (default: all)")
+    action.add_argument("--hops", type=parse_count, default=0, metavar="N", help="play only the first N hops (default: all)")
     if chain:
         action.add_argument("--ask-at", default="", metavar="HOPS", help="ask after these hops only: 1,3,5 (default: each)")
     action.add_argument(
-        "--window", type=at_least_one, default=8_192, metavar="N", help="the model's window, tokens (default: %(default)s)"
+        "--window", type=parse_count, default=8_192, metavar="N", help="the model's window, tokens (default: %(default)s)"
     )
     action.add_argument("--target", default="50%", metavar="N", help="what a compaction aims at (default: 50%% of the window)")
     action.add_argument("--no-noise", action="store_true", help="tools print no noise: shorter sessions, for a slow reader")

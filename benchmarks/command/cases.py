@@ -44,9 +44,9 @@ def _print_problems(args: Namespace, manifest: Manifest) -> int:
         print_json({**told, "case_ids": ids} if args.list_case_ids else told)
     else:
         screen = open_screen()
-        screen.line(f"{len(manifest.cases)} cases in {len(manifest.sessions)} sessions, {len(found)} problems")
+        screen.write(f"{len(manifest.cases)} cases in {len(manifest.sessions)} sessions, {len(found)} problems")
         for line in (*found, *ids):
-            screen.line(line, indent=2)
+            screen.write(line, indent=2)
     return 1 if found else 0
 
 
@@ -63,11 +63,11 @@ def _print_summary(args: Namespace, manifest: Manifest) -> int:
         print_json(told)
         return 0
     screen = open_screen()
-    screen.line(f"{len(cases)} cases and {told['working_states']} working states")
+    screen.write(f"{len(cases)} cases and {told['working_states']} working states")
     for heading, counts in list(told.items())[:-1]:
         assert isinstance(counts, dict)
-        screen.heading(heading.capitalize(), "")
-        screen.table(["", ">"], [[name, _cell(count)] for name, count in counts.items()], indent=2)
+        screen.write_heading(heading.capitalize(), "")
+        screen.write_table(["", ">"], [[name, _cell(count)] for name, count in counts.items()], indent=2)
     return 0
 
 
@@ -89,7 +89,7 @@ def _print_probe(args: Namespace, manifest: Manifest) -> int:
     else:
         screen = open_screen()
         for line in probe.text.splitlines():
-            screen.line(line)
+            screen.write(line)
     return 0
 
 
@@ -102,7 +102,7 @@ def _print_score(args: Namespace, manifest: Manifest) -> int:
         print_json(told)
     else:
         harm = ", a hard fail" if found.hard_fail else ""
-        open_screen().line(f"{probe.id}: {found.verdict}, {found.score:g}{harm}")
+        open_screen().write(f"{probe.id}: {found.verdict}, {found.score:g}{harm}")
     return 0
 
 
@@ -169,9 +169,9 @@ def _parse_hops(text: str) -> Sequence[int]:
 
 def _tell(result: CasesRun) -> None:
     screen = open_screen()
-    screen.line(("cases", "bold"), f"  {len(result.answered)} answers, {result.seconds:.0f} s")
+    screen.write(("cases", "bold"), f"  {len(result.answered)} answers, {result.seconds:.0f} s")
     for line in list_facts(result):
-        screen.line(line, indent=2)
+        screen.write(line, indent=2)
     print_tables(screen, build_tables(result))
 
 

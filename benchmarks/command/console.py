@@ -51,16 +51,16 @@ def write_output(output: Path | None, value: object) -> None:
 
 def print_tables(screen: Screen, tables: Iterable[Table]) -> None:
     for table in tables:
-        screen.heading(table.title, table.aside)
-        screen.table(table.columns, table.rows, indent=2)
+        screen.write_heading(table.title, table.aside)
+        screen.write_table(table.columns, table.rows, indent=2)
 
 
 def print_targets(screen: Screen, targets: Sequence[Target]) -> None:
-    screen.heading("Targets", "ratios count, not seconds; not told where the run is too short for the bound")
+    screen.write_heading("Targets", "ratios count, not seconds; not told where the run is too short for the bound")
     rows: list[list[Part]] = [
         [(verdict, STYLES[verdict]), found, bound, what] for verdict, found, bound, what in list_targets(targets)
     ]
-    screen.table(["", "found", "bound", "what"], rows, indent=2)
+    screen.write_table(["", "found", "bound", "what"], rows, indent=2)
 
 
 def parse_proxies(texts: Sequence[str]) -> dict[str, str]:

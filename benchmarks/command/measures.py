@@ -34,9 +34,9 @@ def run_store_or_gateway(args: Namespace) -> int:
         print_json(result.as_json())
         return 0
     screen = open_screen()
-    screen.line((f"bench {result.bench}", "bold"), f"  {result.plan}, seed {result.seed}, {result.seconds:.0f} s")
+    screen.write((f"bench {result.bench}", "bold"), f"  {result.plan}, seed {result.seed}, {result.seconds:.0f} s")
     for line in list_facts(result):
-        screen.line(line, indent=2)
+        screen.write(line, indent=2)
     print_tables(screen, build_tables(result))
     print_targets(screen, result.targets)
     return 0
@@ -74,10 +74,10 @@ def run_compaction(args: Namespace) -> int:
         [measure, line.get("threadkeep", "–"), line.get(compaction.PLAIN, "")] for measure, line in lines.items()
     ]
     screen = open_screen()
-    screen.line(("bench compaction", "bold"), f"  {result.plan.name}, seed {result.seed}, {result.seconds:.0f} s")
-    screen.line(result.machine, indent=2)
-    screen.heading("Figures", "the plain pass decodes the same items and cuts them into words")
-    screen.table(["", ">threadkeep", ">plain pass"], rows, indent=2)
+    screen.write(("bench compaction", "bold"), f"  {result.plan.name}, seed {result.seed}, {result.seconds:.0f} s")
+    screen.write(result.machine, indent=2)
+    screen.write_heading("Figures", "the plain pass decodes the same items and cuts them into words")
+    screen.write_table(["", ">threadkeep", ">plain pass"], rows, indent=2)
     print_targets(screen, result.targets)
     return 0
 
@@ -90,8 +90,8 @@ def run_dataset_command(args: Namespace) -> int:
         print_json(found.as_json())
         return 0
     screen = open_screen()
-    screen.line((f"bench dataset {args.form}", "bold"), f"  {found.conversations} conversations, {found.messages:,} messages")
-    screen.line(
+    screen.write((f"bench dataset {args.form}", "bold"), f"  {found.conversations} conversations, {found.messages:,} messages")
+    screen.write(
         f"{found.history_tokens:,} tokens of history, {found.window_tokens:,} of windows after {found.compactions} compactions; "
         f"{found.without_evidence} questions without evidence were not asked",
         indent=2,
@@ -112,9 +112,9 @@ def run_guard(args: Namespace) -> int:
         print_json({"ok": not lines, "changed": lines, "counts": found})
     else:
         screen = open_screen()
-        screen.line(f"{sum(map(len, found.values()))} counts, {len(lines)} changed{', written' if args.write and lines else ''}")
+        screen.write(f"{sum(map(len, found.values()))} counts, {len(lines)} changed{', written' if args.write and lines else ''}")
         for line in lines:
-            screen.line(line, indent=2)
+            screen.write(line, indent=2)
     return 1 if lines and not args.write else 0
 
 

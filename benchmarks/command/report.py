@@ -88,13 +88,13 @@ def _measure_parts(names: Sequence[str], plan: Plan, asked: Asked, folder: Path)
 def _print_bounds(parts: Mapping[str, ReportPart], here: Origin) -> None:
     """Print every bound below the row of the design's table that it is of; nothing is cut, however narrow the terminal."""
     screen = open_screen()
-    screen.heading("The design's bounds", "ratios count, not seconds")
+    screen.write_heading("The design's bounds", "ratios count, not seconds")
     marked = find_differences(parts, here)
     for row, lines in groupby(judge_bounds(parts), key=lambda line: line.row):
-        screen.line((row, "bold"), indent=2)
-        screen.entries([((f"  {line.verdict:<8}", STYLES[line.verdict]), _format_line(line, marked)) for line in lines])
+        screen.write((row, "bold"), indent=2)
+        screen.write_entries([((f"  {line.verdict:<8}", STYLES[line.verdict]), _format_line(line, marked)) for line in lines])
     for name, differs in marked.items():
-        screen.line(f"{ELSEWHERE} {name}: {'; '.join(differs)}", indent=2)
+        screen.write(f"{ELSEWHERE} {name}: {'; '.join(differs)}", indent=2)
 
 
 def _format_line(line: Judged, marked: Mapping[str, object]) -> list[Part]:

@@ -56,9 +56,11 @@ def run(args: Namespace) -> int:
 
 
 def _print_result(screen: Screen, result: Retained, *, hosts: Sequence[HostRow]) -> None:
-    screen.line(("bench retention", "bold"), f"  {result.family}, {result.plan.name}, seed {result.seed}, {result.seconds:.0f} s")
+    screen.write(
+        ("bench retention", "bold"), f"  {result.family}, {result.plan.name}, seed {result.seed}, {result.seconds:.0f} s"
+    )
     for line in list_facts(result):
-        screen.line(line, indent=2)
+        screen.write(line, indent=2)
     through = [build_hosts_table(hosts, hops=result.plan.hops, sessions=result.plan.seeds)] if hosts else []
     print_tables(screen, [*build_tables(result), *through])
     print_targets(screen, result.targets)

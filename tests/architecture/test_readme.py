@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from threadkeep.cli.parser import COMMANDS
+from threadkeep.cli.commands import COMMANDS
 
 
 def readme(root: Path) -> str:

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.chat.talking import piped
+from tests.chat.chat_process import piped
 from tests.doubles.model_server import ModelServer, streamed
 
 import threadkeep
-from threadkeep.cli.chat_world import NO_FOLDER, world_around
+from threadkeep.cli.chat_session import NO_FOLDER, describe_world
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ async def test_a_chat_that_begins_in_a_folder_that_is_gone_says_so(tmp_path: Pat
     gone.mkdir()
     talked = await piped(gone, "Where?\n", "--model", "tiny@http://127.0.0.1:9/v1", starter=LEAVES_NO_FOLDER)
     assert (talked.code, talked.out) == (1, "")
-    assert talked.err.startswith("threadkeep: the folder you are in is gone")
+    assert talked.err.startswith("threadkeep: the working folder is gone")
 
 
 def test_a_folder_that_goes_while_one_talks_is_told_as_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,9 +49,9 @@ def test_a_folder_that_goes_while_one_talks_is_told_as_gone(tmp_path: Path, monk
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
-    before = world_around("m", trouble=pytest.fail)
+    before = describe_world("m", warn=pytest.fail)
     gone.rmdir()
-    assert world_around("m", trouble=pytest.fail) == {**before, "cwd": NO_FOLDER}
+    assert describe_world("m", warn=pytest.fail) == {**before, "cwd": NO_FOLDER}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it needs a file that nobody can read, whoever they are")
@@ -108,7 +108,7 @@ async def test_a_text_that_is_not_ended_is_not_said_and_that_is_told(tmp_path: P
     async with ModelServer([streamed("chat", "Yes.")]) as server:
         talked = await piped(tmp_path, 'Ready?\n"""\ndelete all\n', "--model", f"tiny@{server.origin}/v1")
     assert (talked.code, talked.out, len(server.requests)) == (1, "Yes.\n", 1)
-    assert talked.err == 'threadkeep: the input ended before the text that """ began did; nothing of it was said\n'
+    assert talked.err == 'threadkeep: the input ended inside a text that began with """; nothing of it was sent\n'
 
 
 async def test_with_json_no_command_prints_between_the_objects(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.chat.talking import piped
+from tests.chat.chat_process import piped
 from tests.doubles.model_server import ModelServer, events, object_reply, streamed
 from tests.session.mcp_program import SERVER
 
@@ -115,7 +115,7 @@ async def test_commands_change_the_thread_and_say_so(tmp_path: Path) -> None:
         "taken back; the thread goes on from #",
         "Nothing yet.",
         "t1#",
-        "no checkpoint counts",
+        "not compacted: the window is the whole history",
         "nothing is remembered yet",
         "/rollback [N]",
     ):

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.chat.talking import around
+from tests.chat.chat_process import around
 from tests.chat.terminal import Terminal
 from tests.cli.stories import command
 from tests.doubles.model_server import EVENTS, HttpReply, ModelServer, streamed
@@ -79,7 +79,7 @@ async def test_an_answer_can_be_interrupted_and_the_talk_goes_on(tmp_path: Path)
         await screen.types("Talk forever.")
         await server.arrived(1)
         await screen.presses("C-c")
-        await screen.shows("interrupted; what you said stays")
+        await screen.shows("interrupted; your message")
         await screen.shows(PROMPT, times=2)
         await screen.types("Stop. Are you there?")
         await screen.shows("I listen.")

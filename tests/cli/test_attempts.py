@@ -14,7 +14,7 @@ from tests.drafting.test_paid_in_vain import HANDOFF
 from tests.histories import said
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.cli import attempts as wording
+from threadkeep.cli.descriptions import describe_bill, format_bill
 from threadkeep.cli.output import print_error
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.scripted_model import ScriptedModel, Step, refuses, says
@@ -63,8 +63,8 @@ def test_an_overview_names_what_models_were_asked_and_what_it_cost(home: Path, c
     """What it fell back from, what the cache held, dollars; and the same of what came to nothing."""
     path = stored(stored(home / "paid.db", fell_back("fell")), in_vain)
     fell = cli("show", "fell", "--store", path).out.splitlines()
-    at = fell.index("Models asked to compact  what it cost, and what came of it")
-    assert fell[at + 1].split() == ["record", "tried", "came", "to", "calls", "in", "cached", "out", "cost", "took"]
+    at = fell.index("Models asked to compact  cost and outcome")
+    assert fell[at + 1].split() == ["record", "tried", "outcome", "calls", "in", "cached", "out", "cost", "took"]
     assert without_time(fell[at + 2].split()) == [
         "#21",
         "handoff,",
@@ -106,7 +106,7 @@ def test_records_name_what_a_checkpoint_fell_back_from_and_cost(home: Path, cli:
     monkeypatch.setenv("COLUMNS", "300")
     path = stored(home / "fell.db", fell_back("fell"))
     (line,) = [line for line in cli("show", "fell", "--records", "--store", path).out.splitlines() if " checkpoint " in line]
-    assert "; fallen back from handoff; 1 call, $0.1000, 50,000 tokens in, 48,000 of them from the cache, 9 out, " in line
+    assert "; fell back from handoff; 1 call, $0.1000, 50,000 tokens in, 48,000 of them from the cache, 9 out, " in line
 
 
 def test_a_failure_says_what_was_tried_and_what_it_cost(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,10 +135,10 @@ def test_what_nobody_told_is_said_to_be_unknown() -> None:
     untold = AttemptCost(calls=2, input_tokens=None, output_tokens=None, cached_tokens=None, cost_micro_usd=None, took_ms=5)
     free = AttemptCost(calls=1, input_tokens=7, output_tokens=1, cached_tokens=0, cost_micro_usd=0, took_ms=5)
     nobody = replace(untold, calls=0)
-    assert [wording.bill_told(bill) for bill in (untold, free, nobody)] == [
-        "2 calls, cost not told, tokens not told, 5 ms",
+    assert [describe_bill(bill) for bill in (untold, free, nobody)] == [
+        "2 calls, cost unknown, tokens unknown, 5 ms",
         "1 call, $0.0000, 7 tokens in, 0 of them from the cache, 1 out, 5 ms",
         "no model asked, 5 ms",
     ]
-    cells = [[cell if isinstance(cell, str) else cell[0] for cell in wording.bill_cells(bill)] for bill in (untold, free, nobody)]
+    cells = [[cell if isinstance(cell, str) else cell[0] for cell in format_bill(bill)] for bill in (untold, free, nobody)]
     assert cells == [["2", "–", "–", "–", "–", "5 ms"], ["1", "7", "0", "1", "$0.0000", "5 ms"], ["", "", "", "", "", "5 ms"]]

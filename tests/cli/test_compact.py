@@ -74,7 +74,7 @@ def test_a_missed_target_is_said_and_explained(on_store: Cli) -> None:
     assert ran.code == 0
     told = " ".join(ran.out.split())
     assert "the target of 1 was missed: " in told
-    assert "What people demanded never gives way: the session state (" in told
+    assert "The session state (" in told
 
 
 def test_people_see_before_and_after(on_store: Cli) -> None:
@@ -137,6 +137,6 @@ def test_people_see_the_plan_of_a_dry_run(on_store: Cli) -> None:
     assert lines[plan + 2].split()[:4] == ["replaced", "by", "the", "state"]
     assert "#2–#" in lines[plan + 2]
     assert lines[plan + 3].split()[:4] == ["outputs", "cut", "to", "a"]
-    assert any(line.startswith("Session state  what it would say") for line in lines)
+    assert any(line.startswith("Session state  how it would change") for line in lines)
     assert any("keep port 4601" in line and line.endswith("#2") for line in lines)
     assert not any("undo" in line for line in lines)

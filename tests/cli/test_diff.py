@@ -146,7 +146,7 @@ def test_a_fork_is_compared_with_what_it_came_from(moved: Cli, home: Path) -> No
 @pytest.mark.parametrize(
     ("ordinals", "reason"),
     [
-        ((5,), "#5 is no checkpoint but a record of kind 'item'; its newest checkpoints are #11, #27"),
+        ((5,), "#5 is not a checkpoint but a record of kind 'item'; its newest checkpoints are #11, #27"),
         ((11, 99), "there is no record #99; its newest checkpoints are #11, #27"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_thread_without_checkpoints_is_a_named_error(on_store: Cli, ordinals: 
     """There is nothing to compare, whatever is asked for."""
     ran = on_store("diff", "ship-it", *ordinals)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("threadkeep: thread 'ship-it': no checkpoint counts, so there is nothing to compare;")
+    assert ran.err.startswith("threadkeep: thread 'ship-it': it has no checkpoint to compare;")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_people_see_groups_with_pointers(moved: Cli) -> None:
     assert [line.split()[0] for line in lines[3:5]] == ["#11", "#27"]
     told = " ".join(" ".join(lines).split())
     assert f"{NEW_PORT} #13" in told
-    assert f"Replaced 1, by a later word; the new one decides inactive 2 {OLD_PORT} #7 replaced by #13: {QUOTED}" in told
+    assert f"Replaced 1, by later words; the later ones count inactive 2 {OLD_PORT} #7 replaced by #13: {QUOTED}" in told
     assert any(line.startswith("Unchanged  ") for line in lines)
     assert any(line.startswith("audit: ") for line in lines)
     assert lines[-1] == "`threadkeep recall moved '#N'` shows the record behind a pointer"

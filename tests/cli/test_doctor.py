@@ -78,7 +78,7 @@ def test_a_fresh_machine_is_healthy(cli: Cli, home: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("THREADKEEP_PORT", str(free_port))
     ran = cli("doctor")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1] == "  run `threadkeep demo` to see it work, then `threadkeep serve` and point an agent at it"
+    assert "\n  run `threadkeep demo` to see it work, then `threadkeep run CLIENT` to use it\n" in ran.out
     assert "!!" not in ran.out
     assert list(home.iterdir()) == []
 

@@ -15,7 +15,7 @@ from tests.histories import call, output, said
 
 from threadkeep import Threadkeep
 from threadkeep.cli import main
-from threadkeep.cli.cleaning import clean, escaped_json, one_line
+from threadkeep.cli.text import clean, clean_line, escape_json
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 HOSTILE = (
@@ -108,14 +108,14 @@ def test_half_a_character_does_not_stop_the_output() -> None:
 
 def test_a_line_is_one_line_of_bounded_length() -> None:
     """Line ends and runs of space become one space; what is too long ends in an ellipsis."""
-    assert one_line("a\n\n  b\tc") == "a b c"
-    assert one_line("abcdef", limit=4) == "abc…"
-    assert one_line("abcd", limit=4) == "abcd"
+    assert clean_line("a\n\n  b\tc") == "a b c"
+    assert clean_line("abcdef", limit=4) == "abc…"
+    assert clean_line("abcd", limit=4) == "abcd"
 
 
 def test_escaped_json_is_the_same_json() -> None:
     """Only the spelling changes, and only where it must."""
-    assert escaped_json('{"a":"\x7f\x9b\u202e é 語"}'.encode()) == '{"a":"\\u007f\\u009b\\u202e é 語"}'.encode()
+    assert escape_json('{"a":"\x7f\x9b\u202e é 語"}'.encode()) == '{"a":"\\u007f\\u009b\\u202e é 語"}'.encode()
 
 
 class Terminal(TextIOWrapper):

@@ -41,7 +41,7 @@ def test_nothing_found_is_an_answer(on_store: Cli) -> None:
     """No hit is no failure."""
     machine, person = on_store("recall", "ship-it", "xylophone", "--json"), on_store("recall", "ship-it", "xylophone")
     assert (machine.code, machine.json) == (0, {"hits": []})
-    assert (person.code, person.out) == (0, "nothing in ship-it matches; any one word of the query would have been enough\n")
+    assert (person.code, person.out) == (0, "no record of ship-it has any of these words; try others\n")
 
 
 def test_people_see_pointer_and_text(on_store: Cli) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from threadkeep.cli.service_managers import Launchd, Systemd
+from threadkeep.cli.service import Launchd, Systemd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,4 +255,4 @@ def test_a_command_is_read_back_from_its_file(home: Path, kind: type[Systemd] | 
     """Whatever stands in it."""
     command = ["/opt/my programs/threadkeep", "serve", "--store", 'a "b" $c 100% \\ d', "--port", "7"]
     manager = kind(home)
-    assert manager.command_in(manager.describe(command)) == command
+    assert manager.read_command(manager.describe(command)) == command

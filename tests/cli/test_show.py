@@ -178,7 +178,7 @@ def test_the_overview_tells_what_a_thread_is_about(on_store: Cli, store: Path) -
     assert lines[:2] == ["ship-it  Step 1: keep port 4601 for service 1.", "responses · 4 turns · 22 records · written just now"]
     assert lines[3].startswith("window  █░")
     checkpoint = row_of("#21", lines)
-    assert (checkpoint[:3], checkpoint[-2:]) == (["#21", "4", "extractive"], ["the", "window's"])
+    assert (checkpoint[:3], checkpoint[-1:]) == (["#21", "4", "extractive"], ["current"])
     assert any("keep port 4602" in line for line in lines)
 
 

@@ -12,7 +12,7 @@ def test_a_sound_store_is_proven(on_store: Cli, store: Path) -> None:
     stored(store, lambda tk: grown(tk, "other", turns=1))
     ran = on_store("verify", "--json")
     assert (ran.code, ran.err, ran.json) == (0, "", {"ok": True, "threads": 2, "records": 27, "problems": []})
-    assert on_store("verify").out == "ok  2 threads, 27 records: every digest, ordinal, pair and pointer holds\n"
+    assert on_store("verify").out == "ok  2 threads, 27 records: every digest, ordinal, pair and pointer is right\n"
 
 
 def test_one_thread_can_be_proven_alone(on_store: Cli, store: Path) -> None:

@@ -16,7 +16,7 @@ from tests.doubles.script import Received, say
 from tests.drivers.claude_code import ClaudeCode
 from tests.drivers.npm import CLAUDE_CODE
 
-from threadkeep.cli.hook_places import own_program
+from threadkeep.cli.settings import find_own_program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="Claude Code compacts its own history")]
 
@@ -46,7 +46,7 @@ async def compacted(installed: Installed, tmp_path: Path) -> Compacted:
     async with ScriptedProvider(script) as provider:
         claude = await opened(installed, tmp_path, provider)
         await threadkeep("setup", "claude", "--hooks", "--yes", store=store, cwd=claude.cwd, environment=claude.environment())
-        recall = shlex.join((*own_program(), "--store", str(store), "recall"))
+        recall = shlex.join((*find_own_program(), "--store", str(store), "recall"))
         session_id = await say_to(claude, SAID[0])
         await say_to(claude, SAID[1], session_id)
         told: list[str] = []

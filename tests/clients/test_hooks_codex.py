@@ -15,7 +15,7 @@ from tests.doubles.script import Received, Reply, call, say
 from tests.drivers.codex import AUTO_COMPACT_TOKENS, CodexCli
 from tests.drivers.process import run_to_end
 
-from threadkeep.cli.hook_places import own_program
+from threadkeep.cli.settings import find_own_program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="Codex compacts its own history")]
 
@@ -51,7 +51,7 @@ async def compacted(codex_at: Callable[[str], CodexCli], tmp_path: Path) -> Comp
         config = codex.codex_home / "config.toml"
         config.write_text(config.read_text().replace(str(AUTO_COMPACT_TOKENS), str(LIMIT)))
         await threadkeep("setup", "codex", "--hooks", "--yes", store=store, cwd=codex.cwd, environment=codex.environment())
-        recall = shlex.join((*own_program(), "--store", str(store), "recall"))
+        recall = shlex.join((*find_own_program(), "--store", str(store), "recall"))
         session_id = await say_to(codex, SAID[0])
         await say_to(codex, SAID[1], session_id)
         told: list[str] = []

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import threadkeep
 from threadkeep import Config, errors
-from threadkeep.cli.parser import COMMANDS, build_parser
+from threadkeep.cli.commands import COMMANDS
+from threadkeep.cli.parser import build_parser
 from threadkeep.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
 from threadkeep.errors import ThreadkeepError
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from threadkeep.cli.argument_values import CLIENT_NAMES
+from threadkeep.cli.commands import CLIENT_NAMES
 from threadkeep.errors import CannotLaunch
 from threadkeep.launch.clients import CLIENTS, plan_variables
-from threadkeep.launch.plan import Place, Plan, Start, fill, parse_json
+from threadkeep.launch.plan import Place, Plan, Start, fill_plan
 
 URL = "http://127.0.0.1:4999/run/0123456789abcdef"
 FOLDER = Path("/folder-of-the-run")
@@ -29,7 +29,7 @@ def place(tmp_path: Path, *arguments: str, files: Mapping[str, str] | None = Non
 
 
 def started(plan: Plan, at: Place) -> Start:
-    return fill(plan, at, url=URL, folder=FOLDER)
+    return fill_plan(plan, at, url=URL, folder=FOLDER)
 
 
 def upstreams(plan: Plan) -> tuple[str | None, str | None]:
@@ -267,4 +267,6 @@ def test_aider_is_told_by_flags(tmp_path: Path) -> None:
 def test_settings_may_have_comments(tmp_path: Path) -> None:
     """Comments and trailing commas go; what looks like one inside a string stays."""
     text = '{"url": "http://a//b", /* so */ "list": ["x, ]", "//",], // end\n "n": 1,}'
-    assert parse_json(text) == {"url": "http://a//b", "list": ["x, ]", "//"], "n": 1}
+    at = place(tmp_path, OPENCODE_CONFIG_CONTENT=text)
+    content = json.loads(started(CLIENTS["opencode"].plan(at), at).environment["OPENCODE_CONFIG_CONTENT"])
+    assert {name: content[name] for name in ("url", "list", "n")} == {"url": "http://a//b", "list": ["x, ]", "//"], "n": 1}

@@ -246,7 +246,7 @@ async def test_a_running_gateway_is_reused_if_it_does_the_same(tmp_path: Path) -
     [
         (("claude",), 1, "there is no command 'claude' on your PATH; install it with `npm install -g @anthropic-ai/claude-code`"),
         (("--", "no-such-program"), 1, "there is no command 'no-such-program' on your PATH; check the name, or install it"),
-        (("claude", "-p", "hi"), 2, "unrecognized arguments: -p hi; what is for the client stands behind --"),
+        (("claude", "-p", "hi"), 2, "unrecognized arguments: -p hi; arguments for the client stand behind --"),
         (("cloud",), 2, "for any other program: threadkeep run -- cloud"),
     ],
 )

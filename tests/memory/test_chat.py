@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.chat.talking import piped
+from tests.chat.chat_process import piped
 from tests.doubles.model_server import ModelServer, streamed
 from tests.memory.conftest import user
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
-from threadkeep.cli.opening import without_password
+from threadkeep.cli.settings import hide_credentials
 from threadkeep.errors import StoreError
 from threadkeep.store.addresses import SERVERS
 from threadkeep.store.postgres.database import format_location
@@ -59,7 +59,7 @@ def test_no_spelling_of_an_address_shows_a_password(password: str, scheme: str, 
     address = form.format(scheme=scheme, password=written(password))
     assert SECRET.search(told(address)) is None
     if address.startswith(SERVERS):
-        assert SECRET.search(without_password(address)) is None
+        assert SECRET.search(hide_credentials(address)) is None
 
 
 @given(
@@ -84,7 +84,7 @@ def test_an_encoded_password_is_read_whole(password: str, host: str) -> None:
 )
 def test_what_can_be_read_in_one_way_is_told(address: str, name: str) -> None:
     """Hosts and database, as they stand."""
-    assert (format_location(address), without_password(address)) == (name, name)
+    assert (format_location(address), hide_credentials(address)) == (name, name)
 
 
 @pytest.mark.parametrize(

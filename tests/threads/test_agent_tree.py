@@ -8,7 +8,7 @@ import pytest
 from tests.histories import turn, turns
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.cli.family import show_family
+from threadkeep.cli.show_tree import show_tree
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def family(tk: Threadkeep) -> Thread:
 async def test_sub_agents_stand_below_who_spawned_them(tk: Threadkeep, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever they began with; each with its edge, and the whole family from any of its members."""
     youngest = await family(tk)
-    await show_family(tk, youngest, as_json=True)
+    await show_tree(tk, youngest, as_json=True)
     shown = json.loads(capsys.readouterr().out)
     told = [(each["depth"], each["id"], each["parent"], each.get("spawned_by"), each.get("status")) for each in shown["threads"]]
     assert told == [
@@ -44,7 +44,7 @@ async def test_the_tree_says_what_a_sub_agent_is_called_and_whether_it_is_done(
     tk: Threadkeep, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In words, one line a thread."""
-    await show_family(tk, await family(tk), as_json=False)
+    await show_tree(tk, await family(tk), as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  Please")[0].rstrip() for line in lines] == [
         "lead",

@@ -5,24 +5,38 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from io import TextIOWrapper
+from itertools import cycle
 from pathlib import Path
 
-from threadkeep.cli.chat_commands import offer_threads, resume
-from threadkeep.cli.chat_input import Entry, entry_from
-from threadkeep.cli.chat_talk import INSTRUCTIONS, NO_MODEL, TerminalChat
+from threadkeep.cli.chat_commands import offer_threads, resume, run_command
+from threadkeep.cli.chat_session import INSTRUCTIONS, NO_MODEL, PROMPT, ChatSession
 from threadkeep.cli.event_loop import LoopThread
-from threadkeep.cli.opening import settings_of
 from threadkeep.cli.output import print_error
 from threadkeep.cli.screen import Screen
-from threadkeep.client import Threadkeep, build_config
+from threadkeep.cli.settings import read_config
+from threadkeep.client import Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError, ThreadNotFound
 
-INTERRUPTED = "interrupted; what you said stays, and each step that was finished. What was still being said does not"
+MORE = "  … "
+BLOCK = '"""'
+UNENDED = f"the input ended inside a text that began with {BLOCK}; nothing of it was sent"
+INTERRUPTED = "interrupted; your message and every finished step stay in the thread, the unfinished answer does not"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A line or a text of several lines, as it was typed. Such a text is never a command, whatever it begins with."""
+
+    text: str
+    is_command: bool
 
 
 def run(args: Namespace) -> int:
-    """Talk until the input ends; 1 if anything went wrong where nobody was there to see it.
+    """Talk until the input ends; 1 if anything failed where nobody was there to see it.
 
     Raises:
         BadInput: There is no folder to begin in, or no model to talk to.
@@ -30,8 +44,8 @@ def run(args: Namespace) -> int:
     try:
         Path.cwd()
     except FileNotFoundError:
-        raise BadInput("the folder you are in is gone, and settings are looked for in it; go to one that is there") from None
-    config = build_config(settings_of(args))
+        raise BadInput("the working folder is gone, and settings are read from it; change to one that exists") from None
+    config = read_config(args)
     if isinstance(sys.stdin, TextIOWrapper):
         # Bytes that are no text cost their own characters, not the chat.
         sys.stdin.reconfigure(errors="replace")
@@ -39,13 +53,15 @@ def run(args: Namespace) -> int:
     screen.console.quiet = args.json
     with LoopThread() as loop:
         tk = Threadkeep(config, environ=os.environ)
-        chat = TerminalChat(tk, screen, as_json=args.json, instructions=args.instructions or INSTRUCTIONS)
+        chat = ChatSession(tk, screen, as_json=args.json, instructions=args.instructions or INSTRUCTIONS)
         try:
             loop.run(chat.open(args.mcp))
-            if args.resume and not args.thread:
-                _choose(chat, loop)
-            else:
+            if not args.resume or args.thread:
                 loop.run(_begin(chat, args.thread))
+            elif loop.run(offer_threads(chat)):
+                loop.run(resume(chat, chat.read("which one? ").strip() or "1", model=config.chat_model))
+            else:
+                return 0
             return _talk(chat, loop, as_json=args.json)
         except EOFError:
             return 0
@@ -53,77 +69,88 @@ def run(args: Namespace) -> int:
             loop.run(chat.close())
 
 
-async def _begin(chat: TerminalChat, thread_id: str | None) -> None:
+async def _begin(chat: ChatSession, thread_id: str | None) -> None:
     """Go on in the thread of that id, or make it."""
     model = chat.tk.config.chat_model
     try:
         thread = await chat.tk.find(thread_id) if thread_id else None
     except ThreadNotFound:
         thread = None
-    if thread is not None:
-        await chat.go_to(thread, model=model)
-    elif model is None:
-        raise BadInput(NO_MODEL)
-    else:
-        asked = chat.tk.backend.models.get(model)
-        await chat.go_to(await chat.tk.thread(thread_id, dialect=asked.dialect), model=model)
+    if thread is None:
+        if model is None:
+            raise BadInput(NO_MODEL)
+        thread = await chat.tk.thread(thread_id, dialect=chat.tk.backend.models.get(model).dialect)
+    await chat.go_to(thread, model=model)
 
 
-def _choose(chat: TerminalChat, loop: LoopThread) -> None:
-    """Let a person choose the thread to go on in.
-
-    Raises:
-        EOFError: There is none, or none was chosen.
-    """
-    if not loop.run(offer_threads(chat)):
-        raise EOFError
-    loop.run(resume(chat, chat.read("which one? ").strip() or "1", model=chat.tk.config.chat_model))
-
-
-def _talk(chat: TerminalChat, loop: LoopThread, *, as_json: bool) -> int:
-    """Take what is typed, and the mail that waits, until the input ends."""
-    failed = False
+def _talk(chat: ChatSession, loop: LoopThread, *, as_json: bool) -> int:
+    """Carry out what is typed, and answer mail, until the input ends."""
+    has_failed = False
     entry: Entry | None = None
-    while True:
+
+    def work() -> None:
+        nonlocal entry
+        typed, entry = entry, None
+        loop.run(chat.work(partial(_carry_out, chat, typed) if typed else None))
+
+    def read() -> None:
+        nonlocal entry
+        entry = _read(chat, loop)
+
+    for step in cycle((work, read)):
         try:
-            loop.run(chat.take(entry))
+            step()
         except EOFError:
             break
         except KeyboardInterrupt:
-            _tell_interrupted(chat)
+            chat.screen.skip_line()
+            chat.screen.write((INTERRUPTED, "yellow"))
         except ThreadkeepError as error:
-            failed = True
+            has_failed = True
             print_error(error, as_json=as_json)
-        entry = None
-        try:
-            entry = _typed(chat, loop)
-        except EOFError:
-            break
-        except KeyboardInterrupt:
-            _tell_interrupted(chat)
-        except BadInput as error:
-            failed = True
-            print_error(error, as_json=as_json)
-    return 1 if failed and not sys.stdin.isatty() else 0
+    return 1 if has_failed and not sys.stdin.isatty() else 0
 
 
-def _typed(chat: TerminalChat, loop: LoopThread) -> Entry | None:
+async def _carry_out(chat: ChatSession, entry: Entry) -> None:
+    await (run_command(chat, entry.text) if entry.is_command else chat.say(entry.text))
+
+
+def _read(chat: ChatSession, loop: LoopThread) -> Entry | None:
     """Return what is typed next.
 
     Raises:
         EOFError: There is no more, or the person wants no more.
-        KeyboardInterrupt: The person interrupted an answer to mail; by then it was cancelled.
+        KeyboardInterrupt: The person interrupted an answer to mail, which was cancelled.
         BadInput: A text was not ended.
     """
     try:
-        return entry_from(chat.read)
+        return _read_entry(chat.read)
     except (EOFError, KeyboardInterrupt) as end:
         if isinstance(end, KeyboardInterrupt) and loop.run(chat.interrupt_answer_to_mail()):
             raise
-        chat.screen.gap() if chat.is_terminal else None
+        if chat.is_terminal:
+            chat.screen.skip_line()
         raise EOFError from None
 
 
-def _tell_interrupted(chat: TerminalChat) -> None:
-    chat.screen.gap()
-    chat.screen.line((INTERRUPTED, "yellow"))
+def _read_entry(read: Callable[[str], str]) -> Entry | None:
+    """Return what is typed next, read line by line; None where that is nothing, or was interrupted inside a text.
+
+    Raises:
+        EOFError: There is no more.
+        KeyboardInterrupt: A person wants no more of it.
+        BadInput: There is no more, and a text was not ended.
+    """
+    line = read(PROMPT).strip()
+    if line != BLOCK:
+        return Entry(text=line, is_command=line.startswith("/")) if line else None
+    lines: list[str] = []
+    try:
+        while (line := read(MORE).rstrip()) != BLOCK:
+            lines.append(line)
+    except KeyboardInterrupt:
+        return None
+    except EOFError:
+        raise BadInput(UNENDED) from None
+    text = "\n".join(lines).strip()
+    return Entry(text=text, is_command=False) if text else None

@@ -1,4 +1,4 @@
-"""`threadkeep demo`: the whole thing at work."""
+"""`threadkeep demo`: a recorded session, played through the real gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`threadkeep doctor`: what is set, where it was set, whether it works, and what to do next."""
+"""`threadkeep doctor`: whether everything works, which settings were changed and where, and what to do next."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ import platform
 import socket
 import sqlite3
 from argparse import Namespace
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from threadkeep import __version__
-from threadkeep.cli import doctor_hermes
-from threadkeep.cli.figures import count, size
-from threadkeep.cli.opening import is_there, settings_of, store_name, store_path, without_password
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import Config, Setting, Threadkeep, build_config, resolve
+from threadkeep.cli.settings import describe_store, hide_credentials, may_have_store, read_settings
+from threadkeep.cli.text import format_count, format_size
+from threadkeep.client import Config, Setting, Threadkeep, build_config
 from threadkeep.client.threadkeep import EVERY
 from threadkeep.errors import BadInput, StoreError
 from threadkeep.gateway.http.guards import is_loopback
-from threadkeep.store.locations import is_file
+from threadkeep.store.locations import is_file, parse_sqlite_path
 from threadkeep.store.sqlite.file import connect, read_migrations
 from threadkeep.tokens import Limits
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Part, Screen
-
+    from threadkeep.cli.screen import Part, Row
 
 # Below this the frame of a session state, a request and an answer leave no room for anything.
 LEAST_LIMIT_TOKENS = 1_500
@@ -36,7 +35,7 @@ LEAST_LIMIT_TOKENS = 1_500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreHealth:
-    """What can be said about the store; `problem` where it does not open."""
+    """The condition of the store; `problem` says why it does not open, None where it does or is not there yet."""
 
     path: str
     exists: bool
@@ -53,7 +52,7 @@ class Checkup:
     """Everything the doctor looked at.
 
     Attributes:
-        project: Why the file of the folder it was run in is refused; the settings are then those without it.
+        project: Why the settings file of the working folder is refused; its settings then do not count.
         port: free, taken or refused.
         advice: What to do next, most pressing first.
     """
@@ -69,36 +68,25 @@ class Checkup:
 
 
 def run(args: Namespace) -> int:
-    """Examine the installation, or a host's; 1 when something would keep threadkeep from working."""
+    """Examine the installation, or Hermes; 1 when something would keep threadkeep from working."""
     if args.hermes is not None:
-        return doctor_hermes.run(args)
-    settings, refused = _settings(args)
-    config = build_config(settings)
-    found = _examined(config, project=refused)
-    if args.json:
-        print_json({**asdict(found), "settings": [{**asdict(setting), "value": _shown(setting)} for setting in settings]})
-    else:
-        _tell(open_screen(), found, settings, config)
-    return 0 if found.fts5 and refused is None and found.store.problem is None and found.port != "refused" else 1
-
-
-def _settings(args: Namespace) -> tuple[list[Setting], str | None]:
-    """Return every setting, and why those of the folder's own file are not among them, if they are not.
-
-    Raises:
-        BadInput: It is another file, a variable or a flag that cannot be understood.
-    """
+        return _run_hermes(args)
     try:
-        return settings_of(args), None
+        settings, refusal = read_settings(args), None
     except BadInput as error:
-        flags = {field.name: getattr(args, field.name, None) for field in fields(Config)}
-        return resolve(flags=flags, environ=os.environ, project=None), str(error)
+        # Another file, a variable or a flag raises the same error again here.
+        settings, refusal = read_settings(args, with_project=False), str(error)
+    config = build_config(settings)
+    checkup = _examine(config, project=refusal)
+    if args.json:
+        print_json({**asdict(checkup), "settings": [{**asdict(setting), "value": _show_value(setting)} for setting in settings]})
+    else:
+        _print_checkup(checkup, settings, config)
+    return 0 if checkup.fts5 and refusal is None and checkup.store.problem is None and checkup.port != "refused" else 1
 
 
-def _examined(config: Config, *, project: str | None) -> Checkup:
-    store = _store_health(config)
-    fts5 = _has_fts5()
-    port = _port_state(config.host, config.port)
+def _examine(config: Config, *, project: str | None) -> Checkup:
+    store, fts5, port = _examine_store(config), _has_fts5(), _examine_port(config.host, config.port)
     return Checkup(
         version=__version__,
         python=platform.python_version(),
@@ -107,42 +95,34 @@ def _examined(config: Config, *, project: str | None) -> Checkup:
         project=project,
         store=store,
         port=port,
-        advice=(*([project] if project else []), *_advice(config, store, fts5=fts5, port=port)),
+        advice=(*([project] if project else []), *_give_advice(config, store, fts5=fts5, port=port)),
     )
 
 
-def _store_health(config: Config) -> StoreHealth:
-    """Open the store if it is there. One that is not is no problem, and is not made here."""
-    if not is_file(config.store):
-        return _server_health(config)
-    path, newest = store_path(config), max(read_migrations())
-    if not is_there(path):
-        return StoreHealth(path=str(path), exists=False, opens=False, newest_schema=newest)
+def _examine_store(config: Config) -> StoreHealth:
+    """Open the store. A file that is not there is no problem, and is not made; connecting to a server updates its schema."""
+    in_file = is_file(config.store)
+    name, newest = describe_store(config), max(read_migrations()) if in_file else 0
+    if not may_have_store(config):
+        return StoreHealth(path=name, exists=False, opens=False, newest_schema=newest)
     try:
-        threads = asyncio.run(_thread_count(config))
+        threads = asyncio.run(_count_threads(config))
     except StoreError as error:
-        return StoreHealth(path=str(path), exists=True, opens=False, newest_schema=newest, problem=str(error))
-    taken = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
-    schema = _schema_version(path)
-    return StoreHealth(path=str(path), exists=True, opens=True, schema=schema, newest_schema=newest, bytes=taken, threads=threads)
+        return StoreHealth(path=name, exists=in_file, opens=False, newest_schema=newest, problem=str(error))
+    if not in_file:
+        return StoreHealth(path=name, exists=True, opens=True, newest_schema=newest, threads=threads)
+    path = parse_sqlite_path(config.store)
+    size = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
+    schema = _read_schema(path)
+    return StoreHealth(path=name, exists=True, opens=True, schema=schema, newest_schema=newest, bytes=size, threads=threads)
 
 
-def _server_health(config: Config) -> StoreHealth:
-    """Connect to a database, or open what lives in memory; connecting brings its schema up to date."""
-    name = store_name(config)
-    try:
-        threads = asyncio.run(_thread_count(config))
-    except StoreError as error:
-        return StoreHealth(path=name, exists=False, opens=False, newest_schema=0, problem=str(error))
-    return StoreHealth(path=name, exists=True, opens=True, newest_schema=0, threads=threads)
-
-
-async def _thread_count(config: Config) -> int:
+async def _count_threads(config: Config) -> int:
     async with Threadkeep(config) as tk:
         return len(await tk.backend.store.threads(limit=EVERY))
 
 
-def _schema_version(path: Path) -> int:
+def _read_schema(path: Path) -> int:
     connection = connect(path, read_only=True)
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -159,7 +139,7 @@ def _has_fts5() -> bool:
         connection.close()
 
 
-def _port_state(host: str, port: int) -> str:
+def _examine_port(host: str, port: int) -> str:
     """Return `free`, `taken`, or `refused` where the gateway would not, or could not, listen at all."""
     if not is_loopback(host):
         return "refused"
@@ -173,66 +153,91 @@ def _port_state(host: str, port: int) -> str:
     return "free"
 
 
-def _advice(config: Config, store: StoreHealth, *, fts5: bool, port: str) -> list[str]:
-    advice: list[str] = []
+def _give_advice(config: Config, store: StoreHealth, *, fts5: bool, port: str) -> Iterator[str]:
     where = f"{config.host}:{config.port}"
     if store.problem is not None:
-        advice.append(store.problem)
+        yield store.problem
     if not fts5:
-        advice.append("this Python's SQLite has no FTS5, which recall needs; use another Python build")
+        yield "this Python's SQLite has no FTS5, which recall needs; use another Python build"
     if port == "refused":
-        advice.append(f"the gateway cannot listen on {where}; set host to 127.0.0.1 and port above 1023")
+        yield f"the gateway cannot listen on {where}; set host to 127.0.0.1 and port above 1023"
     if port == "taken":
-        advice.append(f"something listens on {where}, perhaps threadkeep itself; another gateway needs another --port")
+        yield f"something listens on {where}, perhaps threadkeep itself; another gateway needs another --port"
     hard = Limits.of_window(config.model_context_window, auto_limit=config.model_auto_compact_token_limit).hard
     if hard < LEAST_LIMIT_TOKENS:
-        advice.append(
-            f"no window fits a limit of {hard} tokens once the state and a request stand in it; "
+        yield (
+            f"a limit of {hard} tokens has no room for a session state and a request; "
             "raise model_context_window or model_auto_compact_token_limit"
         )
     if store.problem is None and not store.threads:
-        advice.append("run `threadkeep demo` to see it work, then `threadkeep serve` and point an agent at it")
+        yield "run `threadkeep demo` to see it work, then `threadkeep run CLIENT` to use it"
     elif store.threads:
-        advice.append("run `threadkeep threads` to see what was recorded, `threadkeep verify` to prove it")
-    return advice
+        yield "run `threadkeep threads` to see what was recorded, `threadkeep verify` to prove it"
 
 
-def _shown(setting: Setting) -> object:
+def _show_value(setting: Setting) -> object:
     """Return a value as it may be shown: addresses of servers without their passwords."""
-    return without_password(setting.value) if isinstance(setting.value, str) else setting.value
+    return hide_credentials(setting.value) if isinstance(setting.value, str) else setting.value
 
 
-def _tell(screen: Screen, found: Checkup, settings: list[Setting], config: Config) -> None:
-    screen.line(("threadkeep", "bold green"), f" {found.version}")
-    screen.heading("Settings")
-    rows: list[list[Part]] = [
-        [setting.name, (str(_shown(setting)) if setting.value is not None else "unset", "bold"), (setting.origin, "dim")]
-        for setting in settings
+def _print_checkup(checkup: Checkup, settings: list[Setting], config: Config) -> None:
+    screen = open_screen()
+    screen.write(("threadkeep", "bold green"), f" {checkup.version}")
+    screen.write_heading("Checks")
+    search = "with full-text search" if checkup.fts5 else "without full-text search (FTS5)"
+    checks: list[Row] = [
+        [_mark(good=True), "python", checkup.python],
+        [_mark(good=checkup.fts5), "sqlite", f"{checkup.sqlite}, {search}"],
+        [_mark(good=checkup.store.problem is None), "store", _describe_health(checkup.store)],
+        [_mark(good=checkup.port == "free"), "gateway", f"{config.host}:{config.port} is {checkup.port}"],
     ]
-    screen.table(["setting", "value", "from"], rows, indent=2)
-    screen.heading("Checks")
-    search = "with full-text search" if found.fts5 else "without full-text search (FTS5)"
-    checks: list[list[Part]] = [
-        [_mark(good=True), "python", found.python],
-        [_mark(good=found.fts5), "sqlite", f"{found.sqlite}, {search}"],
-        *([[_mark(good=False), "project", "its threadkeep.toml is refused; no command works here"]] if found.project else []),
-        [_mark(good=found.store.problem is None), "store", _store_line(found.store)],
-        [_mark(good=found.port == "free"), "gateway", f"{config.host}:{config.port} is {found.port}"],
-    ]
-    screen.table(["", "", ""], checks, indent=2)
-    screen.heading("Next")
-    for advice in found.advice:
-        screen.line(advice, indent=2)
+    if checkup.project:
+        checks.insert(2, [_mark(good=False), "project", "its threadkeep.toml is refused, so no command works here"])
+    screen.write_table(["", "", ""], checks, indent=2)
+    screen.write_heading("Next")
+    for advice in checkup.advice:
+        screen.write(advice, indent=2)
+    changed = [setting for setting in settings if setting.origin != "default"]
+    screen.write_heading("Changed settings", "" if changed else "none; `--json` lists the defaults")
+    rows: list[Row] = [[setting.name, (str(_show_value(setting)), "bold"), (setting.origin, "dim")] for setting in changed]
+    if rows:
+        screen.write_table(["setting", "value", "from"], rows, indent=2)
 
 
 def _mark(*, good: bool) -> Part:
     return ("ok", "green") if good else ("!!", "bold red")
 
 
-def _store_line(store: StoreHealth) -> str:
+def _describe_health(store: StoreHealth) -> str:
     if store.problem is not None:
         return f"{store.path} does not open"
     if not store.exists:
         return f"{store.path} is not there yet; it is made when it is first needed"
-    threads = f"{store.path}: {count(store.threads or 0, 'thread')}"
-    return threads if store.schema is None else f"{threads}, {size(store.bytes)}, schema {store.schema}"
+    threads = f"{store.path}: {format_count(store.threads or 0, 'thread')}"
+    return threads if store.schema is None else f"{threads}, {format_size(store.bytes)}, schema {store.schema}"
+
+
+def _run_hermes(args: Namespace) -> int:
+    """Ask Hermes which context engine it uses; 1 when that is not threadkeep.
+
+    Raises:
+        BadInput: There is no Hermes to ask, or it does not answer.
+    """
+    from threadkeep.adapters.hermes.doctor import ask_host, checks_of, host_python
+
+    home = Path(args.hermes or os.environ.get("HERMES_HOME") or "~/.hermes").expanduser()
+    python = host_python(args.hermes_python, environ=os.environ)
+    checks = checks_of(ask_host(python, home=home, environ=os.environ), home=home)
+    in_use = all(check.good for check in checks)
+    if args.json:
+        print_json({"home": str(home), "python": python, "in_use": in_use, "checks": [asdict(check) for check in checks]})
+        return 0 if in_use else 1
+    screen = open_screen()
+    screen.write_table(["", "", ""], [[_mark(good=check.good), check.name, check.found] for check in checks], indent=2)
+    screen.write_heading("Next")
+    if in_use:
+        screen.write("threadkeep is the context engine in use; `/threadkeep` in a session shows its figures", indent=2)
+    for check in checks:
+        if not check.good:
+            screen.write(check.advice, indent=2)
+    return 0 if in_use else 1

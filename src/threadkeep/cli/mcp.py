@@ -10,9 +10,9 @@ from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
 
-from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import print_json
-from threadkeep.client import Config, Threadkeep, build_config
+from threadkeep.cli.settings import describe_store, locate_token, read_config
+from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import BadInput
 from threadkeep.gateway.http.keys import Keys, KeysFile
 
@@ -28,16 +28,16 @@ def run(args: Namespace) -> int:
     """
     if find_spec("mcp") is None:
         raise BadInput("the MCP server needs an extra that is not installed; pip install 'threadkeep[mcp]'")
-    config = build_config(settings_of(args))
+    config = read_config(args)
     if args.http:
         keys = KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None
-        asyncio.run(_over_http(args, config, keys))
+        asyncio.run(_serve_http(args, config, keys))
     else:
-        asyncio.run(_over_stdio(args, config))
+        asyncio.run(_serve_stdio(args, config))
     return 0
 
 
-async def _over_stdio(args: Namespace, config: Config) -> None:
+async def _serve_stdio(args: Namespace, config: Config) -> None:
     from threadkeep.mcp.server import serve_stdio
     from threadkeep.mcp.tools import Access
 
@@ -48,11 +48,11 @@ async def _over_stdio(args: Namespace, config: Config) -> None:
         await serve_stdio(access, read_only=args.read_only)
 
 
-async def _over_http(args: Namespace, config: Config, keys: Keys | None) -> None:
+async def _serve_http(args: Namespace, config: Config, keys: Keys | None) -> None:
     from threadkeep.gateway.http.server import serve
     from threadkeep.mcp.http import PATH, Admitted, http_app
 
-    token, kept_in = _token(config)
+    token, token_path = _find_token(config)
 
     def unlock(credential: str) -> Admitted | None:
         if hmac.compare_digest(credential.encode(), token.encode()):
@@ -63,29 +63,30 @@ async def _over_http(args: Namespace, config: Config, keys: Keys | None) -> None
     async with Threadkeep(config, environ=os.environ) as tk:
         stores: dict[str | None, Threadkeep] = {None: tk}
 
-        async def store_of(tenant: str | None) -> Threadkeep:
+        async def open_store(tenant: str | None) -> Threadkeep:
             if tenant not in stores:
                 stores[tenant] = await tk.for_tenant(tenant or config.tenant)
             return stores[tenant]
 
         def announce(url: str) -> None:
+            store = describe_store(config)
             if args.json:
-                print_json({"url": f"{url}{PATH}", "store": store_name(config), "token_file": kept_in})
+                print_json({"url": f"{url}{PATH}", "store": store, "token_file": token_path})
                 return
-            where = f"in {kept_in}" if kept_in else f"${TOKEN_VARIABLE}"
-            print(f"threadkeep speaks MCP at {url}{PATH}, about {store_name(config)}; its token is {where}. Ctrl-C stops.")
+            where = f"in {token_path}" if token_path else f"${TOKEN_VARIABLE}"
+            print(f"threadkeep speaks MCP at {url}{PATH}, about {store}; its token is {where}. Ctrl-C stops.")
             sys.stdout.flush()
 
-        app = http_app(store_of, unlock=unlock, thread=args.thread, read_only=args.read_only, trusts_client=args.trust_client)
+        app = http_app(open_store, unlock=unlock, thread=args.thread, read_only=args.read_only, trusts_client=args.trust_client)
         async with app as inside:
             await serve(inside, host=HOST, port=args.port, on_ready=announce, on_stop=inside.stop)
 
 
-def _token(config: Config) -> tuple[str, str | None]:
-    """Return what opens the server, and the file it is kept in; None where the environment gave it."""
+def _find_token(config: Config) -> tuple[str, str | None]:
+    """Return the server's token, and the file it is kept in; None where the environment gave it."""
     from threadkeep.gateway.control.identity import find_token_file, load_token
 
     if given := os.environ.get(TOKEN_VARIABLE):
         return given, None
-    place = token_place(config)
+    place = locate_token(config)
     return load_token(place), str(find_token_file(place))

@@ -1,4 +1,4 @@
-"""`threadkeep memory`: make it, look at it, change it, forget it."""
+"""`threadkeep memory`: read idle threads, show, edit and forget what is remembered."""
 
 from __future__ import annotations
 
@@ -11,43 +11,49 @@ import tempfile
 from argparse import Namespace
 from pathlib import Path
 
-from threadkeep.cli.figures import count
-from threadkeep.cli.opening import existing_store
+from threadkeep.cli.event_loop import repeat_until_terminated
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.repetition import repeat_until_terminated
+from threadkeep.cli.settings import open_existing_store
+from threadkeep.cli.text import format_count
 from threadkeep.errors import BadInput
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.pipeline import MemoryPass
-from threadkeep.memory.records import Memory
 
 WATCH_SECONDS = 60.0
 
 
 def run(args: Namespace) -> int:
-    """Carry out one of `run show search edit forget reset`."""
-    return asyncio.run(_carried_out(args))
+    """Carry out one of `run show edit forget reset`."""
+    return asyncio.run(_run(args))
 
 
-async def _carried_out(args: Namespace) -> int:
-    async with existing_store(args) as tk:
+async def _run(args: Namespace) -> int:
+    async with open_existing_store(args) as tk:
         memories = tk.memory
         match args.action:
             case "run":
-                await _run(memories, watch=args.watch, as_json=args.json)
+                await _extract(memories, watch=args.watch, as_json=args.json)
+                return 0
             case "show":
-                await _show(memories, args.words, as_json=args.json)
+                await _show(memories, " ".join(args.words), as_json=args.json)
+                return 0
             case "edit":
                 await _edit(memories, args.file)
+            case "forget" if args.words:
+                await memories.forget([(await tk.find(name)).id for name in args.words])
             case "forget":
-                await memories.forget([(await tk.find(name)).id for name in _named(args.words)])
+                raise BadInput("say which thread is to be forgotten: threadkeep memory forget THREAD")
             case _:
                 await memories.reset()
-        if args.action in ("edit", "forget", "reset"):
-            _told(len((await memories.state()).memories), as_json=args.json)
+        count = len((await memories.state()).memories)
+    if args.json:
+        print_json({"memories": count})
+    else:
+        open_screen().write(("ok", "bold green"), f"  {format_count(count, 'memory', 'memories')} kept")
     return 0
 
 
-async def _run(memories: Memories, *, watch: bool, as_json: bool) -> None:
+async def _extract(memories: Memories, *, watch: bool, as_json: bool) -> None:
     _print_pass(await memories.run(), as_json=as_json)
 
     async def run_again() -> None:
@@ -63,36 +69,31 @@ def _print_pass(done: MemoryPass, *, as_json: bool) -> None:
     if as_json:
         print_json(done)
         return
-    read = done.extracted + done.empty
     screen = open_screen()
-    screen.line(("ok", "bold green"), f"  {count(read, 'thread')} read, {count(done.memories, 'thing')} remembered")
+    threads = format_count(done.extracted + done.empty, "thread")
+    screen.write(("ok", "bold green"), f"  {threads} read, {format_count(done.memories, 'memory', 'memories')} kept")
     if done.polluted:
-        screen.line((f"{count(done.polluted, 'thread')} left alone for what was read there", "dim"))
+        screen.write((f"{format_count(done.polluted, 'thread')} skipped: they read text from outside", "dim"))
     if done.failed:
-        screen.line((f"{count(done.failed, 'thread')} could not be read and will be tried again", "yellow"))
+        screen.write((f"{format_count(done.failed, 'thread')} could not be read and will be tried again", "yellow"))
 
 
-async def _show(memories: Memories, words: list[str], *, as_json: bool) -> None:
-    query = " ".join(words)
+async def _show(memories: Memories, query: str, *, as_json: bool) -> None:
     state = await memories.state()
     found = await memories.search(query) if query else state.memories
     if as_json:
         print_json({"memories": found, "summary": await memories.summary(), "pending": sorted(state.pending)})
     elif query:
-        _list(found)
+        screen = open_screen()
+        if not found:
+            screen.write("no memory has any of these words")
+        for memory in found:
+            screen.write((memory.id, "cyan"), f"  {memory.text}  ", (" ".join(memory.sources), "dim"))
     elif sys.stdout.isatty():
-        open_screen().quote(await memories.page())
+        open_screen().write_quote(await memories.page())
     else:
-        # As a file it is a page that `edit --file` takes again.
+        # In a file it is a page that `edit --file` accepts.
         sys.stdout.write(await memories.page())
-
-
-def _list(found: list[Memory]) -> None:
-    screen = open_screen()
-    if not found:
-        screen.line("nothing that is remembered says that")
-    for memory in found:
-        screen.line((memory.id, "cyan"), f"  {memory.text}  ", (" ".join(memory.sources), "dim"))
 
 
 async def _edit(memories: Memories, file: str | None) -> None:
@@ -103,7 +104,7 @@ async def _edit(memories: Memories, file: str | None) -> None:
         await memories.edit(_read(Path(file)))
     else:
         before = await memories.page()
-        after = await asyncio.to_thread(_in_editor, before)
+        after = await asyncio.to_thread(_run_editor, before)
         if after != before:
             await memories.edit(after)
 
@@ -115,7 +116,7 @@ def _read(path: Path) -> str:
         raise BadInput(f"{path} cannot be read: {error}") from error
 
 
-def _in_editor(text: str) -> str:
+def _run_editor(text: str) -> str:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
         raise BadInput("no editor is set; set EDITOR, or give the page as a file: threadkeep memory edit --file PAGE")
@@ -123,18 +124,5 @@ def _in_editor(text: str) -> str:
         page = Path(folder) / "memory.md"
         page.write_text(text, encoding="utf-8")
         if subprocess.run([*shlex.split(editor), str(page)], check=False).returncode:
-            raise BadInput("the editor did not end well; nothing was changed")
+            raise BadInput("the editor failed; nothing was changed")
         return _read(page)
-
-
-def _named(words: list[str]) -> list[str]:
-    if not words:
-        raise BadInput("say which thread is to be forgotten: threadkeep memory forget THREAD")
-    return words
-
-
-def _told(memories: int, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"memories": memories})
-    else:
-        open_screen().line(("ok", "bold green"), f"  {count(memories, 'thing')} remembered")

@@ -1,41 +1,65 @@
-"""The grammar of the command line, and which function answers each command.
+"""The parser of the command line, its help, and the script that completes commands in a shell.
 
-Nothing heavy is imported here, so that `--help` and a mistyped command answer at once: a command's own module is loaded
-when it is run, by the name in `entry`.
+`--store` and `--json` may stand before or after the command.
 """
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Mapping, Sequence
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from threadkeep import __version__
-from threadkeep.cli.command import Command
-from threadkeep.cli.gateway_commands import GATEWAY
-from threadkeep.cli.remark_commands import REMARKS
-from threadkeep.cli.thread_commands import THREADS
-from threadkeep.cli.transcript_commands import TRANSCRIPTS
-from threadkeep.cli.upkeep_commands import UPKEEP
+from threadkeep.cli.commands import COMMANDS, GROUPS
+
+DESCRIPTION = """\
+Keeps long-running LLM agents on course through any number of context
+compactions, and can prove it."""
+EPILOG = """\
+options:
+  --store PATH  the store: a path, sqlite:///PATH or postgresql://…
+                (default: $THREADKEEP_STORE, threadkeep.toml, else your own)
+  --json        print one JSON object
+  --version     print the version
+  -h, --help    print this; `threadkeep COMMAND --help` explains a command"""
+
+# Ids are read from the store when a key is pressed. They are letters, digits, dots and dashes: a shell has nothing to expand.
+_IDS = r"""threadkeep threads --json 2>/dev/null | tr ',{' '\n\n' | sed -n 's/^"id":"\([A-Za-z0-9._-]*\)"$/\1/p'"""
+_PREAMBLES = {
+    "bash": f'_threadkeep_threads() {{ compgen -W "$({_IDS})" -- "$1"; }}\n',
+    "zsh": f'_threadkeep_threads() {{ local -a ids; ids=(${{(f)"$({_IDS})"}}); compadd -a ids }}\n',
+    "fish": f"function _threadkeep_threads; {_IDS}; end\n",
+}
+_THREADS = {"bash": "_threadkeep_threads", "zsh": "_threadkeep_threads", "fish": "(_threadkeep_threads)"}
+_FILES = ("FILE", "FOLDER", "PATH")
+
+
+class _TopParser(ArgumentParser):
+    """Prints the commands by group, a line each."""
+
+    def format_help(self) -> str:
+        groups = [
+            "\n".join([f"{title}:", *(f"  {name:<11} {command.does}" for name, command in group.items())])
+            for title, group in GROUPS.items()
+        ]
+        return "\n\n".join([self.format_usage().strip(), DESCRIPTION, *groups, EPILOG]) + "\n"
 
 
 def build_parser(*, only: str | None = None) -> ArgumentParser:
-    """Return the parser of the whole command line. `--store` and `--json` may stand before or after the command.
+    """Return the parser of the whole command line.
 
-    With `only`, the other commands have no arguments: some take time to find out what they accept.
+    With `only`, the other commands have no arguments: some of them load modules to find out what they accept.
     """
-    parser = ArgumentParser(
-        prog="threadkeep",
-        description="Keeps long-running LLM agents on course through any number of context compactions, and can prove it.",
-        epilog="`threadkeep COMMAND --help` explains one; `threadkeep doctor` says what is set up and what to do next.",
-        allow_abbrev=False,
-    )
+    parser = _TopParser(prog="threadkeep", usage="threadkeep [--store PATH] [--json] COMMAND …", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"threadkeep {__version__}")
-    _add_common(parser, store=None, json=False)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", required=True)
+    _add_store(parser, default=None)
+    _add_json(parser, default=False)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=ArgumentParser)
     for name, command in COMMANDS.items():
-        described = commands.add_parser(
+        below = commands.add_parser(
             name,
+            prog=f"threadkeep {name}",
             help=command.does,
             description=f"{command.does[0].upper()}{command.does[1:]}.",
             epilog=f"example:\n  {command.example}",
@@ -43,9 +67,12 @@ def build_parser(*, only: str | None = None) -> ArgumentParser:
             allow_abbrev=False,
         )
         if only in (None, name):
-            command.arguments(described)
-        if command.opens_store:
-            _add_common(described, store=SUPPRESS, json=SUPPRESS)
+            command.arguments(below)
+        # These have no defaults here: they would overwrite values that stood before the command.
+        if command.takes_store:
+            _add_store(below, default=SUPPRESS)
+        if command.takes_json:
+            _add_json(below, default=SUPPRESS)
     return parser
 
 
@@ -53,74 +80,75 @@ def parse(arguments: Sequence[str]) -> Namespace:
     """Return the parsed arguments.
 
     Raises:
-        SystemExit: With 2 after saying what is wrong with them, or with 0 after `--help` or `--version`.
+        SystemExit: With 2 after an error that names the problem, or with 0 after `--help` or `--version`.
     """
-    own, words = _split_words(arguments)
-    parser = build_parser(only=_command_in(own))
+    name = _find_command(arguments)
+    parser = build_parser(only=name)
+    if name and name not in COMMANDS:
+        parser.exit(2, f"{parser.format_usage()}threadkeep: error: {_suggest(name)}\n")
+    own, behind_dashes = _split_at_dashes(arguments) if name == "run" else (arguments, None)
     args, unknown = parser.parse_known_args(own)
-    if unknown:
-        hint = "; what is for the client stands behind --" if args.command == "run" else ""
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    args.behind_dashes = words
     command = COMMANDS[args.command]
-    if not command.opens_store and (args.store is not None or (args.json and not command.prints_json)):
-        takes = "takes no --store" if command.prints_json else "takes neither --store nor --json"
-        parser.error(f"{args.command} {takes}")
+    below = next(_list_parsers(parser, args.command))
+    if unknown:
+        hint = "; arguments for the client stand behind --" if args.command == "run" else ""
+        below.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    if args.store is not None and not command.takes_store:
+        below.error(f"{args.command} takes no --store")
+    if args.json and not command.takes_json:
+        below.error(f"{args.command} takes no --json")
+    args.behind_dashes = behind_dashes
     return args
 
 
-def _split_words(arguments: Sequence[str]) -> tuple[Sequence[str], tuple[str, ...] | None]:
-    """Return what is for us, and what `run` passes on to a client: everything behind the first `--`."""
-    at = arguments.index("--") if "--" in arguments else len(arguments)
-    own = arguments[:at]
-    return (own, tuple(arguments[at + 1 :])) if _command_in(own) == "run" and at < len(arguments) else (arguments, None)
-
-
-def _command_in(words: Sequence[str]) -> str:
+def _find_command(arguments: Sequence[str]) -> str:
     """Return the first word that is neither an option nor an option's value; empty if there is none."""
-    return next((word for before, word in pairwise(("", *words)) if not word.startswith("-") and before != "--store"), "")
+    return next((word for before, word in pairwise(("", *arguments)) if not word.startswith("-") and before != "--store"), "")
 
 
-def _add_common(parser: ArgumentParser, *, store: str | None, json: bool | str) -> None:
-    # A command's own parser has no defaults for these: they would overwrite what stood before the command.
-    parser.add_argument(
-        "--store",
-        metavar="PATH",
-        default=store,
-        help="the store: a path, sqlite:///PATH or postgresql://… (default: $THREADKEEP_STORE, threadkeep.toml, else your own)",
-    )
-    parser.add_argument("--json", action="store_true", default=json, help="print one JSON object")
+def _suggest(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, COMMANDS, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"there is no command {name!r}; {hint}`threadkeep --help` lists them"
 
 
-def _completion(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
+def _split_at_dashes(arguments: Sequence[str]) -> tuple[Sequence[str], tuple[str, ...] | None]:
+    """Return our own words, and those that `run` passes on to a client: everything behind the first `--`."""
+    if "--" not in arguments:
+        return arguments, None
+    at = arguments.index("--")
+    return arguments[:at], tuple(arguments[at + 1 :])
 
 
-def _doctor(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--hermes", nargs="?", const="", metavar="HOME", help="ask Hermes, at this home, whether threadkeep is its context engine"
-    )
-    parser.add_argument("--hermes-python", metavar="PYTHON", help="the interpreter Hermes runs in; default: its command's own")
+def _add_store(parser: ArgumentParser, *, default: str | None) -> None:
+    help = "the store: a path, sqlite:///PATH or postgresql://… (default: $THREADKEEP_STORE, threadkeep.toml, else your own)"
+    parser.add_argument("--store", metavar="PATH", default=default, help=help)
 
 
-# Commands about threadkeep itself; the others are listed with their kind, in the order of `--help`.
-COMMANDS: Mapping[str, Command] = {
-    **GATEWAY,
-    **TRANSCRIPTS,
-    **THREADS,
-    "doctor": Command(
-        does="say what is set, where it was set, whether it works, and what to do next",
-        example="threadkeep doctor --hermes",
-        entry="doctor:run",
-        arguments=_doctor,
-    ),
-    **REMARKS,
-    **UPKEEP,
-    "completion": Command(
-        does="print a script that completes commands, options, files and threads in your shell",
-        example="threadkeep completion bash > ~/.local/share/bash-completion/completions/threadkeep",
-        entry="completion:run",
-        arguments=_completion,
-        opens_store=False,
-    ),
-}
+def _add_json(parser: ArgumentParser, *, default: str | bool) -> None:
+    parser.add_argument("--json", action="store_true", default=default, help="print one JSON object")
+
+
+def _list_parsers(parser: ArgumentParser, *names: str) -> Iterator[ArgumentParser]:
+    """Yield the parsers of these commands, or of all."""
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            yield from (below for name, below in action.choices.items() if not names or name in names)
+
+
+def print_completion(args: Namespace) -> int:
+    """Print a script that completes commands, options, choices, files and the ids of threads."""
+    import shtab
+
+    parser = build_parser()
+    for each in (parser, *_list_parsers(parser)):
+        for action in each._actions:
+            # Where shtab looks for what completes an argument.
+            if action.metavar == "THREAD":
+                action.complete = _THREADS  # type: ignore[attr-defined]
+            elif action.metavar in _FILES:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    sys.stdout.write(shtab.complete(parser, shell=args.shell, preamble=_PREAMBLES[args.shell]))
+    return 0

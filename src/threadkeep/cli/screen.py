@@ -1,4 +1,4 @@
-"""What people see. Every text passes through here, and is cleaned here, whatever transcript it came from."""
+"""The screen people read. Every text is cleaned here, whatever transcript it came from."""
 
 from __future__ import annotations
 
@@ -11,113 +11,122 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from threadkeep.cli.cleaning import clean
+from threadkeep.cli.text import clean
 
 Part = str | tuple[str, str]
 """A piece of text, or one with a style. Neither is ever read as markup."""
+Row = Sequence[Part]
+Entry = tuple[Part, Sequence[Part]]
+"""A name and the paragraph beside it."""
 
 BAR_CELLS = 32
-# Narrower than this, a paragraph beside its name is harder to read than one that runs over the edge.
+# A narrower paragraph beside its name is harder to read than one that runs over the edge.
 MIN_PARAGRAPH = 24
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Let the pipe's end be known: `main` decides what it means."""
+        """Raise, so that `main` decides what a closed pipe means."""
         raise BrokenPipeError
 
 
 class Screen:
-    """A terminal, or a file that stands in for one. Readable without colour."""
+    """A terminal, or a file in its place. Readable without colour."""
 
     def __init__(self) -> None:
         if isinstance(sys.stdout, TextIOWrapper):
-            # A terminal that cannot show a character shows a question mark; it does not end the command.
+            # A terminal that cannot show a character shows a question mark; the command goes on.
             sys.stdout.reconfigure(errors="replace")
         self.console: Console = _Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
-        self._full, self._empty = ("█", "░") if self.console.encoding.startswith("utf") else ("#", ".")
+        self.is_unicode = self.console.encoding.startswith("utf")
 
-    def line(self, *parts: Part, indent: int = 0) -> None:
+    def write(self, *parts: Part, indent: int = 0) -> None:
         """Print a line; what does not fit goes on below, at the same indent."""
-        self._hanging(Text(" " * indent), _text(parts))
+        self._write_wrapped(Text(" " * indent), _join(parts))
 
-    def whole_line(self, *parts: Part, indent: int = 0) -> None:
+    def write_uncut(self, *parts: Part, indent: int = 0) -> None:
         """Print a line in one piece, however long it is: half an address leads nowhere."""
-        self.console.print(Text.assemble(" " * indent, _text(parts)), no_wrap=True, crop=False, soft_wrap=True)
+        self.console.print(Text.assemble(" " * indent, _join(parts)), no_wrap=True, crop=False, soft_wrap=True)
 
-    def cut_line(self, *parts: Part) -> None:
+    def write_cut(self, *parts: Part) -> None:
         """Print a line and leave out what does not fit."""
-        made = _text(parts)
-        made.truncate(self.console.width, overflow="ellipsis")
-        self.console.print(made, no_wrap=True)
+        line = _join(parts)
+        line.truncate(self.console.width, overflow="ellipsis")
+        self.console.print(line, no_wrap=True)
 
-    def gap(self) -> None:
+    def write_heading(self, text: str, aside: str = "") -> None:
+        """Print a heading after an empty line."""
+        self.skip_line()
+        self.write((text, "bold"), *((("  " + aside, "dim"),) if aside else ()))
+
+    def skip_line(self) -> None:
         self.console.print()
 
-    def heading(self, text: str, aside: str = "") -> None:
-        """Print a heading after an empty line."""
-        self.gap()
-        self.line((text, "bold"), *((("  " + aside, "dim"),) if aside else ()))
-
-    def bar(self, label: str, value: int, *, of: int, caption: str, style: str) -> None:
+    def draw_bar(self, label: str, value: int, *, of: int, caption: str, style: str) -> None:
         """Print `value` as a share of `of`."""
+        full, empty = ("█", "░") if self.is_unicode else ("#", ".")
         cells = min(BAR_CELLS, max(1 if value else 0, round(BAR_CELLS * value / of))) if of else 0
-        self.line(label, (self._full * cells, style), (self._empty * (BAR_CELLS - cells), "dim"), "  ", caption)
+        self.write(label, (full * cells, style), (empty * (BAR_CELLS - cells), "dim"), "  ", caption)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Part]], *, indent: int = 0) -> None:
+    def draw_shrinkage(self, before: int, after: int) -> None:
+        """Print two bars: the tokens of a window before a compaction and after it."""
+        share = f"-{round(100 * (before - after) / before) if before else 0} %"
+        self.draw_bar("before  ", before, of=before, caption=f"{before:>9,} tokens", style="yellow")
+        self.draw_bar("after   ", after, of=before, caption=f"{after:>9,} tokens  {share}", style="green")
+
+    def write_table(self, columns: Sequence[str], rows: Sequence[Row], *, indent: int = 0) -> None:
         """Print rows in columns, one line a row; a column named `>…` is flush right, the last one takes what width is left.
 
         Lines are made one by one: a table of a hundred thousand records begins at once and can be piped.
         """
         names = [name.removeprefix(">") for name in columns]
-        lines = [[_text((cell,)) for cell in row] for row in rows]
+        lines = [[_join((cell,)) for cell in row] for row in rows]
         widths = [max(cell_len(name), *(line[at].cell_len for line in lines), 0) for at, name in enumerate(names)]
         for cells in ([Text(name, "dim") for name in names], *lines) if any(names) else lines:
             row = Text(" " * indent)
             for at, cell in enumerate(cells):
-                if at == len(cells) - 1 and not columns[at].startswith(">"):
+                flush_right = columns[at].startswith(">")
+                if at == len(cells) - 1 and not flush_right:
                     cell.truncate(max(8, self.console.width - row.cell_len), overflow="ellipsis")
                     row.append_text(cell)
                     break
-                room = " " * (widths[at] - cell.cell_len)
-                row.append_text(Text.assemble(room, cell) if columns[at].startswith(">") else Text.assemble(cell, room)).append(
-                    "  "
-                )
+                space = " " * (widths[at] - cell.cell_len)
+                row.append_text(Text.assemble(space, cell) if flush_right else Text.assemble(cell, space)).append("  ")
             row.rstrip()
             self.console.print(row, no_wrap=True, crop=False)
 
-    def entries(self, rows: Sequence[tuple[Part, Sequence[Part]]]) -> None:
-        """Print a name and a paragraph side by side, row after row; paragraphs wrap in their own column."""
-        names = [_text((name,)) for name, _ in rows]
-        width = max(name.cell_len for name in names)
-        for name, (_, paragraph) in zip(names, rows, strict=True):
-            self._hanging(Text.assemble("  ", name, " " * (width - name.cell_len + 2)), _text(paragraph))
+    def write_entries(self, entries: Sequence[Entry]) -> None:
+        """Print a name and a paragraph side by side, entry after entry; paragraphs wrap in their own column."""
+        names = [_join((name,)) for name, _ in entries]
+        width = max((name.cell_len for name in names), default=0)
+        for name, (_, paragraph) in zip(names, entries, strict=True):
+            self._write_wrapped(Text.assemble("  ", name, " " * (width - name.cell_len + 2)), _join(paragraph))
 
-    def quote(self, text: str, *, words: Sequence[str] = ()) -> None:
+    def write_quote(self, text: str, *, words: Sequence[str] = ()) -> None:
         """Print text with its own lines, indented, each of `words` marked."""
         quoted = Text(clean(text).strip("\n"))
         if words:
             pattern = "|".join(re.escape(word) for word in words)
             quoted.highlight_regex(re.compile(pattern, re.IGNORECASE), "bold yellow")
         for line in quoted.split("\n", allow_blank=True):
-            self._hanging(Text("    "), line)
+            self._write_wrapped(Text("    "), line)
 
-    def _hanging(self, prefix: Text, body: Text) -> None:
+    def _write_wrapped(self, prefix: Text, body: Text) -> None:
         """Print `body` wrapped beside `prefix`, which stands in its first line alone."""
         room = max(MIN_PARAGRAPH, self.console.width - prefix.cell_len)
         body.expand_tabs(8)
-        for line in body.wrap(self.console, room) or [Text()]:
+        for piece in body.wrap(self.console, room) or [Text()]:
+            piece.rstrip()
+            line = Text.assemble(prefix, piece)
             line.rstrip()
-            made = Text.assemble(prefix, line)
-            made.rstrip()
-            self.console.print(made, no_wrap=True, crop=False)
+            self.console.print(line, no_wrap=True, crop=False)
             prefix = Text(" " * prefix.cell_len)
 
 
-def _text(parts: Sequence[Part]) -> Text:
+def _join(parts: Sequence[Part]) -> Text:
     """Return parts as one line, whatever line ends and tabs a transcript put into them."""
-    made = Text()
+    line = Text()
     for part in parts:
         words, style = (part, "") if isinstance(part, str) else part
-        made.append(clean(words).replace("\n", " ").replace("\t", " "), style)
-    return made
+        line.append(clean(words).replace("\n", " ").replace("\t", " "), style)
+    return line

@@ -1,4 +1,4 @@
-"""`threadkeep serve`: the gateway, until a signal ends it."""
+"""`threadkeep serve` and `threadkeep key`: the gateway, and the keys of its clients."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
-from threadkeep.cli.opening import settings_of, store_name, token_place
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.screen import Screen
-from threadkeep.client import Config, Threadkeep, build_config
+from threadkeep.cli.settings import describe_store, locate_token, read_config
+from threadkeep.client import Config, Threadkeep
+from threadkeep.errors import BadInput
 from threadkeep.gateway.control.identity import find_token_file, load_token, make_identity, make_token
-from threadkeep.gateway.http.keys import KeysFile
+from threadkeep.gateway.http.keys import Keys, KeysFile, digest_key, make_key
 from threadkeep.gateway.serve import Serving, run_gateway
 from threadkeep.store.locations import IN_MEMORY
 from threadkeep.viewer.servers import mount_viewer
 
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 AUTO_COMPACTION = {
-    "off": "off: type tk compact to the agent, or --auto-compact on",
-    "background": "on in the background: prepared while the agent works",
+    "off": "off: type tk compact to the agent, or start with --auto-compact on",
+    "background": "prepared in the background while the agent works",
     "on": "on: before a window overflows",
 }
+KEYS_HEADER = "[keys]\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Token:
-    """The control API's token, and the file it is kept in; None where whoever started the gateway gave it."""
+    """The control API's token, and the file it is kept in; None where it was given at the start."""
 
     text: str = field(repr=False)
     file: Path | None = None
@@ -42,17 +43,16 @@ class _Token:
 
 def run(args: Namespace) -> int:
     """Serve until SIGINT or SIGTERM, then let running answers finish."""
-    config = build_config(settings_of(args))
+    config = read_config(args)
     if args.no_keys:
         config = replace(config, keys_file=None)
     if args.stop_with_stdin:
         _stop_with_stdin()
-    keys = KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None
-    token = _token(config, given=args.control_token or os.environ.get(TOKEN_VARIABLE))
+    token = _find_token(config, given=args.control_token or os.environ.get(TOKEN_VARIABLE))
     serving = Serving(
         upstream=config.openai_upstream,
         upstreams=config.upstreams,
-        keys=keys,
+        keys=KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None,
         control_token=token.text,
         log_content=config.log_content == "on",
         pages=mount_viewer(allow_changes=args.allow_changes),
@@ -60,40 +60,37 @@ def run(args: Namespace) -> int:
     )
     if config.access_log == "on":
         _log_to_stderr()
-    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-        runner.run(_serve(config, serving, token=token, as_json=args.json))
+
+    async def serve() -> None:
+        def announce(url: str) -> None:
+            (_announce_json if args.json else _announce)(url, config, token)
+
+        async with Threadkeep(config, environ=os.environ) as tk:
+            await run_gateway(tk, serving, host=config.host, port=config.port, on_ready=announce)
+
+    with asyncio.Runner(loop_factory=_find_fast_loop()) as runner:
+        runner.run(serve())
     return 0
 
 
-async def _serve(config: Config, serving: Serving, *, token: _Token, as_json: bool) -> None:
-    def announce(url: str) -> None:
-        if as_json:
-            _announce_json(url, config, token=token)
-        else:
-            _announce(open_screen(), url, config, token=token)
-
-    async with Threadkeep(config, environ=os.environ) as tk:
-        await run_gateway(tk, serving, host=config.host, port=config.port, on_ready=announce)
-
-
-def _token(config: Config, *, given: str | None) -> _Token:
+def _find_token(config: Config, *, given: str | None) -> _Token:
     if given:
         return _Token(text=given)
     if config.store == IN_MEMORY:
         return _Token(text=make_token())
-    place = token_place(config)
+    place = locate_token(config)
     return _Token(text=load_token(place), file=find_token_file(place))
 
 
 def _stop_with_stdin() -> None:
-    """Stop as a signal would once standard input ends: whoever holds its other end is gone."""
+    """Stop as a signal would once standard input ends: the process at its other end is gone."""
 
-    def wait() -> None:
+    def wait_for_end() -> None:
         while os.read(sys.stdin.fileno(), 4096):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=wait, daemon=True).start()
+    threading.Thread(target=wait_for_end, daemon=True).start()
 
 
 def _log_to_stderr() -> None:
@@ -106,30 +103,31 @@ def _log_to_stderr() -> None:
     access.propagate = False
 
 
-def _announce_json(url: str, config: Config, *, token: _Token) -> None:
+def _announce_json(url: str, config: Config, token: _Token) -> None:
     print_json(
         {
             "url": url,
             "base_url": f"{url}/v1",
             "upstream": config.openai_upstream,
             "anthropic_upstream": config.anthropic_upstream,
-            "store": store_name(config),
+            "store": describe_store(config),
             "control_token_file": str(token.file) if token.file else None,
         }
     )
 
 
-def _announce(screen: Screen, url: str, config: Config, *, token: _Token) -> None:
-    """Say where the gateway listens and how an agent is pointed at it."""
+def _announce(url: str, config: Config, token: _Token) -> None:
+    """Say where the gateway listens and how to point a client at it."""
+    screen = open_screen()
     base_url = f"{url}/v1"
-    screen.line(
-        ("threadkeep", "bold green"), f" listens on {url}, asks {config.openai_upstream}, records in {store_name(config)}"
+    screen.write(
+        ("threadkeep", "bold green"), f" listens on {url}, asks {config.openai_upstream}, records in {describe_store(config)}"
     )
-    screen.heading("Any client of OpenAI's API", "set its base URL")
-    screen.line(f"export OPENAI_BASE_URL={base_url}", indent=2)
-    screen.heading("Claude Code, and any client of Anthropic's API", f"asks {config.anthropic_upstream}")
-    screen.line(f"export ANTHROPIC_BASE_URL={url}", indent=2)
-    screen.heading("Codex", "in ~/.codex/config.toml")
+    screen.write_heading("Any client of OpenAI's API", "set its base URL")
+    screen.write(f"export OPENAI_BASE_URL={base_url}", indent=2)
+    screen.write_heading("Claude Code, and any client of Anthropic's API", f"asks {config.anthropic_upstream}")
+    screen.write(f"export ANTHROPIC_BASE_URL={url}", indent=2)
+    screen.write_heading("Codex", "in ~/.codex/config.toml")
     for line in (
         'model_provider = "threadkeep"',
         "",
@@ -140,22 +138,59 @@ def _announce(screen: Screen, url: str, config: Config, *, token: _Token) -> Non
         'wire_api = "responses"',
         "supports_websockets = false",
     ):
-        screen.line(line, indent=2)
-    screen.gap()
+        screen.write(line, indent=2)
+    screen.skip_line()
     where = f"its token is in {token.file}" if token.file else "with the token it was started with"
-    screen.line((f"auto-compaction is {AUTO_COMPACTION[config.auto_compact]}. Ctrl-C stops.", "dim"))
-    screen.line((f"control API: {url}/threadkeep/v1/threads, {where}", "dim"))
-    screen.line((f"look at it in a browser: {url}/ui/, same token", "dim"))
+    screen.write((f"auto-compaction: {AUTO_COMPACTION[config.auto_compact]}. Ctrl-C stops.", "dim"))
+    screen.write((f"control API: {url}/threadkeep/v1/threads, {where}", "dim"))
+    screen.write((f"in a browser: {url}/ui/, with the same token", "dim"))
     if config.keys_file:
-        screen.line((f"keys: {config.keys_file}; a client sends X-Threadkeep-Key, or has {url}/k/KEY/v1 as its base URL", "dim"))
+        screen.write((f"keys: {config.keys_file}; a client sends X-Threadkeep-Key, or has {url}/k/KEY/v1 as its base URL", "dim"))
     if config.store == IN_MEMORY and token.file is None:
-        screen.line((f"control token: {token.text}", "dim"))
+        screen.write((f"control token: {token.text}", "dim"))
 
 
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes uvloop's event loop, where it can be installed at all; else None, the standard one."""
+def _find_fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's event loop where it can be installed at all; else None, for the standard one."""
     try:
         factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
     except ModuleNotFoundError:
         return None
     return factory
+
+
+def run_key(args: Namespace) -> int:
+    """Make a key, add its digest to the file, and show the key: it is shown only once."""
+    config = read_config(args)
+    if config.keys_file is None:
+        raise BadInput("name the file for the digests of keys: --keys FILE, or keys_file in your own threadkeep.toml")
+    path = Path(config.keys_file).expanduser()
+    key = make_key()
+    _add_key(path, key, tenant=args.tenant)
+    if args.json:
+        print_json({"key": key, "tenant": args.tenant, "file": str(path)})
+        return 0
+    screen = open_screen()
+    screen.write((key, "bold green"))
+    screen.write((f"a key of tenant {args.tenant}, shown only once; {path} keeps its digest", "dim"))
+    screen.write(("a gateway reads that file when it starts", "dim"))
+    screen.write(("a client sends it as X-Threadkeep-Key, or has /k/KEY before /v1 in its base URL", "dim"))
+    return 0
+
+
+def _add_key(path: Path, key: str, *, tenant: str) -> None:
+    """Add a key's digest to a file of keys. A new file is readable for its owner alone.
+
+    Raises:
+        BadInput: The file is not one of keys or cannot be written, or the name cannot be a tenant's.
+    """
+    Keys({digest_key(key): tenant})
+    exists = path.exists()
+    if exists:
+        KeysFile(path)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
+            file.write(f'{"" if exists else KEYS_HEADER}"{digest_key(key)}" = "{tenant}"\n')
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from error

@@ -1,27 +1,41 @@
-"""`threadkeep service`: the gateway as a service of this user, started at login and kept running."""
+"""`threadkeep service`: the gateway as a service of this user, started at login and kept running.
+
+systemd's user manager runs it on Linux, launchd on macOS.
+"""
 
 from __future__ import annotations
 
+import os
 import platform
+import plistlib
+import re
+import shlex
+import shutil
+import subprocess
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
-from threadkeep.adapters.client_settings.settings_file import Change, write_file
-from threadkeep.cli.cleaning import clean
-from threadkeep.cli.hook_places import own_program
-from threadkeep.cli.opening import own_settings_of
+from threadkeep.adapters.client_settings.settings_file import write_file
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.probe import answers
-from threadkeep.cli.service_managers import WRITTEN_BY, ServiceManager, Systemd, manager_for
+from threadkeep.cli.settings import find_own_program, read_config, read_settings
+from threadkeep.cli.text import clean
 from threadkeep.client import Config, Setting, build_config
-from threadkeep.errors import BadInput, PortTaken
+from threadkeep.errors import BadInput, NoServiceManager, PortTaken, ServiceFailed
 from threadkeep.gateway.http.guards import is_loopback
+from threadkeep.launch.processes import is_answering
 
 START_SECONDS = 15.0
-# What `serve` takes as flags, and the setting behind each.
+MANAGER_SECONDS = 60
+USER_FILE = "~/.config/threadkeep/threadkeep.toml"
+UNIT = "threadkeep.service"
+LABEL = "threadkeep.gateway"
+WRITTEN_BY = "# Written by `threadkeep service install`; `threadkeep service remove` deletes it."
+# Settings that `serve` takes as flags.
 FLAGS = {
     "store": "--store",
     "host": "--host",
@@ -33,54 +47,200 @@ FLAGS = {
 }
 
 
+class ServiceManager(Protocol):
+    """Installs, watches and removes the service. `path` is the file that describes it, `logs` says where its output is."""
+
+    path: Path
+    logs: str
+
+    def check(self) -> None:
+        """Make sure that the manager can be asked.
+
+        Raises:
+            NoServiceManager: It is not there, or not for this user.
+        """
+
+    def describe(self, command: Sequence[str]) -> str:
+        """Return the text of the file that runs `command`."""
+
+    def read_command(self, text: str) -> list[str]:
+        """Return the command in such a text; empty where it has none."""
+
+    def start(self) -> None:
+        """Read the file, and start the service now and at every login; a running one is restarted.
+
+        Raises:
+            ServiceFailed: The manager refused.
+        """
+
+    def stop(self) -> None:
+        """Stop the service, now and at every login."""
+
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+
+    def reload(self) -> None:
+        """Let the manager notice that the file is gone."""
+
+
+class Systemd:
+    """systemd's manager of one user."""
+
+    def __init__(self, home: Path) -> None:
+        named = os.environ.get("XDG_CONFIG_HOME")
+        self.path = (Path(named) if named else home / ".config") / "systemd" / "user" / UNIT
+        self.logs = "journalctl --user -u threadkeep"
+
+    def check(self) -> None:
+        if shutil.which("systemctl") is None:
+            raise NoServiceManager("systemd is not on this machine (there is no systemctl)")
+        asked = _ask(["systemctl", "--user", "show-environment"])
+        if asked.returncode != 0:
+            raise NoServiceManager(
+                f"systemd has no session for this user ({_read_output(asked)}), as in a container or after su or sudo; "
+                "log in as this user, or have root run `loginctl enable-linger USER`, and try again"
+            )
+
+    def describe(self, command: Sequence[str]) -> str:
+        return f"""{WRITTEN_BY}
+[Unit]
+Description=threadkeep gateway
+After=network.target
+# A gateway that cannot start is not tried for ever.
+StartLimitIntervalSec=60
+StartLimitBurst=5
+
+[Service]
+ExecStart={" ".join(_quote_systemd(word) for word in command)}
+WorkingDirectory=%h
+Restart=on-failure
+RestartSec=2
+# Running answers get a minute to come to their end.
+TimeoutStopSec=90
+UMask=0077
+NoNewPrivileges=yes
+
+[Install]
+WantedBy=default.target
+"""
+
+    def read_command(self, text: str) -> list[str]:
+        found = re.search(r"^ExecStart=(.+)$", text, flags=re.MULTILINE)
+        return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(found[1])] if found else []
+
+    def start(self) -> None:
+        self.reload()
+        for verb in ("enable", "restart"):
+            _order(["systemctl", "--user", verb, UNIT])
+
+    def stop(self) -> None:
+        _ask(["systemctl", "--user", "disable", "--now", UNIT])
+
+    def is_running(self) -> bool:
+        return _ask(["systemctl", "--user", "is-active", "--quiet", UNIT]).returncode == 0
+
+    def reload(self) -> None:
+        _order(["systemctl", "--user", "daemon-reload"])
+
+
+class Launchd:
+    """launchd's agents of one user."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.path = home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+        self.logs = str(home / "Library" / "Logs" / "threadkeep.log")
+        self.domain = f"gui/{os.getuid()}"
+
+    def check(self) -> None:
+        if shutil.which("launchctl") is None:
+            raise NoServiceManager("launchd is not on this machine (there is no launchctl)")
+
+    def describe(self, command: Sequence[str]) -> str:
+        agent = {
+            "Label": LABEL,
+            "ProgramArguments": list(command),
+            "WorkingDirectory": str(self.home),
+            "RunAtLoad": True,
+            # Started again after a crash, not after it was stopped.
+            "KeepAlive": {"SuccessfulExit": False},
+            "ExitTimeOut": 90,
+            "Umask": 0o077,
+            "StandardOutPath": self.logs,
+            "StandardErrorPath": self.logs,
+        }
+        return plistlib.dumps(agent, sort_keys=False).decode("utf-8")
+
+    def read_command(self, text: str) -> list[str]:
+        try:
+            words = plistlib.loads(text.encode("utf-8"))["ProgramArguments"]
+        except (plistlib.InvalidFileException, KeyError, ValueError):
+            return []
+        return [str(word) for word in words]
+
+    def start(self) -> None:
+        Path(self.logs).parent.mkdir(parents=True, exist_ok=True)
+        self.stop()
+        _order(["launchctl", "bootstrap", self.domain, str(self.path)])
+
+    def stop(self) -> None:
+        _ask(["launchctl", "bootout", f"{self.domain}/{LABEL}"])
+
+    def is_running(self) -> bool:
+        asked = _ask(["launchctl", "print", f"{self.domain}/{LABEL}"])
+        return asked.returncode == 0 and "state = running" in asked.stdout
+
+    def reload(self) -> None:
+        """Do nothing: after `stop` launchd has forgotten the agent."""
+
+
 def run(args: Namespace) -> int:
-    """Install the service, say how it is, or remove it."""
-    manager = manager_for(platform.system(), home=Path.home())
-    if args.action == "install":
-        return _install(args, manager)
-    return _status(args, manager) if args.action == "status" else _remove(args, manager)
+    """Install the service, report on it, or remove it."""
+    system = platform.system()
+    if system not in ("Linux", "Darwin"):
+        raise NoServiceManager(f"threadkeep knows systemd and launchd, and {system or 'this system'} has neither")
+    manager: ServiceManager = Systemd(Path.home()) if system == "Linux" else Launchd(Path.home())
+    actions = {"install": _install, "status": _report_status, "remove": _remove}
+    return actions[args.action](args, manager)
 
 
 def _install(args: Namespace, manager: ServiceManager) -> int:
     """Show the file; if the user agrees, write it and start the service."""
-    settings = own_settings_of(args)
+    settings = read_settings(args, with_project=False)
     config = build_config(settings)
     manager.check()
     if not is_loopback(config.host) and not config.keys_file:
         raise BadInput(f"{config.host} can be reached by others, so the gateway needs keys: give --keys FILE")
-    command = _command(args, settings)
-    change = Change(path=manager.path, before=_text(manager), after=manager.describe(command))
+    text = manager.describe(_list_command(settings))
     if not args.json:
-        print(clean(change.after or ""), end="", flush=True)
-    agreed = args.yes or (not args.json and _agrees(manager, change))
-    url = _url(manager, change.after or "", config)
-    if agreed:
-        if answers(url) and not manager.is_running():
-            # Someone else's gateway would make the service fail, and look as if it worked.
+        print(clean(text), end="", flush=True)
+    is_agreed = args.yes or (not args.json and _ask_user(manager))
+    url = _find_url(manager, text, config)
+    if is_agreed:
+        if is_answering(url) and not manager.is_running():
+            # The service would fail, and another gateway would answer in its place.
             raise PortTaken(config.host, config.port)
-        write_file(manager.path, (change.after or "").encode("utf-8"))
+        write_file(manager.path, text.encode("utf-8"))
         manager.start()
-        _wait_for(manager, url)
-    answering = agreed and answers(url)
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and manager.is_running() and not is_answering(url):
+            time.sleep(0.2)
+    answers = is_agreed and is_answering(url)
     if args.json:
-        print_json(
-            {
-                "file": str(manager.path),
-                "text": change.after,
-                "installed": agreed,
-                "url": url,
-                "answers": answering,
-                "logs": manager.logs,
-            }
-        )
+        file = {"file": str(manager.path), "text": text, "installed": is_agreed}
+        print_json({**file, "url": url, "answers": answers, "logs": manager.logs})
+    elif is_agreed:
+        _print_installed(manager, settings, url, answers=answers)
     else:
-        _tell_installed(args, manager, settings, url, agreed=agreed, answering=answering)
-    return 0 if answering or not agreed else 1
+        screen = open_screen()
+        screen.write(("Nothing was written.", "yellow"), f" The file would be {manager.path}.")
+        screen.write("To install it, run the same command with --yes.")
+    return 0 if answers or not is_agreed else 1
 
 
-def _command(args: Namespace, settings: list[Setting]) -> list[str]:
-    """Return the command the service runs: what was said here, by flag or variable, is written into it."""
-    words = [*own_program(), "serve"]
+def _list_command(settings: list[Setting]) -> list[str]:
+    """Return the command the service runs, with the settings that came by flag or variable."""
+    words = [*find_own_program(), "serve"]
     for setting in settings:
         flag = FLAGS.get(setting.name)
         if flag is None or setting.origin not in ("flag", "environment") or setting.value is None:
@@ -88,104 +248,80 @@ def _command(args: Namespace, settings: list[Setting]) -> list[str]:
         value = str(setting.value)
         if setting.name == "store" and "://" in value and ":" in value.partition("://")[2].rpartition("@")[0]:
             raise BadInput(
-                "this store's address has a password in it, which the service's file would show; "
-                "put `store` into ~/.config/threadkeep/threadkeep.toml"
+                f"this store's address has a password in it, which the service's file would show; put `store` into {USER_FILE}"
             )
         if setting.name == "keys_file" or (setting.name == "store" and "://" not in value):
             value = str(Path(value).expanduser().absolute())
         words += [flag, value]
     auto = next(setting for setting in settings if setting.name == "auto_compact")
-    # Whoever wants a service wants compaction; `off` must be said.
+    # A service is for compaction, so `off` must be asked for.
     return [*words, "--auto-compact", "on" if auto.origin == "default" else str(auto.value)]
 
 
-def _agrees(manager: ServiceManager, change: Change) -> bool:
+def _ask_user(manager: ServiceManager) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    verb = "Write" if change.before is None else "Replace"
     try:
-        return input(f"{verb} {manager.path} and start the service? [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"Write {manager.path} and start the service? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
 
 
-def _wait_for(manager: ServiceManager, url: str) -> None:
-    """Wait until the gateway answers, or its process is gone."""
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and manager.is_running() and not answers(url):
-        time.sleep(0.2)
-
-
-def _tell_installed(
-    args: Namespace, manager: ServiceManager, settings: list[Setting], url: str, *, agreed: bool, answering: bool
-) -> None:
+def _print_installed(manager: ServiceManager, settings: list[Setting], url: str, *, answers: bool) -> None:
     screen = open_screen()
-    if not agreed:
-        screen.line(("Nothing was written.", "yellow"), f" This would be {manager.path}.")
-        screen.line("To install it, run the same command with --yes.")
-        return
-    screen.line(("Written:", "green"), f" {manager.path}")
+    screen.write(("Written:", "green"), f" {manager.path}")
     unseen = [f"THREADKEEP_{each.name.upper()}" for each in settings if each.origin == "environment" and each.name not in FLAGS]
     if unseen:
-        where = "~/.config/threadkeep/threadkeep.toml"
-        screen.line(("note: ", "yellow"), f"the service does not see {', '.join(unseen)} of this shell; set it in {where}")
+        screen.write(("note: ", "yellow"), f"the service does not see {', '.join(unseen)} of this shell; set it in {USER_FILE}")
     if isinstance(manager, Systemd):
-        screen.line("It runs while you are logged in; `loginctl enable-linger` keeps it running after that.")
-    if answering:
-        screen.line(("The gateway answers", "green"), f" at {url}. Next: threadkeep setup")
+        screen.write("It runs while you are logged in; `loginctl enable-linger` keeps it running after that.")
+    if answers:
+        screen.write(("The gateway answers", "green"), f" at {url}. Next: threadkeep setup")
     else:
-        screen.line(("The gateway does not answer yet", "yellow"), f" at {url}; its log: {manager.logs}")
+        screen.write(("The gateway does not answer yet", "yellow"), f" at {url}; its log: {manager.logs}")
 
 
-def _status(args: Namespace, manager: ServiceManager) -> int:
+def _report_status(args: Namespace, manager: ServiceManager) -> int:
     """Say whether the service is installed, runs and answers; 0 only if it does all three."""
-    config = build_config(own_settings_of(args))
-    text = _text(manager)
-    url = _url(manager, text or "", config)
-    running, answering = text is not None and manager.is_running(), answers(url)
+    text = _read_file(manager)
+    url = _find_url(manager, text or "", read_config(args, with_project=False))
+    is_installed, answers = text is not None, is_answering(url)
+    is_running = is_installed and manager.is_running()
     if args.json:
-        print_json(
-            {
-                "file": str(manager.path),
-                "installed": text is not None,
-                "running": running,
-                "url": url,
-                "answers": answering,
-                "logs": manager.logs,
-            }
-        )
+        file = {"file": str(manager.path), "installed": is_installed, "running": is_running}
+        print_json({**file, "url": url, "answers": answers, "logs": manager.logs})
     else:
         screen = open_screen()
         for name, holds, where in (
-            ("installed", text is not None, str(manager.path)),
-            ("running  ", running, manager.logs),
-            ("answers  ", answering, url),
+            ("installed", is_installed, str(manager.path)),
+            ("running  ", is_running, manager.logs),
+            ("answers  ", answers, url),
         ):
-            screen.whole_line(f"{name}  ", ("yes", "green") if holds else ("no ", "yellow"), f"  {where}")
-        if text is None:
-            screen.line("To install it: threadkeep service install")
-    return 0 if text is not None and running and answering else 1
+            screen.write_uncut(f"{name}  ", ("yes", "green") if holds else ("no ", "yellow"), f"  {where}")
+        if not is_installed:
+            screen.write("To install it: threadkeep service install")
+    return 0 if is_installed and is_running and answers else 1
 
 
 def _remove(args: Namespace, manager: ServiceManager) -> int:
     """Stop the service and delete its file."""
-    text = _text(manager)
+    text = _read_file(manager)
     if text is not None:
         if isinstance(manager, Systemd) and WRITTEN_BY not in text:
             raise BadInput(f"{manager.path} was not written by threadkeep; remove it yourself")
         manager.check()
         manager.stop()
         manager.path.unlink(missing_ok=True)
-        manager.forget()
+        manager.reload()
     if args.json:
         print_json({"file": str(manager.path), "removed": text is not None})
     else:
         words = "Stopped and removed" if text is not None else "Not installed; there is no"
-        open_screen().line(f"{words} {manager.path}")
+        open_screen().write(f"{words} {manager.path}")
     return 0
 
 
-def _text(manager: ServiceManager) -> str | None:
+def _read_file(manager: ServiceManager) -> str | None:
     try:
         return manager.path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -194,11 +330,41 @@ def _text(manager: ServiceManager) -> str | None:
         raise BadInput(f"{manager.path} cannot be read: {error}") from error
 
 
-def _url(manager: ServiceManager, text: str, config: Config) -> str:
+def _find_url(manager: ServiceManager, text: str, config: Config) -> str:
     """Return where the service listens: as its file says, else as it is set."""
-    words = manager.command_in(text)
-    given = dict(pairwise(words))
+    given = dict(pairwise(manager.read_command(text)))
     host = given.get("--host", config.host)
     host = "127.0.0.1" if host in ("0.0.0.0", "localhost") else "::1" if host == "::" else host
     port = given.get("--port", str(config.port))
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _quote_systemd(word: str) -> str:
+    """Return a word as a unit file writes it: no specifier, no variable and no space of its own takes effect."""
+    if any(character in word for character in "\n\r\0"):
+        raise BadInput("a line end cannot stand in a service's command")
+    plain = word.replace("%", "%%").replace("$", "$$")
+    if re.fullmatch(r"[\w@%+=:,./$~-]+", plain):
+        return plain
+    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _ask(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            words, capture_output=True, text=True, check=False, timeout=MANAGER_SECONDS, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServiceFailed(shlex.join(words), reason=f"it took longer than {MANAGER_SECONDS} seconds") from error
+    except OSError as error:
+        raise ServiceFailed(shlex.join(words), reason=error.strerror or str(error)) from error
+
+
+def _order(words: Sequence[str]) -> None:
+    ran = _ask(words)
+    if ran.returncode != 0:
+        raise ServiceFailed(shlex.join(words), reason=_read_output(ran))
+
+
+def _read_output(ran: subprocess.CompletedProcess[str]) -> str:
+    return " ".join((ran.stderr or ran.stdout).split())

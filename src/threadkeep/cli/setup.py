@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from threadkeep.adapters.client_settings.clients import CLIENTS, Client, Plan, Surroundings, Way, has_chatgpt_login, plan_hooks
 from threadkeep.adapters.client_settings.settings_file import Add, Change, hide_secrets
-from threadkeep.cli.cleaning import clean
-from threadkeep.cli.hook_places import own_program
-from threadkeep.cli.opening import own_settings_of
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.probe import answers
-from threadkeep.client import Config, build_config
+from threadkeep.cli.settings import find_own_program, read_config
+from threadkeep.cli.text import clean
+from threadkeep.client import Config
 from threadkeep.errors import BadInput
+from threadkeep.launch.processes import is_answering
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part
@@ -38,31 +37,36 @@ class _Task:
     plan: Plan
     change: Change
 
+    @property
+    def name(self) -> str:
+        return f"{self.client.title}, {self.way}"
+
 
 def run(args: Namespace) -> int:
     """Show what is set up, or plan a change, show it, ask, and make it."""
-    config = build_config(own_settings_of(args))
-    around = _surroundings(args, config)
+    config = read_config(args, with_project=False)
+    around = _look_around(args, config)
     if args.client is None and not args.undo:
         return _list_clients(args, around)
-    clients = list(CLIENTS.values()) if args.client is None else [_client_named(args.client)]
+    clients = list(CLIENTS.values()) if args.client is None else [_find_client(args.client)]
     tasks = [task for client in clients for task in _plan(args, client, around)]
     if not args.json:
-        _show(args, tasks, around, config)
-    wanted = [task for task in tasks if task.change.diff]
-    agreed = bool(wanted) and (args.yes or (not args.json and _ask(len(wanted))))
+        _print_tasks(args, tasks, around, config)
+    changes = [task for task in tasks if task.change.diff]
+    is_agreed = bool(changes) and (args.yes or (not args.json and _ask_user(len(changes))))
     for task in tasks:
-        if (agreed and task.change.diff) or (args.undo and not task.change.diff and not task.change.left):
-            # An undo that finds nothing of ours any more makes no change; it only drops the note.
+        # An undo of something that is gone already changes nothing; it only drops the note.
+        is_gone = args.undo and not task.change.diff and not task.change.left
+        if is_gone or (is_agreed and task.change.diff):
             task.plan.file.make(task.change)
     if args.json:
-        _print_json(args, tasks, around, config, written=agreed)
-    elif wanted:
-        _tell_result(args, written=agreed)
+        _print_json(args, tasks, around, config, is_written=is_agreed)
+    elif changes:
+        _print_result(args, is_written=is_agreed)
     return 0
 
 
-def _surroundings(args: Namespace, config: Config) -> Surroundings:
+def _look_around(args: Namespace, config: Config) -> Surroundings:
     host = "127.0.0.1" if config.host in ("0.0.0.0", "::", "localhost") else config.host
     default = f"http://{f'[{host}]' if ':' in host else host}:{config.port}"
     url = (args.url or default).rstrip("/").removesuffix("/v1")
@@ -78,7 +82,7 @@ def _surroundings(args: Namespace, config: Config) -> Surroundings:
     )
 
 
-def _client_named(name: str) -> Client:
+def _find_client(name: str) -> Client:
     known = ALIASES.get(name.lower(), name.lower())
     if known in CLIENTS:
         return CLIENTS[known]
@@ -88,16 +92,17 @@ def _client_named(name: str) -> Client:
 
 
 def _plan(args: Namespace, client: Client, around: Surroundings) -> list[_Task]:
+    asked = _chosen_ways(args)
     if args.undo:
         tasks: list[_Task] = []
-        for way in _ways(args) or client.ways:
+        for way in asked or client.ways:
             tasks += _plan_undo(args, client, way, around, earlier=tasks)
         return tasks
-    asked = _ways(args)
     if len(asked) > 1:
         raise BadInput("choose one of --gateway and --hooks")
-    way = asked[0] if asked else _default_way(client, around)
-    plan = _plan_for(args, client, way, around)
+    default: Way = "hooks" if client.name == "codex" and has_chatgpt_login(around) else "gateway"
+    way = asked[0] if asked else default
+    plan = _plan_way(args, client, way, around)
     if plan.missing:
         raise BadInput(plan.missing)
     return [_Task(client=client, way=way, plan=plan, change=plan.file.plan(plan.edits))]
@@ -106,7 +111,7 @@ def _plan(args: Namespace, client: Client, around: Surroundings) -> list[_Task]:
 def _plan_undo(args: Namespace, client: Client, way: Way, around: Surroundings, *, earlier: Sequence[_Task]) -> Iterator[_Task]:
     """Yield the change that takes back one way; none where nothing of ours is there and nobody asked about it."""
     try:
-        plan = _plan_for(args, client, way, around)
+        plan = _plan_way(args, client, way, around)
         first = next((task.change for task in earlier if task.change.path == plan.file.path), None)
         change = plan.file.plan_undo(unnoted=[edit for edit in plan.edits if isinstance(edit, Add)], after=first)
     except BadInput:
@@ -114,75 +119,71 @@ def _plan_undo(args: Namespace, client: Client, way: Way, around: Surroundings, 
         if args.client is None:
             return
         raise
-    if change.diff or change.left or plan.file.is_noted or _ways(args):
+    if change.diff or change.left or plan.file.is_noted or _chosen_ways(args):
         yield _Task(client=client, way=way, plan=plan, change=change)
 
 
-def _plan_for(args: Namespace, client: Client, way: Way, around: Surroundings) -> Plan:
+def _plan_way(args: Namespace, client: Client, way: Way, around: Surroundings) -> Plan:
     if way == "gateway":
         if args.scope == "project":
             raise BadInput("--scope project goes with --hooks; the gateway is set in your own settings")
         return client.gateway(around)
     if client.hooks is None:
         raise BadInput(f"{client.title} has no hooks for this; use `threadkeep setup {client.name} --gateway`")
-    return plan_hooks(client, around, program=own_program(), store=_store_named(args), scope=args.scope)
+    return plan_hooks(client, around, program=find_own_program(), store=_resolve_store(args), scope=args.scope)
 
 
-def _ways(args: Namespace) -> tuple[Way, ...]:
-    """Return what was chosen on the command line."""
+def _resolve_store(args: Namespace) -> str | None:
+    """Return the store as a hook is to name it: a path must hold wherever the client runs.
+
+    Raises:
+        BadInput: The address has a password in it, which must not stand in settings of another program.
+    """
+    if args.store is None:
+        return None
+    if "://" not in args.store:
+        return str(Path(args.store).expanduser().absolute())
+    user, at, _ = args.store.partition("://")[2].rpartition("@")
+    if at and ":" in user:
+        raise BadInput("this address has a password in it, which the client's settings would show; put it into THREADKEEP_STORE")
+    return str(args.store)
+
+
+def _chosen_ways(args: Namespace) -> tuple[Way, ...]:
     return tuple(dict.fromkeys(args.way or ()))
 
 
-def _default_way(client: Client, around: Surroundings) -> Way:
-    return "hooks" if client.name == "codex" and has_chatgpt_login(around) else "gateway"
-
-
-def _ask(count: int) -> bool:
+def _ask_user(changes: int) -> bool:
     """Ask at a terminal; without one the answer is no."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     try:
-        answer = input(f"Make {'this change' if count == 1 else f'these {count} changes'}? [y/N] ")
+        answer = input(f"Make {'this change' if changes == 1 else f'these {changes} changes'}? [y/N] ")
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")
 
 
-def _show(args: Namespace, tasks: Sequence[_Task], around: Surroundings, config: Config) -> None:
-    """Print each change, what is left alone, and what the user should know before agreeing."""
+def _print_tasks(args: Namespace, tasks: Sequence[_Task], around: Surroundings, config: Config) -> None:
+    """Print each change, what stays as it is, and what the user should know before agreeing."""
     screen = open_screen()
     if args.undo and not tasks:
-        screen.line("Nothing to undo: threadkeep has written nothing here.")
+        screen.write("Nothing to undo: threadkeep has written nothing here.")
     for task in tasks:
         if task.change.diff:
-            # Printed as it is: a folded line is no line of a diff.
+            # Not through the screen: a wrapped line is no line of a diff.
             print(clean(task.change.diff), end="", flush=True)
         elif not task.change.left:
             state = "nothing of threadkeep here" if args.undo else "set up already"
-            screen.line(f"{task.client.title}, {task.way}: ", (state, "green"), f" ({task.plan.file.path})")
+            screen.write(f"{task.name}: ", (state, "green"), f" ({task.plan.file.path})")
         for left in task.change.left:
-            screen.line(("left alone: ", "yellow"), left)
-        for remark in [] if args.undo else _remarks(task, around, config):
-            screen.line(("note: ", "yellow"), remark)
+            screen.write(("left alone: ", "yellow"), left)
+        for remark in [] if args.undo else _list_remarks(task, around, config):
+            screen.write(("note: ", "yellow"), remark)
 
 
-def _tell_result(args: Namespace, *, written: bool) -> None:
-    screen = open_screen()
-    if not written:
-        again = " ".join(["threadkeep setup", *([args.client] if args.client else []), *_flags(args)])
-        screen.line(("Nothing was written.", "yellow"), " To do it: ", (f"{again} --yes", "bold"))
-    else:
-        screen.line(("Done.", "green"), "" if args.undo else f" To take it back: threadkeep setup {args.client} --undo")
-
-
-def _flags(args: Namespace) -> list[str]:
-    chosen = [*(f"--{way}" for way in _ways(args)), *(["--undo"] if args.undo else [])]
-    scope = [] if args.scope == "user" else ["--scope", args.scope]
-    return [*chosen, *scope, *(["--url", args.url] if args.url else [])]
-
-
-def _remarks(task: _Task, around: Surroundings, config: Config) -> list[str]:
-    """Return what the user should know after, or before, a change."""
+def _list_remarks(task: _Task, around: Surroundings, config: Config) -> list[str]:
+    """Return what the user should know about a change."""
     remarks = list(task.plan.remarks)
     if shutil.which(task.client.command) is None:
         remarks.append(f"{task.client.title} ({task.client.command}) was not found on PATH.")
@@ -195,7 +196,7 @@ def _remarks(task: _Task, around: Surroundings, config: Config) -> list[str]:
         )
     if config.keys_file and "/k/" not in around.url:
         remarks.append("This gateway asks for keys: run setup with --url http://HOST:PORT/k/KEY.")
-    if not answers(around.url):
+    if not is_answering(around.url):
         remarks.append(
             f"No gateway answers at {hide_secrets(around.url)}. Start it with `threadkeep service install`, or with "
             f"`threadkeep serve`; without it {task.client.title} reaches no model."
@@ -203,95 +204,97 @@ def _remarks(task: _Task, around: Surroundings, config: Config) -> list[str]:
     return remarks
 
 
-def _print_json(args: Namespace, tasks: Sequence[_Task], around: Surroundings, config: Config, *, written: bool) -> None:
+def _print_result(args: Namespace, *, is_written: bool) -> None:
+    screen = open_screen()
+    if is_written:
+        screen.write(("Done.", "green"), "" if args.undo else f" To take it back: threadkeep setup {args.client} --undo")
+        return
+    words = ["threadkeep setup", *([args.client] if args.client else []), *(f"--{way}" for way in _chosen_ways(args))]
+    words += [*(["--undo"] if args.undo else []), *([] if args.scope == "user" else ["--scope", args.scope])]
+    words += ["--url", args.url] if args.url else []
+    screen.write(("Nothing was written.", "yellow"), " To do it: ", (f"{' '.join(words)} --yes", "bold"))
+
+
+def _print_json(args: Namespace, tasks: Sequence[_Task], around: Surroundings, config: Config, *, is_written: bool) -> None:
     changes = [
         {
             "client": task.client.name,
             "way": task.way,
             "file": str(task.plan.file.path),
             "diff": task.change.diff,
-            "written": written and bool(task.change.diff),
+            "written": is_written and bool(task.change.diff),
             "left": list(task.change.left),
-            "remarks": [] if args.undo else _remarks(task, around, config),
+            "remarks": [] if args.undo else _list_remarks(task, around, config),
         }
         for task in tasks
     ]
     print_json({"undo": args.undo, "gateway": hide_secrets(around.url), "changes": changes})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Status:
+    """One client in the list, with the keys of `--json`."""
+
+    client: str
+    title: str
+    installed: bool
+    has_settings: bool
+    ways: tuple[Way, ...]
+    set_up: list[Way]
+    problem: str | None
+    next: str
+
+
 def _list_clients(args: Namespace, around: Surroundings) -> int:
     """Print which clients are there, what is set up, and what to type."""
-    if _ways(args) or args.scope == "project":
+    if _chosen_ways(args) or args.scope == "project":
         raise BadInput("name a client: threadkeep setup CLIENT --gateway, or --hooks")
-    rows = [_row(args, client, around) for client in CLIENTS.values()]
-    running = answers(around.url)
+    clients = [_read_status(args, client, around) for client in CLIENTS.values()]
+    url, is_running = hide_secrets(around.url), is_answering(around.url)
     if args.json:
-        print_json({"gateway": {"url": hide_secrets(around.url), "running": running}, "clients": rows})
+        print_json({"gateway": {"url": url, "running": is_running}, "clients": clients})
         return 0
     screen = open_screen()
-    table: list[list[Part]] = [
+    rows: list[list[Part]] = [
         [
-            str(row["client"]),
-            ("yes", "green") if row["installed"] else ("settings only", "yellow") if row["has_settings"] else ("no", "dim"),
-            ("unreadable", "red") if row["problem"] else (", ".join(_words(row["set_up"])) or "-", "green"),
-            str(row["next"]),
+            each.client,
+            ("yes", "green") if each.installed else ("settings only", "yellow") if each.has_settings else ("no", "dim"),
+            ("unreadable", "red") if each.problem else (", ".join(each.set_up) or "-", "green"),
+            each.next,
         ]
-        for row in rows
+        for each in clients
     ]
-    screen.table(["client", "found", "set up", "what to type"], table)
-    for row in rows:
-        if row["problem"]:
-            screen.line(("unreadable: ", "red"), str(row["problem"]))
-    screen.gap()
-    if running:
-        screen.line(("The gateway answers", "green"), f" at {hide_secrets(around.url)}.")
+    screen.write_table(["client", "found", "set up", "what to type"], rows)
+    for each in clients:
+        if each.problem:
+            screen.write(("unreadable: ", "red"), each.problem)
+    screen.skip_line()
+    if is_running:
+        screen.write(("The gateway answers", "green"), f" at {url}.")
     else:
-        screen.line(
-            ("No gateway answers", "yellow"), f" at {hide_secrets(around.url)}: threadkeep service install, or threadkeep serve"
-        )
+        screen.write(("No gateway answers", "yellow"), f" at {url}: threadkeep service install, or threadkeep serve")
     return 0
 
 
-def _row(args: Namespace, client: Client, around: Surroundings) -> dict[str, object]:
-    set_up: list[str] = []
+def _read_status(args: Namespace, client: Client, around: Surroundings) -> _Status:
+    set_up: list[Way] = []
     problem = None
     for way in client.ways:
         try:
-            plan = _plan_for(args, client, way, around)
+            plan = _plan_way(args, client, way, around)
             if not plan.missing and plan.file.holds(plan.edits):
                 set_up.append(way)
         except BadInput as error:
             problem = str(error)
     installed, has_settings = shutil.which(client.command) is not None, client.folder(around).exists()
-    undo = " --undo" if set_up else ""
-    hooks = " [--hooks]" if len(client.ways) > 1 and not set_up else ""
-    return {
-        "client": client.name,
-        "title": client.title,
-        "installed": installed,
-        "has_settings": has_settings,
-        "ways": list(client.ways),
-        "set_up": set_up,
-        "problem": problem,
-        "next": f"threadkeep setup {client.name}{undo}{hooks}" if installed or has_settings or set_up else "",
-    }
-
-
-def _words(value: object) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list) else []
-
-
-def _store_named(args: Namespace) -> str | None:
-    """Return the store as a hook is to name it: a path must hold wherever the client stands.
-
-    Raises:
-        BadInput: The address has a password in it; settings of another program are no place for it.
-    """
-    if args.store is None:
-        return None
-    if "://" not in args.store:
-        return str(Path(args.store).expanduser().absolute())
-    user, at, _ = args.store.partition("://")[2].rpartition("@")
-    if at and ":" in user:
-        raise BadInput("this address has a password in it, which the client's settings would show; put it into THREADKEEP_STORE")
-    return str(args.store)
+    flag = " --undo" if set_up else " [--hooks]" if len(client.ways) > 1 else ""
+    return _Status(
+        client=client.name,
+        title=client.title,
+        installed=installed,
+        has_settings=has_settings,
+        ways=client.ways,
+        set_up=set_up,
+        problem=problem,
+        next=f"threadkeep setup {client.name}{flag}" if installed or has_settings or set_up else "",
+    )

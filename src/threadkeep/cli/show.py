@@ -1,38 +1,271 @@
-"""`threadkeep show`: one thread, looked at from six sides."""
+"""`threadkeep show`: an overview of a thread, its window and its records; its state, tree and plot are next door."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from argparse import Namespace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from threadkeep.cli.family import show_family
-from threadkeep.cli.opening import existing_store
-from threadkeep.cli.overview import show_overview
-from threadkeep.cli.plot import show_plot
-from threadkeep.cli.records import show_records
-from threadkeep.cli.state import show_state
-from threadkeep.cli.window import show_window
+import msgspec
+
+from threadkeep.cli.descriptions import (
+    BILL_COLUMNS,
+    describe_item,
+    describe_record,
+    format_bill,
+    name_author,
+    name_record,
+)
+from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings import open_existing_store
+from threadkeep.cli.show_plot import show_plot
+from threadkeep.cli.show_tree import find_title, show_tree
+from threadkeep.cli.state import HEADINGS, print_entries, show_state
+from threadkeep.cli.text import format_age, format_count, format_share, format_time
+from threadkeep.client import Thread, Threadkeep, Window
+from threadkeep.compaction import AuditReport, Ledger, Section
+from threadkeep.compaction.failed_attempts import InVain, newest_in_vain
+from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
+from threadkeep.threads import Attempt, Checkpoint, EntryKind, LivePath, WindowEntry, sum_attempts
+from threadkeep.threads.reader import load_live_path, read_body
+
+if TYPE_CHECKING:
+    from threadkeep.cli.screen import Part, Row, Screen
+
+CHECKPOINTS_SHOWN = 8
+# Enough to recognise the session; `--state` lists all entries.
+ENTRIES_SHOWN = {Section.OBJECTIVE: 3, Section.ACTIVE: 5, Section.INACTIVE: 2, Section.HANDOFF: 3, Section.EVIDENCE: 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compaction:
+    """A checkpoint on the live path. Its body and audit are None where they cannot be read."""
+
+    record: Record
+    checkpoint: Checkpoint | None
+    audit: AuditReport | None
+    is_undone: bool
 
 
 def run(args: Namespace) -> int:
-    """Show what was asked for: unless a side is named, an overview for people and the window for machines."""
+    """Show what was asked for; by default an overview for people and the window for machines."""
     return asyncio.run(_show(args))
 
 
 async def _show(args: Namespace) -> int:
-    async with existing_store(args) as tk:
+    async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         match args.look:
             case "records":
-                await show_records(tk, thread, as_json=args.json)
+                await _show_records(tk, thread, as_json=args.json)
             case "state":
                 await show_state(thread, as_json=args.json)
             case "tree":
-                await show_family(tk, thread, as_json=args.json)
+                await show_tree(tk, thread, as_json=args.json)
             case "plot":
                 await show_plot(tk, thread, as_json=args.json)
             case None if not args.json:
-                await show_overview(tk, thread)
+                await _show_overview(tk, thread)
             case _:
-                await show_window(tk, thread, as_json=args.json)
+                await _show_window(tk, thread, as_json=args.json)
     return 0
+
+
+async def _show_window(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
+    """Print what the model sees next; as JSON, every item with the bytes it is sent with."""
+    history = await thread.history()
+    if as_json:
+        items = [msgspec.Raw(item.raw) for item in history.items]
+        print_json({"thread": thread.id, "dialect": thread.dialect.name, "tokens": history.tokens, "items": items})
+        return
+    screen = open_screen()
+    since = f", checkpoint #{history.checkpoint_ordinal} and what came after it" if history.checkpoint else ""
+    size = f"{len(history.entries):,} items, {history.tokens:,} of {tk.backend.limits.full:,} tokens"
+    screen.write((thread.id, "bold"), f"  {size}{since}")
+    screen.skip_line()
+    rows = [_window_row(thread, entry) for entry in history.entries]
+    screen.write_table([">record", "what", ">tokens", "text"], rows)
+
+
+def _window_row(thread: Thread, entry: WindowEntry) -> list[Part]:
+    record: Part = (f"#{entry.source.ordinal}" if entry.source else "", "dim")
+    view = thread.dialect.view(entry.item)
+    names: dict[EntryKind, Part] = {
+        EntryKind.STATE: ("session state", "bold magenta"),
+        EntryKind.STUB: ("stub", "dim"),
+        EntryKind.START: ("session start", "magenta"),
+    }
+    text: Part = describe_item(view, entry.item.raw)
+    if entry.kind is EntryKind.STATE:
+        text = ("the state of the newest checkpoint; `show --state` lists it", "dim")
+    return [record, names.get(entry.kind) or name_author(view), f"{entry.tokens:,}", text]
+
+
+async def _show_records(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
+    """Print every record of the thread itself; the history before a fork is in its parent."""
+    records = await thread.records()
+    path = await load_live_path(tk.backend.store, thread.id, whole=True)
+    live = {record.ordinal for record in records if path.find_thread(record.ordinal) == thread.id}
+    if as_json:
+        print_json({"thread": thread.id, "records": [_record_json(record, live=record.ordinal in live) for record in records]})
+        return
+    screen = open_screen()
+    rows = [_record_row(thread, record, is_live=record.ordinal in live) for record in records]
+    screen.write_table([">record", "when", ">turn", "what", ">tokens", "text"], rows)
+    if abandoned := len(records) - len(live):
+        screen.write((f"{format_count(abandoned, 'record')} in parentheses: taken back by a rollback, still readable", "dim"))
+
+
+def _record_row(thread: Thread, record: Record, *, is_live: bool) -> list[Part]:
+    name, text = name_record(record, thread.dialect), describe_record(record, thread.dialect)
+    bare_name = name if isinstance(name, str) else name[0]
+    return [
+        (f"#{record.ordinal}", "" if is_live else "dim strike"),
+        (format_time(record.at_ms), "dim"),
+        f"{record.turn}",
+        name if is_live else (f"({bare_name})", "dim"),
+        f"{record.tokens:,}" if record.tokens else "",
+        text if is_live else (text, "dim"),
+    ]
+
+
+def _record_json(record: Record, *, live: bool) -> dict[str, object]:
+    return {
+        "ordinal": record.ordinal,
+        "kind": record.kind,
+        "at_ms": record.at_ms,
+        "turn": record.turn,
+        "tokens": record.tokens,
+        "live": live,
+        "body": _body_json(record.body),
+    }
+
+
+def _body_json(body: bytes) -> object:
+    """Return a body as the JSON it is, byte for byte, or as text where it is none."""
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return body.decode("utf-8", "replace")
+    return msgspec.Raw(body)
+
+
+async def _show_overview(tk: Threadkeep, thread: Thread) -> None:
+    """Print what a thread is about, how full its window is, what compacted it, and what its state says."""
+    store = tk.backend.store
+    row = await store.get(thread.id)
+    newest = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), newest_first=True, limit=1, bodies=False)
+    window = await thread.window()
+    path = await load_live_path(store, thread.id, whole=True)
+    compactions = await _read_compactions(store, path)
+    failed = await newest_in_vain(store, path, most=CHECKPOINTS_SHOWN)
+    ledger = await thread.state()
+    screen = open_screen()
+    screen.write_cut((row.id, "bold green"), f"  {await find_title(store, row)}")
+    _print_facts(screen, row, turns=newest[0].turn if newest else 0)
+    _print_pressure(screen, window)
+    _print_compactions(screen, compactions, newest=window.checkpoint)
+    _print_model_calls(screen, compactions, failed)
+    if window.checkpoint is not None:
+        _print_state(screen, ledger)
+    screen.skip_line()
+    screen.write((f"more: threadkeep show {row.id} --window | --state | --records | --tree | --plot", "dim"))
+
+
+async def _read_compactions(store: ThreadStore, path: LivePath) -> list[_Compaction]:
+    """Return the newest checkpoints of a whole path, newest first."""
+    found: list[Record] = []
+    undone: set[int | None] = set()
+    for span in path.spans:
+        undone.update(record.target for record in await store.read(span, kinds={RecordKind.UNDO}, bodies=False))
+        missing = CHECKPOINTS_SHOWN + 1 - len(found)
+        found += await store.read(span, kinds={RecordKind.CHECKPOINT}, newest_first=True, limit=missing) if missing else []
+    newest_first = sorted(found, key=lambda record: -record.ordinal)
+    return [_read_compaction(record, is_undone=record.ordinal in undone) for record in newest_first]
+
+
+def _read_compaction(record: Record, *, is_undone: bool) -> _Compaction:
+    checkpoint = read_body(record, Checkpoint)
+    try:
+        audit = msgspec.json.decode(bytes(checkpoint.audit), type=AuditReport) if checkpoint else None
+    except msgspec.MsgspecError:
+        audit = None
+    return _Compaction(record=record, checkpoint=checkpoint, audit=audit, is_undone=is_undone)
+
+
+def _print_facts(screen: Screen, row: ThreadRow, *, turns: int) -> None:
+    facts = [row.dialect, format_count(turns, "turn"), format_count(row.next - row.start, "record")]
+    if row.parent is not None:
+        facts.append(f"forked from {row.parent} at #{row.start}")
+    facts.append(f"written {format_age(row.updated_at_ms, now_ms=time.time_ns() // 1_000_000)}")
+    screen.write((" · ".join(facts), "dim"))
+    screen.skip_line()
+
+
+def _print_pressure(screen: Screen, window: Window) -> None:
+    tokens, limits = window.pressure.tokens, window.pressure.limits
+    style = "red" if window.pressure.must_compact else "yellow" if window.pressure.worth_preparing else "green"
+    caption = f"{tokens:,} of {limits.full:,} tokens ({format_share(tokens, limits.full)})"
+    screen.draw_bar("window  ", tokens, of=limits.full, caption=caption, style=style)
+    if window.pressure.must_compact:
+        screen.write((f"a compaction is due: the limit is {limits.hard:,} tokens", "red"))
+
+
+def _print_compactions(screen: Screen, compactions: list[_Compaction], *, newest: int | None) -> None:
+    if not compactions:
+        screen.write_heading("Checkpoints", "none; the window is the whole history")
+        return
+    screen.write_heading("Checkpoints")
+    rows = [_compaction_row(each, is_current=each.record.ordinal == newest) for each in compactions[:CHECKPOINTS_SHOWN]]
+    screen.write_table([">record", ">turn", "strategy", ">before", ">after", ">shed", ">kept", ">repaired", ""], rows)
+    if len(compactions) > CHECKPOINTS_SHOWN:
+        screen.write(("older ones are in `show --records`", "dim"), indent=2)
+
+
+def _compaction_row(each: _Compaction, *, is_current: bool) -> Row:
+    status: Part = ("undone", "yellow") if each.is_undone else ("current", "magenta") if is_current else ""
+    place: list[Part] = [(f"#{each.record.ordinal}", "bold magenta" if is_current else "dim"), f"{each.record.turn}"]
+    if each.checkpoint is None:
+        return [*place, ("erased" if each.record.erased else "unreadable", "yellow"), "", "", "", "", "", status]
+    before, after = (each.checkpoint.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
+    audit: list[Part] = ["", ""]
+    if each.audit is not None:
+        repaired = len(each.audit.repaired)
+        audit = [f"{each.audit.kept:,} of {each.audit.required:,}", (f"{repaired:,}", "yellow" if repaired else "dim")]
+    fell_back = f" after {each.checkpoint.fell_back_from}" if each.checkpoint.fell_back_from else ""
+    shed: Part = (f"-{format_share(before - after, before)}", "green")
+    return [*place, f"{each.checkpoint.strategy}{fell_back}", f"{before:,}", f"{after:,}", shed, *audit, status]
+
+
+def _print_model_calls(screen: Screen, compactions: list[_Compaction], failed: list[InVain]) -> None:
+    """Print the compactions that asked a model, newest first, whether a checkpoint came of it or not."""
+    asked: list[tuple[int, str, list[Attempt]]] = [
+        (each.record.ordinal, "checkpoint", each.checkpoint.attempts)
+        for each in compactions
+        if each.checkpoint is not None and sum_attempts(each.checkpoint.attempts).calls
+    ]
+    asked += [(each.record.ordinal, each.tried.outcome, each.tried.attempts) for each in failed]
+    if not asked:
+        return
+    rows: list[list[Part]] = [
+        [
+            (f"#{ordinal}", "dim"),
+            ", ".join(attempt.strategy for attempt in attempts),
+            (outcome, "" if outcome == "checkpoint" else "yellow"),
+            *format_bill(sum_attempts(attempts)),
+        ]
+        for ordinal, outcome, attempts in sorted(asked, key=lambda each: -each[0])[:CHECKPOINTS_SHOWN]
+    ]
+    screen.write_heading("Models asked to compact", "cost and outcome")
+    screen.write_table([">record", "tried", "outcome", *BILL_COLUMNS], rows)
+
+
+def _print_state(screen: Screen, ledger: Ledger) -> None:
+    for section, shown in ENTRIES_SHOWN.items():
+        entries = ledger.section(section)
+        if entries:
+            cut = f", the newest {shown}" if len(entries) > shown > 0 else ""
+            screen.write_heading(HEADINGS[section], f"{len(entries):,}{cut}")
+            print_entries(screen, entries[-shown:] if shown else ())

@@ -1,5 +1,5 @@
-"""Starts a client on a gateway: what each client needs for one process, the gateway beside it, and the process itself.
+"""Starts a client on a gateway: the plan for each client, the gateway beside it, and the client's process.
 
-Nothing here writes to a file of the user's. What a client is told goes into its environment, its arguments, or a folder that is
-gone when it ends.
+Nothing here writes to a user's file. A client learns of the gateway by its environment, its arguments, or a folder that is
+removed when it ends.
 """

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import sys
 import threading
 from argparse import Namespace
 from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
 from threadkeep.adapters.client_hooks import LARGEST_CALL, context_answer, part_of, read_call, trouble_answer
 from threadkeep.adapters.client_settings.clients import HOOK_CLIENTS, PART_BYTES, PARTS
-from threadkeep.cli.cleaning import one_line
-from threadkeep.cli.hook_places import data_folder, note_failure, own_program
-from threadkeep.cli.opening import settings_of
-from threadkeep.client import Threadkeep, build_config
+from threadkeep.cli.settings import find_own_program, read_config
+from threadkeep.cli.text import clean_line
+from threadkeep.client import Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError
 
-# A client waits for this before it compacts; work that takes longer goes on the next time, from where it stopped.
+# A client waits this long before it compacts; unfinished work goes on the next time, from where it stopped.
 LONGEST_S = 30.0
-# What hangs outside the event loop (a disk, a lock) ends with the process.
+# Work that hangs outside the event loop (a disk, a lock) ends with the process.
 GRACE_S = 5.0
+FOLDER = "~/.local/share/threadkeep/client-hooks"
+LARGEST_FAILURES = 1 << 20
+CUT = "[the rest of the session state did not fit; `threadkeep show THREAD --state` has all of it]"
 
 
 def run(args: Namespace) -> int:
@@ -32,7 +37,7 @@ def run(args: Namespace) -> int:
     watchdog.daemon = True
     watchdog.start()
     try:
-        answer = asyncio.run(_answered(args))
+        answer = asyncio.run(_answer(args))
         if answer is not None:
             print(answer)
     except TimeoutError:
@@ -44,8 +49,8 @@ def run(args: Namespace) -> int:
     return 0
 
 
-async def _answered(args: Namespace) -> str | None:
-    """Return what the client is told, if anything."""
+async def _answer(args: Namespace) -> str | None:
+    """Return the answer to the client; None where it needs none."""
     from threadkeep.adapters.client_hooks import Sessions, hand_back, keep
 
     body = sys.stdin.buffer.read(LARGEST_CALL + 1)
@@ -54,26 +59,39 @@ async def _answered(args: Namespace) -> str | None:
     call = read_call(body)
     if call.event == "other":
         return None
-    form, sessions = HOOK_CLIENTS[args.client].form, Sessions(folder=data_folder() / "sessions")
-    async with asyncio.timeout(LONGEST_S), Threadkeep(build_config(settings_of(args)), environ=os.environ) as tk:
+    form, sessions = HOOK_CLIENTS[args.client].form, Sessions(folder=_data_folder() / "sessions")
+    async with asyncio.timeout(LONGEST_S), Threadkeep(read_config(args), environ=os.environ) as tk:
         if call.event == "PreCompact":
             await keep(tk, call, form=form, sessions=sessions)
             return None
-        place = ("--store", args.store) if args.store else ()
-        recall = shlex.join((*own_program(), *place, "recall"))
+        store = ("--store", args.store) if args.store else ()
+        recall = shlex.join((*find_own_program(), *store, "recall"))
         text = await hand_back(tk, call, form=form, sessions=sessions, recall=recall)
-    rest = "[the rest of the session state did not fit; `threadkeep show THREAD --state` has all of it]"
-    told = part_of(text, args.part, limit_bytes=PART_BYTES, parts=PARTS, rest=rest) if text else None
-    return context_answer(told) if told else None
+    part = part_of(text, args.part, limit_bytes=PART_BYTES, parts=PARTS, rest=CUT) if text else None
+    return context_answer(part) if part else None
 
 
 def _report(text: str, *, client: str) -> None:
-    """Say what went wrong to the client's log, to its user, and to whoever looks later."""
-    message = f"threadkeep could not keep this session's state: {one_line(text)}"
+    """Put a failure into the client's log, its answer for the user, and the file of failures."""
+    message = f"threadkeep could not keep this session's state: {clean_line(text)}"
     print(f"threadkeep: {message}", file=sys.stderr)
     print(trouble_answer(message))
     with suppress(OSError):
-        note_failure(message, client=client)
+        _log_failure(message, client=client)
+
+
+def _log_failure(text: str, *, client: str) -> None:
+    file = _data_folder() / "failures.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # A hook that fails every time must not fill the disk; the newest failures count.
+    is_full = file.exists() and file.stat().st_size > LARGEST_FAILURES
+    line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "client": client, "text": text}
+    with file.open("w" if is_full else "a", encoding="utf-8") as failures:
+        failures.write(json.dumps(line) + "\n")
+
+
+def _data_folder() -> Path:
+    return Path(FOLDER).expanduser()
 
 
 def _give_up(client: str) -> None:

@@ -26,15 +26,15 @@ def test_import_prints_the_threads_it_made(cli: Cli, home: Path) -> None:
 
 
 def test_import_tells_people_what_is_new_and_what_could_not_be_read(cli: Cli, home: Path) -> None:
-    """A table, the number of threads with something new, and where damage lies; escape sequences do nothing."""
+    """A table, the number of threads with new records, and where damage lies; escape sequences do nothing."""
     put(home / "sessions" / "r.jsonl", meta(), *turn(1), "\x1b[2Jgarbage")
     ran = cli("import", home / "sessions", "--store", home / "new.db")
     assert ran.code == 0
     assert THREAD in ran.out
-    assert "1 thread, 1 with something new" in ran.out
+    assert "1 thread, 1 with new records" in ran.out
     assert "r.jsonl:9  not a JSON object" in ran.out
     assert "\x1b[2J" not in ran.out
-    assert "1 thread, 0 with something new" in cli("import", home / "sessions", "--store", home / "new.db").out
+    assert "1 thread, 0 with new records" in cli("import", home / "sessions", "--store", home / "new.db").out
 
 
 def test_a_file_that_cannot_be_imported_is_an_error(cli: Cli, home: Path) -> None:

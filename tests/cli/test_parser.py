@@ -11,7 +11,7 @@ import pytest
 from tests.cli.stories import Cli, surroundings
 
 from threadkeep import __version__
-from threadkeep.cli.parser import COMMANDS
+from threadkeep.cli.commands import COMMANDS
 
 HEAVY = ("aiohttp", "threadkeep.client", "msgspec", "rich", "sqlite3", "uvicorn")
 
@@ -19,9 +19,9 @@ HEAVY = ("aiohttp", "threadkeep.client", "msgspec", "rich", "sqlite3", "uvicorn"
 def test_the_commands_are_the_ones_promised() -> None:
     """The first release has these commands and no others."""
     promised = (
-        "run demo serve setup service key import hook export threads show compact fork rollback undo recall chat diff view "
-        "verify doctor pin unpin note mcp "
-        "migrate copy memory erase takeout archive unarchive completion"
+        "run threads show recall compact view demo setup serve service key doctor completion "
+        "chat note pin unpin diff undo rollback fork archive unarchive "
+        "import export mcp hook memory verify copy migrate erase takeout"
     )
     assert list(COMMANDS) == promised.split()
 

@@ -88,7 +88,7 @@ def test_an_undo_takes_a_rollback_back(on_store: Cli) -> None:
     ran = on_store("undo", "ship-it", "--rollback", "--json")
     assert (ran.code, ran.err, ran.json) == (0, "", {"thread": "ship-it", "rollback": 21})
     assert on_store("show", "ship-it", "--json").out == before
-    assert "rollback #21 no longer counts" in on_store("show", "ship-it", "--records").out
+    assert "rollback #21 was undone" in on_store("show", "ship-it", "--records").out
     assert on_store("recall", "ship-it", "#21").code == 0
 
 

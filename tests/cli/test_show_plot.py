@@ -8,7 +8,7 @@ import pytest
 from tests.cli.stories import Cli, grown, stored
 
 from threadkeep import Threadkeep
-from threadkeep.cli.plot import columns_of, rows_of, scale_of
+from threadkeep.cli.show_plot import choose_scale, draw_rows, split_columns
 from threadkeep.viewer.size_history import SizeHistory
 
 
@@ -21,15 +21,15 @@ async def thrice_compacted(tk: Threadkeep) -> None:
 
 def test_bars_stand_beside_each_other_and_limits_above_them() -> None:
     """A row is as wide as there are bars; a bar of the top's height fills them all, the least of it shows a mark."""
-    assert rows_of([0, 1, 4, 8], top=8, rows=2, blocks=" ▄█") == ["   █", " ▄██"]
+    assert draw_rows([0, 1, 4, 8], top=8, rows=2, blocks=" ▄█") == ["   █", " ▄██"]
 
 
 def test_the_scale_reaches_as_high_as_the_window_did() -> None:
     """Below the limit, far below it, just over it and far over it: the top is never less than what was reached."""
-    assert scale_of(200_000, limit=244_800) == (244_800, {0: "limit 244,800", 6: "122,400"})
-    assert scale_of(10_000, limit=244_800) == (10_000, {0: "10,000", 6: "5,000"})
-    assert scale_of(250_000, limit=244_800) == (267_055, {0: "267,055", 1: "limit 244,800", 6: "133,527"})
-    assert scale_of(1_340_000, limit=244_800) == (1_340_000, {0: "1,340,000", 6: "670,000", 10: "limit 244,800"})
+    assert choose_scale(200_000, limit=244_800) == (244_800, {0: "limit 244,800", 6: "122,400"})
+    assert choose_scale(10_000, limit=244_800) == (10_000, {0: "10,000", 6: "5,000"})
+    assert choose_scale(250_000, limit=244_800) == (267_055, {0: "267,055", 1: "limit 244,800", 6: "133,527"})
+    assert choose_scale(1_340_000, limit=244_800) == (1_340_000, {0: "1,340,000", 6: "670,000", 10: "limit 244,800"})
 
 
 def test_a_window_over_the_limit_is_drawn_over_it(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_a_stretch_shows_its_largest_window_and_an_empty_one_what_was_there() ->
         compactions=[(3, 0, 7, 2)],
         upto=10,
     )
-    assert columns_of(series, width=5) == ([5, 7, 3, 3, 6], {1})
+    assert split_columns(series, width=5) == ([5, 7, 3, 3, 6], {1})
 
 
 def test_the_plot_shows_every_compaction(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

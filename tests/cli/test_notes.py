@@ -41,7 +41,7 @@ def test_the_records_say_what_was_remarked(on_store: Cli) -> None:
     on_store("pin", "ship-it", "1")
     shown = " ".join(on_store("show", "ship-it", "--records").out.split())
     assert "a person noted and pinned: Ask" in shown
-    assert "note a person let go of entry 1" in shown
+    assert "note a person unpinned entry 1" in shown
     assert "note a person pinned entry 1" in shown
 
 
@@ -64,8 +64,8 @@ def test_an_entry_is_pinned_and_let_go(on_store: Cli) -> None:
     assert ran.json == {"thread": "ship-it", "record": 22, "entries": [{**first, "pinned": True}]}
     assert entries(on_store, pinned=True) == [first["text"]]
     assert on_store("pin", "ship-it", first["id"], "--json").json["record"] is None
-    assert f"entry {first['id']} is pinned already" in on_store("pin", "ship-it", first["id"]).out
-    assert f"entry {first['id']} is no longer pinned" in on_store("unpin", "ship-it", first["id"]).out
+    assert f"entry {first['id']} is already pinned" in on_store("pin", "ship-it", first["id"]).out
+    assert f"entry {first['id']} is unpinned" in on_store("unpin", "ship-it", first["id"]).out
     assert entries(on_store, pinned=True) == []
 
 

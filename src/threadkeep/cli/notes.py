@@ -1,0 +1,65 @@
+"""`threadkeep note`, `pin` and `unpin`: what a person adds to the session state, and keeps in it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+
+from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings import open_existing_store
+from threadkeep.cli.state import entry_json, print_entries, shorten_entry
+from threadkeep.client import Remarked
+from threadkeep.compaction.pins import NOTE_CHARS
+
+
+def note(args: Namespace) -> int:
+    """Write a note into a thread."""
+    return asyncio.run(_note(args))
+
+
+def pin(args: Namespace) -> int:
+    """Pin an entry."""
+    return asyncio.run(_set_pin(args, pinned=True))
+
+
+def unpin(args: Namespace) -> int:
+    """Unpin an entry."""
+    return asyncio.run(_set_pin(args, pinned=False))
+
+
+async def _note(args: Namespace) -> int:
+    # One character more than is allowed is enough to be refused.
+    text = sys.stdin.read(NOTE_CHARS + 1) if args.text == ["-"] else " ".join(args.text)
+    async with open_existing_store(args) as tk:
+        thread = await tk.find(args.thread)
+        remark = await thread.note(text, pinned=args.pin)
+    if args.json:
+        print_json(_remark_json(remark))
+        return 0
+    screen = open_screen()
+    screen.write((thread.id, "bold"), f"  noted as #{remark.record}")
+    print_entries(screen, remark.entries)
+    screen.write(("in the session state now, in the window from the next compaction on", "dim"))
+    return 0
+
+
+async def _set_pin(args: Namespace, *, pinned: bool) -> int:
+    async with open_existing_store(args) as tk:
+        thread = await tk.find(args.thread)
+        remark = await (thread.pin if pinned else thread.unpin)(args.entry)
+    if args.json:
+        print_json(_remark_json(remark))
+        return 0
+    entry = remark.entries[0]
+    already = "already " if remark.record is None else ""
+    screen = open_screen()
+    screen.write((thread.id, "bold"), f"  entry {entry.id} is {already}{'' if pinned else 'un'}pinned: ", shorten_entry(entry))
+    if pinned:
+        screen.write(("it stays in the session state through every compaction, until `threadkeep unpin`", "dim"))
+    return 0
+
+
+def _remark_json(remark: Remarked) -> dict[str, object]:
+    """Return the record a remark made, null where nothing changed, and the entries it is about."""
+    return {"thread": remark.thread, "record": remark.record, "entries": [entry_json(entry) for entry in remark.entries]}

@@ -1,0 +1,89 @@
+"""What a command works with: its settings, its store, and this very program."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from argparse import Namespace
+from dataclasses import fields
+from pathlib import Path
+
+from threadkeep.client import Config, Setting, Threadkeep, build_config, resolve
+from threadkeep.config import DEFAULT_STORE
+from threadkeep.errors import StoreMissing
+from threadkeep.store.addresses import SERVERS, UNREADABLE, redact_address
+from threadkeep.store.locations import is_file, parse_sqlite_path
+
+
+def read_settings(args: Namespace, *, with_project: bool = True) -> list[Setting]:
+    """Return every setting; what the command line says wins.
+
+    `with_project=False` leaves out the file of the working folder: what is set up for good must not depend on the folder.
+
+    Raises:
+        BadInput: A configuration file or variable cannot be understood.
+    """
+    flags = {field.name: getattr(args, field.name, None) for field in fields(Config)}
+    return resolve(flags=flags, environ=os.environ, project=Path.cwd() if with_project else None)
+
+
+def read_config(args: Namespace, *, with_project: bool = True) -> Config:
+    """Return the settings as one value; see `read_settings`."""
+    return build_config(read_settings(args, with_project=with_project))
+
+
+def open_existing_store(args: Namespace) -> Threadkeep:
+    """Return the store to open with `async with`. No file is made where there was none.
+
+    Raises:
+        StoreMissing: There is no such file.
+    """
+    config = read_config(args)
+    if not may_have_store(config):
+        raise StoreMissing(describe_store(config))
+    return Threadkeep(config, environ=os.environ)
+
+
+def may_have_store(config: Config) -> bool:
+    """Whether there may be a store: only a file can be known to be missing."""
+    return not is_file(config.store) or may_exist(parse_sqlite_path(config.store))
+
+
+def may_exist(path: Path) -> bool:
+    """Whether a file is there, or cannot be looked at; opening it then says why."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
+
+
+def describe_store(config: Config) -> str:
+    """Return where the store is, as it may be shown: a database's address without its password."""
+    return str(parse_sqlite_path(config.store)) if is_file(config.store) else hide_credentials(config.store)
+
+
+def hide_credentials(address: str) -> str:
+    """Return a server's address as it may be shown: without user, password and options."""
+    if address.startswith(SERVERS):
+        return redact_address(address) or UNREADABLE
+    scheme, separator, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if separator else address
+
+
+def locate_token(config: Config) -> Path:
+    """Return the path beside which the control token is kept: the store's own, or for a database one of this machine's user."""
+    if is_file(config.store):
+        return parse_sqlite_path(config.store)
+    digest = hashlib.sha256(describe_store(config).encode()).hexdigest()[:16]
+    return Path(DEFAULT_STORE).expanduser().with_name(f"database-{digest}")
+
+
+def find_own_program() -> tuple[str, ...]:
+    """Return the words that start this very threadkeep from anywhere: a client has a PATH of its own."""
+    script = Path(sys.executable).parent / "threadkeep"
+    if script.exists():
+        return (str(script),)
+    found = shutil.which("threadkeep")
+    return (found,) if found else (sys.executable, "-m", "threadkeep.cli")

@@ -1,0 +1,195 @@
+"""`threadkeep import` and `export`: transcripts of other programs in, threads out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from threadkeep.cli.event_loop import repeat_until_terminated
+from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings import open_existing_store, read_config
+from threadkeep.cli.text import clean, clean_line, escape_json, format_count
+from threadkeep.client import Thread, Threadkeep
+from threadkeep.dialects import RESPONSES
+from threadkeep.errors import BadInput
+from threadkeep.transfer.codex import make_file_name
+from threadkeep.transfer.export import ExportFormat, export_thread, load_codex_session
+from threadkeep.transfer.importer import Importer, ImportReport, Progress
+
+if TYPE_CHECKING:
+    from threadkeep.cli.screen import Part, Screen
+
+PROBLEMS_SHOWN = 20
+WATCH_SECONDS = 1.0
+# Without a terminal, a line of progress each time so much was read; a shorter file needs none.
+PROGRESS_BYTES = 64 << 20
+UUID_CHARS = 36
+SUFFIXES: dict[str, str] = {ExportFormat.JSONL: ".jsonl", ExportFormat.MARKDOWN: ".md"}
+
+
+def run_import(args: Namespace) -> int:
+    """Import files and folders. A store that is not there yet is created."""
+    return asyncio.run(_import(args, [Path(path).expanduser() for path in args.paths]))
+
+
+async def _import(args: Namespace, paths: list[Path]) -> int:
+    form = None if args.format == "auto" else args.format
+    async with Threadkeep(read_config(args)) as tk:
+        importer = Importer(tk.backend, form=form, growing=args.watch)
+        with _show_progress() as progress:
+            report = await importer.run(paths, progress=progress)
+        _print_report(report, as_json=args.json)
+
+        async def import_new_items() -> None:
+            report = await importer.run(paths)
+            if any(thread.added for thread in report.threads) or report.problems:
+                _print_report(report, as_json=args.json)
+
+        if args.watch:
+            await repeat_until_terminated(import_new_items, every_s=WATCH_SECONDS)
+    return 0
+
+
+def _print_report(report: ImportReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"threads": report.threads, "problems": report.problems})
+        return
+    screen = open_screen()
+    rows: list[list[Part]] = [
+        [
+            (thread.id, "bold"),
+            thread.dialect,
+            f"{thread.items:,}",
+            (f"{thread.added:,}", "green" if thread.added else "dim"),
+            (Path(thread.source).name, "dim"),
+        ]
+        for thread in report.threads
+    ]
+    if rows:
+        screen.write_table(["thread", "dialect", ">items", ">new records", "from"], rows)
+    grown = sum(1 for thread in report.threads if thread.added)
+    screen.write(f"{format_count(len(report.threads), 'thread')}, {grown:,} with new records")
+    if report.problems:
+        _print_problems(screen, report)
+
+
+def _print_problems(screen: Screen, report: ImportReport) -> None:
+    in_lines = any(problem.line for problem in report.problems)
+    kept = "; a line that could not be understood is kept as a note" if in_lines else ""
+    screen.write((format_count(len(report.problems), "problem"), "yellow"), kept)
+    for problem in report.problems[:PROBLEMS_SHOWN]:
+        where = f"{Path(problem.source).name}:{problem.line}" if problem.line else Path(problem.source).name
+        screen.write((where, "cyan"), f"  {clean_line(problem.text)}", indent=2)
+    if len(report.problems) > PROBLEMS_SHOWN:
+        screen.write((f"and {len(report.problems) - PROBLEMS_SHOWN:,} more; --json lists them all", "dim"), indent=2)
+
+
+@contextmanager
+def _show_progress() -> Iterator[Progress]:
+    """Yield the function that shows progress on stderr: a bar on a terminal, a line now and then elsewhere."""
+    if sys.stderr.isatty():
+        with _show_bar() as show:
+            yield show
+        return
+    shown: dict[Path, int] = {}
+
+    def print_line(path: Path, read: int) -> None:
+        if read - shown.get(path, 0) >= PROGRESS_BYTES:
+            shown[path] = read
+            print(f"threadkeep: {clean_line(path.name)}: {read >> 20} MB read", file=sys.stderr)
+
+    yield print_line
+
+
+@contextmanager
+def _show_bar() -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        current: Path | None = None
+
+        def update_bar(path: Path, read: int) -> None:
+            nonlocal current
+            if path != current:
+                current = path
+                # The length of a packed file is known only at its end.
+                size = None if path.suffix == ".zst" else path.stat().st_size
+                bar.reset(task, description=clean_line(path.name, limit=40), total=size)
+            bar.update(task, completed=read)
+
+        yield update_bar
+
+
+def run_export(args: Namespace) -> int:
+    """Write a thread to a file, or to standard output."""
+    output = None if args.output is None else Path(args.output).expanduser()
+    return asyncio.run(_export(args, output, into_folder=output is not None and output.is_dir()))
+
+
+async def _export(args: Namespace, output: Path | None, *, into_folder: bool) -> int:
+    form: str = args.format
+    async with open_existing_store(args) as tk:
+        thread = await tk.find(args.thread)
+        if output is None:
+            await _write(sys.stdout.buffer, tk, thread, form, to_terminal=sys.stdout.isatty())
+            return 0
+        path = output / await _choose_name(tk, thread, form) if into_folder else output
+        lines = await _write_file(path, tk, thread, form)
+    if args.json:
+        print_json({"thread": thread.id, "format": form, "output": str(path), "lines": lines})
+        return 0
+    screen = open_screen()
+    screen.write((str(path), "bold"), f"  {format_count(lines, 'line')}")
+    if form == ExportFormat.CODEX and into_folder:
+        screen.write(("with this file in its sessions folder, Codex resumes the thread:", "dim"))
+        screen.write(f"codex resume {path.stem[-UUID_CHARS:]}", indent=2)
+    return 0
+
+
+async def _choose_name(tk: Threadkeep, thread: Thread, form: str) -> str:
+    """Return the name of a file in a folder: the one its program would give it, else one that tells nothing of the thread."""
+    if form == ExportFormat.CODEX and thread.dialect is RESPONSES:
+        return make_file_name(await load_codex_session(tk.backend, thread))
+    return f"thread{SUFFIXES.get(form, '.json')}"
+
+
+async def _write_file(path: Path, tk: Threadkeep, thread: Thread, form: str) -> int:
+    """Write a file whole or not at all, and return how many lines it has.
+
+    Raises:
+        BadInput: It cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with partial.open("wb") as stream:
+            lines = await _write(stream, tk, thread, form)
+        partial.replace(path)
+    except OSError as error:
+        raise BadInput(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    return lines
+
+
+async def _write(stream: BinaryIO, tk: Threadkeep, thread: Thread, form: str, *, to_terminal: bool = False) -> int:
+    """Write a thread and return how many lines it has. A file gets every byte, a terminal nothing that it would obey."""
+    lines = 0
+    async for line in export_thread(tk.backend, thread, form):
+        stream.write(_disarm(line, form) if to_terminal else line)
+        lines += 1
+    stream.flush()
+    return lines
+
+
+def _disarm(line: bytes, form: str) -> bytes:
+    return clean(line.decode("utf-8", "replace")).encode() if form == ExportFormat.MARKDOWN else escape_json(line)
