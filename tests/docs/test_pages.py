@@ -105,6 +105,15 @@ def test_the_architecture_names_modules_that_are_there() -> None:
     assert [path for path in paths if not (ROOT / "src" / "threadkeep" / path).exists()] == []
 
 
+def test_the_architecture_draws_the_layers_of_the_contract() -> None:
+    """The diagram on ARCHITECTURE.md has the layers of pyproject.toml, in their order."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = {contract["id"]: contract for contract in settings["tool"]["importlinter"]["contracts"]}
+    diagram = next(example.text for example in read_examples("ARCHITECTURE.md") if example.language == "text")
+    drawn = [re.split(r"  +", line[13:])[0] for line in diagram.splitlines()]
+    assert drawn == contracts["layers"]["layers"]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_names_of_the_library_are_there(page: str) -> None:
     """A dotted name such as `threadkeep.llm.Model` can be imported; tests of hosts import the adapters."""
