@@ -18,8 +18,7 @@ from benchmarks.cases.probes import Probe
 from benchmarks.cases.progress import AnsweredCase, Prepared
 from benchmarks.cases.readers import Answered, Reader
 from benchmarks.cases.recipes import DIALECT
-from benchmarks.retention.scripted_model import SummarisingModel
-from benchmarks.retention.summarisers import SUMMARISERS, Note
+from benchmarks.retention.summarisers import SUMMARISERS, Note, SummarisingModel
 from benchmarks.retention.wire_items import Json
 from threadkeep.client import Config, Thread, Threadkeep
 from threadkeep.errors import ModelError, NothingToCompact, ThreadExists

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from benchmarks.compactors.arm import PeerArm
 from benchmarks.compactors.driver import COMPACTORS
+from benchmarks.compactors.peer import PeerArm
 from benchmarks.compactors.process import Named
 from benchmarks.retention.facts import USER_KINDS, FactKind
 from benchmarks.retention.run import Retained

@@ -12,10 +12,9 @@ from random import Random
 
 from benchmarks.frozen.lines import DOMAINS, Domain, PrintedLine, SaidLine, load_domain, load_foreign_lines
 from benchmarks.frozen.messages import Remark, build_message
-from benchmarks.frozen.open_work import Card, make_card
 from benchmarks.frozen.tools import TOOLSETS, Toolset
 from benchmarks.frozen.values import Drawn, Values, find_look_alikes, keep_apart, step_apart
-from benchmarks.frozen.work import around, steps
+from benchmarks.frozen.work import Card, around, make_card, steps
 from benchmarks.retention.facts import Fact, FactKind
 from benchmarks.retention.planted_session import Planted, hop_ends
 from benchmarks.story.session import Step, Turn

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
 import statistics
 import tempfile
 import time
@@ -11,15 +13,61 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 import aiohttp
 
 from benchmarks.gateway.contenders import DIRECT, LITELLM, NOBODY, THREADKEEP, Proxy, list_proxies, provider, running
-from benchmarks.gateway.conversation import Conversation
 from benchmarks.result import Competitor, Found, Result, describe_machine
 from benchmarks.samples import Summary, measure_fsync, sample_interleaved, summarise, summarise_ratios
+
+WORDS: Final = (
+    "ledger invoice parser token window thread commit branch retry queue stream buffer cursor schema index shard replica "
+    "latency budget fixture harness snapshot rollback merge digest payload header socket"
+).split()
+OUTPUT_WORDS: Final = 300
+
+Message = dict[str, Any]
+
+
+class Conversation:
+    """One conversation: a body of about `size` bytes that nobody else sends, and every later one a turn longer."""
+
+    def __init__(self, size: int, *, seed: int, model: str = "bench") -> None:
+        self._model = model
+        self._random = random.Random(seed)
+        self._messages: list[Message] = [
+            {"role": "user", "content": f"Session {seed}. Please work through the list. {self._words(8)}"}
+        ]
+        self._bytes = 0
+        self._calls = 0
+        while self._bytes < size - 600:
+            self._add(self._call(min(OUTPUT_WORDS, max(8, (size - self._bytes) // 8))))
+        self._add([{"role": "assistant", "content": "Done so far."}, {"role": "user", "content": "Go on, please."}])
+
+    def next_body(self) -> bytes:
+        """Return the next request of the conversation."""
+        body = json.dumps({"model": self._model, "stream": True, "messages": self._messages}).encode()
+        self._add([{"role": "assistant", "content": "word " * 20}, {"role": "user", "content": f"Next: {self._words(6)}."}])
+        return body
+
+    def _call(self, words: int) -> list[Message]:
+        self._calls += 1
+        called = {"name": "shell", "arguments": json.dumps({"cmd": f"cat part_{self._calls}.py"})}
+        name = f"call_{self._calls}"
+        return [
+            {"role": "assistant", "content": None, "tool_calls": [{"id": name, "type": "function", "function": called}]},
+            {"role": "tool", "tool_call_id": name, "content": self._words(words)},
+        ]
+
+    def _add(self, messages: list[Message]) -> None:
+        self._messages.extend(messages)
+        self._bytes += sum(len(json.dumps(message)) for message in messages)
+
+    def _words(self, count: int) -> str:
+        return " ".join(self._random.choices(WORDS, k=count))
+
 
 PATH: Final = "/v1/chat/completions"
 KNOWN: Final = "request, known history"

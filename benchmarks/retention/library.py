@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.retention.arms import LIBRARY, SESSION
-from benchmarks.retention.scripted_model import SummarisingModel
-from benchmarks.retention.summarisers import SUMMARISERS, Note
+from benchmarks.retention.summarisers import SUMMARISERS, Note, SummarisingModel
 from benchmarks.retention.windows import Piece, make_piece
 from benchmarks.retention.wire_items import Json
 from threadkeep.client import Thread, Threadkeep

@@ -10,13 +10,12 @@ from itertools import accumulate
 from benchmarks.retention.arms import EXTRACTIVE, LIBRARY, STATELESS, Arm, Moment, new_arms
 from benchmarks.retention.blindness import stands
 from benchmarks.retention.facts import FactKind
-from benchmarks.retention.judgement import Judged, judge
 from benchmarks.retention.library import LibraryArm, list_library_arms
 from benchmarks.retention.planted_session import Planted
 from benchmarks.retention.probes import Probe, make_probes
 from benchmarks.retention.summarisers import notes_of
 from benchmarks.retention.tally import Cell, Lost, Recalled, Size, Tally, Took
-from benchmarks.retention.windows import Piece, make_piece, open_book
+from benchmarks.retention.windows import Judged, Piece, judge, make_piece, open_book
 from benchmarks.retention.wire_items import Json, opening_json, turn_json
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.items import find_boundaries

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from benchmarks.retention.blindness import stands
+from benchmarks.retention.facts import USER_KINDS
+from benchmarks.retention.probes import CHANCE, Probe
 from threadkeep.compaction import Section
 from threadkeep.compaction.state_text import HEADINGS, TAG
 from threadkeep.dialects import Dialect
@@ -118,3 +121,56 @@ def _sections(text: str) -> dict[Section, list[str]]:
         if section is not None and line not in headings:
             lines[section].append(line)
     return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a window makes of a probe.
+
+    Attributes:
+        kept: The right value, and no other option, is what the window tells.
+        beside: The right value is told, and a wrong one as well.
+        stale: The value that was taken back stands where it counts, without the newer one beside or after it.
+        outdated: It does, and the newer one stands nowhere that counts.
+        credit: What someone would score on average who picks, of the options, one that the window tells, and guesses if it
+            tells none.
+    """
+
+    kept: bool
+    beside: bool
+    stale: bool
+    outdated: bool
+    credit: float
+
+
+def judge(probe: Probe, book: Book) -> Judged:
+    """Return what a window makes of a probe, by its text alone."""
+    text = book.said if probe.fact.kind in USER_KINDS else book.shown
+    told = {option for option in probe.options if stands(option, text)}
+    stale = probe.fact.stale
+    alone = outdated = False
+    if stale is not None and stale in told:
+        alone = stale_alone(stale, newer=probe.fact.value, book=book)
+        outdated = probe.fact.value not in told
+        told.discard(probe.fact.value if alone else stale)
+    if not told:
+        return Judged(kept=False, beside=False, stale=alone, outdated=outdated, credit=CHANCE)
+    right, only = probe.fact.value in told, len(told) == 1
+    return Judged(
+        kept=right and only,
+        beside=right and not only,
+        stale=alone,
+        outdated=outdated,
+        credit=1 / len(told) if right else 0.0,
+    )
+
+
+def stale_alone(stale: str, *, newer: str, book: Book) -> bool:
+    """Whether a reader would take the stale value for the one that holds.
+
+    What comes later in reading order decides; lines of one summary come at the same time. So a text that names the stale value
+    must name the newer one too, or a text after it must.
+    """
+    bare = [told.at for told in book.told if stands(stale, told.text) and not stands(newer, told.text)]
+    corrected = max((told.at for told in book.told if stands(newer, told.text)), default=-1)
+    return any(at >= corrected for at in bare)

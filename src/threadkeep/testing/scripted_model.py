@@ -185,15 +185,9 @@ class ScriptedRemoteModel(ScriptedModel):
     """A scripted model whose provider compacts by itself; see `threadkeep.llm.RemoteCompactor` for the contract."""
 
     def __init__(
-        self,
-        steps: Sequence[Step],
-        *,
-        issuer: str = "scripted#account",
-        name: str = "scripted:remote",
-        dialect: str = DEFAULT.name,
-        window_tokens: int | None = None,
+        self, steps: Sequence[Step], *, issuer: str = "scripted#account", name: str = "scripted:remote", **options: Any
     ) -> None:
-        super().__init__(steps, name=name, dialect=dialect, window_tokens=window_tokens)
+        super().__init__(steps, name=name, **options)
         self.issuer = issuer
 
     async def compact(self, request: Request) -> RemoteCompaction:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from threadkeep.errors import OrdinalConflict, StoreClosed, ThreadExists, ThreadNotFound
 from threadkeep.items import digest_body
@@ -44,17 +44,8 @@ async def open_store(make: StoreMaker[S]) -> AsyncIterator[S]:
         await store.close()
 
 
-def new_record(
-    body: bytes,
-    *,
-    kind: RecordKind = RecordKind.ITEM,
-    turn: int = 0,
-    at_ms: int = 0,
-    chain: bytes | None = None,
-    depth: int | None = None,
-    redacted: bool = False,
-) -> NewRecord:
-    return NewRecord(kind=kind, at_ms=at_ms, turn=turn, tokens=len(body), body=body, chain=chain, depth=depth, redacted=redacted)
+def new_record(body: bytes, *, kind: RecordKind = RecordKind.ITEM, turn: int = 0, at_ms: int = 0, **fields: Any) -> NewRecord:
+    return NewRecord(kind=kind, at_ms=at_ms, turn=turn, tokens=len(body), body=body, **fields)
 
 
 def new_thread(name: str, *, start: int = 0, parent: str | None = None) -> NewThread:

@@ -30,10 +30,7 @@ class SearchableStore(ThreadStore, Search, Protocol):
     """A store that finds words."""
 
 
-SearchMaker = StoreMaker[SearchableStore]
-
-
-async def check_search(make: SearchMaker) -> None:
+async def check_search(make: StoreMaker[SearchableStore]) -> None:
     """Search ranks records that hold any word, includes what was just appended, and reads its query as words only.
 
     A closed store refuses it.
@@ -69,7 +66,7 @@ async def check_search(make: SearchMaker) -> None:
         await store.search([whole_span("t")], "word", limit=1)
 
 
-async def check_search_inside_names(make: SearchMaker) -> None:
+async def check_search_inside_names(make: StoreMaker[SearchableStore]) -> None:
     """Each part of a path, a host, an address, a version or an identifier is a word."""
     texts = ["see src/api/part_7.py:12", "at staging.example.org/v2?x=anchor", "mail a.person@kelp.test", "pinned to 3.14.2-rc5"]
     asked = {"part_7": 0, "part_7.py": 0, "api": 0, "example": 1, "anchor": 1, "kelp": 2, "person": 2, "rc5": 3}
@@ -80,7 +77,7 @@ async def check_search_inside_names(make: SearchMaker) -> None:
             expect([hit.ordinal for hit in hits], [ordinal], f"{query} is a word of it")
 
 
-async def check_search_stays_in_tenant(make: SearchMaker) -> None:
+async def check_search_stays_in_tenant(make: StoreMaker[SearchableStore]) -> None:
     """A tenant finds only its own words, even where another has a thread of the same name and bytes."""
     async with open_store(make) as ours:
         theirs = await make(tenant="theirs", beside=ours)
@@ -94,7 +91,7 @@ async def check_search_stays_in_tenant(make: SearchMaker) -> None:
             await theirs.close()
 
 
-SEARCH_CHECKS: tuple[Callable[[SearchMaker], Awaitable[None]], ...] = (
+SEARCH_CHECKS: tuple[Callable[[StoreMaker[SearchableStore]], Awaitable[None]], ...] = (
     check_search,
     check_search_inside_names,
     check_search_stays_in_tenant,
@@ -105,10 +102,7 @@ class LeasingStore(ThreadStore, Leases, Protocol):
     """A store that gives leases."""
 
 
-LeaseMaker = StoreMaker[LeasingStore]
-
-
-async def check_lease_has_one_holder(make: LeaseMaker) -> None:
+async def check_lease_has_one_holder(make: StoreMaker[LeasingStore]) -> None:
     """A lease has one holder until it expires or that holder releases it; a closed store gives and takes none."""
     async with open_store(make) as store:
 
@@ -133,7 +127,7 @@ async def check_lease_has_one_holder(make: LeaseMaker) -> None:
         await store.release("k", holder="a")
 
 
-async def check_lease_after_clock_jump(make: LeaseMaker) -> None:
+async def check_lease_after_clock_jump(make: StoreMaker[LeasingStore]) -> None:
     """After the clock jumps back, a lease lasts its own term once more, and no longer."""
     async with open_store(make) as store:
 
@@ -149,7 +143,7 @@ async def check_lease_after_clock_jump(make: LeaseMaker) -> None:
         expect(await try_acquire("a", 120), "taken", "for the term it asked for")
 
 
-async def check_lease_stays_in_tenant(make: LeaseMaker) -> None:
+async def check_lease_stays_in_tenant(make: StoreMaker[LeasingStore]) -> None:
     """Two tenants in one place hold a lease of the same key at once; another opener of the same tenant does not."""
     async with open_store(make) as ours:
         theirs, beside = await make(tenant="theirs", beside=ours), await make(beside=ours)
@@ -162,7 +156,7 @@ async def check_lease_stays_in_tenant(make: LeaseMaker) -> None:
             await beside.close()
 
 
-LEASE_CHECKS: tuple[Callable[[LeaseMaker], Awaitable[None]], ...] = (
+LEASE_CHECKS: tuple[Callable[[StoreMaker[LeasingStore]], Awaitable[None]], ...] = (
     check_lease_has_one_holder,
     check_lease_after_clock_jump,
     check_lease_stays_in_tenant,
@@ -173,14 +167,11 @@ class ErasingStore(ThreadStore, Search, Erasure, Protocol):
     """A store that erases, also from its search index."""
 
 
-ErasureMaker = StoreMaker[ErasingStore]
-
-
 def make_tombstone(record: Record) -> Record:
     return replace(record, body=b"", erased=True)
 
 
-async def check_erased_body_is_gone(make: ErasureMaker) -> None:
+async def check_erased_body_is_gone(make: StoreMaker[ErasingStore]) -> None:
     """The bytes are gone; ordinal, digests, kind, figures and neighbours stay, and appends still work."""
     records = [
         new_record(b"kept"),
@@ -204,7 +195,7 @@ async def check_erased_body_is_gone(make: ErasureMaker) -> None:
         await store.erase("t", [0], at_ms=7)
 
 
-async def check_shared_bytes_are_erased(make: ErasureMaker) -> None:
+async def check_shared_bytes_are_erased(make: StoreMaker[ErasingStore]) -> None:
     """Every record of the tenant with the same bytes loses them, whatever its thread or kind; another tenant's keeps them."""
     async with open_store(make) as ours:
         theirs = await make(tenant="theirs", beside=ours)
@@ -223,7 +214,7 @@ async def check_shared_bytes_are_erased(make: ErasureMaker) -> None:
             await theirs.close()
 
 
-async def check_erased_bytes_can_return(make: ErasureMaker) -> None:
+async def check_erased_bytes_can_return(make: StoreMaker[ErasingStore]) -> None:
     """Erased bytes can be appended again: the new record has them, the old one stays erased, and both can be erased."""
     async with open_store(make) as store:
         await store.create(new_thread("t"), [new_record(b"said")])
@@ -236,7 +227,7 @@ async def check_erased_bytes_can_return(make: ErasureMaker) -> None:
         expect(await read_erased(store, "t"), [True, True, True], "and all are gone")
 
 
-async def check_search_forgets_erased_words(make: ErasureMaker) -> None:
+async def check_search_forgets_erased_words(make: StoreMaker[ErasingStore]) -> None:
     """Words of an erased record are not found, whether it was indexed before or not; all others are."""
     async with open_store(make) as store:
         await store.create(new_thread("t"), [new_record(b"port secret"), new_record(b"port open"), new_record(b"port hidden")])
@@ -254,7 +245,7 @@ async def check_search_forgets_erased_words(make: ErasureMaker) -> None:
         expect(await search("secret"), [5], "appended anew it is found where it now stands")
 
 
-ERASURE_CHECKS: tuple[Callable[[ErasureMaker], Awaitable[None]], ...] = (
+ERASURE_CHECKS: tuple[Callable[[StoreMaker[ErasingStore]], Awaitable[None]], ...] = (
     check_erased_body_is_gone,
     check_shared_bytes_are_erased,
     check_erased_bytes_can_return,
@@ -268,9 +259,6 @@ PATIENCE_SECONDS = 30.0
 
 class NotifyingStore(ThreadStore, Notify, Protocol):
     """A store that reports changes."""
-
-
-NotifyMaker = StoreMaker[NotifyingStore]
 
 
 async def wait_for_change(watch: Watch) -> str:
@@ -290,7 +278,7 @@ async def drain_watch(watch: Watch) -> None:
         pass
 
 
-async def check_other_writers_notify(make: NotifyMaker) -> None:
+async def check_other_writers_notify(make: StoreMaker[NotifyingStore]) -> None:
     """A watch of one thread, or of all, reports what another opener of the store wrote."""
     async with open_store(make) as store:
         await store.create(new_thread("t"), [])
@@ -310,7 +298,7 @@ async def check_other_writers_notify(make: NotifyMaker) -> None:
             await beside.close()
 
 
-async def check_no_change_is_missed(make: NotifyMaker) -> None:
+async def check_no_change_is_missed(make: StoreMaker[NotifyingStore]) -> None:
     """Mail that arrives inside the block before anyone waits is reported to the next wait."""
     async with open_store(make) as store:
         await store.create(new_thread("t"), [])
@@ -320,7 +308,7 @@ async def check_no_change_is_missed(make: NotifyMaker) -> None:
             expect(await wait_for_change(watch), "told", "a change before the wait is still reported")
 
 
-async def check_watch_needs_thread(make: NotifyMaker) -> None:
+async def check_watch_needs_thread(make: StoreMaker[NotifyingStore]) -> None:
     """Watching an unknown thread raises `ThreadNotFound`, watching a closed store `StoreClosed`."""
     store = await make()
     with expect_error(ThreadNotFound, "an unknown thread cannot be watched"):
@@ -332,7 +320,7 @@ async def check_watch_needs_thread(make: NotifyMaker) -> None:
             pass
 
 
-NOTIFY_CHECKS: tuple[Callable[[NotifyMaker], Awaitable[None]], ...] = (
+NOTIFY_CHECKS: tuple[Callable[[StoreMaker[NotifyingStore]], Awaitable[None]], ...] = (
     check_other_writers_notify,
     check_no_change_is_missed,
     check_watch_needs_thread,

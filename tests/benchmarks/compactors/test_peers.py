@@ -11,14 +11,12 @@ from random import Random
 import pytest
 
 from benchmarks.compactors import process as process_module
-from benchmarks.compactors.arm import PeerArm
 from benchmarks.compactors.driver import COMPACTORS
-from benchmarks.compactors.peer import BUDGET_RULE, Peers, parse_peer
+from benchmarks.compactors.peer import BUDGET_RULE, PeerArm, Peers, parse_peer
 from benchmarks.compactors.process import Named, PeerMissing, PeerProcess
 from benchmarks.retention.arms import Moment
 from benchmarks.retention.run import Plan, run_retention
-from benchmarks.retention.scripted_model import INDEX_HEAD
-from benchmarks.retention.summarisers import SUMMARISERS, Note
+from benchmarks.retention.summarisers import INDEX_HEAD, SUMMARISERS, Note
 from benchmarks.retention.windows import Piece, Place, make_piece
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import find_dialect

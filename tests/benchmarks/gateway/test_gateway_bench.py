@@ -12,8 +12,7 @@ import pytest
 from benchmarks.command.console import parse_proxies
 from benchmarks.gateway import run
 from benchmarks.gateway.contenders import BARE, DIRECT, LITELLM, THREADKEEP, list_proxies
-from benchmarks.gateway.conversation import Conversation
-from benchmarks.gateway.run import ADDED, KNOWN, QUICK, RATE, RATE_SLICES, UNKNOWN, run_gateway
+from benchmarks.gateway.run import ADDED, KNOWN, QUICK, RATE, RATE_SLICES, UNKNOWN, Conversation, run_gateway
 from benchmarks.result import Found
 from threadkeep.errors import BadInput
 

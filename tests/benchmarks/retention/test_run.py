@@ -9,13 +9,12 @@ import pytest
 
 from benchmarks.retention.arms import EXTRACTIVE, FULL, LIBRARY, NONE, STATELESS, Moment, Stateless, arm_names
 from benchmarks.retention.facts import USER_KINDS, FactKind
-from benchmarks.retention.judgement import judge
 from benchmarks.retention.probes import make_probes
 from benchmarks.retention.report import build_tables, list_facts
 from benchmarks.retention.run import Plan, Retained, run_retention
 from benchmarks.retention.sessions import planted_session
 from benchmarks.retention.tally import Share, Tally, compute_wilson
-from benchmarks.retention.windows import open_book
+from benchmarks.retention.windows import judge, open_book
 from threadkeep.dialects import find_dialect
 
 pytestmark = pytest.mark.slow

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.retention.facts import Fact, FactKind
-from benchmarks.retention.judgement import Judged, judge
 from benchmarks.retention.probes import Probe, make_probes
-from benchmarks.retention.windows import Piece, make_piece, make_summary_piece, open_book
+from benchmarks.retention.windows import Judged, Piece, judge, make_piece, make_summary_piece, open_book
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import find_dialect
 from threadkeep.dialects.base import STATE_OPENING

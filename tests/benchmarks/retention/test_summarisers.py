@@ -9,8 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.histories import answered, said, turns
 
-from benchmarks.retention.scripted_model import SummarisingModel
-from benchmarks.retention.summarisers import SUMMARISERS, Note, Shown, Summariser
+from benchmarks.retention.summarisers import SUMMARISERS, Note, Shown, Summariser, SummarisingModel
 from threadkeep import Config, Threadkeep
 
 PORT = Note(text="The port moved to 4711.", value="4711", stale="4700", lie="4700", work=False)
