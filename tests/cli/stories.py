@@ -76,7 +76,7 @@ async def changed_mind(tk: Threadkeep) -> None:
     await thread.record([said(NEW_PORT), *worked(3)[1:], *worked(4), *worked(5)])
     reply = block(inactive='supersede | [2] → "The staging port is now 4700" (#13)')
     async with ScriptedModel([says(reply)], window_tokens=200_000) as model:
-        await thread.compact(strategy="session", model=model)
+        await thread.compact(strategy="session", model=model, target="30%")
 
 
 T = TypeVar("T")

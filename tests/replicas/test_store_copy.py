@@ -150,7 +150,7 @@ def test_the_command_copies_one_thread_with_its_parents(
     assert (again["copied"], again["records"]) == (0, first["records"])
     assert main(["verify", "--store", "b.db"]) == 0
     assert main(["copy", "a.db", "a.db"]) == 1
-    assert "one store, not two" in capfd.readouterr().err
+    assert "both names lead to the same store" in capfd.readouterr().err
 
 
 async def test_one_server_under_two_addresses_is_refused(postgres_server: PostgresServer) -> None:
@@ -198,7 +198,7 @@ def test_one_file_with_two_names_is_refused(
     (tmp_path / "b.db").hardlink_to(tmp_path / "a.db")
     capfd.readouterr()
     assert main(["copy", "a.db", "b.db"]) == 1
-    assert "one store, not two" in capfd.readouterr().err
+    assert "both names lead to the same store" in capfd.readouterr().err
 
 
 def _out(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
