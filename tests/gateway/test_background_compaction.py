@@ -106,7 +106,7 @@ async def test_background_compaction_hinders_no_request_and_is_swapped_in(tk: Th
     while await checkpoints(tk) == 0:
         await client.ask(f"Step {turn}. {LONG}")
         assert "session_compact_state" not in text_of(client.provider.last)
-        await client.conversations.upkeep.settled()
+        await client.conversations.compactions.wait_idle()
         turn += 1
     await client.ask("Go on.")
     assert "session_compact_state" in text_of(client.provider.last)
@@ -147,7 +147,7 @@ async def test_another_thread_is_not_slowed(tk: Threadkeep) -> None:
     await other.ask("And again.")
     assert await checkpoints(tk) == 0
     held.set()
-    await client.conversations.upkeep.settled()
+    await client.conversations.compactions.wait_idle()
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -235,12 +235,12 @@ async def test_what_gains_nothing_costs_no_turn(tk: Threadkeep) -> None:
 
 async def test_what_gained_nothing_is_tried_again_after_growth(tk: Threadkeep) -> None:
     """It is tried again when the window has grown by a tenth, and not before; other threads are not affected."""
-    upkeep = RunningCompactions(tk.backend, find_dialect("responses"), ThreadCache())
+    compactions = RunningCompactions(tk.backend, find_dialect("responses"), ThreadCache())
     tip = Tip(next=1, turn=1, depth=1, chain=b"")
     known, other = KnownThread(thread_id="t", tip=tip), KnownThread(thread_id="o", tip=tip)
-    upkeep.mark_futile(known, tokens=1_000)
-    assert [upkeep.is_futile(known, tokens=tokens) for tokens in (900, 1_099, 1_100)] == [True, True, False]
-    assert not upkeep.is_futile(other, tokens=900)
+    compactions.mark_futile(known, tokens=1_000)
+    assert [compactions.is_futile(known, tokens=tokens) for tokens in (900, 1_099, 1_100)] == [True, True, False]
+    assert not compactions.is_futile(other, tokens=900)
 
 
 async def test_a_failure_in_the_background_is_recorded_and_costs_nothing(store_file: Path, clock: ManualClock) -> None:
@@ -257,12 +257,12 @@ async def test_a_failure_in_the_background_is_recorded_and_costs_nothing(store_f
         client = talk(tk, "responses", rules=Rules(auto_compact="background"))
         while not told:
             await client.ask(f"Go on. {LONG}")
-            await client.conversations.upkeep.settled()
+            await client.conversations.compactions.wait_idle()
         notes = [json.loads(record.body) for record in (await records(tk))[0] if record.kind is RecordKind.NOTE]
         assert [(note["event"], note["code"]) for note in notes] == [("compaction_failed", "compaction_stopped")]
         await client.ask("And on.")
         assert client.provider.requests[-1].raw == client.forked(length=-1).body()
-        await client.conversations.upkeep.settled()
+        await client.conversations.compactions.wait_idle()
         assert (await tk.verify()).problems == ()
 
 
@@ -295,5 +295,5 @@ async def test_closing_breaks_compactions_off(tk: Threadkeep) -> None:
     client.history.append(person("responses", "Go on."))
     assert isinstance(await client.open(ask_provider=never), Forward)
     await client.conversations.close()
-    await client.conversations.upkeep.settled()
+    await client.conversations.compactions.wait_idle()
     assert await checkpoints(tk) == 0

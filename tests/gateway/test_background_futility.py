@@ -42,7 +42,7 @@ async def test_what_gained_nothing_in_the_background_is_left_until_the_window_ha
 
         async def begun_after_sending() -> int:
             assert isinstance(await client.open(), Forward)
-            await client.conversations.upkeep.settled()
+            await client.conversations.compactions.wait_idle()
             return len(begun)
 
         client.history = [person(wire, HUGE)]

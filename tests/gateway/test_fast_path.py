@@ -168,7 +168,7 @@ async def test_a_long_history_that_comes_again_while_it_is_recorded_is_one_threa
     await client.open()
     await client.forked().open()
     await longer.open()
-    await client.conversations.settled()
+    await client.conversations.wait_idle()
     assert [thread.turns for thread in await tk.threads()] == [22]
 
 

@@ -29,7 +29,7 @@ def infos(wire: WireName, *, kept: int = 1000) -> ItemCache:
 
 
 def look(at: ItemCache, items: list[Item], agent: str) -> History:
-    return asyncio.run(at.at(items, agent=agent))
+    return asyncio.run(at.read(items, agent=agent))
 
 
 def items_of(wire: WireName, words: list[str]) -> list[Item]:
@@ -53,7 +53,7 @@ def test_what_is_remembered_is_what_would_be_found_anew(
     for words in histories:
         items = items_of(wire, words)
         anew = look(infos(wire), items, agent)
-        assert replace(look(remembering, items, agent), fresh={}) == replace(anew, fresh={})
+        assert replace(look(remembering, items, agent), parsed={}) == replace(anew, parsed={})
         assert len(remembering) <= kept
 
 
@@ -83,7 +83,7 @@ def test_a_long_new_history_leaves_others_their_turn() -> None:
                 await asyncio.sleep(0)
 
         waiting = asyncio.create_task(others())
-        await at.at(items, agent="")
+        await at.read(items, agent="")
         waiting.cancel()
         return taken
 
@@ -115,7 +115,7 @@ def test_many_short_items_leave_others_their_turn_too() -> None:
 
         waiting = asyncio.create_task(others())
         await asyncio.sleep(0)
-        await at.at(items, agent="")
+        await at.read(items, agent="")
         waiting.cancel()
         return [later - earlier for earlier, later in pairwise([*seen, reads])]
 

@@ -254,7 +254,7 @@ async def test_a_history_written_in_several_units_has_the_turns_of_one(tk: Threa
     for number in range(UNIT_ITEMS):
         client.history += [told, told, person("responses", f"{number}")]
     await client.send(say("done"))
-    await client.conversations.settled()
+    await client.conversations.wait_idle()
     turns = [(record.kind, record.turn) for record in (await records(tk))[0] if record.kind in (RecordKind.TURN, RecordKind.ITEM)]
     one = [(RecordKind.TURN, RecordKind.ITEM)] * extra + [(RecordKind.TURN, *[RecordKind.ITEM] * 3)] * UNIT_ITEMS
     assert turns == [(kind, number) for number, kinds in enumerate(one, start=1) for kind in kinds]

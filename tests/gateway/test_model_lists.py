@@ -60,7 +60,7 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkee
         decided = await client.conversations.open(replace(incoming, body=client.body()))
         assert isinstance(decided, Forward)
         await decided.finished(Reply(outcome="failed"))
-        await client.conversations.settled()
+        await client.conversations.wait_idle()
     assert asked == ["/models/m" if wire == "messages" else "/models"]
     assert (tk.backend.find_limits("m").hard, tk.backend.find_limits("other")) == (9_000, tk.backend.limits)
 
@@ -102,7 +102,7 @@ async def test_the_list_is_asked_for_as_the_client_through_the_proxy(tk: Threadk
         headers = {"Authorization": "Bearer k"}
         async with proxy.client.post(f"{proxy.url}/v1/chat/completions", data=body, headers=headers) as answer:
             await answer.read()
-        await conversations.settled()
+        await conversations.wait_idle()
         await conversations.close()
         listed = [seen for seen in proxy.provider.seen if seen.target == "/v1/models"]
     assert [(seen.method, seen.named(b"authorization")) for seen in listed] == [("GET", [(b"authorization", b"Bearer k")])]

@@ -167,7 +167,7 @@ async def test_a_compaction_made_in_the_background_starts_anew_when_it_is_swappe
         client = talk(tk, wire, rules=Rules(auto_compact="background"))
         while not any(record.kind is RecordKind.CHECKPOINT for each in await records(tk) for record in each):
             await client.ask(f"Go on. {LONG}")
-            await client.conversations.upkeep.settled()
+            await client.conversations.compactions.wait_idle()
         assert told == []
         await client.ask("And on.")
         assert (len(told), len(starts_in(client))) == (1, 1)
@@ -273,7 +273,7 @@ async def test_a_window_that_begins_in_a_tool_loop_starts_anew_there(opening: Op
         await client.ask(f"Run it. {LONG}", next(made))
         for at in range(30):
             await client.tool({f"c{at}": LONG}, next(made))
-            await client.conversations.upkeep.settled()
+            await client.conversations.compactions.wait_idle()
         assert len(told) == len({facts.checkpoint for facts in told if isinstance(facts, SessionFacts)}) > 1
         assert len(starts_in(client)) == 1
 

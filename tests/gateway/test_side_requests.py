@@ -99,7 +99,7 @@ async def test_a_summary_request_of_claude_code_needs_its_headers_or_a_known_his
     client = talk(tk, "messages")
     client.history = [*asking, last]
     await client.open()
-    await client.conversations.settled()
+    await client.conversations.wait_idle()
     assert len(await threads(tk)) == 1
     known = talk(tk, "messages")
     await known.ask("first of all")

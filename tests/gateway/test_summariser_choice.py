@@ -79,7 +79,7 @@ async def test_in_the_background_the_conversations_own_model_drafts(tk: Threadke
     """With the client's credential, which `threadkeep run` and automatic compaction have; nothing is set for it."""
     client, asked = await filled(tk, Rules(auto_compact="background"), turns=6), list[bytes]()
     assert isinstance(await client.open(ask_provider=answering(client, asked)), Forward)
-    await client.conversations.upkeep.settled()
+    await client.conversations.compactions.wait_idle()
     assert (await attempts(tk), bool(asked)) == ([[("session", "taken")]], True)
 
 
@@ -88,7 +88,7 @@ async def test_a_request_that_needs_the_room_now_waits_for_no_model(tk: Threadke
     """It goes out compacted without one."""
     client, asked = await filled(tk, Rules(auto_compact=mode), turns=8), list[bytes]()
     assert isinstance(await client.open(ask_provider=answering(client, asked)), Forward)
-    await client.conversations.upkeep.settled()
+    await client.conversations.compactions.wait_idle()
     assert (await attempts(tk), asked) == ([[("extractive", "taken")]], [])
 
 
@@ -97,7 +97,7 @@ async def test_recording_alone_asks_nobody(tk: Threadkeep) -> None:
     client, asked = await filled(tk, Rules(), turns=12), list[bytes]()
     sends = answering(client, asked)
     assert isinstance(await client.open(ask_provider=sends), Forward)
-    await client.conversations.upkeep.settled()
+    await client.conversations.compactions.wait_idle()
     assert await attempts(tk) == []
     client.history[-1] = person("responses", "/compact")
     assert isinstance(await client.open(ask_provider=sends), Answered)
@@ -111,7 +111,7 @@ async def test_one_setting_turns_it_off(store_file: Path, mode: AutoCompact, tur
     async with Threadkeep(config) as tk:
         client, asked = await filled(tk, Rules(auto_compact=mode), turns=turns), list[bytes]()
         assert isinstance(await client.open(ask_provider=answering(client, asked)), Forward)
-        await client.conversations.upkeep.settled()
+        await client.conversations.compactions.wait_idle()
         assert (await attempts(tk), asked) == ([[("extractive", "taken")]], [])
 
 

@@ -55,7 +55,7 @@ async def test_in_the_background_it_is_logged_and_noted_in_the_thread(
     """The log says which kind of error it was and where it was raised; neither says what it said."""
     client = filled(broken, "background", turns=6)
     decided = await client.open()
-    await client.conversations.settled()
+    await client.conversations.wait_idle()
     assert isinstance(decided, Forward)
     assert decided.body == client.body()
     [note] = await notes(broken)

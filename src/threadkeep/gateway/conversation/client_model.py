@@ -27,7 +27,7 @@ class ClientModel:
     """Implements `threadkeep.llm.base.Model` with what a client's request came with. It holds the client's credentials, through
     `ask_provider`, and lives no longer than the compaction it was made for.
 
-    `remove_refused` takes out of an item what the provider would refuse in the request that is asked; None leaves the item out.
+    `clean` takes out of an item what the provider would refuse in the request that is asked; None leaves the item out.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ClientModel:
         name: str,
         issuer: str,
         window_tokens: int,
-        remove_refused: Callable[[Item], Item | None],
+        clean: Callable[[Item], Item | None],
     ) -> None:
         self._ask_provider = ask_provider
         self._own = own
@@ -47,7 +47,7 @@ class ClientModel:
         self._name = name
         self._issuer = issuer
         self._window_tokens = window_tokens
-        self._legal = remove_refused
+        self._clean = clean
 
     @property
     def name(self) -> str:
@@ -67,28 +67,28 @@ class ClientModel:
         return self._window_tokens
 
     async def ask(self, request: Request) -> ModelReply:
-        api, items = self._dialect.api, self.permitted(request.items)
+        api, items = self._dialect.api, self.clean_items(request.items)
         request = api.copy_delivery(request, self._own)
         if api.cache_markers is not None:
             items = api.cache_markers.limit_markers(items, request)
         body = self._dialect.join(request, items)
         try:
-            heard = await self._ask_provider(body)
+            answer = await self._ask_provider(body)
         except AnswerTooLong as error:
             raise ModelRejected(self._name, status=200, reason=str(error)) from error
         except ConnectionError as error:
             raise ModelUnavailable(self._name, reason=str(error)) from error
-        if heard.status >= 400:
-            raise read_refusal(self._name, status=heard.status, body=heard.body, headers=heard.headers)
-        if "json" in heard.headers.get("content-type", ""):
-            return read_answer(heard.body, name=self._name, dialect=self._dialect)
+        if answer.status >= 400:
+            raise read_refusal(self._name, status=answer.status, body=answer.body, headers=answer.headers)
+        if "json" in answer.headers.get("content-type", ""):
+            return read_answer(answer.body, name=self._name, dialect=self._dialect)
         reader = AnswerReader(self._dialect)
-        reader.feed(heard.body)
+        reader.feed(answer.body)
         return reader.reply(self._name)
 
-    def permitted(self, items: Sequence[Item]) -> list[Item]:
+    def clean_items(self, items: Sequence[Item]) -> list[Item]:
         """Return items as the provider takes them."""
-        return [item for raw in items if (item := self._legal(raw)) is not None]
+        return [item for raw in items if (item := self._clean(raw)) is not None]
 
 
 # What the gateway's upstreams take the place of.
@@ -111,14 +111,14 @@ class ClientTransport:
         self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS
     ) -> AsyncIterator[Incoming]:
         try:
-            heard = await self._ask_path(path.removeprefix(MOUNT), body, headers)
+            answer = await self._ask_path(path.removeprefix(MOUNT), body, headers)
         except AnswerTooLong as error:
             raise ModelRejected(self._name, status=200, reason=str(error)) from error
         except ConnectionError as error:
             raise ModelUnavailable(self._name, reason=str(error)) from error
-        if heard.status >= 400:
-            raise read_refusal(self._name, status=heard.status, body=heard.body, headers=heard.headers)
-        yield Incoming(content_type=heard.headers.get("content-type", ""), chunks=_once(heard.body))
+        if answer.status >= 400:
+            raise read_refusal(self._name, status=answer.status, body=answer.body, headers=answer.headers)
+        yield Incoming(content_type=answer.headers.get("content-type", ""), chunks=_once(answer.body))
 
     async def aclose(self) -> None:
         """There is no connection of its own."""
@@ -157,7 +157,7 @@ class ClientCompactor:
         return await self._model.ask(request)
 
     async def compact(self, request: Request) -> RemoteCompaction:
-        return await self._remote.compact(replace(request, items=tuple(self._model.permitted(request.items))))
+        return await self._remote.compact(replace(request, items=tuple(self._model.clean_items(request.items))))
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:
@@ -184,7 +184,7 @@ class ModelWindows:
         self._asked: set[str] = set()
         self._asking: set[asyncio.Task[None]] = set()
 
-    def look_up(self, model: str, list_models: ListModels | None) -> None:
+    def request_window(self, model: str, list_models: ListModels | None) -> None:
         """Have a model's window looked up, unless it is known or was asked for before."""
         known = not model or model in self._asked or self._backend.has_limits_for(model)
         if known or list_models is None or len(self._asked) >= ASKED_AT_MOST:
@@ -194,7 +194,7 @@ class ModelWindows:
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Return once everything that was asked for is answered."""
         while self._asking:
             await asyncio.wait(self._asking)
@@ -203,15 +203,15 @@ class ModelWindows:
         """Break off what is being asked for."""
         for task in self._asking:
             task.cancel()
-        await self.settled()
+        await self.wait_idle()
 
     async def _ask(self, model: str, list_models: ListModels) -> None:
         # A provider without such a list, or out of reach, says nothing: the configured window goes on to count.
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
-                heard = await list_models(self._path.format(model=quote(model, safe="")))
-            if heard.status == 200:
-                self._backend.add_windows(read_windows(heard.body))
+                answer = await list_models(self._path.format(model=quote(model, safe="")))
+            if answer.status == 200:
+                self._backend.add_windows(read_windows(answer.body))
 
 
 def read_windows(body: bytes) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What the gateway answers to what a person says to it."""
+"""Runs the commands that a person types in a chat, and words the answers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from threadkeep.compaction.report import CompactionReport
 from threadkeep.dialects import Dialect
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.conversation.commands import VERBS, Command, CommandNames, Verb, guess_verb
+from threadkeep.gateway.conversation.compaction import Compactor
+from threadkeep.gateway.conversation.request import OpenRequest
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
-from threadkeep.gateway.conversation.thread_cache import KnownThread
+from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.hooks import HookRun, RunOutcome
 from threadkeep.threads.branches import undo_compaction
 from threadkeep.tokens import Pressure
@@ -41,8 +43,56 @@ USAGES: Final = (
 _pointer = re.compile(r"(?P<record>#[0-9]{1,10})|\[?(?P<entry>[0-9]{1,10})\]?")
 
 
+class CommandAnswers:
+    """Runs the commands of conversations in one dialect, and words the answers."""
+
+    def __init__(self, backend: Backend, dialect: Dialect, compactor: Compactor, threads: ThreadCache, rules: Rules) -> None:
+        self._backend = backend
+        self._dialect = dialect
+        self._compactor = compactor
+        self._threads = threads
+        self._rules = rules
+
+    async def answer(self, command: Command, known: KnownThread, opened: OpenRequest) -> str:
+        """Run a command and return its answer, or why it failed: a command is never passed on to the model."""
+        try:
+            return await self._run(command, known, opened)
+        except ThreadkeepError as error:
+            return f"{FAILED.get(command.verb, 'Not done')}: {error}"
+
+    async def _run(self, command: Command, known: KnownThread, opened: OpenRequest) -> str:
+        match command.verb:
+            case "compact":
+                report = await self._compactor.compact_on_command(known, opened, focus=command.argument)
+                return render_compaction(report, names=self._rules.commands)
+            case "undo":
+                self._threads.forget(known.thread_id)
+                ordinal = await undo_compaction(self._backend, known.thread_id)
+                return f"The compaction at #{ordinal} no longer counts; the conversation goes on as it was before it."
+            case "recall":
+                return await self._recall(known, command.argument)
+            case "status":
+                pressure, mode = self._compactor.measure(known, opened), self._compactor.find_mode(opened.hints)
+                return render_status(known, pressure, items=len(opened.history.items), mode=mode)
+            case "pin" | "unpin" | "note":
+                self._threads.forget(known.thread_id)
+                thread = Thread(self._backend, known.thread_id, dialect=self._dialect)
+                change = {"pin": pin_text, "unpin": unpin_text, "note": note_text}[command.verb]
+                return await change(thread, command.argument, name=self._rules.commands.control[0])
+            case "help":
+                return render_help(self._rules, misunderstood=command.argument)
+
+    async def _recall(self, known: KnownThread, query: str | None) -> str:
+        if not query:
+            return "Say what to look for: words, or a record's number such as #12."
+        hits = await Thread(self._backend, known.thread_id, dialect=self._dialect).recall(query, limit=RECALLED)
+        if not hits:
+            return f"Nothing in this conversation matches {query!r}."
+        return "\n\n".join(f"{hit.pointer}\n{hit.text}" for hit in hits)
+
+
 def render_compaction(report: CompactionReport, *, names: CommandNames) -> str:
-    """Return a compaction's report as the person who asked for it reads it, with what hooks want seen and where they failed."""
+    """Return a compaction's report for the person who asked for it, with the warnings and failures of hooks."""
     recall, undo = (
         (f"{names.control[0]} recall WORDS", f"{names.control[0]} undo")
         if names.control
@@ -66,13 +116,8 @@ def _render_hook_run(run: HookRun) -> list[str]:
     return [*said, *([f"The hook {run.name} failed and held nothing up: {run.message}"] if failed else [])]
 
 
-def render_failure(command: Command, error: ThreadkeepError) -> str:
-    """Return why what was asked for did not happen."""
-    return f"{FAILED.get(command.verb, 'Not done')}: {error}"
-
-
 def render_status(known: KnownThread, pressure: Pressure, *, items: int, mode: AutoCompact) -> str:
-    """Return how a conversation stands: its thread, how full its window is, and what was compacted."""
+    """Return the status of a conversation: its thread, how full its window is, and the newest compaction."""
     full = pressure.limits.full
     lines = [
         f"Thread {known.thread_id}: {items} items in {known.tip.turn} turns.",
@@ -91,7 +136,7 @@ def render_status(known: KnownThread, pressure: Pressure, *, items: int, mode: A
 
 
 def render_help(rules: Rules, *, misunderstood: str | None) -> str:
-    """Return which commands there are, under the names they have here."""
+    """Return the list of commands, under the names they have here."""
     lines = []
     if misunderstood and misunderstood.lower() not in VERBS:
         meant = guess_verb(misunderstood)
@@ -103,32 +148,8 @@ def render_help(rules: Rules, *, misunderstood: str | None) -> str:
     return "\n".join(lines)
 
 
-async def decode_body(backend: Backend, known: KnownThread) -> str:
-    """Take the newest compaction of a thread back, and say so.
-
-    Raises:
-        NothingToUndo: No checkpoint counts.
-    """
-    ordinal = await undo_compaction(backend, known.thread_id)
-    return f"The compaction at #{ordinal} no longer counts; the conversation goes on as it was before it."
-
-
-async def recalled(backend: Backend, known: KnownThread, query: str | None, *, dialect: Dialect) -> str:
-    """Return originals from a thread that answer a question or a pointer.
-
-    Raises:
-        RecordNotFound: The pointer names no record.
-    """
-    if not query:
-        return "Say what to look for: words, or a record's number such as #12."
-    hits = await Thread(backend, known.thread_id, dialect=dialect).recall(query, limit=RECALLED)
-    if not hits:
-        return f"Nothing in this conversation matches {query!r}."
-    return "\n\n".join(f"{hit.pointer}\n{hit.text}" for hit in hits)
-
-
 async def note_text(thread: Thread, text: str | None, *, name: str) -> str:
-    """Write down what a person wants the agent to know, and say so.
+    """Record a note for the agent, and return the answer.
 
     Raises:
         BadInput: It is too long, or no text.
@@ -140,7 +161,7 @@ async def note_text(thread: Thread, text: str | None, *, name: str) -> str:
 
 
 async def pin_text(thread: Thread, what: str | None, *, name: str) -> str:
-    """Write down what must survive every compaction, or pin what is in the session state already; say so.
+    """Record a pinned note, or pin entries of the session state; return the answer.
 
     Raises:
         BadInput: It is too long, or no text.
@@ -158,7 +179,7 @@ async def pin_text(thread: Thread, what: str | None, *, name: str) -> str:
 
 
 async def unpin_text(thread: Thread, what: str | None, *, name: str) -> str:
-    """Let go of what was pinned, and say so.
+    """Unpin entries of the session state, and return the answer.
 
     Raises:
         EntryNotFound: The session state has no such entry.
@@ -169,7 +190,7 @@ async def unpin_text(thread: Thread, what: str | None, *, name: str) -> str:
 
 
 async def _change_pins(thread: Thread, what: str, *, pin: bool) -> str:
-    """Pin or unpin the entries that a pointer names: an entry by its id, or each that a record is the source of."""
+    """Pin or unpin one entry by its id, or all entries that have a record as their source."""
     ledger = await thread.state()
     sourced = [entry.id for entry in ledger.entries if what in {f"#{source.ordinal}" for source in entry.sources}]
     change = thread.pin if pin else thread.unpin

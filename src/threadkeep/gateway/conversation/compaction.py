@@ -23,7 +23,7 @@ from threadkeep.errors import CompactionError, CompactionStopped, Conflict, Noth
 from threadkeep.gateway.conversation.client_model import ClientCompactor, ClientModel
 from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.lookup import ThreadLookup
-from threadkeep.gateway.conversation.provider_request import RequestBuilder, Upstream
+from threadkeep.gateway.conversation.provider_request import ProviderRequest, RequestBuilder
 from threadkeep.gateway.conversation.request import OpenRequest
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache, load_known
@@ -34,7 +34,7 @@ from threadkeep.tokens import Limits, Pressure, measure_pressure
 
 log = logging.getLogger("threadkeep.gateway")
 
-# What a provider refused is made this much smaller: it does not say by how much it was too large.
+# The provider does not say by how much a request was too large.
 AFTER_OVERFLOW = "50%"
 
 
@@ -45,70 +45,69 @@ class Compactor:
         self,
         backend: Backend,
         dialect: Dialect,
-        *,
-        placing: ThreadLookup,
-        upstreams: RequestBuilder,
-        upkeep: RunningCompactions,
+        builder: RequestBuilder,
+        lookup: ThreadLookup,
+        compactions: RunningCompactions,
         rules: Rules,
     ) -> None:
         self._backend = backend
         self._dialect = dialect
-        self._placing = placing
-        self._upstreams = upstreams
-        self._upkeep = upkeep
+        self._builder = builder
+        self._lookup = lookup
+        self._compactions = compactions
         self._rules = rules
 
-    def mode(self, hints: Hints) -> AutoCompact:
+    def find_mode(self, hints: Hints) -> AutoCompact:
         return self._rules.find_mode(client=hints.client, model=hints.model)
 
-    def pressure(self, known: KnownThread | None, opened: OpenRequest) -> Pressure:
+    def measure(self, known: KnownThread | None, opened: OpenRequest) -> Pressure:
         """Return how full the window of a conversation's next step is."""
         return measure_pressure(
-            limits=self._limits(opened),
-            estimated=self._upstreams.tokens(known, opened),
+            limits=self._backend.find_limits(opened.hints.model),
+            estimated=self._builder.estimate_tokens(known, opened),
             calibration=known.usage if known else None,
             body_bytes=len(opened.incoming.body),
         )
 
-    def needs_compaction(self, known: KnownThread | None, opened: OpenRequest) -> bool:
+    def is_needed(self, opened: OpenRequest) -> bool:
         """Whether a request calls for a compaction, before it or beside it."""
-        mode = self.mode(opened.hints)
-        return mode != "off" and find_due(self.pressure(known, opened), mode) != "nothing"
+        mode = self.find_mode(opened.hints)
+        return mode != "off" and find_due(self.measure(opened.known, opened), mode) != "nothing"
 
     def is_far_from_limit(self, known: KnownThread | None, hints: Hints, *, tokens: int, body_bytes: int) -> bool:
         """Whether a request that holds at most `tokens` calls for no compaction."""
         limits = self._backend.find_limits(hints.model)
         usage = known.usage if known else None
         pressure = measure_pressure(limits=limits, estimated=tokens, calibration=usage, body_bytes=body_bytes)
-        return find_due(pressure, self.mode(hints)) == "nothing"
+        return find_due(pressure, self.find_mode(hints)) == "nothing"
 
     async def compact_on_command(self, known: KnownThread, opened: OpenRequest, *, focus: str | None) -> CompactionReport:
         """Compact because a person asks for it.
 
         Raises:
-            CompactionError, Conflict: It did not happen; the thread is what it was.
+            CompactionError, Conflict: It did not happen; the thread is as it was.
         """
         return await self._compact(known, opened, Order(focus=focus))
 
-    async def before(self, known: KnownThread, opened: OpenRequest) -> KnownThread:
+    async def compact_if_needed(self, known: KnownThread, opened: OpenRequest) -> KnownThread:
         """Compact if the request calls for it, before it goes out or beside it; return the thread as it stands then.
 
-        A compaction that fails costs no request: it goes on with the window there is.
+        If a compaction fails, the request goes on with the window there is.
 
         Raises:
             CompactionStopped: A hook wants the turn to end.
         """
-        mode = self.mode(opened.hints)
+        mode = self.find_mode(opened.hints)
         if mode == "off":
             return known
-        pressure = self.pressure(known, opened)
-        called_for = find_due(pressure, mode)
-        if called_for == "nothing" or self._upkeep.is_futile(known, tokens=pressure.tokens, called_for=called_for):
+        pressure = self.measure(known, opened)
+        due = find_due(pressure, mode)
+        if due == "nothing" or self._compactions.is_futile(known, tokens=pressure.tokens, due=due):
             return known
-        order = Order(trigger="auto", reason="context_limit", phase=_phase(opened))
-        if called_for == "in_background":
+        order = Order(trigger="auto", reason="context_limit", phase=_find_phase(opened))
+        if due == "in_background":
             order = self._with_model(replace(order, reason="background", room_tokens=room_in(pressure)), known, opened)
-            self._upkeep.begin(known, order, seed=self._seed(opened), pressure=pressure)
+            self._compactions.start(known, order, seed=self._seed(opened), pressure=pressure)
             return known
         order.deadline.set(seconds=self._backend.policy.wait_s)
         try:
@@ -116,17 +115,15 @@ class Compactor:
         except CompactionStopped:
             raise
         except NothingToCompact as error:
-            self._upkeep.mark_futile(known, tokens=pressure.tokens)
+            self._compactions.mark_futile(known, tokens=pressure.tokens)
             log.info("a compaction of thread %s was due and gains nothing: %s", known.thread_id, error.code)
         except (CompactionError, Conflict) as error:
             log.warning("a compaction of thread %s was due and did not happen: %s", known.thread_id, error.code)
         return await load_known(self._backend, known.thread_id, seed=self._seed(opened))
 
-    async def shrink_after_overflow(self, known: KnownThread, opened: OpenRequest) -> Upstream | None:
-        """Return a smaller request in place of one the provider refused for its size; None where none can be had."""
-        if self.mode(opened.hints) == "off":
-            return None
-        order = Order(trigger="auto", reason="provider_overflow", phase=_phase(opened), target=AFTER_OVERFLOW, forced=True)
+    async def shrink_after_overflow(self, known: KnownThread, opened: OpenRequest) -> ProviderRequest | None:
+        """Return a smaller request for one that the provider refused for its size; None where it cannot be made smaller."""
+        order = Order(trigger="auto", reason="provider_overflow", phase=_find_phase(opened), target=AFTER_OVERFLOW, forced=True)
         order.deadline.set(seconds=self._backend.policy.wait_s)
         try:
             await self._compact(known, opened, order)
@@ -134,55 +131,49 @@ class Compactor:
             log.warning("thread %s overflowed and was not compacted: %s", known.thread_id, error.code)
             return None
         known = await load_known(self._backend, known.thread_id, seed=self._seed(opened))
-        _, upstream = await self._upstreams.made(known, opened)
-        return upstream
+        return (await self._builder.build_next(known, opened))[1]
 
     async def _compact(self, known: KnownThread, opened: OpenRequest, order: Order) -> CompactionReport:
-        order = self._with_model(order, known, opened)
-        return await self._upkeep.compact(known, order, seed=self._seed(opened), limits=self._limits(opened))
+        order, limits = self._with_model(order, known, opened), self._backend.find_limits(opened.hints.model)
+        return await self._compactions.compact(known, order, seed=self._seed(opened), limits=limits)
 
     def _with_model(self, order: Order, known: KnownThread, opened: OpenRequest) -> Order:
         """Return an order that may ask the client's own model, on its warm prefix, where the rules allow that."""
-        ask_provider, hints = opened.incoming.ask_provider, opened.hints
+        incoming, hints = opened.incoming, opened.hints
         is_urgent = order.trigger == "auto" and order.reason != "background"
         may_ask = self._rules.may_ask_model(client=hints.client, model=hints.model, is_urgent=is_urgent)
-        if not may_ask or ask_provider is None or self._backend.policy.model is not None:
+        if not may_ask or incoming.ask_provider is None or self._backend.policy.model is not None:
             return order
-        own = self._upstreams.add_extras(opened)
-        name = opened.hints.model or "the conversation's own model"
-        window_tokens, ask_path = self._limits(opened).full, opened.incoming.ask_path
+        own = self._builder.add_extras(opened)
         model = ClientModel(
-            ask_provider,
+            incoming.ask_provider,
             own=own,
             dialect=self._dialect,
-            name=name,
-            issuer=opened.hints.issuer,
-            window_tokens=window_tokens,
-            remove_refused=self._legal(known),
+            name=hints.model or "the conversation's own model",
+            issuer=hints.issuer,
+            window_tokens=self._backend.find_limits(hints.model).full,
+            clean=self._choose_cleaner(known),
         )
-        if ask_path is None or self._dialect.name not in COMPACTORS:
+        if incoming.ask_path is None or self._dialect.name not in COMPACTORS:
             return replace(order, model=model, own=own)
-        return replace(order, model=ClientCompactor(model, ask_path), own=own)
+        return replace(order, model=ClientCompactor(model, incoming.ask_path), own=own)
 
-    def _legal(self, known: KnownThread) -> Callable[[Item], Item | None]:
-        """Return what takes out of an item what the provider would refuse in a request that is not the client's own."""
+    def _choose_cleaner(self, known: KnownThread) -> Callable[[Item], Item | None]:
+        """Return a function that removes from an item what the provider refuses in another request than the client's own."""
         if known.context is not None and known.context.issued_from > 0:
             return self._dialect.remove_sealed
         thinking = self._dialect.api.thinking
-        return _as_it_is if thinking is None or known.active is None else thinking.remove_thinking
-
-    def _limits(self, opened: OpenRequest) -> Limits:
-        return self._backend.find_limits(opened.hints.model)
+        return _keep_item if thinking is None or known.active is None else thinking.remove_thinking
 
     def _seed(self, opened: OpenRequest) -> bytes:
-        return self._placing.seed(opened.hints.agent)
+        return self._lookup.seed(opened.hints.agent)
 
 
-def _phase(opened: OpenRequest) -> Phase:
+def _find_phase(opened: OpenRequest) -> Phase:
     return "mid_turn" if opened.history.in_tool_loop else "pre_turn"
 
 
-def _as_it_is(item: Item) -> Item:
+def _keep_item(item: Item) -> Item:
     return item
 
 
@@ -190,7 +181,7 @@ Due = Literal["nothing", "in_background", "now"]
 
 
 def find_due(pressure: Pressure, mode: AutoCompact) -> Due:
-    """Return what a request's pressure calls for."""
+    """Return which compaction a request calls for."""
     if mode == "off":
         return "nothing"
     if pressure.must_compact:
@@ -207,53 +198,54 @@ class _Running:
 class RunningCompactions:
     """Compacts threads of one dialect in one tenant's store. `close` must be called before the store is closed."""
 
-    def __init__(self, backend: Backend, dialect: Dialect, memory: ThreadCache) -> None:
+    def __init__(self, backend: Backend, dialect: Dialect, threads: ThreadCache) -> None:
         self._backend = backend
         self._dialect = dialect
-        self._memory = memory
+        self._threads = threads
         self._running: dict[str, _Running] = {}
         self._watching: set[asyncio.Task[None]] = set()
         self._futility = Futility()
 
     async def compact(self, known: KnownThread, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
-        """Compact a thread, or, where a compaction of it is under way, wait for that one; its draft has to the order's deadline.
+        """Compact a thread, or wait for the compaction that is under way; its draft ends at the order's deadline.
 
         Raises:
-            CompactionError: It did not happen, and the thread is what it was; or something broke that nobody foresaw.
-            Conflict: Another process was at it, or moved the thread meanwhile.
+            CompactionError: It failed, and the thread is as it was.
+            Conflict: Another process is compacting the thread, or wrote to it meanwhile.
         """
-        return await asyncio.shield(self._started(known, order, seed=seed, limits=limits))
+        return await asyncio.shield(self._find_or_start(known, order, seed=seed, limits=limits))
 
-    def begin(self, known: KnownThread, order: Order, *, seed: bytes, pressure: Pressure) -> None:
-        """Compact a thread while requests go on; what goes wrong is recorded in the thread. At most one at a time per thread.
+    def start(self, known: KnownThread, order: Order, *, seed: bytes, pressure: Pressure) -> None:
+        """Compact a thread while requests go on, at most one compaction at a time per thread.
 
-        Where it gains nothing from a window under this pressure, that is remembered.
+        A failure is recorded in the thread. If there is nothing to gain under this pressure, that is remembered.
         """
         if known.thread_id in self._running:
             return
-        started = self._started(known, order, seed=seed, limits=pressure.limits)
-        watching = asyncio.create_task(self._watch(known, started, tokens=pressure.tokens))
+        task = self._find_or_start(known, order, seed=seed, limits=pressure.limits)
+        watching = asyncio.create_task(self._watch(known, task, tokens=pressure.tokens))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
 
-    def is_futile(self, known: KnownThread, *, tokens: int, called_for: Due = "now") -> bool:
-        """Whether a compaction of about this window was tried and found not to be worth it.
+    def is_futile(self, known: KnownThread, *, tokens: int, due: Due = "now") -> bool:
+        """Whether a compaction of a window of about this size was tried and gained nothing.
 
-        What was tried in the background holds back none that must happen now: by then a turn is over that could not be replaced.
+        A failed try in the background does not hold back one that must happen now: by then a turn is over that could not be
+        replaced before.
         """
-        return self._futility.holds((known.thread_id, called_for), tokens=tokens)
+        return self._futility.holds((known.thread_id, due), tokens=tokens)
 
-    def mark_futile(self, known: KnownThread, *, tokens: int, called_for: Due = "now") -> None:
-        """Take note that nothing can be gained from a window of this size."""
-        self._futility.found((known.thread_id, called_for), tokens=tokens)
+    def mark_futile(self, known: KnownThread, *, tokens: int, due: Due = "now") -> None:
+        """Remember that nothing can be gained from a window of this size."""
+        self._futility.found((known.thread_id, due), tokens=tokens)
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Return once every compaction that is under way has ended."""
         while tasks := self._tasks():
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Break off what is under way, which leaves every thread as it was, and return once it has ended."""
+        """Cancel what is under way, which leaves every thread as it was, and return once it has ended."""
         tasks = self._tasks()
         for task in tasks:
             task.cancel()
@@ -263,20 +255,20 @@ class RunningCompactions:
     def _tasks(self) -> set[asyncio.Task[Any]]:
         return {*(running.task for running in self._running.values()), *self._watching}
 
-    def _started(self, known: KnownThread, order: Order, *, seed: bytes, limits: Limits) -> asyncio.Task[CompactionReport]:
+    def _find_or_start(self, known: KnownThread, order: Order, *, seed: bytes, limits: Limits) -> asyncio.Task[CompactionReport]:
         running = self._running.get(known.thread_id)
         if running is not None:
             running.deadline.follow(order.deadline)
             return running.task
         task = asyncio.create_task(self._compact(known, order, seed=seed, limits=limits))
         self._running[known.thread_id] = _Running(task=task, deadline=order.deadline)
-        task.add_done_callback(lambda done: self._ended(known.thread_id, done))
+        task.add_done_callback(lambda done: self._finish(known.thread_id, done))
         return task
 
-    def _ended(self, thread_id: str, task: asyncio.Task[CompactionReport]) -> None:
+    def _finish(self, thread_id: str, task: asyncio.Task[CompactionReport]) -> None:
         self._running.pop(thread_id, None)
-        self._memory.forget(thread_id)
-        # Whoever waits is told; where nobody does, the error must not be reported as one nobody looked at.
+        self._threads.forget(thread_id)
+        # Where nobody waits, asyncio must not report the error as never retrieved.
         if not task.cancelled():
             task.exception()
 
@@ -298,7 +290,7 @@ class RunningCompactions:
         await asyncio.wait({task})
         error = None if task.cancelled() else task.exception()
         if isinstance(error, NothingToCompact):
-            self.mark_futile(known, tokens=tokens, called_for="in_background")
+            self.mark_futile(known, tokens=tokens, due="in_background")
         elif isinstance(error, ThreadkeepError):
             log.warning("a compaction of thread %s failed in the background: %s", known.thread_id, error.code)
             try:
@@ -312,4 +304,4 @@ class RunningCompactions:
         at_ms = self._backend.clock.now_ms()
         note = NewRecord(kind=RecordKind.NOTE, at_ms=at_ms, turn=known.tip.turn, tokens=0, body=body)
         await self._backend.append_beside(known.thread_id, note, expected=known.tip.next)
-        self._memory.forget(known.thread_id)
+        self._threads.forget(known.thread_id)

@@ -1,44 +1,31 @@
-"""What becomes of a conversation request: found by content, recorded, answered here or forwarded with its window.
+"""Decides what becomes of a conversation request: answered here, or forwarded with its window.
 
-Clients resend their whole history. The chain of digests over their own items finds the thread that holds the longest known part
-of it, so restarts, forks and edits come out right with no id from the client. Only what the client sent enters the chain; what
-the gateway sends in its place (a checkpoint's layout) never does.
+Clients resend their whole history. The chain of digests over its items finds the thread that holds the longest known part of it,
+so restarts, forks and edits work without an id from the client. Only items the client sent enter the chain; what the gateway
+sends in their place (a checkpoint's layout) never does.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from functools import partial
 
 from threadkeep.client import Threadkeep
-from threadkeep.client.thread import Thread
 from threadkeep.compaction import load_ledger
 from threadkeep.compaction.continuation import carried_ledger
 from threadkeep.compaction.state_text import render_state
-from threadkeep.dialects import Dialect, Reply, Request
-from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict, ThreadkeepError
+from threadkeep.dialects import Dialect, Reply
+from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict
 from threadkeep.gateway.conversation.client_model import ModelWindows
-from threadkeep.gateway.conversation.command_answers import (
-    decode_body,
-    note_text,
-    pin_text,
-    recalled,
-    render_compaction,
-    render_failure,
-    render_help,
-    render_status,
-    unpin_text,
-)
-from threadkeep.gateway.conversation.commands import Command, sign
+from threadkeep.gateway.conversation.command_answers import CommandAnswers
+from threadkeep.gateway.conversation.commands import sign
 from threadkeep.gateway.conversation.compaction import Compactor, RunningCompactions
 from threadkeep.gateway.conversation.fast_path import FastPath
-from threadkeep.gateway.conversation.hints import Hints, asks_for_summary, is_side_request, read_hints
+from threadkeep.gateway.conversation.hints import asks_for_summary, is_side_request, read_hints
 from threadkeep.gateway.conversation.item_cache import ItemCache
 from threadkeep.gateway.conversation.lookup import ThreadLookup
 from threadkeep.gateway.conversation.parse_cache import ParseCache
 from threadkeep.gateway.conversation.pending_writes import PendingWrites, Recorded, ReplyRecorder, make_finished
-from threadkeep.gateway.conversation.provider_request import RequestBuilder, Upstream, estimate_counted_tokens
+from threadkeep.gateway.conversation.provider_request import ProviderRequest, RequestBuilder
 from threadkeep.gateway.conversation.recall_tool import RecallExchanges, RecallSession, can_offer_recall
 from threadkeep.gateway.conversation.request import (
     Answered,
@@ -48,12 +35,13 @@ from threadkeep.gateway.conversation.request import (
     Incoming,
     OpenRequest,
     Refused,
+    Shrink,
     Smaller,
 )
 from threadkeep.gateway.conversation.rules import Rules, make_rules
-from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache, load_known
+from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.gateway.status import find_status
-from threadkeep.memory.memory import Memories, Summary
+from threadkeep.memory.memory import Summary
 from threadkeep.threads.records import Persistence
 
 log = logging.getLogger("threadkeep.gateway")
@@ -61,15 +49,17 @@ log = logging.getLogger("threadkeep.gateway")
 # Two requests of one conversation can race for its tip; the loser looks again and forks. More losses in a row mean a fault.
 TRIES = 4
 
+Decision = Forward | Answered | Refused
+
 
 class RecordedConversations:
-    """Conversations of one dialect, kept in a store; implements `threadkeep.gateway.conversation.request.Conversations`.
+    """Conversations of one dialect in one tenant's store; implements `Conversations` and `HostConversations`.
 
-    `auto_compact` turns automatic compaction on where the configuration leaves it off; `rules` stand in place of the
-    configuration. `upstream` names the provider that answers: what one provider sealed is not shown to another.
+    `auto_compact` turns automatic compaction on where the configuration leaves it off; `rules` replace the configuration.
+    `upstream` names the provider that answers: sealed items of one provider are not sent to another.
 
-    What a request brings is durable before `finished` returns. Recordings and compactions may be under way when the gateway
-    stops; `close` ends them, and must be called before the store is closed.
+    What a request brings is durable before `finished` returns. Writes and compactions may be under way when the gateway stops;
+    `close` ends them, and must be called before the store is closed.
     """
 
     def __init__(
@@ -81,291 +71,204 @@ class RecordedConversations:
         rules: Rules | None = None,
         upstream: str = "",
     ) -> None:
-        self._backend = threadkeep.backend
+        backend = self._backend = threadkeep.backend
+        rules = self._rules = make_rules(threadkeep.config, auto_compact=auto_compact) if rules is None else rules
         self._dialect = dialect
-        self._rules = make_rules(threadkeep.config, auto_compact=auto_compact) if rules is None else rules
+        self._memories = threadkeep.memory
         self._upstream = upstream
-        self._key = self._backend.store.tenant.key
-        self._splits = ParseCache(dialect)
-        self._glances = ItemCache(key=self._key, dialect=dialect, names=self._rules.commands)
-        self._memory = ThreadCache()
-        self._placing = ThreadLookup(self._backend, dialect, self._memory)
-        self._upstreams = RequestBuilder(self._backend, dialect, self._placing, self._rules)
-        self._recollections = SharedMemory(threadkeep.memory, self._rules)
-        self._exchanges = RecallExchanges(self._backend, dialect, self._memory)
-        self._recordings = PendingWrites()
-        self._model_lists = ModelWindows(self._backend, path=dialect.api.endpoints.models)
-        self.upkeep = RunningCompactions(self._backend, dialect, self._memory)
-        self._keeping_up = Compactor(
-            self._backend,
-            dialect,
-            placing=self._placing,
-            upstreams=self._upstreams,
-            upkeep=self.upkeep,
-            rules=self._rules,
-        )
-        self._unread = FastPath(
-            self._rules, infos=self._glances, recordings=self._recordings, placing=self._placing, keeping_up=self._keeping_up
-        )
+        self._key = backend.store.tenant.key
+        self._parser = ParseCache(dialect)
+        self._items = ItemCache(key=self._key, dialect=dialect, names=rules.commands)
+        self._threads = ThreadCache()
+        self._lookup = ThreadLookup(backend, dialect, self._threads)
+        self._builder = RequestBuilder(backend, dialect, self._lookup, rules)
+        self._exchanges = RecallExchanges(backend, dialect, self._threads)
+        self._writes = PendingWrites()
+        self._windows = ModelWindows(backend, path=dialect.api.endpoints.models)
+        self.compactions = RunningCompactions(backend, dialect, self._threads)
+        self._compactor = Compactor(backend, dialect, self._builder, self._lookup, self.compactions, rules)
+        self._commands = CommandAnswers(backend, dialect, self._compactor, self._threads, rules)
+        self._fast_path = FastPath(rules, self._items, self._writes, self._lookup, self._compactor)
 
     async def close(self) -> None:
-        """Finish what is being recorded, and break off compactions: every thread is what it was before them."""
-        await self._model_lists.close()
-        await self._recordings.settled()
-        await self.upkeep.close()
+        """Finish pending writes and cancel compactions, which leaves every thread as it was before them."""
+        await self._windows.close()
+        await self._writes.wait_idle()
+        await self.compactions.close()
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Return once everything that requests brought is recorded, and every compaction they called for has ended."""
-        await self._model_lists.settled()
-        await self._recordings.settled()
-        await self.upkeep.settled()
+        await self._windows.wait_idle()
+        await self._writes.wait_idle()
+        await self.compactions.wait_idle()
 
-    async def open(self, incoming: Incoming) -> Forward | Answered | Refused:
-        request = await self._splits.split(incoming.body)
-        if request is None or not request.items:
-            return Forward(body=incoming.body, finished=_unrecorded)
-        hints = self._read_hints(incoming, request)
-        if self._keeping_up.mode(hints) != "off":
-            self._model_lists.look_up(hints.model, incoming.list_models)
-        unread = await self._forward_unread(incoming, request, hints)
-        if unread is not None:
-            return unread
-        opened = await self._read(incoming, request, hints)
-        history = opened.history
-        await self._recordings.wait_for(history.chain)
-        if await self._is_beside(opened):
-            return await self._forward_beside(opened)
-        found = await self._placing.find(history, hints)
-        known = found[0] if found else None
-        opened = await self._with_recall(replace(opened, memory=await self._recollections.for_conversation(known, hints)), known)
-        if history.command is not None:
-            text = await self._answered(history.command, await self._record(opened), opened)
-            return Answered(text=sign(text, key=self._key))
-        if self._keeping_up.needs_compaction(known, opened) or (known is not None and self._is_new_window(known)):
-            return await self._forward_decided(await self._record(opened), opened)
-        chain = history.chain
-        recorded = self._recordings.begin(lambda: self._record(opened, found=found), first=chain[0], link=chain[-1])
-        return self._forward(self._upstreams.shown(known, opened), opened, recorded=recorded)
-
-    def _read_hints(self, incoming: Incoming, request: Request) -> Hints:
-        target = self._dialect.api.read_target(request.fields, path=incoming.path, query=incoming.query)
-        return read_hints(incoming.headers, request, target, upstream=self._upstream, key=self._key)
-
-    async def lay_out(self, incoming: Incoming, wish: HostWish) -> HostWindow:
-        """Record a history that is sent by its host alone; see `threadkeep.gateway.control.api`."""
-        request = await self._splits.split(incoming.body)
-        if request is None or not request.items:
-            raise BadInput("there is no history in this")
-        hints = self._read_hints(incoming, request)
-        opened = await self._read(incoming, request, hints)
-        await self._recordings.wait_for(opened.history.chain)
-        known = await self._record(opened)
-        report, trouble, answer = None, None, None
-        find_due = wish.limit_tokens is not None and self._upstreams.tokens(known, opened) >= wish.limit_tokens
-        if opened.history.command is not None:
-            answer = await self._answered(opened.history.command, known, opened)
-            known = await self._looked_up(known, hints)
-        elif wish.compact or find_due:
-            try:
-                report = await self._keeping_up.compact_on_command(known, opened, focus=wish.focus)
-            except (CompactionError, Conflict) as error:
-                if wish.compact or isinstance(error, CompactionStopped):
-                    raise
-                trouble = str(error)
-            known = await self._looked_up(known, hints)
-        known, upstream = await self._upstreams.made(known, opened)
-        checkpoint = known.active.ordinal if known.active else None
-        carried = await carried_ledger(self._backend, known.thread_id) if known.active is None else None
-        ledger = load_ledger(bytes(known.active.checkpoint.state)) if known.active else carried
-        return HostWindow(
-            thread_id=known.thread_id,
-            checkpoint=checkpoint,
-            tokens=upstream.tokens,
-            body=upstream.body,
-            state=render_state(ledger, whole=True) if ledger is not None and ledger.entries else None,
-            report=report,
-            trouble=trouble,
-            answer=answer,
+    async def open(self, incoming: Incoming) -> Decision:
+        opened = await self._parse(incoming)
+        if opened is None:
+            return Forward(body=incoming.body, finished=_ignore_reply)
+        stages = (
+            self._forward_unread,
+            self._read_history,
+            self._forward_side_request,
+            self._find_thread,
+            self._answer_command,
+            self._forward_after_recording,
         )
+        for stage in stages:
+            decision = await stage(opened)
+            if decision is not None:
+                return decision
+        return self._forward_while_recording(opened)
 
-    async def _looked_up(self, known: KnownThread, hints: Hints) -> KnownThread:
-        """Return a thread as it stands now that it was changed."""
-        known = await load_known(self._backend, known.thread_id, seed=self._placing.seed(hints.agent))
-        self._memory.remember(known)
-        return known
-
-    async def _read(self, incoming: Incoming, request: Request, hints: Hints) -> OpenRequest:
-        """Look at each item of a history."""
-        history = await self._glances.at(request.items, agent=hints.agent)
-        return OpenRequest(incoming=incoming, request=request, hints=hints, history=history)
-
-    async def _forward_unread(self, incoming: Incoming, request: Request, hints: Hints) -> Forward | None:
-        """Forward a long history that nobody knows, and read it then; None where it must be read first."""
-        begun = await self._unread.find_beginning(incoming, request, hints)
-        if begun is None:
+    async def _parse(self, incoming: Incoming) -> OpenRequest | None:
+        """Split a request into head and items, and read its hints; None where it holds no history."""
+        request = await self._parser.split(incoming.body)
+        if request is None or not request.items:
             return None
-        if is_side_request(request, path=incoming.path, hints=hints, dialect=self._dialect):
-            return Forward(body=incoming.body, finished=_unrecorded)
+        target = self._dialect.api.read_target(request.fields, path=incoming.path, query=incoming.query)
+        hints = read_hints(incoming.headers, request, target, upstream=self._upstream, key=self._key)
+        if self._compactor.find_mode(hints) != "off":
+            self._windows.request_window(hints.model, incoming.list_models)
+        return OpenRequest(incoming=incoming, request=request, hints=hints)
+
+    async def _forward_unread(self, opened: OpenRequest) -> Forward | None:
+        """Forward a long history that no thread holds, and read it while the provider answers."""
+        beginning = await self._fast_path.find_beginning(opened)
+        if beginning is None:
+            return None
+        if is_side_request(opened.request, path=opened.incoming.path, hints=opened.hints, dialect=self._dialect):
+            return Forward(body=opened.incoming.body, finished=_ignore_reply)
 
         async def record() -> KnownThread:
-            opened = await self._read(incoming, request, hints)
-            recorder.tokens = estimate_counted_tokens(Upstream(body=incoming.body, tokens=self._upstreams.tokens(None, opened)))
+            await self._read_items(opened)
+            recorder.tokens = ProviderRequest(
+                body=opened.incoming.body, tokens=self._builder.estimate_tokens(None, opened)
+            ).counted_tokens
             return await self._record(opened)
 
-        recorded = self._recordings.begin(record, first=begun.chain[0], link=begun.chain[-1])
-        recorder = self._recorder(recorded, tokens=0)
+        chain = beginning.chain
+        recorded = self._writes.start(record, first=chain[0], link=chain[-1])
+        recorder = self._make_recorder(recorded, tokens=0)
+        return Forward(
+            body=opened.incoming.body, finished=recorder, overflowed=self._shrink_on_overflow(opened, recorded, recorder)
+        )
 
-        async def overflowed() -> Smaller | None:
-            return await self._smaller(await recorded(), await self._read(incoming, request, hints), recorder)
+    async def _read_history(self, opened: OpenRequest) -> None:
+        await self._read_items(opened)
+        await self._writes.wait_for(opened.history.chain)
 
-        may_compact = self._keeping_up.mode(hints) != "off"
-        return Forward(body=incoming.body, finished=recorder, overflowed=overflowed if may_compact else None)
+    async def _read_items(self, opened: OpenRequest) -> None:
+        opened.history = await self._items.read(opened.request.items, agent=opened.hints.agent)
 
-    async def _is_beside(self, opened: OpenRequest) -> bool:
-        """Whether a request is no step of a conversation."""
-        request = opened.request
-        if is_side_request(request, path=opened.incoming.path, hints=opened.hints, dialect=self._dialect):
-            return True
-        if not asks_for_summary(request):
-            return False
-        found = await self._placing.find(opened.history, opened.hints)
-        return found is not None and found[1] >= max(1, len(opened.history.items) - 2)
-
-    async def _forward_beside(self, opened: OpenRequest) -> Forward:
-        """Forward a request that is no part of a conversation; a checkpoint of the history it shows applies, so that it fits."""
-        found = await self._placing.find(opened.history, opened.hints)
+    async def _forward_side_request(self, opened: OpenRequest) -> Forward | None:
+        """Forward a request that is no step of a conversation; a checkpoint of the history it shows applies, so that it fits."""
+        is_side = is_side_request(opened.request, path=opened.incoming.path, hints=opened.hints, dialect=self._dialect)
+        if not is_side and not asks_for_summary(opened.request):
+            return None
+        found = await self._lookup.find(opened.history, opened.hints)
+        # Without the client's headers, the words of a request for a summary count only behind a known history.
+        if not is_side and (found is None or found[1] < max(1, len(opened.history.items) - 2)):
+            return None
         if found is None:
-            return Forward(body=opened.incoming.body, finished=_unrecorded)
-        opened = replace(opened, memory=await self._recollections.for_conversation(found[0], opened.hints))
-        upstream = self._upstreams.shown(found[0], opened)
-        return Forward(body=upstream.body, finished=_unrecorded, headers=upstream.headers)
+            return Forward(body=opened.incoming.body, finished=_ignore_reply)
+        opened.memory = await self._find_memory(found[0], client=opened.hints.client)
+        request = self._builder.build(found[0], opened)
+        return Forward(body=request.body, finished=_ignore_reply, headers=request.headers)
 
-    async def _with_recall(self, opened: OpenRequest, known: KnownThread | None) -> OpenRequest:
-        """Return a request with what was recalled for it so far, where its model is given the tool."""
-        # What was recalled must be there to the byte when the next request comes, or the provider would see another history.
-        keeps = self._backend.persistence is Persistence.EXTENDED and self._backend.redact is None
+    async def _find_thread(self, opened: OpenRequest) -> None:
+        """Find the thread of the history, and what its model is given besides: memories, the recall tool."""
+        opened.found = await self._lookup.find(opened.history, opened.hints)
+        opened.memory = await self._find_memory(opened.known, client=opened.hints.client)
+        # An exchange must be stored to the byte, or the provider would see another history at the next request.
+        keeps_bytes = self._backend.persistence is Persistence.EXTENDED and self._backend.redact is None
         offered = can_offer_recall(opened.request, opened.history, opened.hints, dialect=self._dialect, rules=self._rules)
-        if not keeps or not offered:
-            return opened
-        return replace(opened, recalled=await self._exchanges.of(known))
+        if keeps_bytes and offered:
+            opened.recalled = await self._exchanges.load(opened.known)
 
-    async def _record(self, opened: OpenRequest, *, found: tuple[KnownThread, int] | None = None) -> KnownThread:
-        """Make what is new in a request durable; return the thread that now ends where the request does."""
-        settle = partial(self._placing.settle, opened.history, opened.request, opened.hints, memory=opened.memory.pin)
-        for _ in range(TRIES - 1):
-            try:
-                return _placed(await settle(found=found), opened)
-            except OrdinalConflict as lost:
-                log.debug("lost a race for thread %s; looking again", lost.thread_id)
-                found = None
-        return _placed(await settle(), opened)
+    async def _answer_command(self, opened: OpenRequest) -> Answered | None:
+        if opened.history.command is None:
+            return None
+        text = await self._commands.answer(opened.history.command, await self._record(opened), opened)
+        return Answered(text=sign(text, key=self._key))
 
-    def _is_new_window(self, known: KnownThread) -> bool:
-        """Whether something is to be recorded or run before the window that counts is sent."""
-        return self._upstreams.is_new_window(known) or self._upstreams.must_run_start_hooks(known)
-
-    async def _forward_decided(self, known: KnownThread, opened: OpenRequest) -> Forward | Refused:
-        """Forward a request about which something is to be decided from what is recorded of it.
-
-        Where a hook wants the turn to end, the client is told so, and what it sent stays recorded.
-        """
+    async def _forward_after_recording(self, opened: OpenRequest) -> Forward | Refused | None:
+        """Record a request before it goes out, where a compaction or another window depends on the records."""
+        known = opened.known
+        if not self._compactor.is_needed(opened) and (known is None or not self._builder.must_record_first(known)):
+            return None
+        known = await self._record(opened)
         try:
-            known, upstream = await self._upstreams.made(await self._keeping_up.before(known, opened), opened)
+            known, request = await self._builder.build_next(await self._compactor.compact_if_needed(known, opened), opened)
         except CompactionStopped as stopped:
             log.info("a %s hook ended a turn of thread %s", stopped.event, stopped.thread_id)
             return Refused(status=find_status(stopped), code=stopped.code, message=str(stopped))
-        return self._forward(upstream, opened, recorded=make_finished(known))
+        return self._forward(request, opened, recorded=make_finished(known))
 
-    def _forward(self, upstream: Upstream, opened: OpenRequest, *, recorded: Recorded) -> Forward:
-        recorder = self._recorder(recorded, tokens=estimate_counted_tokens(upstream))
+    def _forward_while_recording(self, opened: OpenRequest) -> Forward:
+        chain = opened.history.chain
+        recorded = self._writes.start(lambda: self._record(opened, found=opened.found), first=chain[0], link=chain[-1])
+        return self._forward(self._builder.build(opened.known, opened), opened, recorded=recorded)
 
-        async def overflowed() -> Smaller | None:
-            return await self._smaller(await recorded(), opened, recorder)
-
-        may_compact = self._keeping_up.mode(opened.hints) != "off"
+    def _forward(self, request: ProviderRequest, opened: OpenRequest, *, recorded: Recorded) -> Forward:
+        recorder = self._make_recorder(recorded, tokens=request.counted_tokens)
+        recall = None
+        if opened.recalled is not None:
+            recall = RecallSession(
+                backend=self._backend,
+                dialect=self._dialect,
+                exchanges=self._exchanges,
+                recorded=recorded,
+                body=request.body,
+                depth=len(opened.history.items),
+            )
         return Forward(
-            body=upstream.body,
+            body=request.body,
             finished=recorder,
-            overflowed=overflowed if may_compact else None,
-            headers=upstream.headers,
-            recalling=self._recalling(upstream, opened, recorded=recorded),
+            overflowed=self._shrink_on_overflow(opened, recorded, recorder),
+            headers=request.headers,
+            recall=recall,
         )
 
-    def _recorder(self, recorded: Recorded, *, tokens: int) -> ReplyRecorder:
-        cited = partial(self._recollections.cited, dialect=self._dialect)
-        return ReplyRecorder(self._backend, self._memory, recorded, tokens=tokens, cited=cited)
-
-    async def _smaller(self, known: KnownThread, opened: OpenRequest, recorder: ReplyRecorder) -> Smaller | None:
-        """Return what is sent in place of a request that was refused for its size."""
-        smaller = await self._keeping_up.shrink_after_overflow(known, opened)
-        if smaller is None:
+    def _shrink_on_overflow(self, opened: OpenRequest, recorded: Recorded, recorder: ReplyRecorder) -> Shrink | None:
+        """Return what makes a request smaller that its provider refused for its size; None where nothing is compacted."""
+        if self._compactor.find_mode(opened.hints) == "off":
             return None
-        recorder.tokens = estimate_counted_tokens(smaller)
-        return Smaller(body=smaller.body, headers=smaller.headers)
 
-    def _recalling(self, upstream: Upstream, opened: OpenRequest, *, recorded: Recorded) -> RecallSession | None:
-        if opened.recalled is None:
-            return None
-        return RecallSession(
-            backend=self._backend,
-            dialect=self._dialect,
-            exchanges=self._exchanges,
-            recorded=recorded,
-            body=upstream.body,
-            depth=len(opened.history.items),
-        )
+        async def shrink() -> Smaller | None:
+            smaller = await self._compactor.shrink_after_overflow(await recorded(), opened)
+            if smaller is None:
+                return None
+            recorder.tokens = smaller.counted_tokens
+            return Smaller(body=smaller.body, headers=smaller.headers)
 
-    async def _answered(self, command: Command, known: KnownThread, opened: OpenRequest) -> str:
-        """Do what a person asks of the gateway, or say why not: a command is never passed on to the model."""
-        try:
-            return await self._obey(command, known, opened)
-        except ThreadkeepError as error:
-            return render_failure(command, error)
+        return shrink
 
-    async def _obey(self, command: Command, known: KnownThread, opened: OpenRequest) -> str:
-        match command.verb:
-            case "compact":
-                report = await self._keeping_up.compact_on_command(known, opened, focus=command.argument)
-                return render_compaction(report, names=self._rules.commands)
-            case "undo":
-                self._memory.forget(known.thread_id)
-                return await decode_body(self._backend, known)
-            case "recall":
-                return await recalled(self._backend, known, command.argument, dialect=self._dialect)
-            case "status":
-                pressure = self._keeping_up.pressure(known, opened)
-                mode = self._keeping_up.mode(opened.hints)
-                return render_status(known, pressure, items=len(opened.history.items), mode=mode)
-            case "pin" | "unpin" | "note":
-                self._memory.forget(known.thread_id)
-                thread = Thread(self._backend, known.thread_id, dialect=self._dialect)
-                remark = {"pin": pin_text, "unpin": unpin_text, "note": note_text}[command.verb]
-                return await remark(thread, command.argument, name=self._rules.commands.control[0])
-            case "help":
-                return render_help(self._rules, misunderstood=command.argument)
+    async def _record(self, opened: OpenRequest, *, found: tuple[KnownThread, int] | None = None) -> KnownThread:
+        """Make what is new in a request durable; return the thread that now ends where the request does."""
+        for left in reversed(range(TRIES)):
+            try:
+                known = await self._lookup.record(opened, found=found)
+            except OrdinalConflict as lost:
+                if not left:
+                    raise
+                log.debug("lost a race for thread %s; looking again", lost.thread_id)
+                found = None
+            else:
+                break
+        if opened.incoming.placed is not None:
+            opened.incoming.placed(known.thread_id)
+        return known
 
+    def _make_recorder(self, recorded: Recorded, *, tokens: int) -> ReplyRecorder:
+        return ReplyRecorder(self._backend, self._threads, recorded, tokens=tokens, on_recorded=self._count_citations)
 
-def _placed(known: KnownThread, opened: OpenRequest) -> KnownThread:
-    """Say where a request was recorded, to the run that counts it."""
-    if opened.incoming.placed is not None:
-        opened.incoming.placed(known.thread_id)
-    return known
+    async def _find_memory(self, known: KnownThread | None, *, client: str) -> Summary:
+        """Return the memories that a conversation's model is shown; `known` is None where a conversation begins.
 
-
-async def _unrecorded(reply: Reply) -> None:
-    """Take the reply to a request that is no part of a conversation's history."""
-
-
-class SharedMemory:
-    """What is remembered, for conversations of one tenant."""
-
-    def __init__(self, memories: Memories, rules: Rules) -> None:
-        self._memories = memories
-        self._rules = rules
-
-    async def for_conversation(self, known: KnownThread | None, hints: Hints) -> Summary:
-        """Return what a conversation's model is shown; None is a conversation that begins."""
-        if not self._rules.can_show_memory(client=hints.client):
+        A conversation keeps what it was shown with its first request, byte for byte, so that its prefix stays. Only where those
+        memories were edited or erased is it shown the newest.
+        """
+        if not self._rules.can_show_memory(client=client):
             return Summary()
         if known is None:
             return await self._memories.shown()
@@ -374,7 +277,43 @@ class SharedMemory:
             return Summary()
         return await self._memories.shown_again(pin) or await self._memories.shown()
 
-    async def cited(self, reply: Reply, *, dialect: Dialect) -> None:
-        """Count the memories that an answer cites."""
+    async def _count_citations(self, reply: Reply) -> None:
         if self._rules.memory != "off":
-            await self._memories.cite_in("\n".join(dialect.view(item).text for item in reply.items))
+            await self._memories.cite_in("\n".join(self._dialect.view(item).text for item in reply.items))
+
+    async def lay_out(self, incoming: Incoming, wish: HostWish) -> HostWindow:
+        opened = await self._parse(incoming)
+        if opened is None:
+            raise BadInput("there is no history in this")
+        await self._read_history(opened)
+        known = await self._record(opened)
+        report, trouble, answer = None, None, None
+        is_full = wish.limit_tokens is not None and self._builder.estimate_tokens(known, opened) >= wish.limit_tokens
+        if opened.history.command is not None:
+            answer = await self._commands.answer(opened.history.command, known, opened)
+            known = await self._lookup.reload(known, opened.hints)
+        elif wish.compact or is_full:
+            try:
+                report = await self._compactor.compact_on_command(known, opened, focus=wish.focus)
+            except (CompactionError, Conflict) as error:
+                if wish.compact or isinstance(error, CompactionStopped):
+                    raise
+                trouble = str(error)
+            known = await self._lookup.reload(known, opened.hints)
+        known, request = await self._builder.build_next(known, opened)
+        active = known.active
+        ledger = load_ledger(bytes(active.checkpoint.state)) if active else await carried_ledger(self._backend, known.thread_id)
+        return HostWindow(
+            thread_id=known.thread_id,
+            checkpoint=active.ordinal if active else None,
+            tokens=request.tokens,
+            body=request.body,
+            state=render_state(ledger, whole=True) if ledger is not None and ledger.entries else None,
+            report=report,
+            trouble=trouble,
+            answer=answer,
+        )
+
+
+async def _ignore_reply(reply: Reply) -> None:
+    """Take the reply to a request that is no part of a conversation's history."""

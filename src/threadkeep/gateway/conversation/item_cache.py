@@ -35,7 +35,7 @@ KNOWN_ITEM_BYTES = 32
 # A longer item is read in a thread: no turn can be given while it is read.
 LONG_ITEM_BYTES = 256 * 1024
 # How many items of one history are kept as they were read. Each holds a dozen objects, which the garbage collector walks over.
-FRESH_ITEMS = 8_192
+PARSED_ITEMS = 8_192
 # Hosts that begin anew from a summary of their own say so in this section of their world, or have this question answered by it.
 SUMMARY_SECTION = "client_summary"
 SUMMARY_QUESTION = "What did we do so far?"
@@ -85,29 +85,29 @@ class ParsedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A whole history as it was sent; `fresh` is what was read just now, by position, and no more than `FRESH_ITEMS` of it."""
+    """A whole history as it was sent; `parsed` is what was read just now, by position, and no more than `PARSED_ITEMS` of it."""
 
     items: tuple[Item, ...]
     infos: tuple[ItemInfo, ...]
     aside: tuple[bool, ...]
-    fresh: Mapping[int, ParsedItem] = field(default_factory=dict)
+    parsed: Mapping[int, ParsedItem] = field(default_factory=dict)
 
     @property
     def chain(self) -> list[bytes]:
-        return [glance.link for glance in self.infos]
+        return [info.link for info in self.infos]
 
     @property
     def command(self) -> Command | None:
         """What the gateway is asked to do, if the last thing a person said is a command; a host may have added to it."""
-        for glance in reversed(self.infos):
-            if glance.command is not None or not glance.is_host:
-                return glance.command
+        for info in reversed(self.infos):
+            if info.command is not None or not info.is_host:
+                return info.command
         return None
 
     @property
     def turn(self) -> tuple[ItemInfo, ...]:
         """What came after the newest message of a person."""
-        asked = [index for index, glance in enumerate(self.infos) if glance.by_person and not self.aside[index]]
+        asked = [index for index, info in enumerate(self.infos) if info.by_person and not self.aside[index]]
         return self.infos[asked[-1] + 1 :] if asked else self.infos
 
     @property
@@ -134,26 +134,26 @@ class ItemCache:
         """Whether a history that was seen lately begins with the same `length` items."""
         return self._histories.longest(items[:length], agent=agent)[1] >= length
 
-    async def at(self, items: Sequence[Item], *, agent: str) -> History:
+    async def read(self, items: Sequence[Item], *, agent: str) -> History:
         """Return what is known of a history after the seed of `agent`; a long one that is new leaves others their turn."""
         earlier, shared = self._histories.longest(items, agent=agent)
         infos = list(earlier.infos[:shared]) if earlier else []
         link = infos[-1].link if infos else seed_chain(self._key, dialect=self._dialect.name, agent=agent)
-        fresh: dict[int, ParsedItem] = {}
+        parsed: dict[int, ParsedItem] = {}
         unread = TURN_BYTES
         for index, item in enumerate(islice(items, shared, None), start=shared):
             is_long = len(item.raw) >= LONG_ITEM_BYTES
             place = await asyncio.to_thread(_place, item, link) if is_long else _place(item, link)
-            glance = self._known.get(place)
+            info = self._known.get(place)
             unread -= KNOWN_ITEM_BYTES
-            if glance is None:
+            if info is None:
                 read = await asyncio.to_thread(self._read, item, link) if is_long else self._read(item, link)
-                glance = self._known[place] = read[1]
-                if len(fresh) < FRESH_ITEMS:
-                    fresh[index] = read[0]
+                info = self._known[place] = read[1]
+                if len(parsed) < PARSED_ITEMS:
+                    parsed[index] = read[0]
                 unread -= ITEM_BYTES + len(item.raw)
-            infos.append(glance)
-            link = glance.link
+            infos.append(info)
+            link = info.link
             if unread < 0:
                 unread = TURN_BYTES
                 await asyncio.sleep(0)
@@ -161,19 +161,19 @@ class ItemCache:
         aside = _asides(infos, known=earlier.aside[:shared] if earlier else ())
         history = History(items=tuple(items), infos=tuple(infos), aside=aside)
         self._histories.keep(history, agent=agent, instead_of=earlier if earlier and shared == len(earlier.items) else None)
-        return replace(history, fresh=fresh)
+        return replace(history, parsed=parsed)
 
     def _read(self, item: Item, before: bytes) -> tuple[ParsedItem, ItemInfo]:
-        reading = ParsedItem(view=self._dialect.view(item), canonical=self._dialect.canonical(item))
-        return reading, self._look(item, reading, before=before)
+        parsed_item = ParsedItem(view=self._dialect.view(item), canonical=self._dialect.canonical(item))
+        return parsed_item, self._look(item, parsed_item, before=before)
 
-    def _look(self, item: Item, reading: ParsedItem, *, before: bytes) -> ItemInfo:
-        view = reading.view
+    def _look(self, item: Item, parsed_item: ParsedItem, *, before: bytes) -> ItemInfo:
+        view = parsed_item.view
         is_message = view.kind is ItemKind.MESSAGE
         sealed = has_sealed(item, self._dialect)
         command = find_command(view, self._names)
         return ItemInfo(
-            link=link_chain(self._key, before, reading.canonical),
+            link=link_chain(self._key, before, parsed_item.canonical),
             role=view.role,
             tokens=estimate_item(item.raw),
             by_person=is_message and view.by_person,
@@ -242,10 +242,10 @@ def _asides(infos: Sequence[ItemInfo], *, known: tuple[bool, ...]) -> tuple[bool
         start -= 1
     later = infos[start:]
     found = mark_asides(
-        (glance.command is not None for glance in later),
-        (glance.is_answer for glance in later),
-        (glance.is_own for glance in later),
-        (glance.is_host for glance in later),
+        (info.command is not None for info in later),
+        (info.is_answer for info in later),
+        (info.is_own for info in later),
+        (info.is_host for info in later),
     )
     return (*known[:start], *found)
 

@@ -1,7 +1,7 @@
-"""Requests taken apart, the part that was sent before only once.
+"""Splits requests into items, and each part that is sent again only once.
 
-A client resends its history, and most write the same bytes again. A body that begins as an earlier one did, up to the end of an
-item of its history, is taken apart from there on: what stood before is known.
+A client resends its history, and most write the same bytes again. If a body begins like an earlier one, up to the end of an item,
+it is split from there on.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Prefix:
 
 
 class ParseCache:
-    """Takes requests of one dialect apart; the beginnings it remembers are forgotten oldest first."""
+    """Takes requests of one dialect apart; the prefixes it remembers are forgotten oldest first."""
 
     def __init__(self, dialect: Dialect, *, limit_bytes: int = LIMIT_BYTES) -> None:
         self._dialect = dialect
@@ -57,29 +57,29 @@ class ParseCache:
         """Return what `dialect.split` returns. A long body is taken apart in a thread, so that other requests go on."""
         if len(body) < SHORTEST_BYTES:
             return self._dialect.split(body)
-        known = self._longest(body)
+        known = self._find_longest(body)
         unknown_bytes = len(body) - (len(known.sent) if known else 0)
         if unknown_bytes < LONG_BYTES and len(body) < COPIED_BYTES:
-            request, find_beginning = self._taken_apart(body, known)
+            request, prefix = self._split(body, known)
         else:
-            request, find_beginning = await asyncio.to_thread(self._taken_apart, body, known)
-        if find_beginning is not None:
-            self._keep(find_beginning, instead_of=known)
+            request, prefix = await asyncio.to_thread(self._split, body, known)
+        if prefix is not None:
+            self._keep(prefix, instead_of=known)
         return request
 
-    def _taken_apart(self, body: bytes, known: _Prefix | None) -> tuple[Request | None, _Prefix | None]:
+    def _split(self, body: bytes, known: _Prefix | None) -> tuple[Request | None, _Prefix | None]:
         """Return the parts of a body, and how it can be recognised again. Changes nothing here: it may run in a thread."""
-        request = self._continued(body, known) if known else None
+        request = self._split_rest(body, known) if known else None
         if request is None:
             request = self._dialect.split(body)
-        return request, self._beginning(body, request) if request else None
+        return request, self._make_prefix(body, request) if request else None
 
-    def _longest(self, body: bytes) -> _Prefix | None:
+    def _find_longest(self, body: bytes) -> _Prefix | None:
         alike = self._alike.get(body[:OPENING_BYTES], ())
-        begun = [find_beginning for find_beginning in alike if body.startswith(find_beginning.sent)]
-        return max(begun, key=lambda find_beginning: len(find_beginning.sent), default=None)
+        begun = [prefix for prefix in alike if body.startswith(prefix.sent)]
+        return max(begun, key=lambda prefix: len(prefix.sent), default=None)
 
-    def _continued(self, body: bytes, known: _Prefix) -> Request | None:
+    def _split_rest(self, body: bytes, known: _Prefix) -> Request | None:
         """Take apart a body that goes on from a known one; None where that leaves any doubt."""
         rest = body[len(known.sent) :].lstrip(SPACE)
         if not rest.startswith((b",", b"]")):
@@ -101,10 +101,10 @@ class ParseCache:
             items=(*known.items, *later.head, *later.items),
         )
 
-    def _beginning(self, body: bytes, request: Request) -> _Prefix | None:
+    def _make_prefix(self, body: bytes, request: Request) -> _Prefix | None:
         """Return how far a body can be recognised again; None where its history is empty, or cannot be pointed at."""
         history = request.fields.get(self._dialect.history_field, b"")
-        opened = _opened(body, history, name=self._dialect.history_field.encode())
+        opened = _find_history_start(body, history, name=self._dialect.history_field.encode())
         if opened is None or not request.items:
             return None
         end = opened + len(history) - len("[]")
@@ -112,17 +112,17 @@ class ParseCache:
             end -= 1
         return _Prefix(sent=body[:end], opened=opened, head=request.head, items=request.items)
 
-    def _keep(self, find_beginning: _Prefix, *, instead_of: _Prefix | None) -> None:
-        opening = find_beginning.sent[:OPENING_BYTES]
+    def _keep(self, prefix: _Prefix, *, instead_of: _Prefix | None) -> None:
+        opening = prefix.sent[:OPENING_BYTES]
         alike = self._alike.pop(opening, [])
         kept = [each for each in alike if each is not instead_of][1 - ALIKE :]
-        self._alike[opening] = [*kept, find_beginning]
-        self._bytes += _bytes(self._alike[opening]) - _bytes(alike)
+        self._alike[opening] = [*kept, prefix]
+        self._bytes += _count_bytes(self._alike[opening]) - _count_bytes(alike)
         while self._bytes > self._limit and self._alike:
-            self._bytes -= _bytes(self._alike.pop(next(iter(self._alike))))
+            self._bytes -= _count_bytes(self._alike.pop(next(iter(self._alike))))
 
 
-def _opened(body: bytes, history: bytes, *, name: bytes) -> int | None:
+def _find_history_start(body: bytes, history: bytes, *, name: bytes) -> int | None:
     """Return where in a body the list that is its history begins, behind the bracket."""
     if not history.startswith(b"["):
         return None
@@ -132,5 +132,5 @@ def _opened(body: bytes, history: bytes, *, name: bytes) -> int | None:
     return None
 
 
-def _bytes(beginnings: Sequence[_Prefix]) -> int:
-    return sum(len(find_beginning.sent) for find_beginning in beginnings)
+def _count_bytes(prefixes: Sequence[_Prefix]) -> int:
+    return sum(len(prefix.sent) for prefix in prefixes)

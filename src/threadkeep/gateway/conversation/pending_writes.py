@@ -1,7 +1,7 @@
-"""Requests that are recorded while their providers are asked: the provider's time to answer is time to write.
+"""Writes that run while a provider answers: the new items of a request, then its reply.
 
-What a request brings is durable before its answer ends, not before it is asked. Only where something must be decided from what
-was written (a command, a compaction, another window) does the request wait for it.
+The items of a request are durable before its answer ends, not before the provider is asked. A request waits for its write only
+where something is decided from the records: a command, a compaction, another window.
 """
 
 from __future__ import annotations
@@ -16,22 +16,20 @@ import msgspec
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.inline import parted
 from threadkeep.dialects import Reply
-from threadkeep.errors import OrdinalConflict
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
-from threadkeep.items import Item
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import ReplyBody, encode_body
 from threadkeep.tokens import Calibration
 
-# The request goes out first: laying down a history that nobody knows keeps the event loop busy for longer than sending it does.
-HEAD_START_S = 0.02
+# The request goes out first: writing a long new history keeps the event loop busy for longer than sending it does.
+DELAY_S = 0.02
 
 Recorded = Callable[[], Awaitable[KnownThread]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingWrite:
-    """One recording: its history's first and last known link, and what hurries it."""
+    """The first and last known link of a history that is being written, and an event that ends the delay."""
 
     first: bytes
     link: bytes
@@ -39,28 +37,28 @@ class _PendingWrite:
 
 
 class PendingWrites:
-    """Recordings under way."""
+    """Writes of requests that are under way."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[KnownThread], _PendingWrite] = {}
 
-    def begin(self, record: Recorded, *, first: bytes, link: bytes) -> Recorded:
-        """Record soon; what is returned, when awaited, waits for it and raises what it raised.
+    def start(self, record: Recorded, *, first: bytes, link: bytes) -> Recorded:
+        """Write soon; the function returned waits for the write, and raises what it raised.
 
-        `first` and `link` are the first and the last known link of the history that is recorded: whoever brings one that goes on
-        from there waits (`wait_for`).
+        `first` and `link` are the first and the last known link of the history: a request that goes on from there waits for this
+        write (`wait_for`).
         """
         needed = asyncio.Event()
 
         async def recorded() -> KnownThread:
             with suppress(TimeoutError):
-                async with asyncio.timeout(HEAD_START_S):
+                async with asyncio.timeout(DELAY_S):
                     await needed.wait()
             return await record()
 
         task = asyncio.create_task(recorded())
         self._tasks[task] = _PendingWrite(first=first, link=link, needed=needed)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._remove)
 
         async def known() -> KnownThread:
             needed.set()
@@ -69,34 +67,34 @@ class PendingWrites:
         return known
 
     async def wait_for(self, chain: Sequence[bytes]) -> None:
-        """Return once every history under way that begins this one is recorded: a client may leave an answer and go on."""
+        """Return once every pending history that begins this one is written: a client may go on before its answer has ended."""
         if not self._tasks:
             return
         known = set(chain)
-        before = [task for task, recording in self._tasks.items() if recording.link in known]
+        before = [task for task, write in self._tasks.items() if write.link in known]
         for task in before:
             self._tasks[task].needed.set()
         if before:
             await asyncio.wait(before)
 
     def is_pending(self, first: bytes) -> bool:
-        """Whether a history that begins with this link is being recorded: the store does not tell of it yet."""
-        return any(recording.first == first for recording in self._tasks.values())
+        """Whether a history that begins with this link is being written; the store does not have it yet."""
+        return any(write.first == first for write in self._tasks.values())
 
-    async def settled(self) -> None:
-        """Return once everything that was begun is durable, or has failed."""
+    async def wait_idle(self) -> None:
+        """Return once every pending write is durable, or has failed."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _ended(self, task: asyncio.Task[KnownThread]) -> None:
+    def _remove(self, task: asyncio.Task[KnownThread]) -> None:
         self._tasks.pop(task, None)
-        # Whoever waits for it is told; a client that is gone has nobody who does.
+        # Where nobody waits any more, because the client is gone, asyncio must not report the error as never retrieved.
         if not task.cancelled():
             task.exception()
 
 
 def make_finished(known: KnownThread) -> Recorded:
-    """Return a recording that is over."""
+    """Return a write that has ended."""
 
     async def same() -> KnownThread:
         return known
@@ -105,28 +103,34 @@ def make_finished(known: KnownThread) -> Recorded:
 
 
 class ReplyRecorder:
-    """Writes down what the provider answered, before the client has all of it, and after what it was asked.
+    """Records a reply, after the request it answers and before the client has all of it.
 
-    `tokens` is our estimate of what was asked; it may be set anew where something else was asked in the end, and is 0 where the
-    provider reads only a part of it, for then what it counts says nothing about the whole. `cited` is told of the answer once it
-    is written.
+    `tokens` is our estimate of the request. It is set anew where a smaller request was sent in the end, and is 0 where the
+    provider reads only a part of the request, because its count then says nothing about the whole. `on_recorded` is called with
+    the reply once it is durable.
     """
 
     def __init__(
-        self, backend: Backend, memory: ThreadCache, recorded: Recorded, *, tokens: int, cited: Callable[[Reply], Awaitable[None]]
+        self,
+        backend: Backend,
+        threads: ThreadCache,
+        recorded: Recorded,
+        *,
+        tokens: int,
+        on_recorded: Callable[[Reply], Awaitable[None]],
     ) -> None:
         self._backend = backend
-        self._memory = memory
+        self._threads = threads
         self._recorded = recorded
         self.tokens = tokens
-        self._cited = cited
+        self._on_recorded = on_recorded
 
     async def __call__(self, reply: Reply) -> None:
         known = await self._recorded()
         if not reply.items and reply.input_tokens is None:
             return
         redact = self._backend.redact
-        estimated = 0 if any(_holds_compaction(item) for item in reply.items) else self.tokens
+        estimated = 0 if any(parted(item).written is not None for item in reply.items) else self.tokens
         body = ReplyBody(
             items=[msgspec.Raw(redact(item.raw) if redact else item.raw) for item in reply.items],
             outcome=reply.outcome,
@@ -143,18 +147,7 @@ class ReplyRecorder:
             tokens=reply.output_tokens or 0,
             body=encode_body(body),
         )
-        expected = known.tip.next
-        while True:
-            try:
-                reached = await self._backend.append(known.thread_id, [record], expected=expected)
-            except OrdinalConflict as moved:
-                expected = moved.actual
-            else:
-                break
+        reached = await self._backend.append_beside(known.thread_id, record, expected=known.tip.next)
         usage = Calibration(estimated=estimated, counted=reply.input_tokens) if reply.input_tokens else None
-        self._memory.extend(known.thread_id, expected=expected, reached=reached, usage=usage)
-        await self._cited(reply)
-
-
-def _holds_compaction(item: Item) -> bool:
-    return parted(item).written is not None
+        self._threads.extend(known.thread_id, reached=reached, usage=usage)
+        await self._on_recorded(reply)

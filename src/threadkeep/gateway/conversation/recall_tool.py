@@ -1,8 +1,9 @@
-"""What was recalled in a conversation, recorded beside its history and put back where it was.
+"""The recall tool: added to a client's own tools, run by the gateway, and hidden from the client.
 
-A client echoes the one answer it was given; upstream stand in its place the provider's own answers with what was called and
-returned between them. So what a provider is sent only grows. An answer that the client echoes differently, or that a compaction
-has laid out anew, is sent as the client has it: what was recalled in it is then gone, and can be recalled again.
+The client gets one answer, made of as many of the provider's as it took, and echoes that one. What was called and returned is
+recorded beside the history. In later requests the provider's own answers stand in place of the echo, so that the prefix only
+grows. An answer that the client echoes differently, or that a compaction has laid out anew, is sent as the client has it; what
+was recalled in it is then gone, and can be recalled again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from threadkeep.client.thread import Thread
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply, Request
 from threadkeep.dialects.base import HiddenTool, ToolDefinition, has_sealed
-from threadkeep.errors import InvalidPointer, OrdinalConflict, ThreadkeepError
+from threadkeep.errors import InvalidPointer, ThreadkeepError
 from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.pending_writes import Recorded
@@ -34,6 +35,8 @@ from threadkeep.threads import Pointer, parse_pointer
 from threadkeep.threads.reader import load_live_path
 from threadkeep.tokens import estimate_item
 
+NAME: Final = "threadkeep_recall"
+TOOL: Final = ToolDefinition(name=NAME, description=DESCRIPTION, parameters=PARAMETERS)
 SEAL_BYTES = 16
 # How `render_recall` heads what it quotes.
 _pointer = re.compile(rb"\[([A-Za-z0-9._-]{1,128})#(\d{1,15})\]")
@@ -55,7 +58,7 @@ class ExchangeBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="note", 
     pending: list[msgspec.Raw]
     seal: str = ""
 
-    def sealed(self, key: bytes) -> ExchangeBody:
+    def seal_with(self, key: bytes) -> ExchangeBody:
         bare = msgspec.json.encode(msgspec.structs.replace(self, seal=""))
         return msgspec.structs.replace(self, seal=blake2b(bare, key=key, digest_size=SEAL_BYTES).hexdigest())
 
@@ -82,12 +85,12 @@ class Exchange:
 class RecallExchanges:
     """The exchanges of one tenant's conversations in one dialect."""
 
-    def __init__(self, backend: Backend, dialect: Dialect, memory: ThreadCache) -> None:
+    def __init__(self, backend: Backend, dialect: Dialect, threads: ThreadCache) -> None:
         self._backend = backend
         self._dialect = dialect
-        self._memory = memory
+        self._threads = threads
 
-    async def of(self, known: KnownThread | None) -> tuple[Exchange, ...]:
+    async def load(self, known: KnownThread | None) -> tuple[Exchange, ...]:
         """Return what was recalled since the newest checkpoint of a thread, as it stood when it was looked at."""
         if known is None:
             return ()
@@ -95,10 +98,10 @@ class RecallExchanges:
         path = await load_live_path(store, known.thread_id, stop=known.tip.next)
         found = [await store.read(span, kinds={RecordKind.NOTE}) for span in reversed(path.spans)]
         exchanges = [each for records in found for record in records if (each := self._read(record.body)) is not None]
-        erased = await self._erased({pointer for exchange in exchanges for pointer in exchange.quotes})
+        erased = await self._find_erased({pointer for exchange in exchanges for pointer in exchange.quotes})
         return tuple(exchange for exchange in exchanges if not erased.intersection(exchange.quotes))
 
-    async def _erased(self, pointers: set[Pointer]) -> set[Pointer]:
+    async def _find_erased(self, pointers: set[Pointer]) -> set[Pointer]:
         """Return which of these records are erased: what quotes one of them is never sent again."""
         found: set[Pointer] = set()
         for thread_id in {pointer.thread_id for pointer in pointers}:
@@ -108,14 +111,14 @@ class RecallExchanges:
             found.update(Pointer(thread_id, record.ordinal) for record in records if record.erased)
         return found
 
-    async def keep(self, known: KnownThread, exchange: Exchange) -> None:
+    async def record(self, known: KnownThread, exchange: Exchange) -> None:
         """Record an exchange. Durable when it returns."""
         body = ExchangeBody(
             depth=exchange.depth,
             said=exchange.said,
             items=[msgspec.Raw(item.raw) for item in exchange.items],
             pending=[msgspec.Raw(item.raw) for item in exchange.pending],
-        ).sealed(self._backend.store.tenant.key)
+        ).seal_with(self._backend.store.tenant.key)
         record = NewRecord(
             kind=RecordKind.NOTE,
             at_ms=self._backend.clock.now_ms(),
@@ -123,15 +126,8 @@ class RecallExchanges:
             tokens=0,
             body=msgspec.json.encode(body),
         )
-        expected = known.tip.next
-        while True:
-            try:
-                reached = await self._backend.append(known.thread_id, [record], expected=expected)
-            except OrdinalConflict as moved:
-                expected = moved.actual
-            else:
-                break
-        self._memory.extend(known.thread_id, expected=expected, reached=reached)
+        reached = await self._backend.append_beside(known.thread_id, record, expected=known.tip.next)
+        self._threads.extend(known.thread_id, reached=reached)
 
     def _read(self, body: bytes) -> Exchange | None:
         if b'"recalled"' not in body:
@@ -140,7 +136,7 @@ class RecallExchanges:
             found = _decoder.decode(body)
         except msgspec.MsgspecError:
             return None
-        if not compare_digest(found.seal, found.sealed(self._backend.store.tenant.key).seal):
+        if not compare_digest(found.seal, found.seal_with(self._backend.store.tenant.key).seal):
             return None
         return Exchange(
             depth=found.depth,
@@ -156,45 +152,45 @@ def restore_exchanges(
     """Return a window with what was recalled where it was."""
     form = dialect.api.make_hidden_tool(TOOL)
     for exchange in exchanges:
-        window = _put_back(list(window), exchange, history, dialect=dialect, form=form)
+        window = _restore(list(window), exchange, history, dialect=dialect, form=form)
     return list(window)
 
 
-def _put_back(
+def _restore(
     window: list[WindowItem], exchange: Exchange, history: History, *, dialect: Dialect, form: HiddenTool
 ) -> list[WindowItem]:
-    echo = _echo(exchange.depth, history, dialect=dialect)
+    echo = _find_echo(exchange.depth, history, dialect=dialect)
     places = {placed.depth: at for at, placed in enumerate(window) if placed.depth is not None and not placed.from_checkpoint}
     begins = places.get(exchange.depth + 1)
     whole = begins is not None and all(exchange.depth + 1 + step in places for step in range(len(echo)))
     if begins is None or not whole or not echo or form.spoken_text(echo) != exchange.said:
-        return _without_orphans(window, exchange, echo, form=form)
+        return _drop_orphans(window, exchange, echo, form=form)
     ends = begins + len(echo)
-    ours = [_placed(item, exchange.depth + 1, dialect=dialect) for item in exchange.items]
+    ours = [_place(item, exchange.depth + 1, dialect=dialect) for item in exchange.items]
     after = window[ends:]
     if exchange.pending:
         if not after:
             return window
         changed = form.join_outputs(after[0].item, exchange.pending)
         if changed is None:
-            ours.extend(_placed(item, exchange.depth + 1, dialect=dialect) for item in exchange.pending)
+            ours.extend(_place(item, exchange.depth + 1, dialect=dialect) for item in exchange.pending)
         else:
             held = after[0]
             after[0] = WindowItem(item=changed, tokens=estimate_item(changed.raw), depth=held.depth, sealed=held.sealed)
     return [*window[:begins], *ours, *after]
 
 
-def _echo(depth: int, history: History, *, dialect: Dialect) -> list[Item]:
+def _find_echo(depth: int, history: History, *, dialect: Dialect) -> list[Item]:
     """Return the client's items from a place on that are one answer of the model's."""
     found: list[Item] = []
-    for item, glance in zip(history.items[depth:], history.infos[depth:], strict=True):
-        if glance.by_person or glance.is_output or dialect.view(item).role is not Role.ASSISTANT:
+    for item, info in zip(history.items[depth:], history.infos[depth:], strict=True):
+        if info.by_person or info.is_output or dialect.view(item).role is not Role.ASSISTANT:
             break
         found.append(item)
     return found
 
 
-def _without_orphans(window: list[WindowItem], exchange: Exchange, echo: Sequence[Item], *, form: HiddenTool) -> list[WindowItem]:
+def _drop_orphans(window: list[WindowItem], exchange: Exchange, echo: Sequence[Item], *, form: HiddenTool) -> list[WindowItem]:
     """Return a window without reasoning that led to a call which is not there: a provider refuses it without what followed."""
     reasoning = {form.sealed_reasoning(item) for item in exchange.items} - {None}
     if not reasoning or not echo:
@@ -202,7 +198,7 @@ def _without_orphans(window: list[WindowItem], exchange: Exchange, echo: Sequenc
     return [placed for placed in window if form.sealed_reasoning(placed.item) not in reasoning]
 
 
-def _placed(item: Item, depth: int, *, dialect: Dialect) -> WindowItem:
+def _place(item: Item, depth: int, *, dialect: Dialect) -> WindowItem:
     return WindowItem(item=item, tokens=estimate_item(item.raw), depth=depth, sealed=has_sealed(item, dialect))
 
 
@@ -231,40 +227,40 @@ class RecallSession:
     _body: bytes = field(default=b"", repr=False)
 
     @property
-    def form(self) -> HiddenTool:
+    def tool(self) -> HiddenTool:
         return self.dialect.api.make_hidden_tool(TOOL)
 
-    async def answered(self, reply: Reply) -> bytes | None:
+    async def handle_reply(self, reply: Reply) -> bytes | None:
         """Take one answer of the provider; return what it is to be asked next, or None where the answer is the client's.
 
         What a client sees nothing of is durable when None is returned.
         """
-        found = self.form.find_calls(reply.items)
-        outputs = self.form.make_outputs({call_id: await self._output(arguments) for call_id, arguments in found.calls})
+        found = self.tool.find_calls(reply.items)
+        outputs = self.tool.make_outputs({call_id: await self._run_call(arguments) for call_id, arguments in found.calls})
         if not outputs or found.has_others or reply.outcome != "completed" or self._rounds > ROUNDS:
-            await self._keep(reply, pending=tuple(outputs))
+            await self._record(reply, pending=tuple(outputs))
             return None
         self._rounds += 1
         self._items.extend((*reply.items, *outputs))
         self._shown.extend(reply.items)
-        self._body = self._longer(self._body or self.body, (*reply.items, *outputs))
+        self._body = self._extend(self._body or self.body, (*reply.items, *outputs))
         return self._body
 
-    def _longer(self, body: bytes, items: Sequence[Item]) -> bytes:
+    def _extend(self, body: bytes, items: Sequence[Item]) -> bytes:
         request = self.dialect.split(body)
         if request is None:
             raise AssertionError("what the gateway wrote itself can be read")
         return self.dialect.join(request, [*request.items, *items])
 
-    async def _keep(self, reply: Reply, *, pending: tuple[Item, ...]) -> None:
+    async def _record(self, reply: Reply, *, pending: tuple[Item, ...]) -> None:
         """Record what the client sees nothing of, if there is anything."""
         if not self._items and not pending:
             return
-        said = self.form.spoken_text([*self._shown, *reply.items])
+        said = self.tool.spoken_text([*self._shown, *reply.items])
         exchange = Exchange(depth=self.depth, said=said, items=(*self._items, *reply.items), pending=pending)
-        await self.exchanges.keep(await self.recorded(), exchange)
+        await self.exchanges.record(await self.recorded(), exchange)
 
-    async def _output(self, arguments: object) -> str:
+    async def _run_call(self, arguments: object) -> str:
         if self._rounds >= ROUNDS:
             return ENOUGH
         query = arguments.get(ARGUMENT) if isinstance(arguments, dict) else None
@@ -298,17 +294,13 @@ def keep_first_counts(shown: Reply, first: Reply) -> Reply:
 def can_offer_recall(request: Request, history: History, hints: Hints, *, dialect: Dialect, rules: Rules) -> bool:
     """Whether a conversation's model is given the tool.
 
-    Not where its answers cannot be blended, or a tool of the client's own has the name. Where a provider binds thinking to what
-    stands before it, only with `drop_block`: a client that changes what it echoes would otherwise have its next request refused.
+    Not where its answers cannot be blended, or a tool of the client's own has the name. Where a provider binds thinking, only
+    with `drop_block`: a client that changes what it echoes would otherwise have its next request refused.
     """
     if not rules.can_recall(client=hints.client, model=hints.model):
         return False
     thinking = dialect.api.thinking
-    has_thinking = thinking is not None and (thinking.is_requested(request) or any(glance.is_sealed for glance in history.infos))
+    has_thinking = thinking is not None and (thinking.is_requested(request) or any(info.is_sealed for info in history.infos))
     if has_thinking and rules.thinking != "drop_block":
         return False
     return hints.answer_form != "list" and dialect.api.make_hidden_tool(TOOL).can_join(request)
-
-
-NAME: Final = "threadkeep_recall"
-TOOL: Final = ToolDefinition(name=NAME, description=DESCRIPTION, parameters=PARAMETERS)

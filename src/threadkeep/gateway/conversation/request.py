@@ -11,6 +11,7 @@ from threadkeep.dialects import Reply, Request
 from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.recall_tool import Exchange, RecallSession
+from threadkeep.gateway.conversation.thread_cache import KnownThread
 from threadkeep.memory.memory import Summary
 
 
@@ -45,10 +46,10 @@ class Incoming:
         query: What follows the path in the URL; may hold a credential.
         headers: Names in lower case; the values of a repeated header are joined by `, `. Holds the client's credentials.
         body: The request as it arrived, its content encoding undone.
-        send_alike: Asks the provider something else on this client's behalf; None where that cannot be done.
-        send_beside: Asks it at another of its paths.
+        ask_provider: Asks the provider something else on this client's behalf; None where that cannot be done.
+        ask_path: Asks it at another of its paths.
         list_models: Asks it about its models.
-        placed: Is told which thread the request belongs to, once that is recorded.
+        placed: Called with the thread's id once the request is recorded.
     """
 
     path: str
@@ -69,6 +70,10 @@ class Smaller:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+# Makes a request smaller that its provider refused for its size; None where it cannot be made smaller.
+Shrink = Callable[[], Awaitable[Smaller | None]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
     """Send `body` to the provider and relay its answer untouched.
@@ -80,14 +85,14 @@ class Forward:
 
     `overflowed` is awaited at most once, when the provider refuses the request because it does not fit the model's window and
     nothing was relayed yet: what it returns is sent instead; None relays the refusal. `headers` replace or join the
-    client's own on the way to the provider. `recalling` answers what the model recalls, and has the provider asked again.
+    client's own on the way to the provider. `recall` answers calls of the recall tool, and says what the provider is asked next.
     """
 
     body: bytes = field(repr=False)
     finished: Callable[[Reply], Awaitable[None]]
-    overflowed: Callable[[], Awaitable[Smaller | None]] | None = None
+    overflowed: Shrink | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    recalling: RecallSession | None = field(default=None, repr=False)
+    recall: RecallSession | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,20 +125,31 @@ class Conversations(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenRequest:
-    """What a client sent: the request as it came, its parts, its hints, and a look at each item of its history.
+EMPTY = History(items=(), infos=(), aside=())
 
-    `memory` is what its model is shown of the memory beside what the client says; nothing, unless that was decided.
-    `recalled` is what was recalled for it so far; None where its model is not given the tool.
+
+@dataclass(slots=True, kw_only=True)
+class OpenRequest:
+    """A request on its way through the stages of `RecordedConversations.open`, which fill in the fields that have a default.
+
+    Attributes:
+        history: Its items and what is known about each.
+        found: The thread that holds the longest known part of the history, and that part's length.
+        memory: The memories that the model is shown beside what the client says.
+        recalled: What was recalled in the conversation so far; None where the model is not offered the recall tool.
     """
 
     incoming: Incoming
     request: Request
     hints: Hints
-    history: History
+    history: History = EMPTY
+    found: tuple[KnownThread, int] | None = None
     memory: Summary = field(default=Summary(), repr=False)
     recalled: tuple[Exchange, ...] | None = field(default=None, repr=False)
+
+    @property
+    def known(self) -> KnownThread | None:
+        return self.found[0] if self.found else None
 
     @property
     def headers(self) -> Mapping[str, str]:

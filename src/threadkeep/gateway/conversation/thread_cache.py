@@ -1,7 +1,7 @@
-"""What the gateway knows about threads it has lately written to, so that a request need not be placed from scratch.
+"""Threads that were written lately, so that a request's thread need not be looked up from scratch.
 
-Nothing here is the truth: another process may have written since. Whoever uses it first asks the store whether the thread still
-ends where it did.
+Another process may have written to a thread since. Before a cached thread is used, the store is asked whether it still ends where
+it did.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from threadkeep.threads.reader import find_last_usage, load_checkpoint, load_liv
 from threadkeep.tokens import Calibration
 
 THREADS = 1_024
-# What hosts tell a model of its world, and hooks of a new start, is written among it.
-TOLD_AT_MOST = 8
+# The context records of hosts' sections and of SessionStart hooks stand among ours.
+CONTEXTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveCheckpoint:
-    """A checkpoint that counts, where it stands, and what it puts in place of a history."""
+    """The checkpoint that counts, its ordinal, and its layout as it is sent."""
 
     ordinal: int
     checkpoint: Checkpoint
@@ -47,7 +47,7 @@ class ThreadContext:
     started: int | None = None
     start: tuple[bytes, ...] = ()
 
-    def body(self, fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
+    def encode(self, fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
         """Return the record's body for a head whose digest this is."""
         return encode_body(
             ContextBody(
@@ -67,7 +67,7 @@ class ThreadContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownThread:
-    """A thread as it stood when it was last looked at."""
+    """A thread as it was when it was last loaded or written."""
 
     thread_id: str
     tip: Tip
@@ -78,12 +78,12 @@ class KnownThread:
 
 
 def digest_head(fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> bytes:
-    """Return the digest of what a request tells the model beside its history."""
+    """Return the digest of what a request tells the model outside its history."""
     return digest_body(encode_body(ContextBody(fields=fields, head=head)))
 
 
 class ThreadCache:
-    """Threads by the last link of their chain, and by the name their client has for them; the oldest are forgotten first."""
+    """Threads by the last link of their chain, and by their client's session name; the oldest are forgotten first."""
 
     def __init__(self, *, kept: int = THREADS) -> None:
         self._limit = kept
@@ -109,15 +109,15 @@ class ThreadCache:
             del self._tips[known.tip.chain]
 
     def is_current(self, known: KnownThread) -> bool:
-        """Whether this is the last that was heard of a thread here."""
+        """Whether this is the newest state of a thread in this cache."""
         return self._threads.get(known.thread_id) is known
 
-    def extend(self, thread_id: str, *, expected: int, reached: int, usage: Calibration | None = None) -> None:
-        """Take note that what was appended at `expected` left the path's end, its chain and its checkpoint where they were."""
+    def extend(self, thread_id: str, *, reached: int, usage: Calibration | None = None) -> None:
+        """Take note that one record was appended before ordinal `reached`, which left chain and checkpoint as they were."""
         known = self._threads.get(thread_id)
         if known is None:
             return
-        if known.tip.next != expected:
+        if not known.tip.next <= reached <= known.tip.next + 1:
             self.forget(thread_id)
             return
         self.remember(replace(known, tip=replace(known.tip, next=reached), usage=usage or known.usage))
@@ -163,7 +163,7 @@ async def load_context(store: ThreadStore, thread_id: str, *, stop: int) -> Thre
     while name is not None:
         row = await store.get(name)
         span = Span(thread_id=name, start=row.start, stop=stop)
-        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=TOLD_AT_MOST):
+        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):
             body = read_body(record, ContextBody)
             if body is not None:
                 return _read_context(body)

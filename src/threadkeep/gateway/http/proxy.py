@@ -170,8 +170,8 @@ class Exchange:
                 await self._relay(answer, forward, headers=headers, finish=finish)
                 return
         headers.update(smaller.headers)
-        if forward.recalling is not None:
-            forward.recalling.body = smaller.body
+        if forward.recall is not None:
+            forward.recall.body = smaller.body
         async with self._upstream.exchange("POST", self._target, headers=headers, body=smaller.body) as answer:
             await self._relay(answer, forward, headers=headers, finish=finish)
 
@@ -180,9 +180,9 @@ class Exchange:
     ) -> None:
         if isinstance(answer, UpstreamFailure):
             self._metrics.count_failure(f"relay.{answer.code}")
-        elif forward.recalling is not None and is_blendable(answer):
+        elif forward.recall is not None and is_blendable(answer):
             ask = partial(self._ask, headers=headers)
-            await relay_without_tool(self._caller, answer, wire=self._wire, finish=finish, recalling=forward.recalling, ask=ask)
+            await relay_without_tool(self._caller, answer, wire=self._wire, finish=finish, recall=forward.recall, ask=ask)
             return
         await relay_reply(self._caller, answer, wire=self._wire, finish=finish)
 

@@ -160,7 +160,7 @@ def is_blendable(answer: UpstreamAnswer | UpstreamFailure) -> bool:
 
 
 async def relay_without_tool(
-    caller: Caller, answer: UpstreamAnswer, *, wire: Wire, finish: Finish, recalling: RecallSession, ask: Ask
+    caller: Caller, answer: UpstreamAnswer, *, wire: Wire, finish: Finish, recall: RecallSession, ask: Ask
 ) -> None:
     """Relay an answer; where it recalls something, ask the provider again with that and go on with what it answers then.
 
@@ -168,21 +168,21 @@ async def relay_without_tool(
         ClientError: An answer broke off, or could not be had, after the client was given a part of it.
     """
     if answer.is_json:
-        await _Whole(caller, wire=wire, finish=finish, recalling=recalling, ask=ask).relay(answer)
+        await _Whole(caller, wire=wire, finish=finish, recall=recall, ask=ask).relay(answer)
     else:
-        await _Streamed(caller, wire=wire, finish=finish, recalling=recalling, ask=ask).relay(answer)
+        await _Streamed(caller, wire=wire, finish=finish, recall=recall, ask=ask).relay(answer)
 
 
 class _Streamed:
     """An answer that is relayed as it comes, but for what is not for the client."""
 
-    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recalling: RecallSession, ask: Ask) -> None:
+    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recall: RecallSession, ask: Ask) -> None:
         self._caller = caller
         self._wire = wire
         self._finish = finish
-        self._recalling = recalling
+        self._recall = recall
         self._ask = ask
-        self._filter: AnswerFilter = recalling.form.make_filter()
+        self._filter: AnswerFilter = recall.tool.make_filter()
         self._shown = wire.make_reader()
         self._first: Reply | None = None
 
@@ -214,24 +214,24 @@ class _Streamed:
         if visible := self._filter.feed(b""):
             await self._caller.write(visible)
         self._first = self._first or reader.reply
-        return await _next(self._recalling, reader.reply)
+        return await _next(self._recall, reader.reply)
 
 
 class _Whole:
     """An answer that is relayed when it is whole."""
 
-    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recalling: RecallSession, ask: Ask) -> None:
+    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recall: RecallSession, ask: Ask) -> None:
         self._caller = caller
         self._wire = wire
         self._finish = finish
-        self._recalling = recalling
+        self._recall = recall
         self._ask = ask
 
     async def relay(self, answer: UpstreamAnswer) -> None:
         read = await _body(answer)
         replies = [self._wire.read_reply(read)]
         answers = [_object(read)]
-        again = await _next(self._recalling, replies[0])
+        again = await _next(self._recall, replies[0])
         while again is not None:
             async with self._ask(again) as more:
                 if not is_blendable(more) or isinstance(more, UpstreamFailure):
@@ -240,18 +240,18 @@ class _Whole:
                 body = await _body(more)
             replies.append(self._wire.read_reply(body))
             answers.append(_object(body))
-            again = await _next(self._recalling, replies[-1])
-        if len(answers) > 1 or self._recalling.form.find_calls(replies[0].items).calls:
-            read = json.dumps(self._recalling.form.merge_answers(answers), ensure_ascii=False).encode("utf-8", "replace")
+            again = await _next(self._recall, replies[-1])
+        if len(answers) > 1 or self._recall.tool.find_calls(replies[0].items).calls:
+            read = json.dumps(self._recall.tool.merge_answers(answers), ensure_ascii=False).encode("utf-8", "replace")
         await self._finish(keep_first_counts(self._wire.read_reply(read), replies[0]))
         await self._caller.start(answer.status, drop_hop_by_hop(answer.headers))
         await self._caller.end(read)
 
 
-async def _next(recalling: RecallSession, reply: Reply) -> bytes | None:
+async def _next(recall: RecallSession, reply: Reply) -> bytes | None:
     """Return what the provider is to be asked next; where a store fails, the client gets the answer there is."""
     try:
-        return await recalling.answered(reply)
+        return await recall.handle_reply(reply)
     except ThreadkeepError as error:
         log.warning("what a model recalled could not be kept: %s", error.code)
         return None
